@@ -1,5 +1,5 @@
-// Bytes of a program's own that travel with its model: a late joiner gets them in the snapshot, a resumed
-// node in the checkpoint. Nothing but the program reads them.
+// Bytes of a program's own that travel with its model, or the scaling of the built-in trainer's data: a late
+// joiner gets them in the snapshot, a resumed node in the checkpoint. Nothing but their owner reads them.
 #ifndef GOSSIP_BLOB_H
 #define GOSSIP_BLOB_H
 

@@ -59,6 +59,12 @@ static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes
     node_outbox_post(loop->worker, message);
 }
 
+static void on_statistics(void *owner, const struct gossip_id *peer,
+                          const struct gossip_statistics_message *message)
+{
+    node_loop_statistics_heard(owner, peer, message);
+}
+
 static void on_view(void *owner, struct gossip_graph *graph)
 {
     struct node_loop *loop = owner;
@@ -92,6 +98,7 @@ static void on_conflict(void *owner, const char *address)
 static const struct node_cluster_handler cluster_handler = {.up = on_up,
                                                             .down = on_down,
                                                             .message = on_message,
+                                                            .statistics = on_statistics,
                                                             .member = on_member,
                                                             .removed = on_removed,
                                                             .view = on_view,
@@ -370,6 +377,8 @@ static enum base_error make_parts(struct node_loop *loop, struct node_ports *por
     loop->base = event_base_new();
     enum base_error code = loop->base ? make_boxes(loop) : BASE_ENOMEM;
     if (code == BASE_OK)
+        code = node_loop_make_statistics(loop);
+    if (code == BASE_OK)
         code = node_loop_make_life(loop);
     if (code == BASE_OK)
         code = make_rates(loop);
@@ -472,6 +481,7 @@ void node_loop_destroy(struct node_loop *loop)
     node_rates_destroy(loop->sent_rates);
     node_rates_destroy(loop->received_rates);
     gossip_life_destroy(loop->life);
+    gossip_statistics_destroy(loop->statistics);
     free(loop);
 }
 

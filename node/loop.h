@@ -11,6 +11,7 @@
 #include "node/queue/mailbox.h"
 #include "node/store/starts.h"
 #include "topology/topology.h"
+#include "train/scale.h"
 
 struct node_loop;
 
@@ -33,9 +34,12 @@ struct node_loop_options {
     const char *starts_path, *events_path; // NULL: nothing is written
     uint64_t round, step;                  // done so far, of a checkpoint
     uint64_t reach;                        // gossip_exchange_reach
-    uint64_t first_model;                  // digest of the weights it begins with; 0: resumed
-    bool resumed; // from a checkpoint: this node's state is complete, whatever others do
-    bool joins;   // takes settings of a cluster that trains already: node_loop_run may return NODE_LOOP_JOINS
+    const struct train_spread *spreads; // [columns] of this node's `rows` examples, where its scaling follows
+    uint32_t columns;                   // from those of all nodes; else NULL
+    uint64_t rows;
+    uint64_t first_model; // digest of the weights it begins with; 0: resumed
+    bool resumed;         // from a checkpoint: this node's state is complete, whatever others do
+    bool joins; // takes settings of a cluster that trains already: node_loop_run may return NODE_LOOP_JOINS
     bool told_shard; // ... its shard among them: it takes another one if another node came to it as well
     bool signals;    // SIGTERM, SIGINT and SIGHUP are handled
     bool manager;    // a service manager, where there is one, hears of this node (notify.h)

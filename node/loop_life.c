@@ -82,13 +82,19 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
     case GOSSIP_LIFE_ASK:
         post_ids(loop, action);
         break;
+    case GOSSIP_LIFE_GATHER:
+        node_loop_gather(loop, &action->peer);
+        break;
     case GOSSIP_LIFE_END_FETCH:
+        node_loop_join_statistics(loop);
         node_outbox_post(loop->worker, node_message_new(NODE_MESSAGE_END_FETCH));
         break;
     case GOSSIP_LIFE_FORGET:
         post_forget(loop, &action->peer);
         break;
     case GOSSIP_LIFE_START:
+        if (!action->fetch)
+            node_loop_join_statistics(loop);
         loop->options.greeting.begun = 1;
         post_order(loop, action);
         break;
@@ -158,6 +164,7 @@ enum base_error node_loop_make_life(struct node_loop *loop)
                                                 .resumed = loop->options.resumed,
                                                 .sync = c->average.mode == NODE_MODE_SYNC,
                                                 .local = c->average.method == NODE_METHOD_LOCAL,
+                                                .gathers = loop->statistics,
                                                 .alone_stops = node_config_stops_alone(c),
                                                 .round = loop->options.round,
                                                 .step = loop->options.step,

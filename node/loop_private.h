@@ -5,6 +5,7 @@
 #define NODE_LOOP_PRIVATE_H
 
 #include "gossip/life/life.h"
+#include "gossip/statistics/statistics.h"
 #include "node/cluster/cluster.h"
 #include "node/http/history.h"
 #include "node/http/http.h"
@@ -33,6 +34,7 @@ struct node_loop {
     uint64_t started_ns;
     struct node_notify notify;
     struct gossip_life *life;
+    struct gossip_statistics *statistics; // NULL: its scaling does not follow from those of all nodes
     bool acting, again;        // an action of the life is being carried out; something changed meanwhile
     bool duplicate, gives_way; // another process has this identity; membership says that it was here first
     char duplicate_at[NODE_ADDRESS_TEXT]; // as a peer says
@@ -59,6 +61,14 @@ enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // now_ns is filled in
 // Decides what is due; called after everything that may matter, and with every tick.
 void node_loop_consider(struct node_loop *loop);
+
+// loop_statistics.c
+enum base_error node_loop_make_statistics(struct node_loop *loop) BASE_CHECK;
+bool node_loop_gathered(const void *loop, const struct gossip_id *peer);      // struct gossip_life_world
+void node_loop_gather(struct node_loop *loop, const struct gossip_id *first); // tells it this node's
+void node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
+                                const struct gossip_statistics_message *message);
+void node_loop_join_statistics(struct node_loop *loop); // for the learner, which begins with them
 
 // loop_words.c
 void node_loop_say(struct node_loop *loop, const struct gossip_life_action *notice);

@@ -90,9 +90,10 @@ struct words {
 
 static const struct words words_of[] = {
     [GOSSIP_LIFE_BEGINS] = {TOLD, BASE_LOG_INFO, "start", "training begins with %" PRIu64 " peers"},
-    [GOSSIP_LIFE_OTHER_WEIGHTS] = {TOLD, BASE_LOG_INFO, "start",
-                                   "the nodes begin with different weights: this one takes another's, as "
-                                   "soon as that trains"},
+    [GOSSIP_LIFE_OTHER_WEIGHTS] =
+        {TOLD, BASE_LOG_INFO, "start",
+         "the nodes begin with different weights or rows: this one takes another's model, as "
+         "soon as that trains"},
     [GOSSIP_LIFE_OTHERS_TRAIN] = {TOLD, BASE_LOG_INFO, "start",
                                   "others train already: fetching a model from one of them"},
     [GOSSIP_LIFE_OTHERS_FINISHED] = {TOLD, BASE_LOG_INFO, "start",

@@ -47,8 +47,13 @@ static void self(const void *owner, struct gossip_life_self *self)
 struct gossip_life_world node_loop_world(const struct node_loop *loop, struct gossip_life_edges *known)
 {
     *known = (struct gossip_life_edges){.owner = loop, .count = edges, .at = edge};
-    return (struct gossip_life_world){
-        .owner = loop, .edges = known, .members = members, .member = member, .linked = linked, .self = self};
+    return (struct gossip_life_world){.owner = loop,
+                                      .edges = known,
+                                      .members = members,
+                                      .member = member,
+                                      .linked = linked,
+                                      .self = self,
+                                      .gathered = node_loop_gathered};
 }
 
 uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards)

@@ -165,6 +165,15 @@ enum base_error node_setup_checkpoint_ended(void *context, struct base_reason *w
     return node_checkpoint_end(&s->beside, false, why);
 }
 
+static enum base_error resume_scaling(struct node_setup *s, struct base_reason *why)
+{
+    if (!s->scaling)
+        return BASE_OK;
+    const struct gossip_blob blob = s->scaling->blob;
+    s->scaling->blob.bytes = 0; // of the data nothing is scaled yet
+    return node_scaling_take(s->scaling, &blob, why);
+}
+
 // What a resume brings goes into trainer and outer momentum; *file is kept for the edges.
 static enum base_error resume_training(struct node_setup *s, bool resume, struct node_safetensors **file,
                                        struct base_reason *why)
@@ -192,6 +201,9 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     s->open_scale = parts.open_scale;
     s->resumes = parts.resumes + 1;
     train_trainer_store(s->trainer);
+    code = resume_scaling(s, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "--resume");
     base_log(BASE_LOG_INFO, "resume", "from step %llu, round %llu",
              (unsigned long long)train_trainer_steps_done(s->trainer), (unsigned long long)s->round);
     return BASE_OK;
@@ -234,13 +246,16 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
 }
 
 // The largest message of any peer on this model: every value in fp32 with its index, a full slice of second
-// moments; or a block of RESYNC or of a snapshot; or a packet about members.
-static size_t largest_message(size_t parameters)
+// moments; or a block of RESYNC or of a snapshot; or a packet about members; or what travels with the model.
+static size_t largest_message(size_t parameters, bool blob)
 {
     size_t block = 4u * (parameters < LIMIT_RESYNC_BLOCK ? parameters : LIMIT_RESYNC_BLOCK);
     _Static_assert(LIMIT_SNAPSHOT_BLOCK <= LIMIT_RESYNC_BLOCK, "blocks of a snapshot are no larger");
     if (block < LIMIT_GOSSIP_BYTES)
         block = LIMIT_GOSSIP_BYTES;
+    _Static_assert(GOSSIP_STATISTICS_BLOCK * GOSSIP_SPREAD_BYTES <= LIMIT_GOSSIP_BYTES, "one of statistics");
+    if (blob && block < LIMIT_BLOB_BYTES)
+        block = LIMIT_BLOB_BYTES;
     size_t moments = parameters + parameters / 512; // in pieces with a scale each
     size_t packet = compress_packet_bound(parameters, parameters, KERNELS_FP32) + moments;
     size_t bytes = LIMIT_MESSAGE_HEADER_BYTES + PACKET_ROOM + (packet > block ? packet : block);
@@ -273,12 +288,14 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     snprintf(g->name, sizeof g->name, "%s", s->name);
     g->parameters = d;
     g->instance_id = s->instance_id;
-    s->message_limit = largest_message(d);
+    s->message_limit = largest_message(d, s->blob);
     const enum base_error code = node_greeting_settings(s->config, g);
     if (code != BASE_OK)
         return code;
     const uint64_t start = base_hash_bytes(0, s->start, d * sizeof *s->start);
-    s->first_model = start + (start == 0);
+    // Of nodes that gather statistics one goes first, and the others take its model with what it found.
+    s->first_model = s->scaling ? base_hash_bytes(start, s->identity.id.bytes, GOSSIP_ID_BYTES) : start;
+    s->first_model += s->first_model == 0;
     return node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0, start, g->rules);
 }
 
@@ -366,6 +383,7 @@ void node_setup_destroy(struct node_setup *s)
         train_trainer_destroy(s->trainer);
     if (s->model)
         train_model_destroy(s->model);
+    node_scaling_destroy(s->scaling);
     train_dataset_destroy(&s->train);
     train_dataset_destroy(&s->test);
     gossip_allow_list_destroy(&s->allow);

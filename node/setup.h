@@ -9,6 +9,7 @@
 #include "node/average/worker.h"
 #include "node/config/config.h"
 #include "node/learn/built_in.h"
+#include "node/learn/scaling.h"
 #include "node/store/checkpoint_beside.h"
 #include "node/store/metrics.h"
 #include "node/store/model_file.h"
@@ -31,6 +32,7 @@ struct node_setup {
     struct gossip_allow_list allow;
     const struct kernels *kernels;
     struct train_dataset train, test;
+    struct node_scaling *scaling;  // that follows from the examples of all nodes; NULL: does not
     struct node_model_about about; // what the numbers of the model mean
     struct train_model *model;
     struct train_trainer *trainer;
@@ -39,7 +41,7 @@ struct node_setup {
     bool seeded;                  // it can be made again from model.seed
     float *outer, *round_start;   // [parameters] V and x0, or NULL without outer momentum
     struct node_built_in trainee; // the trainer as a learner
-    struct gossip_blob *blob;     // of a program that trains, borrowed; or NULL
+    struct gossip_blob *blob;     // of a program that trains, or of the scaling; borrowed; or NULL
     uint64_t round, resumes;      // of a resume, as those that follow
     bool resumed;                 // from a checkpoint
     bool unsettled, open;         // struct node_checkpoint_parts

@@ -22,6 +22,18 @@ static void describe(struct node_setup *s)
              (unsigned long long)s->config->data.shards, s->test.examples);
 }
 
+static enum base_error load_data(struct node_setup *s, struct base_reason *why)
+{
+    if (!node_config_gathers(s->config))
+        return node_data_load(s->config, s->config->data.shard, &s->train, &s->test, why);
+    enum base_error code = node_data_load_open(s->config, &s->train, &s->test, why);
+    if (code == BASE_OK)
+        code = node_scaling_create(&s->train, &s->test, &s->scaling, why);
+    if (code == BASE_OK)
+        s->blob = &s->scaling->blob;
+    return code;
+}
+
 enum base_error node_setup_training(struct node_setup *s, void *context, struct base_reason *why)
 {
     (void)context;
@@ -33,7 +45,7 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
     base_log(BASE_LOG_INFO, "backend", "%s", kernels_describe(s->kernels));
     if (kernels_slowed_by() != NULL)
         base_log(BASE_LOG_WARN, "backend", "%s", kernels_slowed_by());
-    code = node_data_load(s->config, s->config->data.shard, &s->train, &s->test, why);
+    code = load_data(s, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "data");
     s->about = node_setup_about(s->config, &s->train);
@@ -56,8 +68,11 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
     if (outer)
         memcpy(s->round_start, s->start, d * sizeof *s->round_start);
     code = node_setup_trainer(s->config, s->name, s->model, &s->train, s->start, &s->trainer, why);
-    s->trainee = (struct node_built_in){
-        .config = s->config, .trainer = s->trainer, .outer = s->outer, .round_start = s->round_start};
+    s->trainee = (struct node_built_in){.config = s->config,
+                                        .trainer = s->trainer,
+                                        .outer = s->outer,
+                                        .round_start = s->round_start,
+                                        .blob = s->blob};
     if (code != BASE_OK)
         return base_fail_context(why, code, "train");
     describe(s);

@@ -20,15 +20,20 @@ struct train_spread train_scale_spread(const float *values, size_t examples, siz
     return s;
 }
 
+static void follow(const struct train_spread *s, enum train_scale scale, float *shift, float *factor)
+{
+    const double width = scale == TRAIN_SCALE_STANDARD ? s->deviation : s->most - s->least;
+    const float inverse = (float)(1.0 / width);
+    *shift = (float)(scale == TRAIN_SCALE_STANDARD ? s->mean : s->least);
+    *factor = s->most > s->least && isfinite(inverse) && inverse > 0 ? inverse : 1.0f;
+}
+
 static void measure(const float *values, size_t examples, size_t count, enum train_scale scale, float *shift,
                     float *factor)
 {
     for (size_t i = 0; i < count; i++) {
         const struct train_spread s = train_scale_spread(values, examples, count, i);
-        const double width = scale == TRAIN_SCALE_STANDARD ? s.deviation : s.most - s.least;
-        const float inverse = (float)(1.0 / width);
-        shift[i] = (float)(scale == TRAIN_SCALE_STANDARD ? s.mean : s.least);
-        factor[i] = s.most > s.least && isfinite(inverse) && inverse > 0 ? inverse : 1.0f;
+        follow(&s, scale, &shift[i], &factor[i]);
     }
 }
 
@@ -76,6 +81,29 @@ enum base_error train_scale_measure(struct train_dataset *data, enum train_scale
     return BASE_OK;
 }
 
+enum base_error train_scale_open(struct train_dataset *data, enum train_scale scale, struct base_reason *why)
+{
+    if (!allocate(data))
+        return base_fail(why, BASE_ENOMEM, "no memory for the statistics of %zu features", data->features);
+    struct train_meaning *m = data->meaning;
+    m->scale = scale;
+    for (size_t i = 0; i < data->features; i++)
+        m->factor[i] = 1;
+    for (size_t i = 0; i < data->outputs; i++)
+        m->target_factor[i] = 1;
+    return BASE_OK;
+}
+
+void train_scale_set(struct train_meaning *meaning, const struct train_spread *spreads)
+{
+    for (size_t i = 0; i < meaning->features; i++)
+        follow(&spreads[i], meaning->scale, &meaning->shift[i], &meaning->factor[i]);
+    keep_categories(meaning);
+    for (size_t i = 0; meaning->target_factor != NULL && i < meaning->targets.count; i++)
+        follow(&spreads[meaning->features + i], meaning->scale, &meaning->target_shift[i],
+               &meaning->target_factor[i]);
+}
+
 static void apply(float *values, size_t examples, size_t count, const float *shift, const float *factor)
 {
     for (size_t i = 0; i < examples; i++)
@@ -99,13 +127,25 @@ void train_scale_apply(struct train_dataset *data)
         apply(data->targets, data->examples, data->outputs, m->target_shift, m->target_factor);
 }
 
-void train_scale_targets_back(const struct train_meaning *meaning, float *targets, size_t rows)
+static void undo(float *values, size_t rows, size_t count, const float *shift, const float *factor)
 {
-    if (meaning == NULL || meaning->target_factor == NULL)
-        return;
-    const size_t count = meaning->targets.count;
     for (size_t i = 0; i < rows; i++)
         for (size_t k = 0; k < count; k++)
-            targets[i * count + k] =
-                targets[i * count + k] / meaning->target_factor[k] + meaning->target_shift[k];
+            values[i * count + k] = values[i * count + k] / factor[k] + shift[k];
+}
+
+void train_scale_undo(struct train_dataset *data)
+{
+    const struct train_meaning *m = data->meaning;
+    if (m == NULL || m->scale == TRAIN_SCALE_NONE)
+        return;
+    undo(data->x, data->examples, data->features, m->shift, m->factor);
+    if (data->outputs > 0)
+        undo(data->targets, data->examples, data->outputs, m->target_shift, m->target_factor);
+}
+
+void train_scale_targets_back(const struct train_meaning *meaning, float *targets, size_t rows)
+{
+    if (meaning != NULL && meaning->target_factor != NULL)
+        undo(targets, rows, meaning->targets.count, meaning->target_shift, meaning->target_factor);
 }

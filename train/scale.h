@@ -19,10 +19,18 @@ void train_scale_apply(struct train_dataset *data);
 void train_scale_rows(const struct train_meaning *meaning, float *x, size_t rows);
 void train_scale_targets_back(const struct train_meaning *meaning, float *targets, size_t rows);
 
+// For statistics that come later, of more rows than these: the meaning gets shift 0 and factor 1.
+enum base_error train_scale_open(struct train_dataset *data, enum train_scale scale,
+                                 struct base_reason *why) BASE_CHECK;
+// Back to the numbers of before train_scale_apply, but for rounding; after train_scale_open the same bits.
+void train_scale_undo(struct train_dataset *data);
+
 // How one column of `stride` lies: over rows 0 .. examples-1 of `values`.
 struct train_spread {
     double least, most, mean, deviation;
 };
+// The statistics of an opened meaning: spreads[features, then targets].
+void train_scale_set(struct train_meaning *meaning, const struct train_spread *spreads);
 struct train_spread train_scale_spread(const float *values, size_t examples, size_t stride, size_t column);
 
 #endif

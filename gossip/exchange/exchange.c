@@ -41,6 +41,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
     case GOSSIP_MEMBERS:
     case GOSSIP_SNAPSHOT_ASK:
     case GOSSIP_SNAPSHOT_TELL:
+    case GOSSIP_STATISTICS:
         break;
     }
     return BASE_EFORMAT;

@@ -4,6 +4,7 @@
 #define MEET_NS (300 * LIFE_MS)    // after the first other member: until then more may be learned
 #define WORD_NS (10 * LIFE_SECOND) // how long others may take to say where the cluster is
 #define LOOK_NS (100 * LIFE_MS)    // while it waits: what it waits for may have come without an event
+#define GIVE_NS LIFE_SECOND        // between two times that its statistics are told: they may have been lost
 
 static bool is_late(struct gossip_life *life)
 {
@@ -40,8 +41,10 @@ static void begin(struct gossip_life *life, const struct life_progress *progress
 // -- one first model
 
 struct first_models {
-    bool yields;   // another node goes first, and its first model is not this node's
-    size_t takers; // members whose first model is another one: they will take this cluster's
+    bool yields;    // another node goes first, and its first model is not this node's
+    size_t takers;  // members whose first model is another one: they will take this cluster's
+    size_t unheard; // members without a model whose statistics are not here
+    struct gossip_id first;
 };
 
 static unsigned rank_of(uint8_t flags)
@@ -73,6 +76,7 @@ static struct first_models compare_first_models(struct gossip_life *life)
         if (!record->first_model || !life_is_here(&other) || (record->flags & GOSSIP_RECORD_FINISHED))
             continue;
         found.yields |= rank == 2 && record->first_model != own;
+        found.unheard += life->options.gathers && rank == 0 && !world->gathered(world->owner, &record->id);
         if (!gossip_life_believes(&other))
             continue;
         found.takers += rank == 0 && record->first_model != own;
@@ -82,7 +86,22 @@ static struct first_models compare_first_models(struct gossip_life *life)
         best = rank;
     }
     found.yields |= first->first_model != own;
+    found.first = first->id;
     return found;
+}
+
+// That node joins the statistics of all before it begins, and what it finds comes with its model.
+static void give_statistics(struct gossip_life *life, const struct gossip_id *first)
+{
+    if (!life->options.gathers || gossip_id_compare(first, &life->options.self) == 0)
+        return; // or one that has not answered yet trains
+    life_wake(life, life->gave_ns + GIVE_NS);
+    if (life->gave_ns > 0 && life->now_ns - life->gave_ns < GIVE_NS &&
+        gossip_id_compare(&life->gave, first) == 0)
+        return;
+    life->gave = *first;
+    life->gave_ns = life->now_ns;
+    life_act(life, GOSSIP_LIFE_GATHER)->peer = *first;
 }
 
 // It waits for that node to train, and then takes its model as one that comes late. A node that goes first
@@ -90,9 +109,12 @@ static struct first_models compare_first_models(struct gossip_life *life)
 static bool yields(struct gossip_life *life)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
-    if (!life->options.trains || life->now_ns - life->begun_ns >= life->options.start_timeout_ns + WORD_NS ||
-        !compare_first_models(life).yields)
+    if (!life->options.trains || life->now_ns - life->begun_ns >= life->options.start_timeout_ns + WORD_NS)
         return false;
+    const struct first_models found = compare_first_models(life);
+    if (!found.yields)
+        return false;
+    give_statistics(life, &found.first);
     if (!life->told_first)
         life_tell(life, GOSSIP_LIFE_OTHER_WEIGHTS, 0, 0);
     life->told_first = true;
@@ -174,8 +196,11 @@ void life_consider_joining(struct gossip_life *life)
 // Those that will take its model wait for it to begin, and do not count before.
 static bool all_are_there(struct gossip_life *life)
 {
-    const size_t wanted = life->options.start_members, takers = compare_first_models(life).takers;
+    const struct first_models found = compare_first_models(life);
+    const size_t wanted = life->options.start_members, takers = found.takers;
 
+    if (found.unheard > 0)
+        return false;
     if (wanted == 0)
         return life->self.missing <= takers;
     return life->self.n_view + takers >= wanted || wanted <= 1;

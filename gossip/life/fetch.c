@@ -67,10 +67,13 @@ static void go_on(struct gossip_life *life)
     life_go_on(life);
 }
 
-// What was asked over an older link is lost: it gets the list of donors anew.
+// What was asked or told over an older link is lost: it gets the list of donors anew, and the node that goes
+// first this one's statistics.
 void life_linked(struct gossip_life *life, const struct gossip_id *peer)
 {
     BASE_ASSERT(!life->fetching || life->state == GOSSIP_LIFE_FETCHING);
+    if (gossip_id_compare(&life->gave, peer) == 0)
+        life->gave_ns = 0;
     if (life->fetching && life_is_among(life->asked, life->n_asked, peer))
         life->n_asked = 0;
 }

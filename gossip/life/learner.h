@@ -25,7 +25,7 @@ struct gossip_learner_vectors { // [parameters] each, the learner's, at one plac
     float *outer;               // outer momentum V, or NULL; travels with snapshots and checkpoints
     float *round_start;         // x0 of outer momentum, or NULL: for the checkpoint of a round before its
                                 // EXCHANGED
-    struct gossip_blob *blob;   // of a program that trains: travels with snapshots; NULL: none
+    struct gossip_blob *blob;   // travels with snapshots; NULL: none
     bool correction_stays;      // struct gossip_exchange_event
 };
 

@@ -73,6 +73,7 @@ struct gossip_life_options {
     bool resumed;         // from a checkpoint: its state is complete
     bool sync;            // rounds are met in lock-step: a stop is agreed on
     bool local;           // there are no edges
+    bool gathers;         // the scaling of its examples follows from those of all nodes (gossip/statistics)
     bool alone_stops;     // what it would learn alone is not wanted (train.alone: stop): when only finished
                           // nodes are left it ends with their model, and if it never met one, it has failed
     uint64_t round, step; // done so far
@@ -127,6 +128,8 @@ struct gossip_life_world {
     void (*member)(const void *owner, size_t index, struct gossip_member_info *info);
     bool (*linked)(const void *owner, const struct gossip_id *peer); // a link to it is in use
     void (*self)(const void *owner, struct gossip_life_self *self);
+    // The statistics of its examples have come; NULL where none are gathered.
+    bool (*gathered)(const void *owner, const struct gossip_id *peer);
     // NULL, or what gossip_life_count gives over all others: for an owner that keeps such sums.
     void (*census)(const void *owner, struct gossip_life_census *census);
 };
@@ -187,6 +190,8 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_ANNOUNCE, // the round at which this node stops, in its record
     GOSSIP_LIFE_LINKS,    // ids: members to which links are wanted besides the neighbours; none: no more
     GOSSIP_LIFE_DEPART,   // tell all that this node leaves, then end its links
+    GOSSIP_LIFE_GATHER,   // peer: goes first, and is to hear the statistics of this node's examples, over a
+                          // link that is called where there is none
     // for the owner of the exchange
     GOSSIP_LIFE_ASK, // ids: members that can be asked for blocks of a model now. round, step: a donor that
                      // reports more is lying; 0: not known

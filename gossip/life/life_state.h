@@ -40,13 +40,15 @@ struct gossip_life {
     struct gossip_life_census census;
 
     // count.c, begin.c
-    bool eligible;    // its state is complete: it counts
-    bool complete;    // it has a useful model
-    bool begun;       // it has trained, or holds a model of members that do
-    bool has_trained; // it has taken a step, or was about to
-    bool told_first;  // that it will take another's first model
-    uint64_t met_ns;  // when the first other member was known; 0: none yet
-    bool came_late;   // it counted, with the seed model, before it knew of members that train
+    bool eligible;         // its state is complete: it counts
+    bool complete;         // it has a useful model
+    bool begun;            // it has trained, or holds a model of members that do
+    bool has_trained;      // it has taken a step, or was about to
+    bool told_first;       // that it will take another's first model
+    struct gossip_id gave; // the node that goes first, and when it was told the statistics; 0: not yet
+    uint64_t gave_ns;
+    uint64_t met_ns; // when the first other member was known; 0: none yet
+    bool came_late;  // it counted, with the seed model, before it knew of members that train
 
     // fetch.c, donors.c
     bool fetching;                               // the learner waits for a model

@@ -71,6 +71,14 @@ static const struct gossip_field tell[] = {
     PAYLOAD(tell.values, LIMIT_SNAPSHOT_BLOCK * sizeof(float)),
 };
 
+static const struct gossip_field statistics[] = {
+    U64(statistics.generation),
+    UINT(statistics.rows, GOSSIP_STATISTICS_ROWS),
+    UINT(statistics.columns, LIMIT_STATISTICS_COLUMNS),
+    UINT(statistics.first, LIMIT_STATISTICS_COLUMNS),
+    PAYLOAD(statistics.spreads, GOSSIP_STATISTICS_BLOCK *GOSSIP_SPREAD_BYTES),
+};
+
 #define KIND(name, fields)                                                                                   \
     {                                                                                                        \
         name, fields, sizeof fields / sizeof *fields                                                         \
@@ -86,6 +94,7 @@ static const struct gossip_kind kinds[] = {
     [GOSSIP_SNAPSHOT_ASK] = KIND("snapshot_ask", ask),
     [GOSSIP_SNAPSHOT_TELL] = KIND("snapshot_tell", tell),
     [GOSSIP_CLOCK] = KIND("clock", clock),
+    [GOSSIP_STATISTICS] = KIND("statistics", statistics),
 };
 
 const struct gossip_kind *gossip_kind_of(enum gossip_message_kind kind)
@@ -130,6 +139,15 @@ static bool tell_valid(const struct gossip_snapshot_tell *t)
     return t->values_bytes > 0 && t->values_bytes % sizeof(float) == 0;
 }
 
+static bool statistics_valid(const struct gossip_statistics_message *s)
+{
+    if (s->rows < 1 || s->first >= s->columns || s->first % GOSSIP_STATISTICS_BLOCK != 0)
+        return false;
+    const uint32_t left = s->columns - s->first;
+    return s->spreads_bytes ==
+           GOSSIP_SPREAD_BYTES * (left < GOSSIP_STATISTICS_BLOCK ? left : GOSSIP_STATISTICS_BLOCK);
+}
+
 bool gossip_message_valid(const struct gossip_message *message)
 {
     switch (message->kind) {
@@ -140,6 +158,8 @@ bool gossip_message_valid(const struct gossip_message *message)
         return message->as.members.packet_bytes > 0;
     case GOSSIP_SNAPSHOT_TELL:
         return tell_valid(&message->as.tell);
+    case GOSSIP_STATISTICS:
+        return statistics_valid(&message->as.statistics);
     case GOSSIP_GREETING:
     case GOSSIP_HELLO:
     case GOSSIP_BUSY:

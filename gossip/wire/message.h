@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 10 // raised by every change that older nodes can't follow
+#define GOSSIP_PROTOCOL 11 // raised by every change that older nodes can't follow
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
@@ -24,7 +24,8 @@ enum gossip_message_kind {
     GOSSIP_MEMBERS = 7,  // a membership packet (gossip/member) that takes the stream
     GOSSIP_SNAPSHOT_ASK = 8,
     GOSSIP_SNAPSHOT_TELL = 9,
-    GOSSIP_CLOCK = 10, // the sender's round: for neighbours that wait for each other
+    GOSSIP_CLOCK = 10,      // the sender's round: for neighbours that wait for each other
+    GOSSIP_STATISTICS = 11, // how some columns of the sender's examples spread (gossip/statistics)
 };
 
 #define GOSSIP_OWN_WORDS 2u
@@ -124,6 +125,18 @@ struct gossip_snapshot_tell {
     uint32_t values_bytes;
 };
 
+#define GOSSIP_SPREAD_BYTES     32u  // four doubles, little-endian: least, most, mean, deviation
+#define GOSSIP_STATISTICS_BLOCK 256u // columns of one message; the last one has what is left
+#define GOSSIP_STATISTICS_ROWS  (1ull << 53)
+struct gossip_statistics_message {
+    uint64_t generation;    // of the sender's process
+    uint64_t rows;          // of its examples, 1 .. GOSSIP_STATISTICS_ROWS
+    uint32_t columns;       // in all, 1 .. LIMIT_STATISTICS_COLUMNS
+    uint32_t first;         // of these, a multiple of GOSSIP_STATISTICS_BLOCK
+    const uint8_t *spreads; // payload, borrowed
+    uint32_t spreads_bytes;
+};
+
 struct gossip_message {
     enum gossip_message_kind kind;
     union {
@@ -136,12 +149,13 @@ struct gossip_message {
         struct gossip_members_message members;
         struct gossip_snapshot_ask ask;
         struct gossip_snapshot_tell tell;
+        struct gossip_statistics_message statistics;
     } as;
 };
 
 // Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; the payloads follow it on the wire in the order
-// delta, moment; of MEMBERS the packet, of SNAPSHOT_TELL the values. BASE_ELIMIT when it does not fit
-// `capacity`.
+// delta, moment; of MEMBERS the packet, of SNAPSHOT_TELL the values, of STATISTICS the spreads. BASE_ELIMIT
+// when it does not fit `capacity`.
 enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header,
                                              size_t capacity, size_t *header_bytes) BASE_CHECK;
 

@@ -21,6 +21,8 @@ struct node_cluster_handler { // to the owner; all must be set. Called from the 
     void (*down)(void *owner, const struct gossip_id *peer);
     // bytes: malloc'ed; the callee's to free
     void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
+    void (*statistics)(void *owner, const struct gossip_id *peer,
+                       const struct gossip_statistics_message *message); // valid during the call
     void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // new state
     void (*removed)(void *owner, const struct gossip_id *peer);                                // forgotten
     void (*view)(void *owner, struct gossip_graph *graph); // the view has changed; the callee is to drop it

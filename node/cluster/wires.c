@@ -73,6 +73,13 @@ static void on_members(void *owner, const struct gossip_id *peer, const uint8_t 
     node_peers_close(cluster->peers, peer, "a packet about members that breaks the layout");
 }
 
+static void on_statistics(void *owner, const struct gossip_id *peer,
+                          const struct gossip_statistics_message *message)
+{
+    struct node_cluster *cluster = owner;
+    cluster->options.handler->statistics(cluster->options.owner, peer, message);
+}
+
 static size_t on_about(void *owner, const struct gossip_id *id, uint8_t *packet, size_t capacity)
 {
     struct node_cluster *cluster = owner;
@@ -159,6 +166,7 @@ const struct node_peers_handler node_cluster_peers_handler = {.up = on_up,
                                                               .down = on_down,
                                                               .message = on_message,
                                                               .members = on_members,
+                                                              .statistics = on_statistics,
                                                               .about = on_about,
                                                               .unreachable = on_link_unreachable,
                                                               .alive = on_alive,

@@ -356,8 +356,9 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
             return base_fail(
                 why, BASE_EMISMATCH,
                 "its data mean something else: %s there, %s here; columns, categories, classes and the "
-                "statistics of data.scale must be the same on all nodes: write them once with 'p2pml data "
-                "info FILE --stats STATS', copy STATS to every node and name it in data.scale_from",
+                "statistics of data.scale must be the same on all nodes: with data.scale_from: cluster they "
+                "agree on the statistics; or write all of it once with 'p2pml data info FILE --stats STATS', "
+                "copy STATS to every node and name it in data.scale_from",
                 theirs->model, ours->model);
         return base_fail(why, BASE_EMISMATCH,
                          "it trains another model: %s (%" PRIu64 " parameters) there, %s (%" PRIu64

@@ -303,10 +303,14 @@ static const struct node_key keys[] = {
            "of a regression, too. Categories stay. The same on all nodes: nodes whose files differ need "
            "data.scale_from.",
            TOLD),
-    TEXT("data.scale_from", data.scale_from, "",
-         "File that 'p2pml data info --stats' wrote: columns, categories, classes and statistics as there, "
-         "for "
-         "nodes that have files of their own; the same on all nodes. Empty: from the training examples."),
+    TEXT(
+        "data.scale_from", data.scale_from, "",
+        "File that 'p2pml data info --stats' wrote: columns, categories, classes and statistics as there, "
+        "for "
+        "nodes that have files of their own; the same on all nodes. cluster: columns as here, and statistics "
+        "over the examples of all nodes that are there when training begins; they come with the model. "
+        "Empty: "
+        "from the training examples."),
     INTEGER("data.features", data.features, "0", 0, 16777216,
             "libsvm: number of features, which is the highest index in the files; must be given. The other "
             "kinds bring "

@@ -82,7 +82,7 @@ struct node_config {
         uint64_t crop;                                 // of images: pixels; 0: off
         bool flip;                                     // of images
         int scale;                                     // enum train_scale
-        char *scale_from;                              // file of p2pml data info --stats; "": none
+        char *scale_from;                              // file of p2pml data info --stats; "cluster"; "": none
         int text;                                      // text: enum node_text
         uint64_t vocabulary;                           // tokens: ids are below it
         uint64_t features, classes;
@@ -205,6 +205,10 @@ struct node_data_ranges {
 void node_config_data_ranges(const struct node_config *config, struct node_data_ranges *ranges);
 
 // The kinds of data that find their classes and features themselves, and split off their test examples.
+// data.scale_from is "cluster": the statistics follow from the examples of all nodes. Those of nodes that cut
+// one set into shards are in that set; others have to tell each other (gathers).
+bool node_config_scales_together(const struct node_config *config);
+bool node_config_gathers(const struct node_config *config);
 bool node_config_finds_classes(const struct node_config *config);
 // Text and tokens.
 bool node_config_is_text(const struct node_config *config);

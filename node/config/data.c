@@ -1,6 +1,7 @@
 // Checks of data.* and of what model.loss asks of it.
 #include "node/config/private.h"
 #include "node/schema/private.h"
+#include "train/meaning.h"
 #include "train/model.h"
 
 #include <dirent.h>
@@ -18,6 +19,17 @@
 bool node_config_finds_classes(const struct node_config *config)
 {
     return config->data.kind >= NODE_DATA_CSV;
+}
+
+bool node_config_scales_together(const struct node_config *config)
+{
+    return config->data.scale_from && strcmp(config->data.scale_from, "cluster") == 0;
+}
+
+bool node_config_gathers(const struct node_config *config)
+{
+    return node_config_scales_together(config) && config->data.scale != TRAIN_SCALE_NONE &&
+           config->data.shards < 2 && config->average.method != NODE_METHOD_LOCAL;
 }
 
 bool node_config_is_text(const struct node_config *config)
@@ -290,6 +302,13 @@ static enum base_error check_scale(const struct node_config *config, struct base
                       "found a scale beside model.kind logistic, whose libsvm rows stay sparse: shifted, no "
                       "value would be 0; expected none"));
     if (!config->data.scale_from[0])
+        return BASE_OK;
+    if (node_config_scales_together(config) && !config->data.scale)
+        return node_config_at(config, "data.scale_from", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found cluster with data.scale none, expected a scale to agree on: "
+                                        "data.scale standard or minmax"));
+    if (node_config_scales_together(config))
         return BASE_OK;
     if (config->data.kind == NODE_DATA_DIGITS) {
         node_config_warn_unused(config, "data.scale_from", "data come from files");

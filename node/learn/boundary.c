@@ -80,7 +80,17 @@ static void want_shards(struct node_learner *l, const struct node_message *messa
         node_shards_want(l->shards, living, message->n_bytes / sizeof *living);
 }
 
-static void note(struct node_learner *l, const struct node_message *message)
+// They are used before the first step, while no one else sees the vectors.
+static void take_statistics(struct node_learner *l, struct node_message *message)
+{
+    if (l->spreads || !l->options.scaling)
+        return;
+    BASE_ASSERT(message->n_bytes == l->options.scaling->columns * sizeof *l->spreads);
+    l->spreads = (struct train_spread *)(void *)message->bytes; // malloc'ed, so it is aligned
+    message->bytes = NULL;
+}
+
+static void note(struct node_learner *l, struct node_message *message)
 {
     struct gossip_order order;
     switch (message->kind) {
@@ -95,6 +105,9 @@ static void note(struct node_learner *l, const struct node_message *message)
         break;
     case NODE_MESSAGE_SAVE:
         l->save = true;
+        break;
+    case NODE_MESSAGE_STATISTICS:
+        take_statistics(l, message);
         break;
     default:
         break;
@@ -199,6 +212,19 @@ static void move(const struct node_learner *l, float *to, const float *from)
         memcpy(to, from, l->learner.parameters * sizeof *to);
 }
 
+// With a model whose scaling is not known no step can be taken: this node ends.
+static void take_blob(struct node_learner *l, const struct gossip_blob *blob)
+{
+    struct base_reason why;
+    if (blob && !l->options.scaling)
+        *l->vectors.blob = *blob;
+    if (!l->options.scaling || node_scaling_take(l->options.scaling, blob, &why) == BASE_OK)
+        return;
+    base_log(BASE_LOG_ERROR, "statistics", "this node ends, with a donor's model: %s", why.text);
+    l->refused = true;
+    gossip_rounds_order(&l->rounds, &(struct gossip_order){.kind = GOSSIP_ORDER_STOP});
+}
+
 // Into vectors of their own: half of a snapshot is none, and what this node has stays whole.
 void node_learner_fetch(struct node_learner *l)
 {
@@ -220,8 +246,7 @@ void node_learner_fetch(struct node_learner *l)
         move(l, l->vectors.model, round.model);
         move(l, l->vectors.second_moment, round.second_moment);
         move(l, l->vectors.outer, round.outer);
-        if (blob)
-            *l->vectors.blob = *blob;
+        take_blob(l, blob);
     }
     gossip_rounds_fetched(&l->rounds, round.fetched, round.round, round.step);
     free(round.model);

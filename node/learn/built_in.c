@@ -23,6 +23,7 @@ void node_built_in_begin(struct node_built_in *b, struct gossip_learner_vectors 
                                 .trainer = b->trainer,
                                 .outer = b->outer,
                                 .round_start = b->round_start,
+                                .blob = b->blob,
                                 .loss = NAN,
                                 .rate = train_trainer_rate(b->trainer)};
     train_trainer_fetch(b->trainer);
@@ -32,7 +33,8 @@ void node_built_in_begin(struct node_built_in *b, struct gossip_learner_vectors 
         .correction = b->config->average.drift_correction ? train_trainer_correction(b->trainer) : NULL,
         .correction_stays = true,
         .outer = b->outer,
-        .round_start = b->round_start};
+        .round_start = b->round_start,
+        .blob = b->blob};
 }
 
 // A node that takes longer for its steps takes larger ones, so that its data count as much (DESIGN: rounds).

@@ -10,10 +10,11 @@
 #include "train/trainer.h"
 
 struct node_built_in {
-    const struct node_config *config; // these four borrowed
+    const struct node_config *config; // these five borrowed
     struct train_trainer *trainer;
-    float *outer;       // [parameters] V, or NULL without outer momentum
-    float *round_start; // [parameters] x0, likewise
+    float *outer;             // [parameters] V, or NULL without outer momentum
+    float *round_start;       // [parameters] x0, likewise
+    struct gossip_blob *blob; // what travels with the model, or NULL
     struct node_step_time step_time;
     double loss, rate; // mean loss of the latest round that had steps, NAN before; its learning rate
     double loss_sum;   // these four of the steps since the last boundary

@@ -229,7 +229,8 @@ static enum base_error read_meaning(const struct node_config *config, struct tra
 {
     static const char *const scales[] = {"none", "standard", "minmax"};
     *like = NULL;
-    if (config->data.kind == NODE_DATA_DIGITS || !config->data.scale_from || !config->data.scale_from[0])
+    if (config->data.kind == NODE_DATA_DIGITS || !config->data.scale_from || !config->data.scale_from[0] ||
+        node_config_scales_together(config))
         return BASE_OK;
     enum base_error code = node_data_meaning_read(config->data.scale_from, like, why);
     if (code == BASE_OK && config->data.scale != (int)(*like)->scale) {
@@ -264,8 +265,8 @@ static enum base_error load_parts(const struct node_config *config, struct train
     return code == BASE_OK && test ? load(config, true, train->meaning, test, why) : code;
 }
 
-// All training examples and, where `test` is not NULL, all test examples, scaled.
-static enum base_error load_all(const struct node_config *config, struct train_dataset *train,
+// All training examples and, where `test` is not NULL, all test examples, scaled; `open`: not yet.
+static enum base_error load_all(const struct node_config *config, bool open, struct train_dataset *train,
                                 struct train_dataset *test, struct base_reason *why)
 {
     struct train_meaning *like = NULL;
@@ -274,14 +275,16 @@ static enum base_error load_all(const struct node_config *config, struct train_d
         code = load_parts(config, like, train, test, why);
     if (code == BASE_OK)
         code = check_alike(train, test, like, why);
-    if (code == BASE_OK && !like)
+    if (code == BASE_OK && open)
+        code = train_scale_open(train, (enum train_scale)config->data.scale, why);
+    else if (code == BASE_OK && !like)
         code = train_scale_measure(train, (enum train_scale)config->data.scale, why);
     if (code == BASE_OK && !train->tokens)
         code = node_meaning_check(train->meaning, why);
     train_meaning_release(like);
     if (code != BASE_OK)
         return code;
-    train_scale_apply(train);
+    train_scale_apply(train); // what is open stays as it is
     if (test && !test->meaning)
         test->meaning = train_meaning_share(train->meaning);
     if (test)
@@ -368,7 +371,7 @@ enum base_error node_data_load(const struct node_config *config, size_t shard, s
                                struct train_dataset *test, struct base_reason *why)
 {
     struct train_dataset examples = {0}, tests = {0};
-    enum base_error code = load_all(config, &examples, test ? &tests : NULL, why);
+    enum base_error code = load_all(config, false, &examples, test ? &tests : NULL, why);
     if (code == BASE_OK && shard != NODE_DATA_ALL && config->data.shards > 1)
         code = cut(config, shard, NULL, &examples, why);
     if (code != BASE_OK) {
@@ -379,6 +382,22 @@ enum base_error node_data_load(const struct node_config *config, size_t shard, s
     *train = examples;
     if (test)
         *test = tests;
+    return BASE_OK;
+}
+
+enum base_error node_data_load_open(const struct node_config *config, struct train_dataset *train,
+                                    struct train_dataset *test, struct base_reason *why)
+{
+    struct train_dataset examples = {0}, tests = {0};
+    BASE_ASSERT(node_config_gathers(config));
+    enum base_error code = load_all(config, true, &examples, &tests, why);
+    if (code != BASE_OK) {
+        train_dataset_destroy(&examples);
+        train_dataset_destroy(&tests);
+        return code;
+    }
+    *train = examples;
+    *test = tests;
     return BASE_OK;
 }
 
@@ -408,7 +427,7 @@ enum base_error node_data_load_tests(const struct node_config *config, struct tr
     else if (!node_config_finds_classes(config) && !config->data.scale && !config->data.scale_from[0])
         code = load(config, true, NULL, &tests, why);
     else
-        code = load_all(config, &train, &tests, why);
+        code = load_all(config, false, &train, &tests, why);
     train_dataset_destroy(&train);
     if (code != BASE_OK) {
         train_dataset_destroy(&tests);
@@ -423,7 +442,7 @@ enum base_error node_data_load_living(const struct node_config *config, size_t s
 {
     struct train_dataset examples = {0};
     BASE_ASSERT(shard < config->data.shards && living[shard]);
-    enum base_error code = load_all(config, &examples, NULL, why);
+    enum base_error code = load_all(config, false, &examples, NULL, why);
     if (code == BASE_OK && config->data.shards > 1)
         code = cut(config, shard, living, &examples, why);
     if (code != BASE_OK) {

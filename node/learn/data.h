@@ -15,6 +15,11 @@ struct train_meaning;
 enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
                                struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 
+// The same with a file of this node's own, whose scaling follows from the examples of all nodes
+// (node_config_gathers): not scaled yet, with a meaning that train_scale_open has made.
+enum base_error node_data_load_open(const struct node_config *config, struct train_dataset *train,
+                                    struct train_dataset *test, struct base_reason *why) BASE_CHECK;
+
 // The test examples alone. `like`: what a model says that its data mean, whose columns, classes and
 // statistics they then have; NULL: as the training examples say. The configuration has passed
 // node_config_check_tests.

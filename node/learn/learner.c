@@ -89,6 +89,8 @@ static void end_round(struct node_learner *l)
 static void take_steps(struct node_learner *l, uint64_t count)
 {
     struct gossip_learner_steps did;
+    if (l->options.scaling && l->spreads)
+        node_scaling_agree(l->options.scaling, l->spreads);
     node_learner_take_shards(l);
     node_learner_tell(l, "training", false);
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
@@ -151,7 +153,7 @@ static int finish(struct node_learner *l, int status)
                  "checkpoint, "
                  "with a smaller train.rate or without what makes the data or its neighbours diverge",
                  l->rounds.unusable_in_row);
-    return l->checkpoint_failed ? 1 : status;
+    return l->checkpoint_failed || l->refused ? 1 : status;
 }
 
 // False: that was all.
@@ -214,6 +216,7 @@ static void release(struct node_learner *l)
         train_model_kernels(l->options.model)->release(l->device_scratch);
     if (l->shards)
         node_shards_destroy(l->shards, node_clock_ns() + SHARDS_WAIT_NS);
+    free(l->spreads);
     free(l);
 }
 

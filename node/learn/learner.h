@@ -4,6 +4,7 @@
 #define NODE_LEARN_LEARNER_H
 
 #include "node/learn/built_in.h"
+#include "node/learn/scaling.h"
 #include "node/queue/counters.h"
 #include "node/queue/mailbox.h"
 #include "node/queue/message.h"
@@ -18,6 +19,7 @@ struct node_learner_options {
     const struct gossip_learner *other; // another learner runs: nothing is measured, no shard is taken over
     struct train_model *model;          // of the trainee
     const struct train_dataset *test;   // to measure on, or NULL
+    struct node_scaling *scaling; // of these data, which follows from those of all nodes; NULL: does not
     struct gossip_rounds_options resume; // where it begins: round, step, resumed, open, open_scale
     bool unsettled; // resumed: EXCHANGED of that round is still to be told to the learner
     struct node_metrics *metrics;

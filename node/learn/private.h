@@ -23,10 +23,12 @@ struct node_learner {
     double pace;       // of this node's steps over the median of its neighbours'
     uint64_t step_ns;  // of one step, as the learner said
     struct gossip_exchange_totals totals;
-    struct node_shards *shards; // NULL: nothing is ever taken over
-    bool round_is_over;         // its row is to be written
-    bool undone;                // the latest steps, by whoever took them
+    struct train_spread *spreads; // for the scaling, as the loop said; NULL: not yet
+    struct node_shards *shards;   // NULL: nothing is ever taken over
+    bool round_is_over;           // its row is to be written
+    bool undone;                  // the latest steps, by whoever took them
     bool told_finished;
+    bool refused;                // a model came whose scaling it cannot use
     bool checkpoint_failed;      // the last one
     bool save;                   // one was asked for
     bool row_failed;             // of metrics.jsonl, the last one

@@ -64,6 +64,10 @@ void peer_link_deliver(struct peer_link *link)
                          message->as.members.packet_bytes);
         return;
     }
+    if (message->kind == GOSSIP_STATISTICS) {
+        handler->statistics(peers->options.owner, &link->id, &message->as.statistics);
+        return;
+    }
     peers->heard_bytes = NULL;
     handler->message(peers->options.owner, &link->id, bytes, peers->heard_count);
 }

@@ -25,6 +25,8 @@ struct node_peers_handler { // to the owner; all must be set
     // bytes: malloc'ed; the callee's to free
     void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
     void (*members)(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count);
+    void (*statistics)(void *owner, const struct gossip_id *peer,
+                       const struct gossip_statistics_message *message); // valid during the call
     // What membership knows of `id`, as a packet; returns its bytes, 0: nothing.
     size_t (*about)(void *owner, const struct gossip_id *id, uint8_t *packet, size_t capacity);
     // Positive evidence: its stream ended without a word, or nothing listens at any of its addresses.

@@ -49,8 +49,10 @@ enum node_message_kind {
     NODE_MESSAGE_SAVE,          // to the learner: a checkpoint at the next boundary with an exchange
     NODE_MESSAGE_ASK_STATUS,    // post the text of /status to the loop's `answers`
     // loop -> learner
-    NODE_MESSAGE_ORDER,  // as.order: takes effect at the next boundary
-    NODE_MESSAGE_SHARDS, // bytes: uint32_t[]: shards whose node is alive, ascending
+    NODE_MESSAGE_ORDER,      // as.order: takes effect at the next boundary
+    NODE_MESSAGE_SHARDS,     // bytes: uint32_t[]: shards whose node is alive, ascending
+    NODE_MESSAGE_STATISTICS, // bytes: struct train_spread[]: of all nodes' columns, for a node that has no
+                             // scaling yet
 };
 
 struct node_edge_status {

@@ -17,7 +17,7 @@
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
 #define CAPACITY         4096
-#define KINDS            ((unsigned)GOSSIP_CLOCK)
+#define KINDS            ((unsigned)GOSSIP_STATISTICS)
 
 static inline int setup(void **state)
 {
@@ -113,6 +113,16 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
         message.as.busy = (struct gossip_busy){any_u64(), any_u64()};
     } else if (kind == GOSSIP_CLOCK) {
         message.as.clock.round = any_u64();
+    } else if (kind == GOSSIP_STATISTICS) {
+        const uint32_t columns = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0] / GOSSIP_SPREAD_BYTES);
+        const uint32_t first = GOSSIP_STATISTICS_BLOCK * (uint32_t)base_rng_below(&rng, 31);
+        message.as.statistics =
+            (struct gossip_statistics_message){.generation = any_u64(),
+                                               .rows = 1 + base_rng_below(&rng, GOSSIP_STATISTICS_ROWS),
+                                               .columns = first + columns,
+                                               .first = first,
+                                               .spreads = payload[0],
+                                               .spreads_bytes = columns * GOSSIP_SPREAD_BYTES};
     } else if (kind == GOSSIP_MEMBERS) {
         message.as.members.packet = payload[0];
         message.as.members.packet_bytes = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0]);

@@ -49,6 +49,11 @@ static bool linked(const void *owner, const struct gossip_id *peer)
     return ((const struct life_world *)owner)->member[peer->bytes[0] - 1].linked;
 }
 
+static bool gathered(const void *owner, const struct gossip_id *peer)
+{
+    return ((const struct life_world *)owner)->member[peer->bytes[0] - 1].gathered;
+}
+
 static void self(const void *owner, struct gossip_life_self *self)
 {
     *self = ((const struct life_world *)owner)->self;
@@ -71,8 +76,13 @@ const struct gossip_life_world *life_world_table(const struct life_world *world)
     static struct gossip_life_world table;
 
     of = (struct gossip_life_edges){.owner = world, .count = edges, .at = edge};
-    table = (struct gossip_life_world){
-        .owner = world, .edges = &of, .members = members, .member = member, .linked = linked, .self = self};
+    table = (struct gossip_life_world){.owner = world,
+                                       .edges = &of,
+                                       .members = members,
+                                       .member = member,
+                                       .linked = linked,
+                                       .self = self,
+                                       .gathered = gathered};
     return &table;
 }
 
@@ -141,6 +151,8 @@ static void follow(struct life_world *world, const struct gossip_life_action *ac
         break;
     case GOSSIP_LIFE_LEAVE:
         world->learner_leaves = true;
+        break;
+    case GOSSIP_LIFE_GATHER:
         break;
     case GOSSIP_LIFE_DEPART:
         world->departed = true;

@@ -249,9 +249,9 @@ static void test_encode_refuses_what_decode_would(void **state)
 static void test_kind_names(void **state)
 {
     (void)state;
-    static const char *const names[] = {"unknown",      "greeting",      "hello", "xchg",
-                                        "xack",         "busy",          "bye",   "members",
-                                        "snapshot_ask", "snapshot_tell", "clock", "unknown"};
+    static const char *const names[] = {"unknown", "greeting",   "hello",   "xchg",         "xack",
+                                        "busy",    "bye",        "members", "snapshot_ask", "snapshot_tell",
+                                        "clock",   "statistics", "unknown"};
     for (unsigned kind = 0; kind < LENGTH_OF(names); kind++)
         assert_string_equal(gossip_message_kind_name((enum gossip_message_kind)kind), names[kind]);
 }

@@ -1,0 +1,30 @@
+// The scaling of a node whose statistics follow from the examples of all nodes (data.scale_from: cluster). It
+// belongs to the model: it lies in a blob beside it, in snapshots and checkpoints, and whoever takes the
+// model takes the scaling. The learner's, once its thread runs; nothing else changes data and meaning.
+#ifndef NODE_LEARN_SCALING_H
+#define NODE_LEARN_SCALING_H
+
+#include "base/error.h"
+#include "gossip/blob.h"
+#include "train/scale.h"
+
+struct node_scaling {
+    struct train_dataset *train, *test; // borrowed; with one meaning, opened by train_scale_open
+    size_t columns;                     // features, then targets
+    struct train_spread *own;           // [columns] of this node's rows as they were read
+    struct gossip_blob blob;            // of the scaling in use; 0 bytes: none yet
+};
+
+// BASE_EINVAL: columns that no blob can hold, or none. BASE_ENOMEM.
+enum base_error node_scaling_create(struct train_dataset *train, struct train_dataset *test,
+                                    struct node_scaling **scaling, struct base_reason *why) BASE_CHECK;
+void node_scaling_destroy(struct node_scaling *scaling); // NULL is fine
+
+// What the nodes have found together: spreads[columns]. Of a scaling that is in use nothing changes.
+void node_scaling_agree(struct node_scaling *scaling, const struct train_spread *spreads);
+// Another's, with its model; or a checkpoint's. BASE_EFORMAT: not of these columns, or no scaling: nothing
+// has changed.
+enum base_error node_scaling_take(struct node_scaling *scaling, const struct gossip_blob *blob,
+                                  struct base_reason *why) BASE_CHECK;
+
+#endif

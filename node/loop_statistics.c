@@ -1,0 +1,88 @@
+// The statistics of the nodes' examples, on their way to the node that goes first (gossip/statistics).
+#include "base/log.h"
+#include "node/loop_private.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum base_error node_loop_make_statistics(struct node_loop *loop)
+{
+    const struct node_loop_options *o = &loop->options;
+    if (!o->spreads || o->resumed)
+        return BASE_OK;
+    struct gossip_spread *spreads = malloc(o->columns * sizeof *spreads);
+    if (!spreads)
+        return BASE_ENOMEM;
+    for (size_t i = 0; i < o->columns; i++)
+        spreads[i] = (struct gossip_spread){o->spreads[i].least, o->spreads[i].most, o->spreads[i].mean,
+                                            o->spreads[i].deviation};
+    const struct gossip_statistics_options options = {.self = o->identity->id,
+                                                      .generation = o->starts.number,
+                                                      .rows = o->rows,
+                                                      .columns = o->columns,
+                                                      .spreads = spreads};
+    const enum base_error error = gossip_statistics_create(&options, &loop->statistics);
+    free(spreads);
+    return error;
+}
+
+bool node_loop_gathered(const void *owner, const struct gossip_id *peer)
+{
+    const struct node_loop *loop = owner;
+    return gossip_statistics_has(loop->statistics, peer);
+}
+
+void node_loop_gather(struct node_loop *loop, const struct gossip_id *first)
+{
+    struct node_peers *peers = node_cluster_peers(loop->cluster);
+    if (!node_peers_has(peers, first)) { // the life asks again
+        node_cluster_want(loop->cluster, first, 1);
+        return;
+    }
+    for (size_t i = 0; i < gossip_statistics_blocks(loop->statistics); i++) {
+        const struct gossip_message message = gossip_statistics_tell(loop->statistics, i);
+        uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+        size_t bytes = 0;
+        BASE_ASSERT(gossip_message_encode_header(&message, header, sizeof header, &bytes) == BASE_OK);
+        uint8_t *whole = malloc(bytes + message.as.statistics.spreads_bytes);
+        if (!whole)
+            return;
+        memcpy(whole, header, bytes);
+        memcpy(whole + bytes, message.as.statistics.spreads, message.as.statistics.spreads_bytes);
+        (void)node_peers_send(peers, first, whole, bytes + message.as.statistics.spreads_bytes);
+    }
+}
+
+void node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
+                                const struct gossip_statistics_message *message)
+{
+    if (!loop->statistics) // it began with a model
+        return;
+    const enum base_error error = gossip_statistics_take(loop->statistics, peer, message);
+    if (error == BASE_EFORMAT)
+        node_peers_close(node_cluster_peers(loop->cluster), peer, "statistics that no examples have");
+    else if (error != BASE_OK)
+        base_log(BASE_LOG_WARN, "statistics", "those of one node are left out: %s", base_error_name(error));
+    else
+        node_loop_consider(loop);
+}
+
+void node_loop_join_statistics(struct node_loop *loop)
+{
+    if (!loop->statistics)
+        return;
+    const size_t columns = loop->options.columns;
+    struct gossip_spread *joined = malloc(columns * sizeof *joined);
+    struct train_spread *spreads = malloc(columns * sizeof *spreads);
+    BASE_ASSERT(joined && spreads); // at most 256 KiB each
+    const size_t nodes = gossip_statistics_join(loop->statistics, joined);
+    for (size_t i = 0; i < columns; i++)
+        spreads[i] =
+            (struct train_spread){joined[i].least, joined[i].most, joined[i].mean, joined[i].deviation};
+    free(joined);
+    struct node_message *message = node_message_new(NODE_MESSAGE_STATISTICS);
+    message->bytes = (uint8_t *)spreads;
+    message->n_bytes = columns * sizeof *spreads;
+    base_log(BASE_LOG_INFO, "statistics", "data.scale follows from the examples of %zu node%s", nodes,
+             nodes == 1 ? "" : "s");
+    node_outbox_post(loop->learner, message);
+}

@@ -1,0 +1,129 @@
+// Nodes whose scaling follows from the examples of all: one goes first and waits for what the others tell it,
+// these tell it and take its model.
+#include "test/support/life_rules.h"
+
+// One other is listed and comes, without a model yet.
+static void begin_with(uint8_t own_id)
+{
+    life_world_init(&w);
+    w.options.gathers = true;
+    w.options.start_members = 0;
+    w.self.listed = w.self.missing = 1;
+    w.self.in_view = true;
+    w.member[0].record.id.bytes[0] = own_id;
+    w.member[0].record.first_model = 7;
+    w.member[life_world_join(&w)].record.first_model = 9;
+    life_world_begin(&w);
+}
+
+static void the_first_waits_for_the_statistics_of_the_others(void **state)
+{
+    (void)state;
+    begin_with(1);
+    life_world_pass(&w, 5 * SECOND);
+    assert_int_equal(w.flags & COUNTS, COUNTS);
+    assert_false(w.learner_started);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 0);
+    w.member[1].gathered = true;
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_started && !w.learner_fetches);
+}
+
+static void it_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    begin_with(1);
+    life_world_pass(&w, 29 * SECOND);
+    assert_false(w.learner_started);
+    life_world_pass(&w, 2 * SECOND);
+    assert_true(w.learner_started && !w.learner_fetches);
+}
+
+static void it_does_not_wait_for_the_dead(void **state)
+{
+    (void)state;
+    begin_with(1);
+    w.self.listed = w.self.missing = 0;
+    life_world_pass(&w, 5 * SECOND);
+    assert_false(w.learner_started);
+    life_world_state(&w, 1, GOSSIP_MEMBER_DEAD);
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_started);
+}
+
+static void a_member_that_is_only_heard_of_is_waited_for(void **state)
+{
+    (void)state;
+    begin_with(1);
+    w.member[1].gathered = true;
+    w.member[1].info.answered = true;
+    const size_t heard_of = life_world_join(&w);
+    w.member[heard_of].record.first_model = 11;
+    w.member[heard_of].info.answered = false;
+    life_world_pass(&w, 5 * SECOND);
+    assert_false(w.learner_started);
+    w.member[heard_of].gathered = true;
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_started);
+}
+
+static void the_others_tell_it_until_it_trains(void **state)
+{
+    (void)state;
+    begin_with(5);
+    life_world_pass(&w, SECOND / 2);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 1);
+    assert_memory_equal(&life_world_last(&w, GOSSIP_LIFE_GATHER)->peer, &w.member[1].record.id,
+                        sizeof(struct gossip_id));
+    life_world_pass(&w, 2 * SECOND); // it may have been lost
+    assert_in_range(life_world_actions(&w, GOSSIP_LIFE_GATHER), 2, 3);
+    life_world_flags(&w, 1, TRAINS);
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_started && w.learner_fetches);
+    life_world_clear(&w);
+    life_world_pass(&w, 5 * SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 0);
+}
+
+static void over_a_new_link_it_is_told_again(void **state)
+{
+    (void)state;
+    begin_with(5);
+    life_world_pass(&w, SECOND / 2);
+    life_world_clear(&w);
+    life_world_tell(&w,
+                    (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 1);
+}
+
+static void a_node_that_does_not_gather_tells_and_waits_for_nothing(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.start_members = 0;
+    w.self.listed = w.self.missing = 1;
+    w.self.in_view = true;
+    w.member[0].record.id.bytes[0] = 1;
+    w.member[0].record.first_model = 7;
+    w.member[life_world_join(&w)].record.first_model = 9;
+    life_world_begin(&w);
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_started);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 0);
+}
+
+#define RULE(name) cmocka_unit_test_teardown(name, clean)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RULE(the_first_waits_for_the_statistics_of_the_others),
+        RULE(it_does_not_wait_for_ever),
+        RULE(it_does_not_wait_for_the_dead),
+        RULE(a_member_that_is_only_heard_of_is_waited_for),
+        RULE(the_others_tell_it_until_it_trains),
+        RULE(over_a_new_link_it_is_told_again),
+        RULE(a_node_that_does_not_gather_tells_and_waits_for_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
