@@ -42,9 +42,9 @@ struct gossip_exchange;
 enum gossip_on_death { // what becomes of the last c_e of a neighbour that died
     GOSSIP_ON_DEATH_DROP,
     GOSSIP_ON_DEATH_KEEP,
-    GOSSIP_ON_DEATH_FADE, // at full force at first; nothing in the end, when the others have learned to do
-                          // without it. The c_e of a neighbour that lives and is no longer met fades, too,
-                          // and, at an end that was not away, that of an edge whose RESYNC begins
+    GOSSIP_ON_DEATH_FADE, // full force at first, then less each round, until the others have learned to do
+                          // without it. So does the c_e of a living neighbour that is no longer met and,
+                          // at an end that was not away, that of an edge whose RESYNC begins
 };
 
 struct gossip_exchange_options {
@@ -56,23 +56,23 @@ struct gossip_exchange_options {
                                                    // the owner's thread, for each edge
     void *start_owner;
     const float *model; // [d] what is published before the first round; copied; NULL: start
-    uint64_t round;     // rounds done by `model`, without one that a checkpoint left open: requests of later
-                        // rounds wait until the trainer gets there. Not 0: resumed; until the first ROUND
-                        // event it is AWAY in blocks of a RESYNC
+    uint64_t round;     // rounds that `model` has done, without one that a checkpoint left open. Requests of
+                        // later rounds wait until the trainer gets there. Not 0: resumed; until the first
+                        // ROUND event this node is AWAY in blocks of a RESYNC
     float ratio;        // kept entries / d, in (0, 1]
     enum kernels_format values;
     struct compress_selection selection; // method, block and seed; k is the ratio's, at least 1 a block
     struct compress_filters filters;
     bool sync; // a round ends after its own exchange (or its deadline), else at once
     bool drift_correction;
-    float drift_gain, drift_limit; // 2 and 0.25; sync bears a gain of 4, async does not
-    unsigned share_second_moment;  // rounds in which every second moment has travelled once; 0: never
+    float drift_gain, drift_limit; // 2 and 0.25. A gain of 4 is stable in sync mode only
+    unsigned share_second_moment;  // rounds until every second moment has been sent once; 0: never
     float clip; // |(q_j - q_i)/2| is cut to this multiple of its running median; 0: never. r is not cut
-    enum gossip_on_death on_death; // what of a neighbour that died stays in the sum of corrections, until
-                                   // LINK_UP or a FORGET that says that it lives
-    unsigned fade_rounds;          // FADE: from all of it to nothing, evenly; at least 1; eight times as many
-                                   // for that of two that live
-    bool bounded;                  // a round ends once no LIVE neighbour is more than max_delay rounds behind
+    enum gossip_on_death on_death; // what becomes of the correction of a neighbour that died, until LINK_UP
+                                   // or a FORGET that says that it lives
+    unsigned fade_rounds; // FADE: rounds until nothing of it is left, evenly; at least 1. Between two
+                          // living nodes eight times as many
+    bool bounded;         // a round ends once no LIVE neighbour is more than max_delay rounds behind
     uint64_t max_delay;
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
     bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)

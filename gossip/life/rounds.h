@@ -1,6 +1,6 @@
-// A node's way through its rounds: which comes next (local steps, a boundary, a snapshot, a wait, the end),
-// at what round and step it stands, and the effect of orders of the life cycle. Pure: no thread, clock or
-// file. The daemon's learner thread and the simulator carry out what gossip_rounds_next says and report the
+// The sequence of a node's rounds: what comes next (local steps, a boundary, a snapshot, a wait, the end),
+// the round and step that the node has reached, and what orders of the life cycle change. Pure: no thread,
+// clock or file. The daemon's learner thread and the simulator do what gossip_rounds_next says and report the
 // result.
 //
 //     WAITING -start-> TRAINING { STEPS -> MEET }* -last step, alone-> FINISHED -leave-> LEAVING -> LEFT
@@ -40,9 +40,9 @@ enum gossip_rounds_state {
 };
 
 enum gossip_order_kind {
-    GOSSIP_ORDER_START, // training may begin. Again, at any time: the cluster's progress
-    GOSSIP_ORDER_FETCH, // take a donor's model instead of its own: the open round ends without its exchange,
-                        // and steps without a boundary
+    GOSSIP_ORDER_START, // training may begin; may be repeated at any time to tell the cluster's progress
+    GOSSIP_ORDER_FETCH, // take a donor's model instead of its own. The open round ends without its exchange;
+                        // local steps that have not reached their boundary are lost
     GOSSIP_ORDER_PAUSE, // `on`: no step from the next boundary on; else go on
     GOSSIP_ORDER_STOP,  // end at the boundary of `round` (0: the next one): checkpoint, LEFT
     GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
@@ -65,11 +65,11 @@ enum gossip_rounds_todo {
     GOSSIP_ROUNDS_END,   // `status`
 };
 struct gossip_rounds_meet {
-    uint64_t round; // to be exchanged for, from 1; without `meets`: the latest boundary that the node reached
-    bool meets;     // false: only takes in updates received meanwhile; then the node stands still
-    bool last;      // the final state: freeze the exchange behind it, write a checkpoint
+    uint64_t round; // the round of this exchange, from 1; without `meets`: the latest boundary reached
+    bool meets;     // false: no exchange; only the updates received meanwhile are taken in
+    bool last;      // the final state: then freeze the exchange and write a checkpoint
     bool finished;  // the node has done its last step
-    bool follows;   // without `meets`: it goes on, from the round that the neighbours are at
+    bool follows;   // without `meets`: the node continues from the round that its neighbours have reached
     bool away;      // reported to the neighbours from here on, until the node has caught up
     bool unusable;  // the model is not published; the published one comes back
     bool open;      // with `last`: the exchange of `round` was not made, `step_scale` is for the checkpoint
@@ -97,7 +97,7 @@ struct gossip_rounds {
     bool tells;                     // the learner is to be told of `change`
     enum gossip_learner_change change;
     bool away;
-    bool rested;      // nothing was learnt since the latest rendezvous
+    bool rested;      // no step was taken since the latest boundary
     bool follows;     // it stood still or was away: updates received meanwhile come before a step
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
