@@ -7,11 +7,6 @@
 
 enum { PLAIN_HEADER = 12 }; // sender's identity, receiver's generation: what sealing would prove
 
-const struct gossip_id *sim_member_id(const struct sim_node *node, size_t peer)
-{
-    return &node->world->identity[peer].id;
-}
-
 static unsigned recent_starts(const struct sim_node *node)
 {
     const struct sim_disk *disk = &node->disk;

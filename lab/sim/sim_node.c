@@ -1,12 +1,6 @@
 #include "lab/sim/sim_process.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-uint64_t sim_node_now(const struct sim_node *node)
-{
-    return (uint64_t)((int64_t)node->world->queue.now_ns + node->clock_ns);
-}
 
 struct sim_node *sim_node_create(struct sim_world *world, size_t host)
 {

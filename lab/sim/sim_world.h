@@ -91,6 +91,8 @@ void sim_world_destroy(struct sim_world *world);
 bool sim_world_run(struct sim_world *world, uint64_t until_ns);
 uint64_t sim_world_now(const struct sim_world *world); // virtual, from 1 s
 
+// sim_about.c
+void sim_world_identify(struct sim_world *world); // makes the identities, from the seed
 size_t sim_world_identity(const struct sim_world *world, size_t host);
 // SIZE_MAX for an unknown id.
 size_t sim_world_find(const struct sim_world *world, const struct gossip_id *id);
