@@ -7,7 +7,8 @@ import random
 import socket
 import tempfile
 
-TAKEN = open(os.path.join(tempfile.gettempdir(), f"p2pml-e2e-ports-{os.getuid()}"), "ab")  # byte p is locked: port p is taken
+TAKEN = os.open(os.path.join(tempfile.gettempdir(), f"p2pml-e2e-ports-{os.getuid()}"),
+                os.O_WRONLY | os.O_CREAT)  # byte p is locked: port p is taken
 ports_taken = set()  # by this process
 
 
