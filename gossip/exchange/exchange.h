@@ -71,7 +71,7 @@ struct gossip_exchange_options {
     enum gossip_on_death on_death; // what becomes of the correction of a neighbour that died, until LINK_UP
                                    // or a FORGET that says that it lives
     unsigned fade_rounds; // FADE: rounds until nothing of it is left, evenly; at least 1. Between two
-                          // living nodes eight times as many
+                          // living nodes twice as many
     bool bounded;         // a round ends once no LIVE neighbour is more than max_delay rounds behind
     uint64_t max_delay;
     uint64_t deadline_floor_ns, deadline_ceiling_ns;

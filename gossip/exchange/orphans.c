@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIVING_TIMES 8u // more slowly than at a death goes what two living nodes had
+#define LIVING_TIMES 2u // more slowly than at a death goes what two living nodes had
 
 static struct gossip_orphan *find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
 {

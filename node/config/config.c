@@ -498,7 +498,7 @@ static const struct node_key keys[] = {
     CHOICE("average.on_death", average.on_death, "fade", "drop|keep|fade",
            "The drift correction of a neighbour that died. drop: goes with it. keep: its last pull stays, so "
            "that what only it knew fades more slowly. fade: it stays at first and is gone after fade_rounds; "
-           "after eight times as many that of a neighbour that lives and is no longer met.",
+           "after twice as many that of a neighbour that lives and is no longer met.",
            TOLD),
     INTEGER("average.fade_rounds", average.fade_rounds, "150", 1, 1000000,
             "on_death fade: rounds in which the pull of a neighbour that died goes to nothing, evenly.",

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { NODES = 4, D = 60, DEAD = 3, STEPS = 4, FADE_ROUNDS = 200, LIVING_ROUNDS = 8 * FADE_ROUNDS };
+enum { NODES = 4, D = 60, DEAD = 3, STEPS = 4, FADE_ROUNDS = 200, LIVING_ROUNDS = 2 * FADE_ROUNDS };
 static const float rate = 0.05f;
 
 static float target_of(size_t node, size_t j)
