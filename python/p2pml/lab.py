@@ -1,0 +1,181 @@
+"""Experiments from Python, with results as pandas frames:
+
+    from p2pml import lab
+    result = lab.sim(experiment__nodes=8, train__steps=400, sweep=[{"average.ratio": [1 / 32, 1 / 100]}], experiment__repeats=3)
+    result.results.groupby("average.ratio")["accuracy"].mean()
+
+``sim`` and ``run`` are the commands of those names: a cluster in virtual time, and real processes on this machine. `p2pml sim --help` lists the
+keys, with ``__`` for the dot here. ``rounds`` is a simulator of rounds for models and methods of your own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
+
+from . import _c, errors
+from ._rounds import Temporary, World, rounds
+
+__all__ = ["sim", "run", "load", "rounds", "Result", "World", "Failed"]
+
+Experiment = Union[str, os.PathLike, Dict[str, Any]]
+_OWN = ("P2PML_LIBRARY", "P2PML_PROGRAM")  # of this package; the program takes such variables for keys
+
+
+class Failed(errors.Error):
+    """A node, a baseline or a run of a sweep failed, or time ran out; ``result`` has what there is."""
+
+    def __init__(self, text: str, result: "Result"):
+        super().__init__(text)
+        self.result = result
+
+
+class Result:
+    """The directory of an experiment. Frames are read when they are asked for."""
+
+    def __init__(self, directory: Union[str, os.PathLike], owner: Any = None):
+        self.directory = Path(directory)
+        self._owner = owner
+
+    def __repr__(self) -> str:
+        return f"<p2pml.lab.Result of {self.directory}>"
+
+    @property
+    def summary(self) -> Dict[str, Any]:
+        """summary.json of a single run."""
+        with open(self.directory / "summary.json", encoding="utf-8") as f:
+            return json.load(f)
+
+    @property
+    def results(self) -> Any:
+        """A row a run, of a sweep or a single one; keys that a sweep varies are columns, as is what a target took (``to_93.averaged_bytes``)."""
+        rows = _lines(self.directory / "results.jsonl")
+        for row in rows:
+            for target in row.pop("targets", None) or []:
+                row[f"to_{100 * target.pop('accuracy'):g}"] = target
+        frame = _frame(rows)
+        return frame.rename(columns=lambda c: c[len("settings."):] if c.startswith("settings.") else c)
+
+    @property
+    def rounds(self) -> Any:
+        """The curve: a row a measurement, accuracy of the averaged model, of the worst node, consensus, bytes."""
+        return self._of_runs("rounds.jsonl", per_node=False)
+
+    @property
+    def metrics(self) -> Any:
+        """A row a round and node: step, loss, rate, bytes."""
+        return self._of_runs("metrics.jsonl", per_node=True)
+
+    @property
+    def events(self) -> Any:
+        """A row an event of a node: deaths, fetches, refusals."""
+        return self._of_runs("events.jsonl", per_node=True)
+
+    @property
+    def runs(self) -> Dict[str, "Result"]:
+        """The runs of a sweep by their labels; empty for a single run."""
+        found = sorted((self.directory / "runs").glob("*/summary.json"))
+        return {path.parent.name: Result(path.parent, self._owner) for path in found}
+
+    @property
+    def averaged(self) -> Path:
+        """The averaged model of a single run, as safetensors."""
+        return self.directory / "averaged.safetensors"
+
+    def _of_runs(self, name: str, per_node: bool) -> Any:
+        rows: List[Dict[str, Any]] = []
+        for label, run in self.runs.items() or [(None, self)]:
+            for node, path in run._files(name, per_node):
+                for row in _lines(path):
+                    rows.append({**({"run": label} if label else {}), **({"node": node} if per_node else {}), **row})
+        return _frame(rows)
+
+    def _files(self, name: str, per_node: bool) -> Iterator[Tuple[Optional[str], Path]]:
+        paths = sorted(self.directory.glob(f"*/{name}")) if per_node else [self.directory / name]
+        return ((path.parent.name if per_node else None, path) for path in paths if path.exists())
+
+
+def sim(experiment: Optional[Experiment] = None, *, out: Union[str, os.PathLike, None] = None, fresh: bool = False, **settings: Any) -> Result:
+    """`p2pml sim`: the whole cluster in one process under virtual time.
+
+    experiment: a YAML file, or the same as nested dicts; None: what ``settings`` say. settings: keys with ``__`` for the dot, above
+    the file. out: the directory of the run (``fresh``: one that is not empty); None: a temporary one, which lives as long as the result.
+
+    :class:`ConfigurationError`: a key or a value, with its place. :class:`Failed`: see there."""
+    return _command("sim", experiment, out, fresh, settings)
+
+
+def run(experiment: Optional[Experiment] = None, *, out: Union[str, os.PathLike, None] = None, fresh: bool = False, **settings: Any) -> Result:
+    """`p2pml run`: real processes on this machine. Arguments and errors as of :func:`sim`."""
+    return _command("run", experiment, out, fresh, settings)
+
+
+def load(directory: Union[str, os.PathLike]) -> Result:
+    """The result of an experiment that ran before."""
+    if not (Path(directory) / "results.jsonl").exists():
+        raise errors.ConfigurationError(f"{os.fspath(directory)}: found no results.jsonl, expected the directory of an experiment")
+    return Result(directory)
+
+
+def _program() -> str:
+    own = os.path.join(_c.folder(), "p2pml")
+    found = os.environ.get("P2PML_PROGRAM") or (own if os.path.exists(own) else shutil.which("p2pml"))
+    if not found:
+        raise errors.EnvironmentFailed(f"the program p2pml is neither in {_c.folder()} nor in PATH; set P2PML_PROGRAM to its path")
+    return found
+
+
+def _environment() -> Dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key not in _OWN}
+
+
+def _command(command: str, experiment: Optional[Experiment], out: Any, fresh: bool, settings: Dict[str, Any]) -> Result:
+    owner = Temporary()
+    given = {key.replace("__", "."): value for key, value in settings.items()}
+    if isinstance(experiment, (str, os.PathLike)):
+        file = os.fspath(experiment)
+    else:
+        file = os.path.join(owner.name, "experiment.yaml")
+        with open(file, "w", encoding="utf-8") as f:
+            json.dump(experiment or {}, f)  # JSON is YAML
+    directory = os.fspath(out) if out is not None else os.path.join(owner.name, "run")
+    arguments = [_program(), command, file, "--out", directory] + ["--fresh"] * fresh
+    for key, value in given.items():
+        arguments += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+    status, words = _wait(arguments)
+    result = Result(directory, owner)
+    if status == 2:
+        raise errors.ConfigurationError(words)
+    if status != 0:
+        raise Failed(words or f"p2pml {command} ended with {status}", result)
+    return result
+
+
+def _wait(arguments: List[str]) -> Tuple[int, str]:
+    """Ctrl-C lets the nodes leave in order, as at a terminal."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
+        process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True,
+                                   env=_environment())
+        try:
+            process.wait()
+        except BaseException:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            raise
+        log.seek(0)
+        return process.returncode, log.read()[-2000:].strip()
+
+
+def _lines(path: Path) -> List[Dict[str, Any]]:
+    with open(path, encoding="utf-8") as f:
+        return [json.loads(line) for line in f if line.endswith("\n")]  # the last one may be under way
+
+
+def _frame(rows: List[Dict[str, Any]]) -> Any:
+    import pandas
+    return pandas.json_normalize(rows)
