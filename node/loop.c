@@ -62,7 +62,8 @@ static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes
 static void on_statistics(void *owner, const struct gossip_id *peer,
                           const struct gossip_statistics_message *message)
 {
-    node_loop_statistics_heard(owner, peer, message);
+    if (node_loop_statistics_heard(owner, peer, message))
+        node_loop_consider(owner);
 }
 
 static void on_view(void *owner, struct gossip_graph *graph)

@@ -66,7 +66,8 @@ void node_loop_consider(struct node_loop *loop);
 enum base_error node_loop_make_statistics(struct node_loop *loop) BASE_CHECK;
 bool node_loop_gathered(const void *loop, const struct gossip_id *peer);      // struct gossip_life_world
 void node_loop_gather(struct node_loop *loop, const struct gossip_id *first); // tells it this node's
-void node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
+// True: they are taken, and a decision may depend on them.
+bool node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
                                 const struct gossip_statistics_message *message);
 void node_loop_join_statistics(struct node_loop *loop); // for the learner, which begins with them
 

@@ -52,18 +52,17 @@ void node_loop_gather(struct node_loop *loop, const struct gossip_id *first)
     }
 }
 
-void node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
+bool node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
                                 const struct gossip_statistics_message *message)
 {
     if (!loop->statistics) // it began with a model
-        return;
+        return false;
     const enum base_error error = gossip_statistics_take(loop->statistics, peer, message);
     if (error == BASE_EFORMAT)
         node_peers_close(node_cluster_peers(loop->cluster), peer, "statistics that no examples have");
     else if (error != BASE_OK)
         base_log(BASE_LOG_WARN, "statistics", "those of one node are left out: %s", base_error_name(error));
-    else
-        node_loop_consider(loop);
+    return error == BASE_OK;
 }
 
 void node_loop_join_statistics(struct node_loop *loop)
