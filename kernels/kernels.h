@@ -43,6 +43,15 @@ struct kernels_loss {
     size_t correct;  // rows whose largest logit is the label (lowest index wins ties)
 };
 
+// Who takes a matrix piece by piece: `count` elements, row-major, from place `first` on. The values may be
+// overwritten, and are gone when it returns.
+#define KERNELS_BESIDE 4
+struct kernels_taker {
+    void (*take)(void *owner, size_t first, size_t count, float *values);
+    void *owner;
+    const float *beside[KERNELS_BESIDE]; // what it reads at the same places, asked for ahead; NULL: nothing
+};
+
 struct kernels {
     const char *name; // "cpu" or "cuda"
     bool shares_host; // alloc gives ordinary memory: upload and download are needless copies
@@ -57,6 +66,12 @@ struct kernels {
     // those of the stored matrices: A is [m,k] or, transposed, [k,m].
     void (*gemm)(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                  const float *a, const float *b, float beta, float *c);
+    // C[m,n] = A^T B, A [k,m] and B [k,n], for who uses each element once: with the bits that gemm gives, in
+    // pieces that are cached; C as a whole is nowhere. in_pieces: whether that is done for this product and
+    // all with a smaller k. Both NULL: never.
+    bool (*in_pieces)(size_t m, size_t n, size_t k);
+    void (*gemm_pieces)(size_t m, size_t n, size_t k, const float *a, const float *b,
+                        const struct kernels_taker *taker);
     void (*bias_add)(size_t rows, size_t cols, const float *bias, float *z);      // z[r,c] += bias[c]
     void (*bias_add_relu)(size_t rows, size_t cols, const float *bias, float *z); // z = max(z + bias, 0)
     // grad[i] = activation[i] > 0 ? grad[i] : 0

@@ -97,6 +97,7 @@ struct train_pass {
                      // is 0; to 0: all
     uint64_t seed;   // of this batch's random numbers: base_rng_seed_stream(&rng, pass->seed, layer->index)
     float *scratch;  // as many as any layer asked for
+    const struct kernels_taker *taker; // backward gives the gradient (train_model_give); NULL: it writes it
 };
 
 struct train_layer_cost { // of a whole batch; backward with the gradient of the input
@@ -138,6 +139,9 @@ struct train_layer_type {
     // always adds, because backward reaches the upper one first and that one writes.
     void (*backward)(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
                      const void *x, const float *y, float *dy, float *dx, float *kept, float *gradient);
+    // Whether backward of up to `examples` can give its gradient to pass->taker in the place of writing it.
+    // NULL: never; a type without parameters need not say it.
+    bool (*gives)(const struct train_layer *layer, const struct kernels *kernels, size_t examples);
     void (*cost)(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost);
 };
 

@@ -366,6 +366,23 @@ void train_model_prepare(struct train_model *model, uint64_t seed, bool accumula
     model->pass.accumulate = accumulate;
 }
 
+void train_model_give(struct train_model *model, const struct kernels_taker *taker)
+{
+    model->pass.taker = taker;
+}
+
+bool train_model_gives(const struct train_model *model, size_t rows)
+{
+    for (size_t i = 0; i < model->plan.n_layers; i++) {
+        const struct train_layer *layer = &model->plan.layers[i];
+        if (layer->n_tensors > 0 &&
+            (layer->type->gives == NULL || !layer->type->gives(layer, model->kernels, rows))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void train_model_restrict(struct train_model *model, size_t from, size_t to)
 {
     BASE_ASSERT(to == 0 || (model->plan.in.rows && from < to && to <= model->spec.inputs));

@@ -101,6 +101,13 @@ void train_model_initialise(const struct train_model *model, uint64_t seed, floa
 // lies there. Both 0 at first.
 void train_model_prepare(struct train_model *model, uint64_t seed, bool accumulate);
 
+// The gradients that follow are given to `taker` (borrowed), each element once and at its place in the
+// vector, and `gradient` is not looked at; NULL, as at first: they are written. The taker may change the
+// parameters at the places that it is given. They do not accumulate. Only where train_model_gives says that
+// batches of up to `rows` can be given.
+void train_model_give(struct train_model *model, const struct kernels_taker *taker);
+bool train_model_gives(const struct train_model *model, size_t rows);
+
 // The gradients that follow are of features from .. to-1 and the bias only, 0 elsewhere. to 0, as at first:
 // of all. Models that take rows.
 void train_model_restrict(struct train_model *model, size_t from, size_t to);

@@ -26,10 +26,10 @@ struct train_trainer {
     size_t count;                     // parameters
     const struct train_optimizer *optimizer;
     struct vector x, correction, state[TRAIN_STATES]; // state: of the optimiser; unused ones are NULL
-    float *gradient;                                  // the kernels' memory
-    float *norm;  // one number, in the kernels' memory; NULL without clipping
-    float *round; // the model where the round began, in the kernels' memory; NULL without proximal term
-    double scale; // of the learning rate
+    float *gradient; // the kernels' memory; NULL where the model gives it in pieces
+    float *norm;     // one number, in the kernels' memory; NULL without clipping
+    float *round;    // the model where the round began, in the kernels' memory; NULL without proximal term
+    double scale;    // of the learning rate
     struct train_feed feed;
     uint64_t step;
     struct { // of l1, l2 and blocks
@@ -81,6 +81,15 @@ static bool alloc_order(struct train_trainer *trainer)
     return trainer->shrink.order != NULL;
 }
 
+// Where the update of an element needs no other one, and all of a batch goes through the model at once.
+static bool takes_pieces(const struct train_trainer *trainer)
+{
+    const struct train_options *options = &trainer->options;
+    const bool parts = options->micro_batch > 0 && options->micro_batch < options->batch;
+    return !parts && options->clip_norm <= 0.0 && !train_model_takes_rows(trainer->model) &&
+           train_model_gives(trainer->model, options->batch);
+}
+
 static bool alloc_all(struct train_trainer *trainer)
 {
     bool complete = alloc_order(trainer) && alloc_vector(trainer, &trainer->x);
@@ -89,7 +98,9 @@ static bool alloc_all(struct train_trainer *trainer)
         complete = complete && (!needs_state(trainer, i) || alloc_vector(trainer, &trainer->state[i]));
     }
     const size_t bytes = trainer->count * sizeof(float);
-    trainer->gradient = complete ? trainer->kernels->alloc(bytes) : NULL;
+    if (complete && !takes_pieces(trainer)) {
+        complete = (trainer->gradient = trainer->kernels->alloc(bytes)) != NULL;
+    }
     if (trainer->options.clip_norm > 0.0) {
         trainer->norm = trainer->kernels->alloc(sizeof *trainer->norm);
         complete = complete && trainer->norm != NULL;
@@ -98,7 +109,7 @@ static bool alloc_all(struct train_trainer *trainer)
         trainer->round = trainer->kernels->alloc(bytes);
         complete = complete && trainer->round != NULL;
     }
-    return complete && trainer->gradient != NULL;
+    return complete;
 }
 
 static void send(const struct train_trainer *trainer, const struct vector *vector)
@@ -237,13 +248,13 @@ void train_trainer_round_begin(struct train_trainer *trainer)
     }
 }
 
-// gradient += mu * (x - x_round): the form of a step of SGD, whose rate is -mu.
-static void add_proximal(struct train_trainer *trainer)
+// gradient += mu * (x - x_round): the form of a step of SGD, whose rate is -mu. Of the elements from .. to-1.
+static void add_proximal(struct train_trainer *trainer, size_t from, size_t to, float *gradient)
 {
     const struct kernels_sgd step = {.rate = -(float)trainer->options.proximal};
     if (trainer->round != NULL) {
-        trainer->kernels->sgd_step(trainer->count, &step, trainer->x.device, trainer->round, NULL,
-                                   trainer->gradient);
+        trainer->kernels->sgd_step(to - from, &step, trainer->x.device + from, trainer->round + from, NULL,
+                                   gradient);
     }
 }
 
@@ -273,15 +284,16 @@ static double rate_at(const struct train_trainer *trainer, uint64_t step)
     return trainer->options.rate * factor * trainer->scale;
 }
 
-// The elements from .. to-1.
-static void update(struct train_trainer *trainer, const float *correction, size_t from, size_t to)
+// The elements from .. to-1, of which `gradient` is.
+static void update(struct train_trainer *trainer, const float *correction, size_t from, size_t to,
+                   const float *gradient)
 {
     struct train_update update = {.kernels = trainer->kernels,
                                   .options = &trainer->options,
                                   .count = to - from,
                                   .step = trainer->step,
                                   .rate = (float)train_trainer_rate(trainer),
-                                  .gradient = trainer->gradient + from,
+                                  .gradient = gradient,
                                   .correction = correction != NULL ? correction + from : NULL,
                                   .x = trainer->x.device + from};
     for (size_t i = 0; i < TRAIN_STATES; i++) {
@@ -343,8 +355,8 @@ static void update_block(struct train_trainer *trainer, const float *correction)
 {
     const struct train_block block = block_of(trainer, trainer->step);
     const size_t weights = trainer->shrink.features * trainer->shrink.outputs;
-    update(trainer, correction, block.from, block.to);
-    update(trainer, correction, weights, trainer->count);
+    update(trainer, correction, block.from, block.to, trainer->gradient + block.from);
+    update(trainer, correction, weights, trainer->count, trainer->gradient + weights);
     owe(trainer, trainer->step);
     if (trainer->shrink.due) {
         train_shrink_filter(block.to - block.from, trainer->shrink.t1, trainer->x.host + block.from);
@@ -409,30 +421,61 @@ static void clip(struct train_trainer *trainer)
     }
 }
 
+struct step_taker {
+    struct train_trainer *trainer;
+    const float *correction;
+};
+
+static void take(void *owner, size_t first, size_t count, float *gradient)
+{
+    const struct step_taker *step = owner;
+    add_proximal(step->trainer, first, first + count, gradient);
+    update(step->trainer, step->correction, first, first + count, gradient);
+}
+
+// No vector for the gradient, and none of its passes over memory.
+static void step_in_pieces(struct train_trainer *trainer, const float *correction, struct kernels_loss *loss)
+{
+    struct step_taker step = {trainer, correction};
+    const struct kernels_taker taker = {take, &step, {trainer->x.device, correction}};
+    train_model_give(trainer->model, &taker);
+    add_part(trainer, 0, trainer->feed.batch, loss);
+    train_model_give(trainer->model, NULL);
+}
+
+static void step_at_once(struct train_trainer *trainer, const float *correction, struct kernels_loss *loss)
+{
+    const size_t batch = trainer->feed.batch,
+                 most = train_fit_part(&trainer->options, trainer->feed.data, batch);
+    restrict_gradient(trainer);
+    for (size_t first = 0; first < batch; first += most) {
+        add_part(trainer, first, batch - first < most ? batch - first : most, loss);
+    }
+    add_proximal(trainer, 0, trainer->count, trainer->gradient);
+    clip(trainer);
+    if (trainer->shrink.blocks > 0) {
+        update_block(trainer, correction);
+    } else {
+        update(trainer, correction, 0, trainer->count, trainer->gradient);
+    }
+}
+
 void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
                         size_t *rows)
 {
     BASE_ASSERT(!use_correction || trainer->correction.device != NULL);
     const float *correction = use_correction ? trainer->correction.device : NULL;
     train_feed_next(&trainer->feed);
-    const size_t batch = trainer->feed.batch,
-                 most = train_fit_part(&trainer->options, trainer->feed.data, batch);
     *loss = (struct kernels_loss){0};
     train_trainer_settle(trainer);
-    restrict_gradient(trainer);
-    for (size_t first = 0; first < batch; first += most) {
-        add_part(trainer, first, batch - first < most ? batch - first : most, loss);
-    }
-    add_proximal(trainer);
-    clip(trainer);
-    if (trainer->shrink.blocks > 0) {
-        update_block(trainer, correction);
+    if (trainer->gradient == NULL) {
+        step_in_pieces(trainer, correction, loss);
     } else {
-        update(trainer, correction, 0, trainer->count);
+        step_at_once(trainer, correction, loss);
     }
     trainer->kernels->wait(); // the next batch may be gathered
     trainer->step++;
-    *rows = batch * train_dataset_labels(trainer->feed.data);
+    *rows = trainer->feed.batch * train_dataset_labels(trainer->feed.data);
 }
 
 uint64_t train_trainer_steps_done(const struct train_trainer *trainer)

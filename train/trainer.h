@@ -107,8 +107,8 @@ void train_trainer_scale(struct train_trainer *trainer, double factor);
 float *train_trainer_model(struct train_trainer *trainer);
 // Bytes of all vectors of the trainer, in host memory and on a device.
 uint64_t train_trainer_memory(const struct train_trainer *trainer);
-// What holds nothing between two steps: the gradient, in the kernels' memory; NULL of a program of the user's
-// own.
+// What holds nothing between two steps: the gradient, in the kernels' memory; NULL where it is taken in
+// pieces (train_model_give), and of a program of the user's own.
 void *train_trainer_scratch(const struct train_trainer *trainer, size_t *bytes);
 float *train_trainer_second_moment(struct train_trainer *trainer); // the optimiser's shared state, or NULL
 // Zero at start; written by the caller. NULL if uncorrected.

@@ -70,6 +70,27 @@ void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, si
                 leading(transpose_a ? m : k), b, leading(transpose_b ? k : n), beta, c, leading(n));
 }
 
+bool kernels_cpu_is_one_piece(size_t m, size_t n, size_t k)
+{
+    (void)k;
+    return n > 0 && m <= KERNELS_CPU_PIECE / n;
+}
+
+void kernels_cpu_one_piece(kernels_cpu_product *gemm, size_t m, size_t n, size_t k, const float *a,
+                           const float *b, const struct kernels_taker *taker)
+{
+    _Alignas(ALIGNMENT) float c[KERNELS_CPU_PIECE];
+    BASE_ASSERT(kernels_cpu_is_one_piece(m, n, k));
+    gemm(true, false, m, n, k, 1.0f, a, b, 0.0f, c);
+    taker->take(taker->owner, 0, m * n, c);
+}
+
+void kernels_cpu_pieces(size_t m, size_t n, size_t k, const float *a, const float *b,
+                        const struct kernels_taker *taker)
+{
+    kernels_cpu_one_piece(kernels_cpu_gemm, m, n, k, a, b, taker);
+}
+
 #if defined(__x86_64__)
 static bool has_avx2(void)
 {

@@ -36,5 +36,20 @@ void kernels_cpu_gemm_avx2(bool transpose_a, bool transpose_b, size_t m, size_t 
                            const float *a, const float *b, float beta, float *c);
 void kernels_cpu_gemm_avx512(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                              const float *a, const float *b, float beta, float *c);
+// Products in pieces (kernels.h). Whatever is small enough is one piece.
+#define KERNELS_CPU_PIECE (64u * 1024u) // floats, on the stack
+typedef void kernels_cpu_product(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k,
+                                 float alpha, const float *a, const float *b, float beta, float *c);
+bool kernels_cpu_is_one_piece(size_t m, size_t n, size_t k);
+void kernels_cpu_one_piece(kernels_cpu_product *gemm, size_t m, size_t n, size_t k, const float *a,
+                           const float *b, const struct kernels_taker *taker);
+void kernels_cpu_pieces(size_t m, size_t n, size_t k, const float *a, const float *b,
+                        const struct kernels_taker *taker);
+bool kernels_cpu_in_pieces_avx2(size_t m, size_t n, size_t k);
+void kernels_cpu_pieces_avx2(size_t m, size_t n, size_t k, const float *a, const float *b,
+                             const struct kernels_taker *taker);
+bool kernels_cpu_in_pieces_avx512(size_t m, size_t n, size_t k);
+void kernels_cpu_pieces_avx512(size_t m, size_t n, size_t k, const float *a, const float *b,
+                               const struct kernels_taker *taker);
 
 #endif

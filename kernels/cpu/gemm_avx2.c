@@ -2,7 +2,8 @@
 // OpenBLAS packs A whole, clears C in a pass of its own and writes it in blocks of both dimensions. Here the
 // rows of B are packed, a panel of columns at a time, into strips of 16 columns that lie in one piece; a tile
 // of C, 6 rows by 16 columns, stays in registers; and C is written in long runs of whole rows, past the
-// caches where it is far larger than they are.
+// caches where it is far larger than they are. In pieces, a block of rows is made at one place over and over,
+// and handed out from there.
 //
 // Which products come here depends on shapes alone, so that a machine gives the same bits in every run.
 #include "kernels/cpu/cpu.h"
@@ -16,6 +17,7 @@
 #define PANEL        (48u * 1024u)        // elements of B that are packed: 192 KiB of the second cache
 #define STREAMED     (8u * 1024u * 1024u) // bytes of C from which on it is written past the caches
 #define FEW_TERMS    (1u << 20)           // m*n*k below which threads of BLAS gain nothing
+#define GIVEN        (5u * 1024u)         // elements of a row that are handed out at once, at most
 
 // The tile must become straight code, or its sums live in memory.
 #if !defined(__clang__)
@@ -30,8 +32,9 @@
 struct product {
     size_t m, n, k;
     float alpha, beta;
-    const float *a, *b; // [k, m], [k, n]
-    float *c;           // [m, n]
+    const float *a, *b;                // [k, m], [k, n]
+    float *c;                          // [m, n]; in pieces a block of its rows
+    const struct kernels_taker *taker; // in pieces, else NULL
 };
 
 // Columns [first, first + columns) of B that are packed: [strips, k, TILE_COLUMNS].
@@ -99,15 +102,34 @@ INLINE void tile(const struct product *p, size_t rows, const float *a, const flo
 
 // At the right edge the tile is made beside C.
 INLINE void tile_edge(const struct product *p, size_t rows, const float *a, const float *strip, float *c,
-                      size_t columns)
+                      size_t stride, size_t columns)
 {
     float beside[TILE_ROWS * TILE_COLUMNS] = {0};
     for (size_t r = 0; r < rows && p->beta != 0.0f; r++) {
-        memcpy(beside + r * TILE_COLUMNS, c + r * p->n, columns * sizeof *c);
+        memcpy(beside + r * TILE_COLUMNS, c + r * stride, columns * sizeof *c);
     }
     tile(p, rows, a, strip, beside, TILE_COLUMNS, false);
     for (size_t r = 0; r < rows; r++) {
-        memcpy(c + r * p->n, beside + r * TILE_COLUMNS, columns * sizeof *c);
+        memcpy(c + r * stride, beside + r * TILE_COLUMNS, columns * sizeof *c);
+    }
+}
+
+// What the taker will read beside a tile comes from memory while the tile is made.
+INLINE void ask_ahead(const struct product *p, size_t rows, size_t at)
+{
+    for (size_t v = 0; v < KERNELS_BESIDE && p->taker->beside[v] != NULL; v++) {
+        for (size_t r = 0; r < rows; r++) {
+            __builtin_prefetch(p->taker->beside[v] + at + r * p->n, 0, 2);
+        }
+    }
+}
+
+static void give(const struct product *p, size_t rows, size_t i, const struct panel *panel)
+{
+    const size_t columns = panel->columns, together = columns == p->n ? rows : 1;
+    for (size_t r = 0; r < rows; r += together) {
+        p->taker->take(p->taker->owner, (i + r) * p->n + panel->first, together * columns,
+                       p->c + r * columns);
     }
 }
 
@@ -117,18 +139,25 @@ INLINE void block(const struct product *p, bool streams, size_t rows, size_t i, 
 {
     float a[TILE_ROWS * TERMS_MAX];
     const float *strip = panel->strips;
-    float *c = p->c + i * p->n + panel->first;
+    const size_t stride = p->taker != NULL ? panel->columns : p->n;
+    float *c = p->taker != NULL ? p->c : p->c + i * p->n + panel->first;
     for (size_t l = 0; l < p->k; l++) {
         for (size_t r = 0; r < rows; r++) {
             a[l * rows + r] = p->a[l * p->m + i + r];
         }
     }
     for (size_t j = 0; j < panel->columns; j += TILE_COLUMNS, strip += p->k * TILE_COLUMNS) {
-        if (panel->columns - j < TILE_COLUMNS) {
-            tile_edge(p, rows, a, strip, c + j, panel->columns - j);
-        } else {
-            tile(p, rows, a, strip, c + j, p->n, streams);
+        if (p->taker != NULL) {
+            ask_ahead(p, rows, i * p->n + panel->first + j);
         }
+        if (panel->columns - j < TILE_COLUMNS) {
+            tile_edge(p, rows, a, strip, c + j, stride, panel->columns - j);
+        } else {
+            tile(p, rows, a, strip, c + j, stride, streams);
+        }
+    }
+    if (p->taker != NULL) {
+        give(p, rows, i, panel);
     }
 }
 
@@ -169,14 +198,15 @@ static void streamed(const struct product *p, const struct panel *panel)
 
 static bool streams(const struct product *p)
 {
-    return p->beta == 0.0f && p->n % TILE_COLUMNS == 0 && (uintptr_t)p->c % 32 == 0 &&
+    return p->taker == NULL && p->beta == 0.0f && p->n % TILE_COLUMNS == 0 && (uintptr_t)p->c % 32 == 0 &&
            p->m > STREAMED / sizeof *p->c / p->n;
 }
 
 static void multiply(const struct product *p)
 {
     _Alignas(64) float strips[PANEL];
-    const size_t wide = PANEL / p->k / TILE_COLUMNS * TILE_COLUMNS;
+    const size_t most = PANEL / p->k / TILE_COLUMNS * TILE_COLUMNS;
+    const size_t wide = p->taker != NULL && most > GIVEN ? GIVEN : most;
     for (size_t first = 0; first < p->n; first += wide) {
         const size_t columns = p->n - first < wide ? p->n - first : wide;
         const struct panel panel = {first, columns, strips};
@@ -205,6 +235,24 @@ void kernels_cpu_gemm_avx2(bool transpose_a, bool transpose_b, size_t m, size_t 
         kernels_cpu_gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
         return;
     }
-    const struct product p = {m, n, k, alpha, beta, a, b, c};
+    const struct product p = {m, n, k, alpha, beta, a, b, c, NULL};
+    multiply(&p);
+}
+
+// On several threads, BLAS makes large products faster than this makes pieces.
+bool kernels_cpu_in_pieces_avx2(size_t m, size_t n, size_t k)
+{
+    return kernels_cpu_is_one_piece(m, n, k) || (kernels_cpu_threads() == 1 && suits(true, false, m, n, k));
+}
+
+void kernels_cpu_pieces_avx2(size_t m, size_t n, size_t k, const float *a, const float *b,
+                             const struct kernels_taker *taker)
+{
+    _Alignas(64) float c[TILE_ROWS * GIVEN];
+    if (!suits(true, false, m, n, k)) {
+        kernels_cpu_one_piece(kernels_cpu_gemm, m, n, k, a, b, taker);
+        return;
+    }
+    const struct product p = {m, n, k, 1.0f, 0.0f, a, b, c, taker};
     multiply(&p);
 }

@@ -26,6 +26,7 @@ struct product {
     float alpha, beta;
     const float *a, *b;
     float *c;
+    size_t stride_a; // between rows of A as it is stored
 };
 
 static inline __attribute__((always_inline)) void store(float *c, __mmask16 mask, __m512 sum, __m512 alpha,
@@ -43,8 +44,8 @@ static inline __attribute__((always_inline)) void store(float *c, __mmask16 mask
 static inline __attribute__((always_inline)) void tile(const struct product *p, bool transpose_a, size_t rows,
                                                        size_t i, size_t j, const __mmask16 *mask)
 {
-    const size_t term_stride = transpose_a ? p->m : 1;
-    const size_t row_stride = transpose_a ? 1 : p->k;
+    const size_t term_stride = transpose_a ? p->stride_a : 1;
+    const size_t row_stride = transpose_a ? 1 : p->stride_a;
     const float *a = p->a + i * row_stride, *b = p->b + j;
     __m512 sum[TILE_ROWS][TILE_VECTORS];
     UNROLL
@@ -151,10 +152,45 @@ void kernels_cpu_gemm_avx512(bool transpose_a, bool transpose_b, size_t m, size_
         kernels_cpu_gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
         return;
     }
-    const struct product p = {.m = m, .n = n, .k = k, .alpha = alpha, .beta = beta, .a = a, .b = b, .c = c};
+    const struct product p = {.m = m,
+                              .n = n,
+                              .k = k,
+                              .alpha = alpha,
+                              .beta = beta,
+                              .a = a,
+                              .b = b,
+                              .c = c,
+                              .stride_a = transpose_a ? m : k};
     if (transpose_a) {
         transposed(&p);
     } else {
         plain(&p);
+    }
+}
+
+#define GIVEN (16u * 1024u) // elements that are handed out at once, or a tile of whole rows
+
+bool kernels_cpu_in_pieces_avx512(size_t m, size_t n, size_t k)
+{
+    return kernels_cpu_is_one_piece(m, n, k) ||
+           (kernels_cpu_threads() == 1 && suits(false, m, n, k) && kernels_cpu_is_one_piece(TILE_ROWS, n, k));
+}
+
+// Some rows of C at a time: columns [i, i + rows) of A as it is stored.
+void kernels_cpu_pieces_avx512(size_t m, size_t n, size_t k, const float *a, const float *b,
+                               const struct kernels_taker *taker)
+{
+    _Alignas(64) float c[KERNELS_CPU_PIECE];
+    if (!suits(false, m, n, k) || !kernels_cpu_is_one_piece(TILE_ROWS, n, k)) {
+        kernels_cpu_one_piece(kernels_cpu_gemm_avx512, m, n, k, a, b, taker);
+        return;
+    }
+    const size_t most = GIVEN / n < TILE_ROWS ? TILE_ROWS : GIVEN / n / TILE_ROWS * TILE_ROWS;
+    for (size_t i = 0; i < m; i += most) {
+        const size_t rows = m - i < most ? m - i : most;
+        const struct product p = {
+            .m = rows, .n = n, .k = k, .alpha = 1.0f, .a = a + i, .b = b, .c = c, .stride_a = m};
+        transposed(&p);
+        taker->take(taker->owner, i * n, rows * n, c);
     }
 }

@@ -59,27 +59,28 @@ static void *or_stop(void *memory)
     return memory;
 }
 
-static double run_once(const struct bench_case *one)
+static double run_once(clockid_t clock, const struct bench_case *one)
 {
     if (one->prepare != NULL) {
         one->prepare(one->context);
     }
-    const double start = bench_now();
+    const double start = bench_clock(clock);
     one->run(one->context);
-    return bench_now() - start;
+    return bench_clock(clock) - start;
 }
 
-void bench_alternate(const struct bench_case *cases, size_t n, double seconds, struct bench_time *times)
+void bench_alternate_by(clockid_t clock, const struct bench_case *cases, size_t n, double seconds,
+                        struct bench_time *times)
 {
     double *all = or_stop(calloc(n * RUNS_MAX, sizeof *all));
     for (size_t c = 0; c < n; c++) {
-        (void)run_once(&cases[c]);
+        (void)run_once(clock, &cases[c]);
     }
     const double end = bench_now() + seconds * 1e9;
     size_t runs = 0;
     while (runs < RUNS_MIN || (runs < RUNS_MAX && bench_now() < end)) {
         for (size_t c = 0; c < n; c++) {
-            all[c * RUNS_MAX + runs] = run_once(&cases[c]);
+            all[c * RUNS_MAX + runs] = run_once(clock, &cases[c]);
         }
         runs++;
     }
@@ -88,6 +89,11 @@ void bench_alternate(const struct bench_case *cases, size_t n, double seconds, s
         times[c] = (struct bench_time){bench_median(own, runs), bench_minimum(own, runs), runs};
     }
     free(all);
+}
+
+void bench_alternate(const struct bench_case *cases, size_t n, double seconds, struct bench_time *times)
+{
+    bench_alternate_by(CLOCK_MONOTONIC, cases, n, seconds, times);
 }
 
 void *bench_alloc(size_t bytes)

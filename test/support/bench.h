@@ -37,6 +37,9 @@ struct bench_time {
 // Runs each case once untimed, then all in turn until `seconds` have gone by (at least 5 and at most 10,000
 // times).
 void bench_alternate(const struct bench_case *cases, size_t n, double seconds, struct bench_time *times);
+// Likewise, the times by `clock`: CLOCK_THREAD_CPUTIME_ID where others use the machine.
+void bench_alternate_by(clockid_t clock, const struct bench_case *cases, size_t n, double seconds,
+                        struct bench_time *times);
 
 // Memory in huge pages where the system gives them, so that the page tables are not what is measured. Every
 // page has been touched. Never NULL.

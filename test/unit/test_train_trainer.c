@@ -346,6 +346,45 @@ static void refuses_what_cannot_be(void **state)
     close_setup(&s);
 }
 
+// A norm that is never reached asks for the whole gradient, and changes nothing else.
+static void pieces_give_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < OPTIMISERS; o++) {
+        for (size_t large = 0; large < 2; large++) {
+            struct train_options pieces = *optimisers[o];
+            struct setup s;
+            pieces.proximal = o % 2 == 0 ? 0.1 : 0.0;
+            struct train_options whole = pieces;
+            whole.clip_norm = 1e30;
+            open_setup(&s, clusters(40, large ? 300 : 6, 3), large ? 301 : 9, &pieces);
+            struct train_trainer *twin = make_trainer(&s, &whole);
+            size_t bytes;
+            assert_non_null(train_trainer_scratch(twin, &bytes));
+            if (large == 0) { // large ones are in pieces only where the processor is quick at that
+                assert_null(train_trainer_scratch(s.trainer, &bytes));
+                assert_int_equal(bytes, 0);
+                assert_true(train_trainer_memory(s.trainer) + s.count * sizeof(float) ==
+                            train_trainer_memory(twin));
+            }
+            for (size_t i = 0; i < s.count; i++) {
+                train_trainer_correction(s.trainer)[i] = train_trainer_correction(twin)[i] =
+                    0.01f * (float)(i % 7);
+            }
+            for (size_t step = 0; step < 10; step++) {
+                struct kernels_loss a, b;
+                size_t rows;
+                train_trainer_step(s.trainer, true, &a, &rows);
+                train_trainer_step(twin, true, &b, &rows);
+                assert_true(a.loss_sum == b.loss_sum);
+            }
+            assert_same_model(s.trainer, twin, s.count);
+            train_trainer_destroy(twin);
+            close_setup(&s);
+        }
+    }
+}
+
 // A weighted gradient moves the model `weight` times as far, and leaves the loss alone.
 static void weight_scales_the_gradient(void **state)
 {
@@ -387,6 +426,7 @@ int main(void)
         cmocka_unit_test(schedule_counts_steps),
         cmocka_unit_test(correction_acts_outside_the_optimiser),
         cmocka_unit_test(optimisers_follow_their_rule),
+        cmocka_unit_test(pieces_give_the_bits_of_the_whole),
         cmocka_unit_test(weight_scales_the_gradient),
         cmocka_unit_test(learns_what_is_separable),
         cmocka_unit_test(second_moment_only_with_adamw),

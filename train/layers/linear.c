@@ -64,6 +64,49 @@ static void forward(const struct train_layer *layer, const struct train_pass *pa
     (layer->d.linear.relu ? k->bias_add_relu : k->bias_add)(rows, outputs, bias, y);
 }
 
+static bool gives(const struct train_layer *layer, const struct kernels *kernels, size_t examples)
+{
+    return kernels->in_pieces != NULL &&
+           kernels->in_pieces(train_shape_width(&layer->in), layer->d.linear.outputs,
+                              rows_of(layer, examples));
+}
+
+struct part { // of the vector of all parameters
+    const struct kernels_taker *taker;
+    size_t offset;
+};
+
+static void take_part(void *owner, size_t first, size_t count, float *values)
+{
+    const struct part *part = owner;
+    part->taker->take(part->taker->owner, part->offset + first, count, values);
+}
+
+static void give_gradient(const struct train_layer *layer, const struct train_pass *pass, const float *x,
+                          const float *dy)
+{
+    const struct kernels *k = pass->kernels;
+    const size_t rows = rows_of(layer, pass->examples), outputs = layer->d.linear.outputs;
+    struct part weight = {pass->taker, layer->tensors[0].offset};
+    struct kernels_taker taker = {.take = take_part, .owner = &weight};
+    for (size_t i = 0; i < KERNELS_BESIDE && pass->taker->beside[i] != NULL; i++) {
+        taker.beside[i] = pass->taker->beside[i] + weight.offset;
+    }
+    k->gemm_pieces(train_shape_width(&layer->in), outputs, rows, x, dy, &taker);
+    k->column_sum(rows, outputs, dy, pass->scratch);
+    pass->taker->take(pass->taker->owner, layer->tensors[1].offset, outputs, pass->scratch);
+}
+
+static void write_gradient(const struct train_layer *layer, const struct train_pass *pass, const float *x,
+                           const float *dy, float *gradient)
+{
+    const size_t rows = rows_of(layer, pass->examples), outputs = layer->d.linear.outputs;
+    pass->kernels->gemm(true, false, train_shape_width(&layer->in), outputs, rows, 1.0f, x, dy,
+                        pass->accumulate ? 1.0f : 0.0f, gradient + layer->tensors[0].offset);
+    train_layer_column_sum(pass, rows, outputs, dy, pass->scratch, gradient + layer->tensors[1].offset);
+}
+
+// The weight is read before its gradient may be given away.
 static void backward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
                      const void *x, const float *y, float *dy, float *dx, float *kept, float *gradient)
 {
@@ -74,12 +117,14 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     if (layer->d.linear.relu) {
         k->relu_backward(rows * outputs, y, dy);
     }
-    k->gemm(true, false, inputs, outputs, rows, 1.0f, x, dy, pass->accumulate ? 1.0f : 0.0f,
-            gradient + layer->tensors[0].offset);
-    train_layer_column_sum(pass, rows, outputs, dy, pass->scratch, gradient + layer->tensors[1].offset);
     if (dx != NULL) {
         k->gemm(false, true, rows, inputs, outputs, 1.0f, dy, parameters + layer->tensors[0].offset, 0.0f,
                 dx);
+    }
+    if (pass->taker != NULL) {
+        give_gradient(layer, pass, x, dy);
+    } else {
+        write_gradient(layer, pass, x, dy, gradient);
     }
 }
 
@@ -100,6 +145,7 @@ static const struct train_layer_type type = {
     .initialise = initialise,
     .forward = forward,
     .backward = backward,
+    .gives = gives,
     .cost = cost,
 };
 
