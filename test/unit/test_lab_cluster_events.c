@@ -151,7 +151,8 @@ static void a_network_falls_apart(void **state)
 {
     struct world *w = *state;
     char all[2 * GOSSIP_ID_HEX + 4];
-    with_events(w, "[{at: 10ms, partition: [[0], [1]], for: 100ms}]");
+    // A shell that gets no processor meanwhile would hear of both signals at once.
+    with_events(w, "[{at: 10ms, partition: [[0], [1]], for: 1s}]");
     play(w, TRAINS "trap 'cat \"$dir/fault\" >> \"$dir/told\"; echo . >> \"$dir/told\"' HUP\n"
                    "healed() { [ \"$(grep -c '^[.]' \"$run/$1/told\" 2>&1)\" = 2 ]; }\n"
                    "rounds_until healed node-00; rounds_until healed node-01");
