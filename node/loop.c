@@ -146,6 +146,8 @@ static void take_progress(struct node_loop *loop, const struct node_progress *pr
 
 static void take_fetched(struct node_loop *loop, const struct node_message *message)
 {
+    if (message->as.complete)
+        node_loop_drop_statistics(loop);
     node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_FETCHED,
                                                     .round = message->progress.round,
                                                     .step = message->progress.step,

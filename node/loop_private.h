@@ -34,7 +34,7 @@ struct node_loop {
     uint64_t started_ns;
     struct node_notify notify;
     struct gossip_life *life;
-    struct gossip_statistics *statistics; // NULL: its scaling does not follow from those of all nodes
+    struct gossip_statistics *statistics; // NULL: the scaling is known, or does not follow from those of all
     bool acting, again;        // an action of the life is being carried out; something changed meanwhile
     bool duplicate, gives_way; // another process has this identity; membership says that it was here first
     char duplicate_at[NODE_ADDRESS_TEXT]; // as a peer says
@@ -69,7 +69,8 @@ void node_loop_gather(struct node_loop *loop, const struct gossip_id *first); //
 // True: they are taken, and a decision may depend on them.
 bool node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
                                 const struct gossip_statistics_message *message);
-void node_loop_join_statistics(struct node_loop *loop); // for the learner, which begins with them
+void node_loop_join_statistics(struct node_loop *loop); // for the learner, which begins with them; once
+void node_loop_drop_statistics(struct node_loop *loop); // a model has come, and its scaling with it
 
 // loop_words.c
 void node_loop_say(struct node_loop *loop, const struct gossip_life_action *notice);

@@ -28,12 +28,14 @@ enum base_error node_loop_make_statistics(struct node_loop *loop)
 bool node_loop_gathered(const void *owner, const struct gossip_id *peer)
 {
     const struct node_loop *loop = owner;
-    return gossip_statistics_has(loop->statistics, peer);
+    return !loop->statistics || gossip_statistics_has(loop->statistics, peer);
 }
 
 void node_loop_gather(struct node_loop *loop, const struct gossip_id *first)
 {
     struct node_peers *peers = node_cluster_peers(loop->cluster);
+    if (!loop->statistics)
+        return;
     if (!node_peers_has(peers, first)) { // the life asks again
         node_cluster_want(loop->cluster, first, 1);
         return;
@@ -55,7 +57,7 @@ void node_loop_gather(struct node_loop *loop, const struct gossip_id *first)
 bool node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
                                 const struct gossip_statistics_message *message)
 {
-    if (!loop->statistics) // it began with a model
+    if (!loop->statistics) // it has its scaling
         return false;
     const enum base_error error = gossip_statistics_take(loop->statistics, peer, message);
     if (error == BASE_EFORMAT)
@@ -84,4 +86,11 @@ void node_loop_join_statistics(struct node_loop *loop)
     base_log(BASE_LOG_INFO, "statistics", "data.scale follows from the examples of %zu node%s", nodes,
              nodes == 1 ? "" : "s");
     node_outbox_post(loop->learner, message);
+    node_loop_drop_statistics(loop);
+}
+
+void node_loop_drop_statistics(struct node_loop *loop)
+{
+    gossip_statistics_destroy(loop->statistics);
+    loop->statistics = NULL;
 }

@@ -144,6 +144,13 @@ static void look_at_links(struct gossip_life *life, const struct gossip_id *chos
         life->fetch_ns = life->now_ns;
 }
 
+static void end_without_model(struct gossip_life *life, uint64_t silent_ns)
+{
+    life_tell(life, GOSSIP_LIFE_NO_MODEL, 0, silent_ns / LIFE_SECOND);
+    life_act(life, GOSSIP_LIFE_END_FETCH);
+    life_end_fetch(life);
+}
+
 // They have links and give nothing: others are asked. A node that gets nothing goes on with what it has;
 // where that is nothing, it ends.
 void life_starved(struct gossip_life *life, uint64_t silent_ns)
@@ -157,9 +164,7 @@ void life_starved(struct gossip_life *life, uint64_t silent_ns)
     } else if (life->complete) {
         give_up(life);
     } else {
-        life_tell(life, GOSSIP_LIFE_NO_MODEL, 0, silent_ns / LIFE_SECOND);
-        life_act(life, GOSSIP_LIFE_END_FETCH);
-        life_end_fetch(life);
+        end_without_model(life, silent_ns);
     }
 }
 
@@ -172,7 +177,12 @@ void life_consider_donors(struct gossip_life *life)
     BASE_ASSERT(life->state == GOSSIP_LIFE_FETCHING);
     const size_t count = life_choose_donors(life, chosen);
     life_wake(life, life->fetch_ns + FETCH_NS);
-    // Else it has no model at all, and waits.
+    const uint64_t silent_ns = life->now_ns - life->fetch_ns;
+    if (!life->complete && count == 0 && silent_ns >= NOTHING_NS) { // all who had one may be dead
+        end_without_model(life, silent_ns);
+        return;
+    }
+    life_wake(life, life->fetch_ns + NOTHING_NS);
     if (life->complete && (count == 0 || life->now_ns - life->fetch_ns >= FETCH_NS)) {
         give_up(life);
         return;

@@ -214,24 +214,25 @@ void pair_close(struct gossip_links *links, struct link *link, enum gossip_close
 // Strangers are silent. Who knows the secret has a moment for the rest of the handshake: where many members
 // of one host call all at once, each would otherwise displace another before a busy process comes to read
 // what it has sent.
-static bool may_give_way(const struct gossip_links *links, const struct link *link)
+static bool may_give_way(const struct gossip_links *links, const struct link *link, bool answered_too)
 {
     if (link->state == GOSSIP_LINK_CLOSING)
         return true; // a refused one that does not end yet
-    return link->state == GOSSIP_LINK_ACCEPTED &&
-           !(link->answered && links_after(links->now_ns, link->state_ns) < GOSSIP_LINKS_ANSWERED_NS);
+    if (link->state != GOSSIP_LINK_ACCEPTED)
+        return false;
+    return answered_too || !link->answered ||
+           links_after(links->now_ns, link->state_ns) >= GOSSIP_LINKS_ANSWERED_NS;
 }
 
-// The oldest that may give way: of this host, if it has all that one may have, else of the host that has the
-// most.
-static struct link *oldest_to_go(const struct gossip_links *links, uint64_t host)
+// The oldest that may give way: of this host, if it has all that one may have (`own`), else of the host that
+// has the most.
+static struct link *oldest_to_go(const struct gossip_links *links, uint64_t host, bool own, bool answered_too)
 {
     struct link *link, *chosen = NULL;
-    const bool own = links_half_open(links, host) >= LIMIT_HALF_OPEN_ADDRESS;
     size_t most = 0;
     TAILQ_FOREACH(link, &links->links, all)
     {
-        if (!link->half_open || !may_give_way(links, link) || (own && link->host != host))
+        if (!link->half_open || !may_give_way(links, link, answered_too) || (own && link->host != host))
             continue;
         size_t count = links_half_open(links, link->host);
         if (count > most)
@@ -241,9 +242,16 @@ static struct link *oldest_to_go(const struct gossip_links *links, uint64_t host
     return chosen;
 }
 
+// A first message that was recorded can be sent again by anybody, so only connections of one host are kept by
+// it from each other: from others it keeps nobody out.
 bool pair_give_way(struct gossip_links *links, uint64_t host)
 {
-    struct link *oldest = links_reserve(links, LINKS_ACTIONS) ? oldest_to_go(links, host) : NULL;
+    const bool own = links_half_open(links, host) >= LIMIT_HALF_OPEN_ADDRESS;
+    if (!links_reserve(links, LINKS_ACTIONS))
+        return false;
+    struct link *oldest = oldest_to_go(links, host, own, false);
+    if (!oldest && !own)
+        oldest = oldest_to_go(links, host, own, true);
     if (!oldest)
         return false;
     if (oldest->state == GOSSIP_LINK_CLOSING)

@@ -148,6 +148,7 @@ static void end_of_idleness(struct gossip_joiner *joiner, uint64_t now_ns)
     BASE_ASSERT(joiner->fed_ns <= now_ns || idle_ns == 0);
     joiner->fed_ns += idle_ns;
     joiner->told_ns += idle_ns;
+    joiner->none_ns = now_ns; // there may be no room for the donor that comes
 }
 
 void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns)

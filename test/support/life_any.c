@@ -153,6 +153,8 @@ static bool may_yield(const struct life_world *world)
 {
     const uint64_t own = world->member[0].record.first_model;
 
+    if (world->options.resumed || world->options.local)
+        return false;
     for (size_t i = 1; own && i < world->count; i++)
         if (world->member[i].record.first_model && world->member[i].record.first_model != own)
             return true;

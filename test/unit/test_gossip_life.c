@@ -216,6 +216,11 @@ static void warns_when_nobody_can_give(void **state)
     life_world_pass(&w, 2 * SECOND);
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_DONOR), 1);
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING); // it has no model at all
+    life_world_pass(&w, 288 * SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 0);
+    life_world_pass(&w, 10 * SECOND); // who watches over the process can start it anew
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_MODEL), 1);
 }
 
 // -- partitions

@@ -168,6 +168,27 @@ static void who_knows_the_secret_has_a_moment(void **state)
     assert_int_equal(w.gave_way, link[1]);
 }
 
+// Of a first message that was recorded, sent again from many hosts.
+static void answers_of_other_hosts_keep_nobody_out(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 1000; i++) {
+        uint64_t stranger = accept_from(100 + i % 8);
+        if (stranger)
+            say((struct gossip_links_event){.kind = GOSSIP_LINKS_ANSWERED, .link = stranger});
+    }
+    uint64_t member = accept_from(1);
+    assert_true(member != 0 && w.gave_way != 0);
+    say((struct gossip_links_event){.kind = GOSSIP_LINKS_ANSWERED, .link = member});
+    for (size_t i = 0; i < 30; i++) {
+        (void)accept_from(100 + i % 8);
+        assert_true(w.gave_way != member);
+    }
+    prove(member, HIGH);
+    greet(member, 2);
+    assert_int_equal(totals().active, 1);
+}
+
 // Connections that came and went leave nothing behind.
 static void a_flood_leaves_nothing(void **state)
 {
@@ -198,8 +219,11 @@ static void a_flood_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(one_host_displaces_only_itself), CASE(many_hosts_displace_the_oldest),
-        CASE(a_proof_does_not_give_way),      CASE(who_knows_the_secret_has_a_moment),
+        CASE(one_host_displaces_only_itself),
+        CASE(many_hosts_displace_the_oldest),
+        CASE(a_proof_does_not_give_way),
+        CASE(who_knows_the_secret_has_a_moment),
+        CASE(answers_of_other_hosts_keep_nobody_out),
         CASE(a_flood_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

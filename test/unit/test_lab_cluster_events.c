@@ -216,7 +216,9 @@ static void a_node_that_ended_by_itself_is_not_killed(void **state)
     // Node 0 makes its round only when node 1 has ended, so that training is seen after that.
     play(w, TRAINS
          "echo $$ > \"$dir/pid\"\n"
-         "case $name in node-00) sleep 0.2; round; rounds_until false;; node-01) round; exit 0;; esac");
+         "gone() { [ -e \"$run/$1/pid\" ] && ! kill -0 \"$(cat \"$run/$1/pid\")\" 2>&-; }\n"
+         "case $name in node-00) until gone node-01; do sleep 0.01; done; round; rounds_until false;;\n"
+         "node-01) round; exit 0;; esac");
     run(w);
     lab_world_expect(w->said, "event at 0 s: kill of node-01 did not happen: it had ended before\n");
     lab_world_expect(w->said, "start of node-01 did not happen: it had ended by itself\n");
