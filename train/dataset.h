@@ -1,5 +1,6 @@
 // Labelled examples in host memory, dense fp32 rows. Loaders validate all before they return anything. A data
-// set is immutable once made; any thread may read it.
+// set is immutable once made, and any thread may read it; but its owner may scale it in place, before others
+// read it or while none does.
 #ifndef TRAIN_DATASET_H
 #define TRAIN_DATASET_H
 

@@ -42,6 +42,7 @@ static void begin(struct gossip_life *life, const struct life_progress *progress
 
 struct first_models {
     bool yields;    // another node goes first, and its first model is not this node's
+    bool resumed;   // it gathers, and a member has its scaling already, from a checkpoint
     size_t takers;  // members whose first model is another one: they will take this cluster's
     size_t unheard; // members without a model whose statistics are not here
     struct gossip_id first;
@@ -73,7 +74,10 @@ static struct first_models compare_first_models(struct gossip_life *life)
         world->member(world->owner, i, &other);
         const struct gossip_record *record = other.record;
         const unsigned rank = rank_of(record->flags);
-        if (!record->first_model || !life_is_here(&other) || (record->flags & GOSSIP_RECORD_FINISHED))
+        if (!life_is_here(&other) || (record->flags & GOSSIP_RECORD_FINISHED))
+            continue;
+        found.resumed |= life->options.gathers && !record->first_model;
+        if (!record->first_model)
             continue;
         found.yields |= rank == 2 && record->first_model != own;
         found.unheard += life->options.gathers && rank == 0 && !world->gathered(world->owner, &record->id);
@@ -85,7 +89,7 @@ static struct first_models compare_first_models(struct gossip_life *life)
         first = record;
         best = rank;
     }
-    found.yields |= first->first_model != own;
+    found.yields |= first->first_model != own || found.resumed;
     found.first = first->id;
     return found;
 }
@@ -109,10 +113,9 @@ static void give_statistics(struct gossip_life *life, const struct gossip_id *fi
 static bool yields(struct gossip_life *life)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
-    if (!life->options.trains || life->now_ns - life->begun_ns >= life->options.start_timeout_ns + WORD_NS)
-        return false;
+    const bool late = life->now_ns - life->begun_ns >= life->options.start_timeout_ns + WORD_NS;
     const struct first_models found = compare_first_models(life);
-    if (!found.yields)
+    if (!life->options.trains || !found.yields || (late && !found.resumed))
         return false;
     give_statistics(life, &found.first);
     if (!life->told_first)

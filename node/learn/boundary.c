@@ -170,8 +170,15 @@ static void note_checkpoint(struct node_learner *l, const struct node_round *rou
     l->checkpoint_ns = l->checkpoint_failed ? 0 : node_clock_ns();
 }
 
+void node_learner_agree(struct node_learner *l)
+{
+    if (l->options.scaling && l->spreads)
+        node_scaling_agree(l->options.scaling, l->spreads);
+}
+
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
+    node_learner_agree(l); // others may take this model, and need its scaling
     struct node_round round = {.meet = *meet,
                                .pace_ns = l->step_ns,
                                .model = l->vectors.model,

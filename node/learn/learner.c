@@ -89,8 +89,7 @@ static void end_round(struct node_learner *l)
 static void take_steps(struct node_learner *l, uint64_t count)
 {
     struct gossip_learner_steps did;
-    if (l->options.scaling && l->spreads)
-        node_scaling_agree(l->options.scaling, l->spreads);
+    node_learner_agree(l);
     node_learner_take_shards(l);
     node_learner_tell(l, "training", false);
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import shutil
 import socket
 import subprocess
@@ -41,7 +42,7 @@ class World:
         self.round = 0                    #: from 1
         self.bytes = 0                    #: sent by all nodes so far
         self.state: Dict[str, Any] = {}   #: the method's own
-        degree = numpy.bincount(numpy.array(self.edges).ravel(), minlength=self.n)
+        degree = numpy.bincount(numpy.array(self.edges, dtype=int).ravel(), minlength=self.n)
         self.weights = numpy.eye(self.n)  #: Metropolis-Hastings: symmetric, rows sum to 1
         for a, b in self.edges:
             w = 1 / (1 + max(degree[a], degree[b]))
@@ -145,7 +146,7 @@ class _Nodes:
         with contextlib.ExitStack() as stack:
             sockets = [stack.enter_context(socket.socket()) for _ in range(nodes)]
             for s in sockets:
-                s.bind(("127.0.0.1", 0))
+                _bind(s)
             addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
         keys = {"average__mode": "sync", "topology__kind": topology, "log__level": "error", **settings}
         self._local_steps = local_steps
@@ -188,6 +189,16 @@ class _Nodes:
         self._views = []
         for node in self._nodes:
             node.close()
+
+
+def _bind(s: socket.socket) -> None:
+    """Below the ports that the kernel gives to whoever asks for any: one of those may be taken again before the node listens."""
+    while True:
+        try:
+            s.bind(("127.0.0.1", random.SystemRandom().randrange(10240, 32768)))
+            return
+        except OSError:
+            pass
 
 
 def _starts(node: Node) -> bool:

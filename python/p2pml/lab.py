@@ -24,7 +24,7 @@ from ._rounds import Temporary, World, rounds
 __all__ = ["sim", "run", "load", "rounds", "Result", "World", "Failed"]
 
 Experiment = Union[str, os.PathLike, Dict[str, Any]]
-_OWN = ("P2PML_LIBRARY", "P2PML_PROGRAM")  # of this package; the program takes such variables for keys
+_OWN = ("P2PML_LIBRARY", "P2PML_PROGRAM", "P2PML_PYTHON")  # of this package; the program takes such variables for keys
 
 
 class Failed(errors.Error):

@@ -36,9 +36,10 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     known = _attached.get(model)
     if known is not None and known() is not None and not known().closed:
         raise errors.OrderError("this model is attached to a node already; close that attachment first")
+    host = torchrun.within(node, group)
     if state is not None:
-        _restore(node, state, Attachment._order(model, optimizer))
-    attachment = Attachment(torchrun.within(node, group), model, optimizer, every, share_second_moment)
+        _restore(host, state, Attachment._order(model, optimizer))
+    attachment = Attachment(host, model, optimizer, every, share_second_moment)
     _attached[model] = weakref.ref(attachment)
     try:
         attachment.start(timeout)
@@ -48,7 +49,7 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     return attachment
 
 
-def _restore(node: Node, state: Dict[str, Any], named: List[Tuple[str, torch.nn.Parameter]]) -> None:
+def _restore(node: Any, state: Dict[str, Any], named: List[Tuple[str, torch.nn.Parameter]]) -> None:
     theirs = [(name, tuple(shape)) for name, shape in state["tensors"]]
     mine = [(name, tuple(p.shape)) for name, p in named]
     if theirs != mine:

@@ -7,6 +7,7 @@ one is raised in all."""
 from __future__ import annotations
 
 import ctypes
+import datetime
 import math
 import os
 from typing import Any, Callable, List, Optional, Union
@@ -17,6 +18,7 @@ import torch.distributed as dist
 from . import _c, errors
 from .node import Node, Round
 
+_PATIENCE = datetime.timedelta(days=365)  # how long the first process waits for other hosts has its bounds in the node
 _VECTORS = (_c.MODEL, _c.SECOND_MOMENT, _c.CORRECTION)
 
 
@@ -42,7 +44,7 @@ def _host() -> Any:
     mine = None
     for first in range(0, world, local):  # all processes make all groups
         ranks = list(range(first, first + local))
-        group = dist.new_group(ranks, backend="gloo")
+        group = dist.new_group(ranks, timeout=_PATIENCE, backend="gloo")
         if dist.get_rank() in ranks:
             mine = group
     return mine
@@ -80,7 +82,7 @@ class Leader(_Member):
     def _tell(self, call: Callable[[], Any]) -> Any:
         try:
             result = call()
-        except Exception as error:
+        except BaseException as error:  # Ctrl-C, too: the others wait for this word
             self._pass((None, error))
             raise
         self._pass((result, None))
@@ -108,6 +110,9 @@ class Leader(_Member):
 
     def exchange(self, steps: int, step_scale: float, loss: float = math.nan, timeout: Optional[float] = None) -> Optional[Round]:
         return self._round(lambda: self._node.exchange(steps, step_scale, loss, timeout))
+
+    def restore(self, step: int, checkpoint: bytes) -> None:
+        self._tell(lambda: self._node.restore(step, checkpoint))
 
     def stamp(self) -> Any:
         return self._tell(self._node.stamp)
@@ -159,6 +164,9 @@ class Follower(_Member):
 
     def exchange(self, *_: Any, **__: Any) -> Round:
         return self._round()
+
+    def restore(self, step: int, checkpoint: bytes) -> None:
+        self._hear()
 
     def stamp(self) -> Any:
         return self._hear()

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+import shutil
 import struct
 
 from cluster import ClusterTest, free_ports, signal, unittest
@@ -73,6 +74,37 @@ class Statistics(ClusterTest):
         self.assertEqual(sum(node.log().count("data.scale follows from the examples of ") for node in nodes), 1)
         self.assertEqual(sum(node.log().count("data.scale follows from the examples of 3 nodes") for node in nodes), 1)
         self.check(found[0])
+
+    def test_a_stop_before_the_beginning_leaves_nothing_that_cannot_resume(self):
+        node = self.members(2)[0].start()
+        node.wait_log("peer_self")
+        node.signal(signal.SIGTERM)
+        node.process.wait(60)
+        self.assertEqual(node.checkpoints(), [])
+        node.start("--resume")
+        node.wait_log("no checkpoint")
+
+    def test_a_new_node_takes_the_scaling_of_a_resumed_one(self):
+        nodes = self.members(3)[:2]
+        for node in nodes:
+            node.command += ["--set", "node.start_timeout=5s"]
+            node.start()
+        for node in nodes:
+            node.wait_rows(3)
+        for node in nodes:
+            node.signal(signal.SIGTERM)
+        for node in nodes:
+            node.wait_exit()
+        before = scaling_of(nodes[0])
+        shutil.rmtree(nodes[1].directory)
+        nodes[1].start()
+        nodes[0].start("--resume")
+        nodes[1].wait_rows(3)
+        for node in nodes:
+            node.signal(signal.SIGTERM)
+        for node in nodes:
+            node.wait_exit()
+        self.assertEqual([scaling_of(node) for node in nodes], [before, before])
 
     def check(self, found):
         """Against all rows of the first three files."""
