@@ -149,9 +149,8 @@ static enum base_error begin_checkpoint(struct node_setup *s, const struct node_
 enum base_error node_setup_checkpoint(void *context, const struct node_round *round, struct base_reason *why)
 {
     struct node_setup *s = context;
-    if (s->scaling &&
-        s->scaling->blob.bytes == 0) // nothing is learned yet; without its scaling none can resume
-        return BASE_OK;
+    if (s->scaling && s->scaling->blob.bytes == 0)
+        return BASE_OK; // nothing is learned yet, and without its scaling no node can resume
     struct node_checkpoint_parts parts = checkpoint_parts(s);
     parts.round = round->meet.round - round->meet.open;
     parts.unsettled = round->meet.meets;

@@ -8,10 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define PACE_MAX 16.0 // beyond this a pace is more likely a pause
-#define PACE_ROUNDS                                                                                          \
-    64.0 // a step's time on a busy host jumps from round to round; what it is over so many of them counts
-#define SYNC_DELAY 1u // sync: rounds that a neighbour may be behind, as it is in step
+// The time of a step on a busy host jumps from round to round: what it is over PACE_ROUNDS of them counts.
+#define PACE_ROUNDS 64.0
+#define PACE_MAX    16.0 // beyond this a pace is more likely a pause
+#define SYNC_DELAY  1u   // sync: rounds that a neighbour may be behind, as it is in step
 
 void gossip_clocks_begin(struct gossip_exchange *exchange)
 {

@@ -45,9 +45,8 @@
 #define GOSSIP_LINKS_UNDECIDED 4u   // links of one id that wait to be taken
 #define GOSSIP_NO_ENTRY        SIZE_MAX
 
-#define GOSSIP_LINKS_CALL_NS 5000000000ull // connection and handshake of an own call
-#define GOSSIP_LINKS_ANSWERED_NS                                                                             \
-    1000000000ull // an accepted connection that has answered gives way only after this
+#define GOSSIP_LINKS_CALL_NS      5000000000ull  // connection and handshake of an own call
+#define GOSSIP_LINKS_ANSWERED_NS  1000000000ull  // at one host's limit, who has answered gives way after this
 #define GOSSIP_LINKS_GREETING_NS  10000000000ull // from the proof of identity to the greeting
 #define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull // how long a silent older link stands in the way of a new one
 #define GOSSIP_LINKS_IDLE_NS      10000000000ull // an unwanted link ends when nothing went over it
@@ -211,8 +210,9 @@ bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *a
 uint64_t gossip_links_deadline(const struct gossip_links *links);
 
 // A peer has called. `host` is the unit for which connections are counted (an address, of IPv6 its /64). At a
-// limit the oldest connection that is not authenticated gives way, but for those that have ANSWERED and are
-// young: its CLOSE is among the actions. 0: none may, or this node is leaving: close it without a byte.
+// limit the oldest connection that is not authenticated gives way; at that of one host none that has ANSWERED
+// and is young. Its CLOSE is among the actions. 0: none may, or this node is leaving: close it without a
+// byte.
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
 // The owner's pointer that comes back with every action about this link; of a CALL, before the next step.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);
