@@ -145,13 +145,13 @@ static void call_ended(struct gossip_links *links, const struct link *link, enum
         call_failed(links, &link->target, call, end == GOSSIP_END_REFUSED, refused);
 }
 
-// No link to this peer is left in use. Calls go on for wanted peers.
+// No link to this peer is left in use. Calls go on for wanted peers; before START nobody is called.
 static void after_active(struct gossip_links *links, const struct link *link, struct peer *peer, bool refused,
                          bool broken)
 {
     const struct gossip_links_target member = call_member(peer);
     uint64_t lasted_ns = links_after(links->now_ns, link->state_ns);
-    if (call_wanted(peer) && !links->leaving)
+    if (call_wanted(peer) && links->started && !links->leaving)
         call_after_link(links, &member, &peer->call, lasted_ns, refused);
     else
         call_idle(links, &member, &peer->call);

@@ -25,6 +25,18 @@ static void pauses_double_up_to_a_limit(void **state)
     }
 }
 
+// Who may be called before this node calls anybody: what ended by then is called for when it begins.
+static void nobody_is_called_before_the_start(void **state)
+{
+    (void)state;
+    without_entries();
+    want(HIGH);
+    SAY(GOSSIP_LINKS_ENDED, .link = accept_active(HIGH), .end = GOSSIP_END_OTHER);
+    quiet(60 * S, GOSSIP_LINKS_RESOLVE);
+    SAY(GOSSIP_LINKS_START);
+    assert_non_null(find(GOSSIP_LINKS_RESOLVE));
+}
+
 // Where this node has a link its entry may wait; while it has none the entry is all that it has.
 static void entries_are_called_often_by_who_has_no_link(void **state)
 {
@@ -217,6 +229,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         CASE(pauses_double_up_to_a_limit),
+        CASE(nobody_is_called_before_the_start),
         CASE(entries_are_called_often_by_who_has_no_link),
         CASE(entries_that_nobody_answered_are_called_when_somebody_calls),
         CASE(every_address_is_tried_before_a_pause),

@@ -39,7 +39,9 @@ static void choosing_a_link_loses_nothing(void **state)
     }
 }
 
-// More than may be half-open from one address call all at once.
+// More than may be half-open from one address call all at once. Where a busy machine holds a link up for
+// seconds, a newer one takes over: what counts is that in the end all are linked, and nobody is suspected of
+// anything.
 static void many_on_one_address_find_each_other(void **state)
 {
     (void)state;
@@ -61,11 +63,10 @@ static void many_on_one_address_find_each_other(void **state)
         node_peers_want(tables[i].peers, ids, MANY); // unwanted ones end before the last ones come
         node_peers_start(tables[i].peers);
     }
-    for (size_t i = 0; i < MANY; i++)
-        run_until(&tables[i].ups, MANY - 1);
+    run_until(&in_use, MANY * (MANY - 1));
     for (size_t i = 0; i < MANY; i++) {
-        assert_int_equal(tables[i].downs, 0);
         assert_int_equal(node_peers_linked(tables[i].peers), MANY - 1);
+        assert_int_equal(tables[i].twins + tables[i].unreachables, 0);
     }
     for (size_t i = 0; i < MANY; i++)
         close_table(&tables[i]);

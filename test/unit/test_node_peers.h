@@ -30,11 +30,12 @@ static struct node_streams *streams;
 
 static struct node_counters counted; // by all streams; their thread counts on until it ends
 static size_t tables_open;           // more than none after a test: it failed
+static size_t in_use;                // ends of links, in all tables
 
 static inline int make_base(void **state)
 {
     (void)state;
-    tables_open = 0;
+    tables_open = in_use = 0;
     base = event_base_new();
     return base && node_streams_create(base, &streams) == BASE_OK ? 0 : -1;
 }
@@ -110,6 +111,7 @@ static inline void on_up(void *owner, const struct gossip_id *peer, const char *
     struct table *t = owner;
     assert_true(name[0] != 0);
     t->ups++;
+    in_use++;
     for (uint64_t i = 0; t->sends && i < NUMBERED; i++) {
         uint8_t *bytes = malloc(LIMIT_MESSAGE_HEADER_BYTES);
         assert_non_null(bytes);
@@ -121,6 +123,7 @@ static inline void on_down(void *owner, const struct gossip_id *peer)
 {
     (void)peer;
     ((struct table *)owner)->downs++;
+    in_use--;
 }
 
 static inline void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
