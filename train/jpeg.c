@@ -1,7 +1,7 @@
 // JPEG through libjpeg (libjpeg-turbo). Its errors leave by longjmp, so everything that has to be freed then
 // lies in one struct.
 #include "base/limits.h"
-#include "train/image.h"
+#include "train/picture.h"
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // PNG through the simplified interface of libpng, which has no callbacks and no longjmp.
 #include "base/limits.h"
-#include "train/image.h"
+#include "train/picture.h"
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>

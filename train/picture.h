@@ -1,0 +1,27 @@
+// A picture in memory, and the decoders of files of one format. Private to train/ and its tests. Any thread.
+#ifndef TRAIN_PICTURE_H
+#define TRAIN_PICTURE_H
+
+#include "base/limits.h"
+#include "train/loaders.h"
+#include <stdbool.h>
+
+struct train_image {
+    size_t width, height, channels; // channels: 1 grey, 3 red, green, blue
+    uint8_t *pixels;                // [height, width, channels]; malloc'ed
+};
+
+static inline bool train_image_size_fits(size_t width, size_t height)
+{
+    return width > 0 && height > 0 && width <= LIMIT_IMAGE_SIDE && height <= LIMIT_IMAGE_SIDE &&
+           width * height <= LIMIT_IMAGE_PIXELS;
+}
+
+// As train_image_decode.
+enum base_error train_png_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
+                                 struct base_reason *why) BASE_CHECK; // png.c, the only file that sees libpng
+enum base_error
+train_jpeg_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
+                  struct base_reason *why) BASE_CHECK; // jpeg.c, the only one that sees libjpeg
+
+#endif
