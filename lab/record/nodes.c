@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "gossip/session/identity.h"
 #include "lab/record/directory.h"
-#include "lab/term/ports.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -95,12 +94,15 @@ static enum base_error write_node(const struct lab_experiment *experiment, const
     return write_text(node->config, node_schema_write(&node_config_schema, &view), why);
 }
 
-// All of them, nothing started. `ports`: two of each, or NULL.
+// All of them, nothing started. `ports`: two of each, which become the cluster's; or NULL.
 static enum base_error make_nodes(const struct lab_experiment *experiment, const char *directory,
-                                  const uint16_t *ports, struct lab_cluster *cluster, struct base_reason *why)
+                                  const struct lab_ports *ports, struct lab_cluster *cluster,
+                                  struct base_reason *why)
 {
     size_t count = experiment->experiment.nodes;
     *cluster = (struct lab_cluster){.train_time = NAN, .ids.count = count};
+    if (ports)
+        cluster->ports = *ports;
     cluster->nodes = calloc(count, sizeof *cluster->nodes);
     if (!cluster->nodes)
         return base_fail(why, BASE_ENOMEM, "no memory for %zu nodes", count);
@@ -114,8 +116,8 @@ static enum base_error make_nodes(const struct lab_experiment *experiment, const
         node->fault = lab_path("%s/fault", node->directory);
         node->events = lab_path("%s/events.jsonl", node->directory);
         if (ports) {
-            node->port = ports[2 * i];
-            node->http_port = ports[2 * i + 1];
+            node->port = ports->port[2 * i];
+            node->http_port = ports->port[2 * i + 1];
         }
         char *metrics = lab_path("%s/metrics.jsonl", node->directory);
         lab_tail_start(metrics, &node->tail);
@@ -141,16 +143,15 @@ static enum base_error plan_events(const struct lab_experiment *experiment, stru
 enum base_error lab_cluster_prepare(const struct lab_experiment *experiment, const char *directory,
                                     struct lab_cluster *cluster, struct base_reason *why)
 {
-    uint16_t ports[2 * LAB_PROCESSES_MAX];
+    struct lab_ports ports;
     struct contacts contacts;
     size_t count = experiment->experiment.nodes;
     BASE_ASSERT(count <= LAB_PROCESSES_MAX);
     char *path = lab_path("%s/experiment.yaml", directory), *secret = lab_path("%s/secret", directory);
-    memset(ports, 0, sizeof ports);
-    enum base_error error = lab_ports_find(2 * count, ports, why);
+    enum base_error error = lab_ports_claim(2 * count, &ports, why);
     *cluster = (struct lab_cluster){0};
     if (!error)
-        error = make_nodes(experiment, directory, ports, cluster, why);
+        error = make_nodes(experiment, directory, &ports, cluster, why);
     if (!error)
         error = plan_events(experiment, cluster, why);
     find_contacts(experiment, cluster, &contacts);
@@ -199,6 +200,7 @@ void lab_cluster_free(struct lab_cluster *cluster)
     }
     free(cluster->nodes);
     free(cluster->happenings);
+    lab_ports_release(&cluster->ports);
     *cluster = (struct lab_cluster){0};
 }
 

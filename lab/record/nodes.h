@@ -6,6 +6,7 @@
 #include "lab/experiment/experiment.h"
 #include "lab/record/journal.h"
 #include "lab/record/tail.h"
+#include "lab/term/ports.h"
 #include "lab/term/process.h"
 
 enum lab_gone { LAB_HERE, LAB_KILLED, LAB_HAS_LEFT }; // by an event
@@ -36,6 +37,7 @@ struct lab_happening { // what became of an event
 struct lab_cluster {
     struct lab_node *nodes; // [count]
     size_t count;
+    struct lab_ports ports; // of processes: two of each
     struct lab_ids ids;
     const struct lab_schedule *schedule; // borrowed from the experiment
     struct lab_happening *happenings;    // [schedule->count]

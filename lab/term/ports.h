@@ -1,11 +1,19 @@
-// Free ports on 127.0.0.1.
+// Free ports on 127.0.0.1, kept for one run.
 #ifndef LAB_TERM_PORTS_H
 #define LAB_TERM_PORTS_H
 
 #include "base/error.h"
 #include <stdint.h>
 
-// `count` different ones, free a moment ago: all are bound at once, then let go. BASE_EIO.
-enum base_error lab_ports_find(size_t count, uint16_t *ports, struct base_reason *why) BASE_CHECK;
+struct lab_ports {
+    size_t count;
+    uint16_t *port; // [count], different ones
+    int *claim;     // [count]
+};
+
+// Free for TCP and UDP a moment ago, and of no other run of this network namespace until they are released:
+// while a run has port 12345, it holds the abstract Unix socket "p2pml-port-12345". BASE_EIO, BASE_ENOMEM.
+enum base_error lab_ports_claim(size_t count, struct lab_ports *ports, struct base_reason *why) BASE_CHECK;
+void lab_ports_release(struct lab_ports *ports); // empty ones too
 
 #endif
