@@ -1,5 +1,7 @@
 #include "base/file.h"
 
+#include "base/log.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -9,6 +11,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define TEMPORARY      ".tmp-XXXXXX" // behind the name of the file
+#define ANY_CHARACTERS 6u            // of it
 
 static enum base_error failed(struct base_reason *why, const char *verb, const char *path)
 {
@@ -133,7 +138,7 @@ enum base_error base_file_write(const char *path, unsigned mode, const struct ba
     int directory = open_parent(path);
     if (directory < 0)
         return failed(why, "open the directory of", path);
-    if (asprintf(&temporary, "%s.tmp-XXXXXX", path) < 0) {
+    if (asprintf(&temporary, "%s" TEMPORARY, path) < 0) {
         temporary = NULL;
         error = base_fail(why, BASE_ENOMEM, "no memory to write '%s'", path);
         goto out;
@@ -160,6 +165,23 @@ out:
     free(temporary);
     close(directory);
     return error;
+}
+
+void base_file_sweep(const char *directory, const char *beginning)
+{
+    DIR *entries = opendir(directory);
+    const struct dirent *entry;
+    while (entries && (entry = readdir(entries)) != NULL) {
+        const size_t length = strlen(entry->d_name), ending = sizeof TEMPORARY - 1;
+        if (length <= ending || strncmp(entry->d_name, beginning, strlen(beginning)) != 0 ||
+            strncmp(entry->d_name + length - ending, TEMPORARY, ending - ANY_CHARACTERS) != 0)
+            continue;
+        if (unlinkat(dirfd(entries), entry->d_name, 0))
+            base_log(BASE_LOG_WARN, "leftover", "cannot remove '%s/%s': %s", directory, entry->d_name,
+                     strerror(errno));
+    }
+    if (entries)
+        closedir(entries);
 }
 
 static enum base_error make_one(const char *path, struct base_reason *why)

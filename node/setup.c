@@ -41,8 +41,10 @@ static enum base_error take_directory(struct node_setup *s, struct base_reason *
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (s->lock < 0)
         return base_fail(why, BASE_EIO, "node.dir: %s: %s", path, strerror(errno));
-    if (flock(s->lock, LOCK_EX | LOCK_NB) == 0)
+    if (flock(s->lock, LOCK_EX | LOCK_NB) == 0) {
+        base_file_sweep(s->config->node.dir, "");
         return BASE_OK;
+    }
     if (errno == EWOULDBLOCK)
         return base_fail(
             why, BASE_ESTATE,

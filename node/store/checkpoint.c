@@ -208,7 +208,7 @@ enum base_error node_checkpoint_write(const char *directory, size_t keep,
     error = base_directory_make(directory, why);
     if (error)
         goto out;
-    node_checkpoint_files_sweep(directory);
+    base_file_sweep(directory, NODE_CHECKPOINT_PREFIX);
     error = draft_make(parts, &draft, why);
     if (!error)
         error = check_finite(&draft, train_model_kernels(parts->model), why);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char prefix[] = "checkpoint-", suffix[] = ".safetensors";
+static const char prefix[] = NODE_CHECKPOINT_PREFIX, suffix[] = ".safetensors";
 
 // The step of "checkpoint-<step>.safetensors" and what follows it; false for other names. Only the digits
 // that we would write count, so that the name can be made again from the step.
@@ -96,24 +96,6 @@ enum base_error node_checkpoint_file_path(const char *directory, uint64_t step,
         return base_fail(why, BASE_EINVAL,
                          "the path of the directory for checkpoints is too long: '%.200s...'", directory);
     return BASE_OK;
-}
-
-void node_checkpoint_files_sweep(const char *directory)
-{
-    DIR *entries = opendir(directory);
-    const struct dirent *entry;
-    while (entries && (entry = readdir(entries)) != NULL) {
-        uint64_t step;
-        const char *rest;
-        // base_file_write names its temporary files so.
-        if (!parse_name(entry->d_name, &step, &rest) || strncmp(rest, ".tmp-", 5) != 0)
-            continue;
-        if (unlinkat(dirfd(entries), entry->d_name, 0))
-            base_log(BASE_LOG_WARN, "checkpoint_leftover", "cannot remove '%s/%s': %s", directory,
-                     entry->d_name, strerror(errno));
-    }
-    if (entries)
-        closedir(entries);
 }
 
 static void set_aside(const char *directory, uint64_t later, uint64_t step)

@@ -23,8 +23,8 @@ enum base_error node_checkpoint_file_path(const char *directory, uint64_t step,
                                           char path[NODE_CHECKPOINT_PATH],
                                           struct base_reason *why) BASE_CHECK;
 
-// Removes what a crash in the middle of a write left.
-void node_checkpoint_files_sweep(const char *directory);
+#define NODE_CHECKPOINT_PREFIX "checkpoint-" // of the names of all files of checkpoints
+
 // After checkpoint `step` was written: sets later ones aside and removes the oldest beyond `keep`. A failure
 // is only logged, because the new checkpoint is safe.
 void node_checkpoint_files_retire(const char *directory, size_t keep, uint64_t step);

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -246,6 +247,32 @@ static void directories_are_made_with_their_parents(void **state)
     assert_non_null(strstr(why.text, "Not a directory"));
 }
 
+static void what_a_killed_writer_left_is_removed(void **state)
+{
+    (void)state;
+    struct base_reason why = {0};
+    static const char *const names[] = {"state.tmp-aB3dEf",
+                                        "state-2.tmp-123456",
+                                        "other.tmp-aB3dEf",
+                                        "state.tmp-aB3dE",
+                                        "state.tmp-aB3dEfg",
+                                        ".tmp-aB3dEf",
+                                        "state",
+                                        "state.tmp",
+                                        "s.tmp-1.tmp-abcdef"};
+    static const bool after_state[] = {false, false, true, true, true, true, true, true, true},
+                      after_all[] = {false, false, false, true, true, true, true, true, false};
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(put(in_directory(names[i]), "x", &why), BASE_OK);
+    base_file_sweep(directory, "state");
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(access(in_directory(names[i]), F_OK) == 0, after_state[i]);
+    base_file_sweep(directory, "");
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(access(in_directory(names[i]), F_OK) == 0, after_all[i]);
+    base_file_sweep(in_directory("nowhere"), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +285,7 @@ int main(void)
         cmocka_unit_test(reading_keeps_to_its_limit),
         cmocka_unit_test(a_file_of_unknown_size_is_read_to_its_end),
         cmocka_unit_test(directories_are_made_with_their_parents),
+        cmocka_unit_test(what_a_killed_writer_left_is_removed),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
