@@ -23,8 +23,7 @@ static enum base_error failed(struct base_reason *why, const char *verb, const c
 
 static enum base_error too_large(struct base_reason *why, const char *path, size_t limit)
 {
-    return base_fail(why, BASE_ELIMIT, "'%s' is larger than %zu bytes, the most that is read here", path,
-                     limit);
+    return base_fail(why, BASE_ELIMIT, "'%s' is larger than %zu bytes, the maximum here", path, limit);
 }
 
 // Reads to the end of `file`; what fstat said is a first guess only (/proc says 0, files grow).

@@ -20,7 +20,7 @@ static void keep_significant(double number, const struct compress_filter_run *ru
 
 const struct compress_filter compress_filter_significantly_modified = {
     .name = "significantly-modified",
-    .number = "least change that is sent, relative to the element",
+    .number = "minimum change that is sent, relative to the element",
     .least = 0,
     .most = 1,
     .reads_model = true,

@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/plural.h"
 #include "node/config/compatibility.h"
 #include "node/loop_private.h"
 #include "node/net/listener.h"
@@ -252,8 +253,9 @@ static void notify_manager(struct node_loop *loop, uint64_t now_ns)
         return;
     struct gossip_membership_totals totals;
     gossip_membership_totals(node_cluster_membership(loop->cluster), &totals);
-    snprintf(line, sizeof line, "%s: step %llu, %zu members alive, page on port %u", loop->progress.state,
-             (unsigned long long)loop->progress.step, totals.alive, (unsigned)loop->http_port);
+    snprintf(line, sizeof line, "%s: step %llu, %zu member%s alive, page on port %u", loop->progress.state,
+             (unsigned long long)loop->progress.step, totals.alive, base_plural(totals.alive),
+             (unsigned)loop->http_port);
     node_notify_tick(&loop->notify, now_ns, line);
 }
 

@@ -1,5 +1,6 @@
 // The statistics of the nodes' examples, on their way to the node that goes first (gossip/statistics).
 #include "base/log.h"
+#include "base/plural.h"
 #include "node/loop_private.h"
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,7 @@ void node_loop_join_statistics(struct node_loop *loop)
     message->bytes = (uint8_t *)spreads;
     message->n_bytes = columns * sizeof *spreads;
     base_log(BASE_LOG_INFO, "statistics", "data.scale follows from the examples of %zu node%s", nodes,
-             nodes == 1 ? "" : "s");
+             base_plural(nodes));
     node_outbox_post(loop->learner, message);
     node_loop_drop_statistics(loop);
 }

@@ -1,5 +1,6 @@
 // Reports to people on the life of this node: lines of the log and of events.jsonl.
 #include "base/log.h"
+#include "base/plural.h"
 #include "node/loop_private.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,15 +38,15 @@ static void say_without(const struct node_loop *loop, const struct gossip_life_a
     const size_t missing = node_loop_missing(loop, text, sizeof text);
     if (wanted > 0)
         base_log(BASE_LOG_WARN, "start_without",
-                 "training begins though only %" PRIu64 " of node.start_members %" PRIu64 " are there",
-                 notice->a, wanted);
+                 "training begins with %" PRIu64 " of the %" PRIu64 " nodes of node.start_members", notice->a,
+                 wanted);
     else if (missing > 0)
-        base_log(BASE_LOG_WARN, "start_without", "training begins without %zu of the listed peers: %s",
-                 missing, text);
+        base_log(BASE_LOG_WARN, "start_without", "training begins without %zu listed peer%s: %s", missing,
+                 base_plural(missing), text);
     else
         base_log(BASE_LOG_INFO, "start_without",
-                 "training begins; %" PRIu64 " of the listed peers have come and will count in a moment",
-                 notice->b);
+                 "training begins; %" PRIu64 " listed peer%s joined just now and will take part in a moment",
+                 notice->b, base_plural(notice->b));
 }
 
 static void say_alone(struct node_loop *loop, const struct gossip_life_action *notice)
@@ -60,25 +61,25 @@ static void say_alone(struct node_loop *loop, const struct gossip_life_action *n
 static const char *why_paused(uint64_t bits)
 {
     if (bits & GOSSIP_LIFE_MINORITY)
-        return "this side of the partition is the smaller one: it waits";
+        return "this side of the partition is the smaller one: this node waits";
     if (bits & GOSSIP_LIFE_CUT_OFF)
-        return "this node hears no other node though others should be there: it waits";
+        return "this node hears none of the other nodes: it waits";
     if (bits & GOSSIP_LIFE_HELD_OUT)
-        return "this node was restarted often and does not count in the graph for a while: it waits";
+        return "this node was restarted often and stays out of the graph for a while: it waits";
     if (bits & GOSSIP_LIFE_NO_WORD)
-        return "this node was away: it waits until others say where they are";
-    return "others train already: it waits for its edges to them";
+        return "this node was away: it waits until it hears the round of the others";
+    return "the others train already: this node waits until it can exchange with them";
 }
 
 static const char *why_resumed(uint64_t bits)
 {
     if (bits & GOSSIP_LIFE_MINORITY)
-        return "enough members are back: training goes on";
+        return "enough members are back: training continues";
     if (bits & GOSSIP_LIFE_CUT_OFF)
-        return "this node hears others again, or is alone: training goes on";
+        return "this node hears other nodes again, or all of them are gone: training continues";
     if (bits & GOSSIP_LIFE_HELD_OUT)
-        return "this node counts in the graph again: training goes on";
-    return "training goes on";
+        return "this node counts in the graph again: training continues";
+    return "training continues";
 }
 
 // What is said with a text and at most the numbers a and b, in this order.
@@ -92,8 +93,8 @@ static const struct words words_of[] = {
     [GOSSIP_LIFE_BEGINS] = {TOLD, BASE_LOG_INFO, "start", "training begins with %" PRIu64 " peers"},
     [GOSSIP_LIFE_OTHER_WEIGHTS] =
         {TOLD, BASE_LOG_INFO, "start",
-         "the nodes begin with different weights or rows: this one takes another's model, as "
-         "soon as that trains"},
+         "the nodes start with different weights or rows: this node takes the model of another one, as "
+         "soon as that one trains"},
     [GOSSIP_LIFE_OTHERS_TRAIN] = {TOLD, BASE_LOG_INFO, "start",
                                   "others train already: fetching a model from one of them"},
     [GOSSIP_LIFE_OTHERS_FINISHED] = {TOLD, BASE_LOG_INFO, "start",
@@ -103,17 +104,16 @@ static const struct words words_of[] = {
                                 ": fetching a model from one of the others"},
     [GOSSIP_LIFE_TAKES_ROUND] = {TOLD, BASE_LOG_INFO, "behind",
                                  "this node is at round %" PRIu64 ", the cluster at %" PRIu64
-                                 ": it goes on there with its own model, which the others draw to theirs"},
+                                 ": it continues there with its own model; exchanges pull it to the others'"},
     [GOSSIP_LIFE_COMPLETE] = {TOLD, BASE_LOG_INFO, "fetched",
                               "the model is complete: this node counts in the graph"},
-    [GOSSIP_LIFE_NO_DONOR] = {LOGGED, BASE_LOG_WARN, "fetch",
-                              "no node is there that has a model to fetch; waiting"},
+    [GOSSIP_LIFE_NO_DONOR] = {LOGGED, BASE_LOG_WARN, "fetch", "no node has a model to give yet; waiting"},
     [GOSSIP_LIFE_GAVE_UP] = {LOGGED, BASE_LOG_WARN, "fetch",
-                             "no node with a model is left: this node goes on with its own"},
+                             "no node with a model is left: this node continues with its own"},
     [GOSSIP_LIFE_STARVED_BY] = {LOGGED, BASE_LOG_WARN, "fetch",
-                                "%" PRIu64 " members were asked for their model and gave nothing for %" PRIu64
+                                "%" PRIu64 " members were asked for their model and sent nothing for %" PRIu64
                                 " s; asking others, if there are any"},
-    [GOSSIP_LIFE_PARTITION] = {TOLD, BASE_LOG_INFO, "partition", "half of the members or more are dead"},
+    [GOSSIP_LIFE_PARTITION] = {TOLD, BASE_LOG_INFO, "partition", "half of the members or more do not answer"},
     [GOSSIP_LIFE_HEALED] = {TOLD, BASE_LOG_INFO, "partition",
                             "the partition is over; this node takes the larger side's model"},
     [GOSSIP_LIFE_LAST_STEP] = {LOGGED, BASE_LOG_INFO, "finished",
@@ -134,13 +134,36 @@ static const struct words words_of[] = {
          "none of the %" PRIu64
          " listed peers has ever answered: this node has trained alone, and nothing was "
          "averaged; are the addresses right, and do the peers run? With train.alone: "
-         "go-on this is no failure"},
+         "go-on this is no error"},
 };
 
-static void say_words(struct node_loop *loop, const struct words *words, uint64_t a, uint64_t b)
+// The same where a is 1, for those that need other words then.
+static const char *const words_of_one[] = {
+    [GOSSIP_LIFE_BEGINS] = "training begins with 1 peer",
+    [GOSSIP_LIFE_STARVED_BY] = "a member was asked for its model and sent nothing for a while; asking "
+                               "others, if there are any",
+    [GOSSIP_LIFE_LAST_STEP] = "the last step is done; answering 1 peer that still trains",
+    [GOSSIP_LIFE_LINGERED] = "1 peer still trains; node.linger has passed",
+    [GOSSIP_LIFE_ISOLATED] = "the edge to the only neighbour does not work: this node averages with no "
+                             "other; can they reach each other's peer port?",
+    [GOSSIP_LIFE_REFUSED] = "this node cannot train with its only listed peer: see peer_refused and "
+                            "refused_by_peer above; it ends",
+    [GOSSIP_LIFE_MET_NOBODY] =
+        "the only listed peer has never answered: this node has trained alone, and nothing was "
+        "averaged; is the address right, and does the peer run? With train.alone: go-on this is no "
+        "error",
+};
+
+static const char *one_of(size_t notice)
+{
+    return notice < sizeof words_of_one / sizeof *words_of_one ? words_of_one[notice] : NULL;
+}
+
+static void say_words(struct node_loop *loop, const struct words *words, const char *one, uint64_t a,
+                      uint64_t b)
 {
     char line[320];
-    snprintf(line, sizeof line, words->format, a, b);
+    snprintf(line, sizeof line, a == 1 && one ? one : words->format, a, b);
     if (words->as == TOLD)
         node_cluster_tell(loop->cluster, words->event, line);
     else
@@ -175,6 +198,6 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *noti
         break;
     default:
         BASE_ASSERT(notice->notice < sizeof words_of / sizeof *words_of && words_of[notice->notice].format);
-        say_words(loop, &words_of[notice->notice], notice->a, notice->b);
+        say_words(loop, &words_of[notice->notice], one_of(notice->notice), notice->a, notice->b);
     }
 }

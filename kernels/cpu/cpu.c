@@ -1,5 +1,6 @@
 // Memory, OpenBLAS and the choice of the path for the CPU backend.
 #include "kernels/cpu/cpu.h"
+#include "base/plural.h"
 
 #include <cblas.h>
 #include <limits.h>
@@ -182,5 +183,5 @@ void kernels_cpu_describe(const struct kernels *table, char *text, size_t capaci
     }
     const unsigned threads = kernels_cpu_threads();
     (void)snprintf(text, capacity, "cpu: %.*s %s, %u thread%s, %s loops", (int)words, config,
-                   openblas_get_corename(), threads, threads == 1 ? "" : "s", path);
+                   openblas_get_corename(), threads, base_plural(threads), path);
 }

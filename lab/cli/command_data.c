@@ -1,4 +1,5 @@
 // p2pml data: info, what a file is, what is in it, and the configuration that fits.
+#include "base/plural.h"
 #include "lab/cli/command.h"
 #include "lab/cli/data_guess.h"
 #include "lab/experiment/options.h"
@@ -53,7 +54,7 @@ static void print_features(const struct train_dataset *data)
                data->channels == 3 ? "rgb" : "grey");
         return;
     }
-    printf("\n  %-32s %12s %12s %12s %12s\n", "feature", "least", "most", "mean", "deviation");
+    printf("\n  %-32s %12s %12s %12s %12s\n", "feature", "minimum", "maximum", "mean", "deviation");
     for (size_t i = 0; i < shown; i++) {
         char name[64];
         const struct train_spread s = train_scale_spread(data->x, data->examples, data->features, i);
@@ -87,7 +88,7 @@ static void print_classes(const struct train_dataset *data)
 
 static void print_targets(const struct train_dataset *data)
 {
-    printf("\n  %-32s %12s %12s %12s %12s\n", "target", "least", "most", "mean", "deviation");
+    printf("\n  %-32s %12s %12s %12s %12s\n", "target", "minimum", "maximum", "mean", "deviation");
     for (size_t o = 0; o < data->outputs && o < FEATURES_SHOWN; o++) {
         const struct train_spread s = train_scale_spread(data->targets, data->examples, data->outputs, o);
         printf("  %-32.32s %12.5g %12.5g %12.5g %12.5g\n", data->meaning->targets.items[o], s.least, s.most,
@@ -241,9 +242,10 @@ static void print_all(const struct wanted *wanted, const struct node_config *con
         print_text(wanted->path);
         return;
     }
-    printf("%zu examples of %zu features, ", data->examples, data->features);
+    printf("%zu example%s of %zu feature%s, ", data->examples, base_plural(data->examples), data->features,
+           base_plural(data->features));
     if (data->outputs)
-        printf("%zu target%s of a regression\n", data->outputs, data->outputs > 1 ? "s" : "");
+        printf("%zu target%s of a regression\n", data->outputs, base_plural(data->outputs));
     else
         printf("%zu classes\n", data->classes);
     print_features(data);

@@ -5,6 +5,7 @@
 
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct wanted {
@@ -13,13 +14,25 @@ struct wanted {
     struct lab_fetch_options options;
 };
 
+static bool parse_wait(const char *text, unsigned *wait_s)
+{
+    char *end;
+    const unsigned long value = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || value < 1 || value > LAB_FETCH_WAITS) {
+        fprintf(stderr, "p2pml data fetch: --timeout: found '%s', expected seconds from 1 to %u\n", text,
+                LAB_FETCH_WAITS);
+        return false;
+    }
+    *wait_s = (unsigned)value;
+    return true;
+}
+
 static bool parse(int argc, char **argv, struct wanted *wanted)
 {
-    static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
-                                            {"from", required_argument, NULL, 'f'},
-                                            {"ca", required_argument, NULL, 'c'},
-                                            {"sha256", required_argument, NULL, 's'},
-                                            {0}};
+    static const struct option options[] = {
+        {"dir", required_argument, NULL, 'd'},     {"from", required_argument, NULL, 'f'},
+        {"ca", required_argument, NULL, 'c'},      {"sha256", required_argument, NULL, 's'},
+        {"timeout", required_argument, NULL, 't'}, {0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'd')
             wanted->options.directory = optarg;
@@ -29,7 +42,7 @@ static bool parse(int argc, char **argv, struct wanted *wanted)
             wanted->options.authority = optarg;
         else if (option == 's')
             wanted->digest = optarg;
-        else
+        else if (option != 't' || !parse_wait(optarg, &wanted->options.wait_s))
             return false;
     }
     wanted->what = argv[optind];

@@ -92,8 +92,8 @@ static const char about_sim[] =
 
 static const char about_data[] =
     "p2pml data info FILE|FOLDER [--set KEY=VALUE]... [--stats STATS]\n"
-    "p2pml data fetch NAME [--dir DIR] [--from URL] [--ca FILE]\n"
-    "p2pml data fetch URL --sha256 DIGEST [--dir DIR] [--ca FILE]\n"
+    "p2pml data fetch NAME [--dir DIR] [--from URL] [--ca FILE] [--timeout SECONDS]\n"
+    "p2pml data fetch URL --sha256 DIGEST [--dir DIR] [--ca FILE] [--timeout SECONDS]\n"
     "\n"
     "  FILE             a table (CSV) or MNIST's IDX images (labels and test files are found beside them),\n"
     "                   plain or .gz; LIBSVM rows; a text; NumPy's .npz or .npy; CIFAR-10's file or folder;\n"
@@ -113,6 +113,9 @@ static const char about_data[] =
     "  --dir DIR        where to; initially data/NAME, of a URL data\n"
     "  --from URL       a mirror: https://mirror.example/mnist has the four files of mnist\n"
     "  --ca FILE        certificates (PEM) to trust in place of the system's\n"
+    "  --timeout SECONDS\n"
+    "                   gives up after so long (30) without a connection or with fewer than 1,000 bytes a "
+    "second\n"
     "\n"
     "fetch keeps a file only if its SHA-256 is the right one, and leaves alone what is there already. "
     "Without a\n"

@@ -1,5 +1,6 @@
 #include "lab/compute/evaluate.h"
 
+#include "base/plural.h"
 #include "lab/record/directory.h"
 #include "node/learn/data.h"
 #include "node/setup.h"
@@ -165,7 +166,7 @@ enum base_error lab_average_write(const struct lab_average *average, const struc
                                    .about = node_setup_about(&bench->view, &bench->train),
                                    .parameters = average->model};
     snprintf(file.about.origin, sizeof file.about.origin, "the mean of %zu node%s", average->nodes,
-             average->nodes == 1 ? "" : "s");
+             base_plural(average->nodes));
     char *path = lab_path("%s/" NODE_MODEL_AVERAGED, directory);
     enum base_error error = node_model_write(path, &file, why);
     free(path);

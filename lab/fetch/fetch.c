@@ -68,17 +68,17 @@ static enum base_error open_part(const char *part, FILE **out, struct base_reaso
     return base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(cause));
 }
 
-static enum base_error write_part(const char *url, const char *authority, const char *part, FILE *out,
-                                  struct base_reason *why)
+static enum base_error write_part(const char *url, const struct lab_fetch_options *options, const char *part,
+                                  FILE *out, struct base_reason *why)
 {
-    enum base_error error = lab_fetch_transfer(url, authority, out, part, why);
+    enum base_error error = lab_fetch_transfer(url, options, out, part, why);
     if (!error && (fflush(out) || fsync(fileno(out))))
         error = base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(errno));
     return error;
 }
 
-static enum base_error get(const struct lab_fetch_file *file, const char *url, const char *authority,
-                           const char *path, struct base_reason *why)
+static enum base_error get(const struct lab_fetch_file *file, const char *url,
+                           const struct lab_fetch_options *options, const char *path, struct base_reason *why)
 {
     char part[LAB_FETCH_PATH + 8], digest[LAB_FETCH_DIGEST + 1];
     FILE *out = NULL;
@@ -86,7 +86,7 @@ static enum base_error get(const struct lab_fetch_file *file, const char *url, c
     enum base_error error = open_part(part, &out, why);
     if (error)
         return base_fail_context(why, error, "not fetched");
-    error = write_part(url, authority, part, out, why);
+    error = write_part(url, options, part, out, why);
     if (error)
         error = base_fail_context(why, error, "not fetched");
     if (!error)
@@ -129,7 +129,7 @@ enum base_error lab_fetch(const struct lab_fetch_file *file, const struct lab_fe
                          "%s: is there with SHA-256 %s, expected %s; move it away, or name another --dir",
                          path, digest, file->sha256);
     if (error == BASE_ENOTFOUND)
-        error = get(file, url, options->authority, path, why);
+        error = get(file, url, options, path, why);
     if (error == BASE_EIO || error == BASE_ESTATE) {
         char said[sizeof why->text];
         snprintf(said, sizeof said, "%s", why ? why->text : "");

@@ -11,6 +11,9 @@
 #define LAB_FETCH_DIGEST 64 // hexadecimal digits of a SHA-256
 #define LAB_FETCH_PATH   4096
 #define LAB_FETCH_FILES  4
+#define LAB_FETCH_SLOW   1000u // bytes a second
+#define LAB_FETCH_WAIT   30u   // seconds, unless options say otherwise
+#define LAB_FETCH_WAITS  86400u
 
 struct lab_fetch_file {
     const char *name; // in its directory
@@ -32,10 +35,13 @@ struct lab_fetch_options {
     const char *directory; // made where it is missing
     const char *from;      // in place of what is before the last '/' of the addresses, or NULL
     const char *authority; // file of certificates (PEM) to trust in place of the system's, or NULL
+    unsigned wait_s;       // at most LAB_FETCH_WAITS; 0: LAB_FETCH_WAIT
 };
 
 // <directory>/<name>, which appears only when it is complete; one that is there already and is the right one
-// is left as it is (*there true). On error nothing is left of a transfer. BASE_EMISMATCH: another digest, of
+// is left as it is (*there true). A transfer has failed when it has no connection after wait_s seconds, or
+// when fewer than LAB_FETCH_SLOW bytes a second came in as many, so that every one ends. On error nothing is
+// left of it. BASE_EMISMATCH: another digest, of
 // what is there or of what came, or another process fetches the file; BASE_EIO: network or disk; BASE_ESTATE:
 // built without libcurl.
 enum base_error lab_fetch(const struct lab_fetch_file *file, const struct lab_fetch_options *options,

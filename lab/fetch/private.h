@@ -3,12 +3,12 @@
 #define LAB_FETCH_PRIVATE_H
 
 #include "base/error.h"
+#include "lab/fetch/fetch.h"
 #include <stdio.h>
 
-// What `url` has, to `out`; `path` is what messages call it. At most LIMIT_DATA_FILE_BYTES. A transfer
-// that stands still for 30 s has failed; a slow one may take as long as it moves. BASE_EIO, BASE_ELIMIT,
-// BASE_ESTATE.
-enum base_error lab_fetch_transfer(const char *url, const char *authority, FILE *out, const char *path,
-                                   struct base_reason *why) BASE_CHECK;
+// What `url` has, to `out`; `path` is what messages call it. At most LIMIT_DATA_FILE_BYTES. Authority and
+// wait_s of the options. BASE_EIO, BASE_ELIMIT, BASE_ESTATE.
+enum base_error lab_fetch_transfer(const char *url, const struct lab_fetch_options *options, FILE *out,
+                                   const char *path, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -7,9 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define CONNECT_SECONDS 20L
-#define STILL_SECONDS   30L // with less than one byte a second
-#define REDIRECTS       5L
+#define REDIRECTS 5L
 
 struct sink {
     FILE *out;
@@ -34,6 +32,12 @@ static size_t on_bytes(char *data, size_t size, size_t count, void *owner)
     return bytes;
 }
 
+static unsigned wait_of(const struct lab_fetch_options *options)
+{
+    BASE_ASSERT(options->wait_s <= LAB_FETCH_WAITS);
+    return options->wait_s ? options->wait_s : LAB_FETCH_WAIT;
+}
+
 // Redirects, too, go over HTTPS only.
 static CURLcode only_https(CURL *curl)
 {
@@ -46,15 +50,20 @@ static CURLcode only_https(CURL *curl)
 #endif
 }
 
-static CURLcode prepare(CURL *curl, const char *url, const char *authority, struct sink *sink, char *said)
+static CURLcode prepare(CURL *curl, const char *url, const struct lab_fetch_options *options,
+                        struct sink *sink, char *said)
 {
+    const long wait_s = (long)wait_of(options);
     CURLcode code = only_https(curl);
     const struct {
         CURLoption option;
         long value;
-    } numbers[] = {{CURLOPT_FOLLOWLOCATION, 1L},  {CURLOPT_MAXREDIRS, REDIRECTS},
-                   {CURLOPT_FAILONERROR, 1L},     {CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS},
-                   {CURLOPT_LOW_SPEED_LIMIT, 1L}, {CURLOPT_LOW_SPEED_TIME, STILL_SECONDS},
+    } numbers[] = {{CURLOPT_FOLLOWLOCATION, 1L},
+                   {CURLOPT_MAXREDIRS, REDIRECTS},
+                   {CURLOPT_FAILONERROR, 1L},
+                   {CURLOPT_CONNECTTIMEOUT, wait_s},
+                   {CURLOPT_LOW_SPEED_LIMIT, (long)LAB_FETCH_SLOW},
+                   {CURLOPT_LOW_SPEED_TIME, wait_s},
                    {CURLOPT_NOSIGNAL, 1L}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !code; i++)
         code = curl_easy_setopt(curl, numbers[i].option, numbers[i].value);
@@ -66,16 +75,16 @@ static CURLcode prepare(CURL *curl, const char *url, const char *authority, stru
         code = curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_bytes);
     if (!code)
         code = curl_easy_setopt(curl, CURLOPT_WRITEDATA, sink);
-    if (!code && authority)
-        code = curl_easy_setopt(curl, CURLOPT_CAINFO, authority);
+    if (!code && options->authority)
+        code = curl_easy_setopt(curl, CURLOPT_CAINFO, options->authority);
     return code;
 }
 
-static enum base_error perform(CURL *curl, const char *url, const char *authority, struct sink *sink,
-                               const char *path, struct base_reason *why)
+static enum base_error perform(CURL *curl, const char *url, const struct lab_fetch_options *options,
+                               struct sink *sink, const char *path, struct base_reason *why)
 {
     char said[CURL_ERROR_SIZE] = "";
-    CURLcode code = prepare(curl, url, authority, sink, said);
+    CURLcode code = prepare(curl, url, options, sink, said);
     if (!code)
         code = curl_easy_perform(curl);
     if (sink->too_many)
@@ -83,19 +92,25 @@ static enum base_error perform(CURL *curl, const char *url, const char *authorit
     if (sink->error)
         return base_fail(why, BASE_EIO, "%s: cannot be written after %zu bytes: %s", path, sink->bytes,
                          strerror(sink->error));
+    if (code == CURLE_OPERATION_TIMEDOUT)
+        return base_fail(
+            why, BASE_EIO,
+            "%s: the server is too slow: no connection, or fewer than %u bytes a second, for %u s "
+            "(--timeout); %zu bytes came",
+            url, LAB_FETCH_SLOW, wait_of(options), sink->bytes);
     return code ? base_fail(why, BASE_EIO, "%s: %s, after %zu bytes", url,
                             said[0] ? said : curl_easy_strerror(code), sink->bytes)
                 : BASE_OK;
 }
 
-enum base_error lab_fetch_transfer(const char *url, const char *authority, FILE *out, const char *path,
-                                   struct base_reason *why)
+enum base_error lab_fetch_transfer(const char *url, const struct lab_fetch_options *options, FILE *out,
+                                   const char *path, struct base_reason *why)
 {
     struct sink sink = {.out = out};
     CURL *curl = curl_global_init(CURL_GLOBAL_DEFAULT) ? NULL : curl_easy_init();
     if (!curl)
         return base_fail(why, BASE_ENOMEM, "libcurl does not start: out of memory");
-    const enum base_error error = perform(curl, url, authority, &sink, path, why);
+    const enum base_error error = perform(curl, url, options, &sink, path, why);
     curl_easy_cleanup(curl);
     curl_global_cleanup();
     return error;

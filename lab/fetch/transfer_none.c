@@ -1,11 +1,11 @@
 // A build without libcurl.
 #include "lab/fetch/private.h"
 
-enum base_error lab_fetch_transfer(const char *url, const char *authority, FILE *out, const char *path,
-                                   struct base_reason *why)
+enum base_error lab_fetch_transfer(const char *url, const struct lab_fetch_options *options, FILE *out,
+                                   const char *path, struct base_reason *why)
 {
     (void)url;
-    (void)authority;
+    (void)options;
     (void)out;
     (void)path;
     return base_fail(why, BASE_ESTATE,

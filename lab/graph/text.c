@@ -1,3 +1,4 @@
+#include "base/plural.h"
 #include "lab/graph/graph.h"
 
 #include <inttypes.h>
@@ -28,7 +29,7 @@ static void print_known(FILE *out, const char *format, double value)
 static void print_schedule(const struct lab_topology *t, const struct lab_topology_facts *facts, FILE *out)
 {
     if (facts->period)
-        fprintf(out, "  period      %" PRIu64 " round%s\n", facts->period, facts->period == 1 ? "" : "s");
+        fprintf(out, "  period      %" PRIu64 " round%s\n", facts->period, base_plural(facts->period));
     else
         fputs("  period      none: drawn anew each round\n", out);
     fprintf(out, "  weights     %s\n",
@@ -36,7 +37,7 @@ static void print_schedule(const struct lab_topology *t, const struct lab_topolo
                           : "not always 1/2: for p2pml sim; real nodes meet with weight 1/2 only");
     if (facts->rounds_known)
         fprintf(out, "  consensus   %" PRIu64 " round%s until |P - J| < 0.01\n", facts->rounds,
-                facts->rounds == 1 ? "" : "s");
+                base_plural(facts->rounds));
     else
         fprintf(out,
                 "  consensus   more than %" PRIu64 " rounds; how many was not found out: too many nodes\n",
@@ -85,7 +86,7 @@ enum base_error lab_topology_text(const struct lab_topology *t, const struct lab
 {
     const struct topology_shape *shape = &facts->shape;
     fprintf(out, "%s of %zu node%s, seed %" PRIu64 "\n\n", topology_kind_name(t->options.kind), t->n,
-            t->n == 1 ? "" : "s", t->options.seed);
+            base_plural(t->n), t->options.seed);
     fprintf(out, "  edges       %zu\n", shape->edges);
     fprintf(out, "  degree      %.2f; from %zu to %zu\n", shape->degree_mean, shape->degree_min,
             shape->degree_max);

@@ -180,7 +180,7 @@ static void print_heading(const json_t *rows, const bool shown[COLUMNS], FILE *o
                  (lab_results_are_r2(rows) ? 1 : 100) * json_number_value(accuracy));
     names[COLUMNS - 1] = target;
     print_keys(json_object_get(first, "settings"), keys, sizeof keys);
-    fprintf(out, "\nmean (least..most) over the seeds\n  %-*s %7s", POINT_WIDTH, keys, "runs");
+    fprintf(out, "\nmean (minimum..maximum) over the seeds\n  %-*s %7s", POINT_WIDTH, keys, "runs");
     for (size_t i = 0; i < COLUMNS; i++)
         if (shown[i])
             gap = print_behind(gap, names[i], out);

@@ -1,5 +1,6 @@
 #include "lab/run/run.h"
 
+#include "base/plural.h"
 #include "lab/processes/supervisor.h"
 #include "lab/record/directory.h"
 #include "lab/record/results.h"
@@ -199,8 +200,9 @@ static int run_experiment(struct run *run, struct base_reason *why)
         goto out;
     }
     lab_display_start(stderr, &run->display);
-    fprintf(stderr, "%s: %zu nodes in %s\n", run->experiment.experiment.name,
-            (size_t)run->experiment.experiment.nodes, run->directory.path);
+    fprintf(stderr, "%s: %zu node%s in %s\n", run->experiment.experiment.name,
+            (size_t)run->experiment.experiment.nodes, base_plural(run->experiment.experiment.nodes),
+            run->directory.path);
     perform(run, why);
     lab_signals_close(&run->signals);
     status = status_of(run);

@@ -1,6 +1,7 @@
 // The summary as a printed table.
 #include "lab/summary/summary.h"
 
+#include "base/plural.h"
 #include "node/store/model_file.h"
 
 #include <math.h>
@@ -18,14 +19,15 @@ static void print_head(const struct lab_summary *s, FILE *out)
     lab_choice_name("average.values", c->average.values, values, sizeof values);
     lab_choice_name("average.mode", c->average.mode, mode, sizeof mode);
     lab_choice_name("train.optimizer", c->train.optimizer, optimizer, sizeof optimizer);
-    fprintf(out, "\n%s: %zu nodes on a %s; %s, %s parameters; %s, %zu examples to train on, %zu to test\n",
-            s->experiment->experiment.name, s->cluster->count, topology, s->bench->description, parameters,
-            data, s->bench->train.examples, s->bench->test.examples);
+    fprintf(out, "\n%s: %zu node%s on a %s; %s, %s parameters; %s, %zu examples to train on, %zu to test\n",
+            s->experiment->experiment.name, s->cluster->count, base_plural(s->cluster->count), topology,
+            s->bench->description, parameters, data, s->bench->train.examples, s->bench->test.examples);
     fprintf(out,
-            "%s %g, %llu steps of %llu examples a node; every %llu steps an exchange (%s) of 1/%g of the "
+            "%s %g, %llu steps of %llu examples a node; every %llu step%s an exchange (%s) of 1/%g of the "
             "values, %s\n",
             optimizer, c->train.rate, (unsigned long long)c->train.steps, (unsigned long long)c->train.batch,
-            (unsigned long long)c->average.local_steps, mode, round(1 / c->average.ratio * 10) / 10, values);
+            (unsigned long long)c->average.local_steps, base_plural(c->average.local_steps), mode,
+            round(1 / c->average.ratio * 10) / 10, values);
 }
 
 static void print_score(const char *what, const struct lab_score *score, const char *note, FILE *out)
@@ -137,6 +139,8 @@ void lab_summary_print(const struct lab_summary *s, FILE *out)
     print_nodes(s->cluster, lab_workbench_measures(s->bench), out);
     lab_events_print(s->cluster, s->histories, lab_workbench_measures(s->bench), out);
     print_bytes(s, &totals, out);
+    if (s->engine)
+        fprintf(out, "  virtual    %.1f s from the first round to the last\n", s->virtual_seconds);
     fprintf(out, "  time       %.1f s for the nodes, %.1f s for the baselines\n", s->cluster->seconds,
             s->baselines->seconds);
     print_conditions(s, out);

@@ -104,7 +104,7 @@ static void print_goodput(const struct lab_cluster *cluster, const struct lab_hi
     lab_goodput_of(cluster, least, histories, &lowest);
     lab_print_percent(total.share, share);
     lab_print_percent(lowest.share, least_share);
-    fprintf(out, "  goodput: living nodes did %s of the rounds of the cluster; the least, %s, did %s\n",
+    fprintf(out, "  goodput: living nodes did %s of the rounds of the cluster; %s did the fewest, %s\n",
             share, cluster->nodes[least].name, least_share);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "lab/experiment/options.h"
 #include "lab/record/directory.h"
 #include "lab/record/results.h"
@@ -149,7 +150,7 @@ static int say_fine(const struct lab_sweep_plan *plan)
 {
     size_t seeds = plan->n_runs / plan->n_points;
     return printf("experiment is fine: %zu runs, %zu points with %zu seed%s each\n", plan->n_runs,
-                  plan->n_points, seeds, seeds == 1 ? "" : "s") > 0
+                  plan->n_points, seeds, base_plural(seeds)) > 0
                ? LAB_EXIT_DONE
                : LAB_EXIT_FAILED;
 }

@@ -184,7 +184,7 @@ static enum base_error count_points(const struct reading *r)
             plan->axes[i].stride = points;
         if (count > LAB_SWEEP_RUNS_MAX / points)
             return at(r, &r->base->sweep, NULL,
-                      base_fail(r->why, BASE_ELIMIT, "found more than %u points, the most of a sweep",
+                      base_fail(r->why, BASE_ELIMIT, "found more than %u points, the maximum of a sweep",
                                 LAB_SWEEP_RUNS_MAX));
         points *= count;
         end = first;

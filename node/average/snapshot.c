@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "node/queue/clock.h"
 #include <stdlib.h>
 #include <string.h>
@@ -199,7 +200,7 @@ bool node_snapshot_complete(struct node_snapshot *snapshot)
     gossip_joiner_progress(snapshot->joiner, &progress);
     base_log(BASE_LOG_INFO, "snapshot", "fetched: round %llu, step %llu, %zu blocks, %llu bytes, %zu donor%s",
              (unsigned long long)number, (unsigned long long)step, progress.blocks,
-             (unsigned long long)progress.bytes, progress.donors_used, progress.donors_used == 1 ? "" : "s");
+             (unsigned long long)progress.bytes, progress.donors_used, base_plural(progress.donors_used));
     snapshot->round->round = number;
     snapshot->round->step = step;
     snapshot->round->fetched = true;

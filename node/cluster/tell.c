@@ -1,4 +1,5 @@
 // Reports of the cluster to people and tools: a line of events.jsonl and one of the log each.
+#include "base/plural.h"
 #include "node/cluster/private.h"
 #include "node/queue/clock.h"
 #include <inttypes.h>
@@ -44,7 +45,7 @@ static void tell_alive(struct node_cluster *cluster, const struct gossip_members
     event->event = action->known ? "alive" : "join";
     event->before = action->known ? gossip_member_state_name(action->before) : NULL;
     if (!action->known)
-        node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s at %s has come", event->name,
+        node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s at %s has joined", event->name,
                          where(cluster, event->id, address));
     else if (action->before == GOSSIP_MEMBER_SUSPECT)
         node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s has answered: it is not dead",
@@ -61,11 +62,11 @@ static void tell_dead(struct node_cluster *cluster, const struct gossip_membersh
     event->event = "dead";
     event->evidence = flag(action->evidence);
     if (!action->known)
-        node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s was found dead by others before",
+        node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s had died before this node came",
                          event->name);
     else
-        node_events_tell(cluster->events, event, BASE_LOG_WARN, "%s is dead (%s); %zu members live",
-                         event->name, action->evidence ? "its process has ended" : "no answer from it",
+        node_events_tell(cluster->events, event, BASE_LOG_WARN, "%s is dead (%s); members left: %zu",
+                         event->name, action->evidence ? "its process has ended" : "it does not answer",
                          totals.alive + totals.suspect);
 }
 
@@ -104,8 +105,7 @@ void node_cluster_tell_suspected(struct node_cluster *cluster, const struct goss
                                .evidence = flag(action->evidence),
                                .was_dead = flag(action->was_dead)};
     node_events_tell(cluster->events, &event, BASE_LOG_WARN, "%s %s; it is told that this node lives", name,
-                     action->was_dead ? "had given this node up for dead"
-                                      : "suspects this node of being dead");
+                     action->was_dead ? "held this node for dead" : "suspects this node of being dead");
 }
 
 void node_cluster_tell_generation(struct node_cluster *cluster, uint64_t generation)
@@ -133,15 +133,15 @@ void node_cluster_tell_view(struct node_cluster *cluster)
                                .members = gossip_graph_members(cluster->graph),
                                .neighbours = pointers,
                                .n_neighbours = count};
-    node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%zu members in the graph; neighbours: %s",
-                     event.members, count ? list : "none");
+    node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%zu member%s in the graph; neighbours: %s",
+                     event.members, base_plural(event.members), count ? list : "none");
 }
 
 void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *orphans, size_t count)
 {
     struct node_event event = {.event = "takeover", .shards = orphans, .n_shards = count};
     // The learner says in the log what it makes of it.
-    node_events_tell(cluster->events, &event, BASE_LOG_DEBUG, "%zu shards have no living node", count);
+    node_events_tell(cluster->events, &event, BASE_LOG_DEBUG, "shards without a node: %zu", count);
 }
 
 void node_cluster_tell(struct node_cluster *cluster, const char *name, const char *line)

@@ -567,7 +567,7 @@ static const struct node_key keys[] = {
             "CPU threads of the matrix operations of this node."),
 
     CHOICE("log.level", log.level, "info", "debug|info|warn|error",
-           "The least important lines that are logged."),
+           "The lowest level of lines that are logged."),
     CHOICE("log.format", log.format, "text", "text|json", "Lines for people, or a JSON object a line."),
     DURATION("log.progress", log.progress_ns, "10s", 0, DAY,
              "Time between two lines that say how training goes: step, loss, test accuracy, steps a second, "

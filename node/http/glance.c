@@ -1,4 +1,5 @@
 #include "node/http/glance.h"
+#include "base/plural.h"
 #include "node/queue/clock.h"
 #include <inttypes.h>
 #include <math.h>
@@ -188,7 +189,7 @@ static bool is_not_finite(const struct node_status *s, struct node_glance *g)
                                   "Loss or model was not a finite number in the latest %u round%s; the last "
                                   "good model came back each time. After %u the node ends. A smaller "
                                   "train.rate may help.",
-                                  rounds, rounds == 1 ? "" : "s", GOSSIP_ROUNDS_UNUSABLE_MAX);
+                                  rounds, base_plural(rounds), GOSSIP_ROUNDS_UNUSABLE_MAX);
 }
 
 static bool is_refused(const struct node_status *s, struct node_glance *g)
@@ -301,7 +302,7 @@ static void judge(const struct node_status *s, struct node_glance *g)
     else
         (void)conclude(
             g, NODE_FINE, "Training with %zu other node%s; models are averaged with %zu of %zu neighbour%s.",
-            g->here - 1, g->here == 2 ? "" : "s", g->linked, g->neighbours, g->neighbours == 1 ? "" : "s");
+            g->here - 1, base_plural(g->here - 1), g->linked, g->neighbours, base_plural(g->neighbours));
 }
 
 void node_glance_of(const struct node_status *s, struct node_glance *g)

@@ -27,6 +27,7 @@ SUITE = "bookworm"
 PROJECT = f"p2pml-e2e-{os.getpid()}"
 NODES = 4
 PATIENCE = 300.0
+UP = ("up", "--detach", "--no-build", "--no-recreate", "--scale")
 BEGIN = time.monotonic()
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 UNREACHABLE = r"Failed to fetch|failure resolving|Unable to connect|Could not connect|could not be fetched"
@@ -177,7 +178,7 @@ class Image:
 
     def remove(self):
         for image in reversed(self.added):
-            call("docker", "image", "rm", "--force", image, check=False)
+            call("docker", "image", "rm", "--force", image, patience=4 * PATIENCE, check=False)  # files of gigabytes, one by one
 
 
 class Container:
@@ -227,7 +228,7 @@ class Cluster:
                     *arguments, check=check, P2PML_NODE_START_MEMBERS=str(NODES), P2PML_TRAIN_STEPS="1000000000")
 
     def up(self, count):
-        self.compose("up", "--detach", "--no-build", "--no-recreate", "--scale", f"node={count}")
+        self.compose(*UP, f"node={count}")
         containers = [Container(ident) for ident in self.compose("ps", "--quiet").stdout.split()]
         expect.assertEqual(len(containers), count)
         return containers
@@ -280,18 +281,32 @@ def check_health(containers):
         expect.assertEqual(c.get("/healthz").strip(), "ok")
 
 
-def stop_and_start(cluster, containers):
+def stop_and_return(cluster, containers, *way_back):
     """All of them come back, the added one too: names, identities and checkpoints. Ports are dealt out anew (docs/operations.md)."""
     before = [c.status() for c in containers]
     cluster.compose("stop")
     expect.assertEqual([c.inspect("{{.State.ExitCode}}") for c in containers], ["0"] * len(containers))
-    cluster.compose("start")
+    cluster.compose(*way_back)
     for c in containers:
         c.find_port()
+    expect.assertEqual(len({c.address for c in containers}), len(containers))
     cluster.wait_alive(containers)
     wait_until(lambda: all(c.status()["step"] > b["step"] for c, b in zip(containers, before)), "steps behind those of before")
     expect.assertEqual([(s["name"], s["id"]) for s in (c.status() for c in containers)], [(s["name"], s["id"]) for s in before])
-    say(f"{len(containers)} members stopped, and back with what they had")
+    say(f"{len(containers)} members stopped, and back with what they had: {' '.join(way_back)}")
+
+
+def check_pages(containers):
+    """From this host each node leads to all others: the links of its page, and p2pml top."""
+    for c in containers:
+        for member in c.status()["members"]:
+            with urllib.request.urlopen(f"http://{member['http']}/status", timeout=20) as answer:
+                expect.assertEqual(json.load(answer)["id"], member["id"])
+        table = call(os.path.join(os.path.dirname(os.environ["P2PML_E2E_NODE"]), "p2pml"), "top", "--once", c.address).stdout
+        rows = {line.split()[0]: line for line in table.splitlines() if line.startswith("node-")}
+        expect.assertEqual(sorted(rows), [f"node-{i + 1}" for i in range(len(containers))], table)
+        expect.assertNotRegex(table, "no answer|no page")
+    say(f"each page and p2pml top lead from any of the {len(containers)} to all")
 
 
 def check_cluster(cluster):
@@ -303,9 +318,9 @@ def check_cluster(cluster):
     containers = cluster.up(NODES + 1)
     cluster.wait_alive(containers)
     check_health(containers)
-    stop_and_start(cluster, containers)
-    cluster.compose("stop")
-    expect.assertEqual([c.inspect("{{.State.ExitCode}}") for c in containers], ["0"] * (NODES + 1))
+    stop_and_return(cluster, containers, "start")
+    stop_and_return(cluster, containers, *UP, f"node={NODES + 1}")
+    check_pages(containers)
     cluster.down()
 
 

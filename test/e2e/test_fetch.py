@@ -7,14 +7,17 @@ import hashlib
 import http.server
 import io
 import os
+import re
 import resource
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
 import tarfile
 import tempfile
 import threading
+import time
 import unittest
 
 from cluster import PROGRAM
@@ -40,10 +43,25 @@ class Answers(http.server.BaseHTTPRequestHandler):
         if content is None:
             self.send_error(404)
             return
+        if "/mute/" in self.path:
+            self.until_it_hangs_up()
+            return
         self.send_response(200)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
+        if "/stall/" in self.path:
+            self.wfile.write(content[:len(content) // 2])
+            self.until_it_hangs_up()
+            return
+        if "/trickle/" in self.path:
+            for byte in content:
+                self.wfile.write(bytes([byte]))
+                time.sleep(0.05)
+            return
         self.wfile.write(content[:len(content) // 2] if "/cut/" in self.path else content)
+
+    def until_it_hangs_up(self):
+        self.rfile.read(1)
 
     def log_message(self, *_):
         pass
@@ -125,6 +143,25 @@ class Fetch(unittest.TestCase):
                 self.assertEqual(os.listdir(self.out), [])
         self.assertNotIn("/table.csv", self.server.asked[-1])  # the redirect to HTTP was not followed
 
+    def test_a_server_that_is_too_slow(self):
+        """Silent before its answer, in the middle of it, or a byte now and then: it ends, and half a file is no file."""
+        for what, some in (("mute", False), ("stall", True), ("trickle", True)):
+            with self.subTest(what):
+                said = self.table("--timeout", "1", at=f"/{what}/table.csv", status=1)
+                self.assertRegex(said, r"not fetched: \S+: the server is too slow: no connection, or fewer than 1000 bytes a second, for 1 s")
+                self.assertEqual(int(re.search(r"(\d+) bytes came", said).group(1)) > 0, some, said)
+                self.assertIn(f"put it at {self.out}/table.csv", said)
+                self.assertEqual(os.listdir(self.out), [])
+        self.table()
+        self.assertEqual(os.listdir(self.out), ["table.csv"])
+
+    def test_a_server_that_takes_no_connection(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, nobody speaks TLS
+            said = self.fetch(f"https://127.0.0.1:{silent.getsockname()[1]}/table.csv", "--sha256", digest(TABLE), "--dir", self.out,
+                              "--timeout", "1", status=1)
+        self.assertRegex(said, "the server is too slow: no connection.*; 0 bytes came")
+        self.assertEqual(os.listdir(self.out), [])
+
     def test_a_full_disk(self):
         """A limit on the size of files stands for it: a write fails in the middle."""
         said = self.table(status=1, restore_signals=False,  # SIGXFSZ stays ignored, and the write itself fails
@@ -202,6 +239,7 @@ class Fetch(unittest.TestCase):
                 ([url, "--sha256", "12ab"], "--sha256: found 12ab"),
                 ([url, "--sha256", "x" * 64], "--sha256: found xxx"),
                 ([f"{self.base}/", "--sha256", digest(TABLE)], "expected one that ends with the name of a file"),
+                ([url, "--sha256", digest(TABLE), "--timeout", "0"], "--timeout: found '0', expected seconds from 1 to 86400"),
                 ([url.replace("https", "http"), "--sha256", digest(TABLE)], "or an address https://")]:
             self.assertIn(part, self.fetch(*arguments, status=2))
         self.assertIn("is a file, expected a directory", self.fetch(url, "--sha256", digest(TABLE), "--dir", self.ca, status=1))

@@ -116,6 +116,13 @@ class Reports(unittest.TestCase):
         self.assertTrue({"RMSE", "15,790"} <= set(self.texts(page, "th, td")))
         self.assertTrue(self.texts(self.open("one_run"), ".tile")[0].startswith("accuracy, averaged model95.0%central"))
 
+    def test_how_long_it_took(self):
+        """In virtual time and here; of real processes the training, and all of it."""
+        self.assertIn("virtual time40 scomputed in 3.4 s", self.texts(self.open("one_run"), ".tile"))
+        self.assertIn("time40 s3.4 s with start and baselines", self.texts(self.open("real"), ".tile"))
+        for name in ("one_run", "real"):
+            self.assertTrue({"time", "wall clock"} <= set(self.texts(self.open(name), "#table th")))
+
     def test_the_table_sorts(self):
         page = self.open("sweep")
         at = self.head(page, "bytes to 93%")

@@ -191,8 +191,7 @@ static void too_large_and_not_a_file(void **state)
     const struct base_span span = {text, bytes};
     assert_int_equal(base_file_write(path, 0644, &span, 1, &why), BASE_OK);
     assert_int_equal(node_schema_read_file(&schema, path, &config, &why), BASE_ELIMIT);
-    snprintf(expected, sizeof expected, "'%s' is larger than 1048576 bytes, the most that is read here",
-             path);
+    snprintf(expected, sizeof expected, "'%s' is larger than 1048576 bytes, the maximum here", path);
     assert_string_equal(why.text, expected);
     assert_int_equal(node_schema_read_file(&schema, directory, &config, &why), BASE_EIO);
     snprintf(expected, sizeof expected, "cannot read '%s': it is a directory, expected a file", directory);

@@ -48,13 +48,20 @@ function headline() {
 
 const tile = (key, value, small) => make("div", { class: "tile" }, make("span", { class: "k" }, key), make("span", { class: "v" }, value), make("span", { class: "s" }, small || "\u00a0"));
 
+// How long the training took, and all of it here: building, baselines, measuring.
+function timeOf(v) {
+  const here = v.wall_seconds ? seconds(mean(v.wall_seconds)) : null;
+  if (shared.kind === "sim") return ["virtual time", seconds(mean(v.seconds)), here ? "computed in " + here : ""];
+  return ["time", seconds(mean(v.seconds)), here ? here + " with start and baselines" : ""];
+}
+
 function tilesOfOne(c) {
   const v = c.values, target = targetList().filter(a => costOf(c, a, "bytes") && costOf(c, a, "bytes").band).pop();
   const list = [
     tile(qualityName() + ", averaged model", quality(mean(v.accuracy)), (v.rmse ? "RMSE " + plain(mean(v.rmse)) + ", " : "") + (DATA.central ? "central training " + quality(DATA.central[0]) : spread(v.accuracy, quality))),
     tile(qualityName() + ", worst node", quality(mean(v.worst)), v.best ? "best node " + quality(mean(v.best)) : ""),
     tile("sent by all nodes", bytes(mean(v.bytes)), v.dense_over_sent ? "dense would be " + times(mean(v.dense_over_sent)) : ""),
-    tile("time", seconds(mean(v.seconds)), shared.kind === "sim" ? "virtual" : ""),
+    tile(...timeOf(v)),
     tile("consensus distance", plain(mean(v.consensus)), "of the models to their mean"),
   ];
   if (target !== undefined) list.splice(3, 0, tile("bytes to " + shortPercent(target), bytes(mean(costOf(c, target, "bytes").band)), "after " + seconds(mean(costOf(c, target, "time").band))));
@@ -76,7 +83,9 @@ function tilesOfMany() {
 }
 
 function showTiles() {
-  byId("tiles").replaceChildren(...(DATA.cases.length === 1 ? tilesOfOne(DATA.cases[0]) : tilesOfMany()));
+  const list = DATA.cases.length === 1 ? tilesOfOne(DATA.cases[0]) : tilesOfMany();
+  byId("tiles").dataset.count = list.length;
+  byId("tiles").replaceChildren(...list);
 }
 
 // Of many cases the figures begin with those that got furthest for the least.
