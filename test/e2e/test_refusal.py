@@ -171,11 +171,11 @@ class Peers(ClusterTest):
         for node in nodes:
             node.wait_exit(0)
 
-    def pair(self, first=None, second=None, **both):
+    def pair(self, first=None, second=None, names="ab", **both):
         ports = free_ports(2)
         peers = ",".join(f"127.0.0.1:{p}" for p in ports)
-        a = self.node("a", ports[0], peers=peers, **{**both, **(first or {})}).start()
-        b = self.node("b", ports[1], peers=peers, **{**both, **(second or {})}).start()
+        a = self.node(names[0], ports[0], peers=peers, **{**both, **(first or {})}).start()
+        b = self.node(names[1], ports[1], peers=peers, **{**both, **(second or {})}).start()
         return a, b
 
     def test_own_address_duplicates_and_unknown_names(self):
@@ -190,7 +190,7 @@ class Peers(ClusterTest):
             for host in (1, 2):
                 node.wait_log(rf"peers: 127\.0\.0\.{host}:{own} is this node itself; left out")
             node.wait_log(r"does-not-exist\.invalid:7400 can't be resolved")
-            node.wait_log(r"training begins without 1 of the listed peers: does-not-exist\.invalid:7400")
+            node.wait_log(r"training begins without 1 listed peer: does-not-exist\.invalid:7400")
         for node in (a, b):
             log = node.wait_exit(0)
             self.assertEqual(log.count("link_up"), 1, log)
@@ -222,16 +222,17 @@ class Peers(ClusterTest):
         self.stop(a, b)
 
     def test_other_rules_are_told_with_both_values_and_end_a_node(self):
-        for key, one, two in (("topology__seed", 1, 2), ("train__steps", 400, 4000), ("average__local_steps", 4, 5),
-                              ("data__seed", 1, 7), ("train__schedule", "[]", "[0.5:0.1]")):
+        pairs = [(key, one, two, self.pair({key: one}, {key: two}, ("a-" + key, "b-" + key), node__start_timeout="10s"))
+                 for key, one, two in (("topology__seed", 1, 2), ("train__steps", 400, 4000), ("average__local_steps", 4, 5),
+                                       ("data__seed", 1, 7), ("train__schedule", "[]", "[0.5:0.1]"))]
+        for key, one, two, (a, b) in pairs:
             name = key.replace("__", r"\.")
             with self.subTest(name):
-                a, b = self.pair({key: one}, {key: two}, node__start_timeout="2s")
                 here, there = (rf'(\[\]|\["0.5:0.1"\])',) * 2 if "schedule" in key else (one, two)
                 a.wait_log(rf"peer_refused .*its {name}: {there}, here it is {here}; make it the same")
                 b.wait_log(rf"peer_refused .*its {name}: {here}, here it is {there}; make it the same")
                 for node in (a, b):  # neither trains alone beside the other
-                    self.assertRegex(node.wait_exit(1), r"refused .*can train with none of its 1 listed peers")
+                    self.assertRegex(node.wait_exit(1), r"refused .*cannot train with its only listed peer")
                     self.assertEqual((node.rows(), node.checkpoints()), ([], []))
 
     def test_other_rules_end_nobody_who_trains(self):
