@@ -30,7 +30,7 @@ class Training(ClusterTest):
             self.assertEqual(rows[-1]["step"], 400)
             self.assertEqual([r["round"] for r in rows[:-1]], list(range(1, 101)))
             self.assertGreater(rows[-1]["accuracy"], 0.4)
-            self.assertIn("training begins with 1 peers", node.log())
+            self.assertIn("training begins with 1 peer", node.log())
 
     def test_four_nodes_in_sync_mode_meet_every_round(self):
         nodes = self.cluster(4, average__mode="sync", average__deadline_floor="20s", average__deadline_ceiling="60s")
