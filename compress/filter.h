@@ -27,7 +27,7 @@ void compress_history_take(struct compress_history *history, uint32_t *index, si
 // The same with a copy of `index`. BASE_ENOMEM: nothing has changed.
 enum base_error compress_history_sent(struct compress_history *history, const uint32_t *index, size_t count,
                                       bool again) BASE_CHECK;
-// Nothing was sent yet (BOOT, a new neighbour). Frees the list; also the destructor.
+// Nothing has been sent yet (RESYNC, a new neighbour). Frees the list; also the destructor.
 void compress_history_forget(struct compress_history *history);
 
 // One exchange over one edge. x and r are in the backend's memory.
