@@ -15,12 +15,13 @@
 #define TRAIN_SCHEDULE_STEPS 8
 enum train_decay { TRAIN_DECAY_STEPS, TRAIN_DECAY_COSINE };
 
-struct train_schedule { // piecewise constant: rate(step) = rate * factor[i], i the last with at[i] <= step / total
+// Piecewise constant: rate(step) = rate * factor[i], i the last with at[i] <= step / total. Or a cosine
+// (Loshchilov, Hutter 2017, equation 5, without restarts): from 1 at the end of the warm-up to `floor` at the
+// last step.
+struct train_schedule {
     size_t count;
     double at[TRAIN_SCHEDULE_STEPS];     // fraction of the total number of steps, ascending in [0, 1]
     double factor[TRAIN_SCHEDULE_STEPS]; // of the base rate; factors do not multiply
-    // Or a cosine (Loshchilov, Hutter 2017, equation 5, without restarts): from 1 at the end of the warm-up to
-    // `floor` at the last step.
     enum train_decay decay;
     uint64_t warmup; // steps in which the rate rises evenly from rate / (warmup + 1), whichever decay follows
     double floor;    // [0, 1], of the base rate

@@ -1,5 +1,4 @@
-// How large the forces of a node's exchanges are, and how much of an outlier is applied (DESIGN:
-// robustness).
+// Clipping: the norms of the updates that a node receives, and how much of an outlier is applied (README.md).
 #ifndef GOSSIP_EXCHANGE_CLIP_H
 #define GOSSIP_EXCHANGE_CLIP_H
 

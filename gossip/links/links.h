@@ -1,6 +1,6 @@
 // The links of one node: which peers it calls and when, which of two links between a pair is used, what a
 // greeting, a BYE and the end of a link mean, and which packets wait for a link. The same object serves the
-// daemon, the simulator and the fuzzer (DESIGN: one node). Rules and tables of times: README.md.
+// daemon, the simulator and the fuzzer. Rules and tables of times: README.md.
 //
 // A state machine: time and entropy come in with the event, actions go out through gossip_links_next. It
 // knows no sockets, sessions, names or message formats: "call address 2 of entry 5 as link 77", "the end of

@@ -1,5 +1,5 @@
 // How a late joiner gets a model: it streams a snapshot (vectors, round, step) from a donor in hash-checked
-// blocks, and goes on with another donor where the first one stopped (DESIGN: averaging, late joiner). Two
+// blocks, and goes on with another donor where the first one stopped (README.md). Two
 // state machines: the donor holds one frozen copy that any number of joiners read; the joiner fills vectors
 // of its own. Time comes in with the call; no socket, no thread.
 //

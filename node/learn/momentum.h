@@ -1,4 +1,4 @@
-// Outer momentum, quasi-global (DESIGN: rounds and threads): x = x0 - (delta + mu*V); exchange;
+// Outer momentum, quasi-global (DESIGN: rounds): x = x0 - (delta + mu*V); exchange;
 // V = mu*V + (1-mu)*(x0 - x_new). Pure functions over vectors of d floats.
 #ifndef NODE_LEARN_MOMENTUM_H
 #define NODE_LEARN_MOMENTUM_H
