@@ -14,44 +14,38 @@
 
 static const struct node_key own_keys[] = {
     {"experiment.name", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.name), "", 0, 0, NULL,
-     .meaning = "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: that of its file."},
+     .meaning = "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: the name of its file."},
     {"experiment.nodes", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.nodes), "8", 2,
      LAB_EXPERIMENT_NODES_MAX, NULL,
-     .meaning = "Number of nodes. Each trains on its shard of the data. p2pml run: each a process of its own "
-                "on this "
-                "host, at most 64; p2pml sim: at most 1,024, and 10,000 with sim.engine rounds."},
+     .meaning = "Number of nodes. Each trains on its shard of the data. p2pml run: one process per node on "
+                "this host, at most 64. p2pml sim: at most 1,024, and 10,000 with sim.engine rounds."},
     {"experiment.out", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.out), "", 0, 0, NULL,
-     .meaning =
-         "Directory of the run: a directory a node, and summary.json. Empty: run/ and the name. --out comes "
-         "before it."},
+     .meaning = "Directory of the run: one directory per node, and summary.json. Empty: run/ and the name. "
+                "--out takes precedence."},
     {"experiment.baselines", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.baselines),
      "[lone, central, central_total]", 0, 0, NULL,
-     .meaning =
-         "What is trained for comparison. lone: every shard by itself. central: one model on all data, which "
-         "sees as many "
-         "examples as one node. central_total: the same, as many examples as all nodes together. []: "
-         "nothing."},
+     .meaning = "Baselines that are trained for comparison. lone: every shard alone. central: one model on "
+                "all data, with as many examples as one node. central_total: the same, with as many examples "
+                "as all nodes together. []: none."},
     {"experiment.seed", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.seed), "0", 0, SEED_MAX,
      NULL,
      .meaning = "Added to model.seed, data.seed, train.seed and topology.seed: one number repeats the "
-                "experiment with "
-                "other "
-                "chances."},
+                "experiment with other random numbers."},
     {"experiment.time_limit", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.time_limit_ns),
-     "0", 0, 365 * DAY, NULL, .meaning = "The nodes are stopped, as by Ctrl-C, after so long. 0: never."},
+     "0", 0, 365 * DAY, NULL, .meaning = "Stops the nodes after this time, as Ctrl-C does. 0: never."},
     {"experiment.stop_grace", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.stop_grace_ns),
-     "15s", 0, DAY, NULL, .meaning = "How long a node that was asked to stop may take, before it is killed."},
+     "15s", 0, DAY, NULL, .meaning = "How long a node may take to stop before it is killed."},
     {"experiment.repeats", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.repeats), "1", 1,
-     1000, NULL, .meaning = "Seeds of every point of a sweep: experiment.seed and those that follow it."},
+     1000, NULL,
+     .meaning = "Number of seeds for every point of a sweep: experiment.seed and those that follow it."},
     {"experiment.group_size", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.group_size), "0",
      0, LAB_EXPERIMENT_NODES_MAX, NULL,
-     .meaning = "Nodes of one group (host or rack), counted from node 0, for topology.kind hierarchical. 0: "
-                "no groups."},
+     .meaning = "Nodes per group (host or rack), counted from node 0, for topology.kind hierarchical. 0: no "
+                "groups."},
     {"experiment.targets", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.targets),
      "[0.93, 0.95]", 0, 0, NULL,
-     .meaning =
-         "Accuracies, between 0 and 1, whose bytes and time are told: when the averaged model and when "
-         "the worst node first reached them."},
+     .meaning = "Accuracies between 0 and 1. The result reports the bytes and the time at which the averaged "
+                "model and the worst node first reached them."},
     {"sim.engine", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.engine), "auto", 0, 0,
      "auto|nodes|rounds",
      .meaning = "p2pml sim: nodes simulates processes with membership, links and messages in virtual time; "
@@ -62,18 +56,16 @@ static const struct node_key own_keys[] = {
                 "nodes, else rounds."},
     {"sim.membership", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.membership), "gossip", 0, 0,
      "gossip|known",
-     .meaning = "p2pml sim: gossip runs the membership of p2pml-node, byte for byte; known tells every node "
-                "of deaths "
-                "and "
-                "returns at once and costs no bytes."},
+     .meaning = "p2pml sim: gossip runs the membership protocol of p2pml-node, byte for byte; known tells "
+                "every node of deaths and returns at once, and sends no bytes."},
     {"sim.latency", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.latency_ns), "200us", 0, 3600,
      NULL, .meaning = "p2pml sim: one-way delay between two nodes."},
     {"sim.jitter", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.jitter_ns), "0", 0, 3600, NULL,
-     .meaning = "p2pml sim: mean of an exponential delay that is added to each packet's."},
+     .meaning = "p2pml sim: mean of an exponential delay that is added to the delay of each packet."},
     {"sim.loss", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.loss), "0", 0, 0.5, NULL,
-     .meaning = "p2pml sim: chance that a packet is lost; streams repeat it one round trip later."},
+     .meaning = "p2pml sim: probability that a packet is lost; streams retransmit it one round trip later."},
     {"sim.bandwidth", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.bandwidth), "0", 0, 1e6, NULL,
-     .meaning = "p2pml sim: Mbit/s of each node's access, out and in each. 0: no bound."},
+     .meaning = "p2pml sim: Mbit/s of each node's connection, in each direction. 0: unlimited."},
     {"sim.links", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.links), "[]", 0, 0, NULL,
      .meaning =
          "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: 0.01, "
@@ -88,31 +80,25 @@ static const struct node_key own_keys[] = {
     {"sim.stragglers", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.stragglers), "[]", 0, 0, NULL,
      .meaning = "p2pml sim: nodes that take longer: {node: 3, factor: 5}, or a list of nodes."},
     {"sim.threads", NODE_KEY_INTEGER, offsetof(struct lab_experiment, sim.threads), "0", 0, 64, NULL,
-     .meaning = "p2pml sim: threads that take local steps. The result does not depend on it. 0: one a core; "
-                "in a sweep "
-                "one "
-                "a run, and as many runs at once as there are cores."},
+     .meaning = "p2pml sim: threads that compute local steps. The result does not depend on it. 0: one per "
+                "core; in a sweep one per run, and as many runs at once as there are cores."},
     {"sim.vector", NODE_KEY_INTEGER, offsetof(struct lab_experiment, sim.vector), "0", 0, 1u << 24, NULL,
-     .meaning =
-         "p2pml sim, rounds: no training; each node begins with a Gaussian vector of so many elements and "
-         "averages "
-         "for train.steps / average.local_steps rounds. 0: train."},
+     .meaning = "p2pml sim with engine rounds: no training; each node starts with a Gaussian vector of this "
+                "many elements and averages for train.steps / average.local_steps rounds. 0: train."},
     {"churn.every", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.every), "0", 0, 1e9, NULL,
-     .meaning = "Rounds of the cluster after which, again and again, one node goes that experiment.seed "
-                "chooses, as if "
-                "events named it; nodes that events do name are left alone. 0: no node goes."},
+     .meaning = "Every so many rounds of the cluster, one node, drawn with experiment.seed, goes down, as if "
+                "events named it. Nodes that events name are not drawn. 0: no churn."},
     {"churn.back_min", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_min), "50", 1, 1e9, NULL,
-     .meaning = "Rounds after which it is started again, at least. Who would only be back behind the last "
-                "round does "
-                "not go."},
+     .meaning = "Minimum number of rounds until it is started again. A node that would come back only after "
+                "the last round does not go down."},
     {"churn.back_max", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_max), "200", 1, 1e9, NULL,
-     .meaning = "The same, at most."},
+     .meaning = "Maximum number of rounds until it is started again."},
     {"churn.how", NODE_KEY_CHOICE, offsetof(struct lab_experiment, churn.how), "kill", 0, 0, "kill|leave",
-     .meaning = "How it goes: kill (kill -9) or leave (SIGTERM)."},
+     .meaning = "How it goes down: kill (kill -9) or leave (SIGTERM)."},
     {"sweep", NODE_KEY_MAPS, offsetof(struct lab_experiment, sweep), "[]", 0, 0, NULL,
-     .meaning = "Runs that differ: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. The "
-                "lists of one "
-                "entry go together, value by value; entries multiply. experiment.repeats runs of each."},
+     .meaning = "A sweep of many runs: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. "
+                "The lists of one entry advance together, value by value; entries multiply. Each point has "
+                "experiment.repeats runs."},
     {"events", NODE_KEY_MAPS, offsetof(struct lab_experiment, events), "[]", 0, 0, NULL,
      .meaning =
          "What is done to nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "

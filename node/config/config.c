@@ -121,457 +121,411 @@ static bool is_digits(const void *config)
 static const struct node_key keys[] = {
     TEXT("node.name", node.name, "",
          "Name of this node in logs, metrics and status: letters, digits, '.', '_' and '-'. Empty: the first "
-         "8 digits of "
-         "its id."),
+         "8 digits of its id."),
     TEXT("node.dir", node.dir, "p2pml-data",
-         "Directory of this node's state: identity, checkpoints and metrics.jsonl. Made when missing; every "
-         "node on a "
-         "host needs its own."),
+         "Directory for the state of this node: identity, checkpoints, metrics.jsonl. Created if missing. "
+         "Every node on a host needs its own."),
     TEXT("node.listen", node.listen, "127.0.0.1:7400",
-         "Address and port where other nodes connect, as host:port or [IPv6 address]:port. 0.0.0.0:7400 is "
-         "every IPv4 "
-         "interface, port 0 any free port. Beyond loopback it needs cluster.secret_file or "
-         "cluster.allow_file."),
+         "Address and port for connections from other nodes, as host:port or [IPv6 address]:port. "
+         "0.0.0.0:7400 listens on every IPv4 interface, port 0 on any free port. Beyond loopback, "
+         "cluster.secret_file or cluster.allow_file is required."),
     TEXT("node.http", node.http, "127.0.0.1:7480",
-         "Address and port of /status, /metrics, /healthz and the page for people. It asks for no password, "
-         "so keep it "
+         "Address and port of /status, /metrics, /healthz and the web page. There is no password, so keep it "
          "on loopback. Empty: none."),
     TEXT("node.advertise", node.advertise, "",
-         "Address and port that other nodes are told for this one, as host:port. Empty: node.listen, or "
-         "where that is "
-         "every interface, the addresses from which this node reaches its peers."),
+         "Address and port under which other nodes reach this node, as host:port. Empty: node.listen; if "
+         "that is every interface, the addresses from which this node connects to its peers."),
     TEXT("node.fault_file", node.fault_file, "",
-         "For experiments: file with ids of nodes, one a line, from and to which everything is dropped, as a "
-         "broken "
-         "network would; read again on SIGHUP. Empty: none."),
+         "For experiments: a file with node ids, one per line. All traffic from and to these nodes is "
+         "dropped, as by a broken network. Read again on SIGHUP. Empty: none."),
     TEXT("node.identity", node.identity, "",
-         "File of this node's secret key, made by the node itself or by 'p2pml keygen'. Empty: identity in "
-         "node.dir."),
+         "File with the secret key of this node, created by the node itself or by 'p2pml keygen'. Empty: "
+         "identity in node.dir."),
     TEXT("node.group", node.group, "",
-         "Host or rack of this node, any short name: topology.kind hierarchical averages inside it first. "
-         "Empty: "
-         "a group of its own."),
-    DURATION("node.start_timeout", node.start_timeout_ns, "30s", 0, DAY,
-             "How long to wait for them before training begins with those that came."),
-    INTEGER("node.start_members", node.start_members, "0", 0, LIMIT_MEMBERS,
-            "Training begins when so many nodes are there, this one included. 0: when all peers of the list "
-            "are."),
+         "Host or rack of this node, any short name: topology.kind hierarchical averages inside a group "
+         "first. Empty: a group of its own."),
     DURATION(
-        "node.linger", node.linger_ns, "10s", 0, DAY,
-        "How long to go on answering neighbours after the last step of this node, while they finish theirs.",
-        TOLD),
+        "node.start_timeout", node.start_timeout_ns, "30s", 0, DAY,
+        "How long to wait for the peers at the start. Then training begins with the nodes that are there."),
+    INTEGER("node.start_members", node.start_members, "0", 0, LIMIT_MEMBERS,
+            "Training begins when this many nodes are there, this one included. 0: when all listed peers are "
+            "there."),
+    DURATION("node.linger", node.linger_ns, "10s", 0, DAY,
+             "How long this node continues to answer its neighbours after its last step, while they finish "
+             "theirs.",
+             TOLD),
     DURATION("node.trainer_timeout", node.trainer_timeout_ns, "10m", 0, DAY,
-             "--trainer: a trainer that says nothing for so long when the next message is its to send is "
-             "dropped, and its steps are undone; it may come back. 0: it is waited for."),
+             "--trainer: how long a trainer may be silent when it has to send the next message. Then it is "
+             "dropped and its steps are undone; it may connect again. 0: no limit."),
 
     TEXT("cluster.name", cluster.name, "p2pml",
-         "Name of the cluster. Nodes of another name are strangers, even with the same secret."),
+         "Name of the cluster. Nodes of a cluster with another name are refused, even if they have the same "
+         "secret."),
     TEXT("cluster.secret_file", cluster.secret_file, "",
-         "File with the secret that all nodes of the cluster share ('p2pml keygen --secret FILE' makes one); "
-         "only its "
-         "owner may be able to read it. Empty: no secret."),
+         "File with the secret that all nodes of the cluster share ('p2pml keygen --secret FILE' creates "
+         "one). Only its owner may have permission to read it. Empty: no secret."),
     TEXT("cluster.allow_file", cluster.allow_file, "",
-         "File with the ids of the nodes that may train along, one a line; read again on SIGHUP. Empty: "
+         "File with the ids of the nodes that may take part, one per line. Read again on SIGHUP. Empty: "
          "every node that has the secret."),
     CHOICE("cluster.profile", cluster.profile, "lan", "lan|wan|local",
-           "How patient the search for dead nodes is. lan: a silent host is dead after about 7 s. wan: slow "
-           "and lossy "
-           "links, about 20 s. local: many nodes on one host, about 5 s. A killed process is found in under "
-           "a second "
-           "by all but wan.",
+           "How fast failures are detected. lan: a silent host is dead after about 7 s. wan: for slow and "
+           "lossy links, about 20 s. local: many nodes on one host, about 5 s. A killed process is detected "
+           "in under a second, except with wan.",
            SHARED),
     CHOICE("cluster.partition", cluster.partition, "merge", "merge|majority|pause-minority",
-           "When the network splits. merge: both sides train on and average when it heals. majority: then "
-           "the smaller "
-           "side takes the model of the larger. pause-minority: the smaller side waits.",
+           "What happens when the network splits. merge: both sides continue to train, and average when the "
+           "network heals. majority: when it heals, the smaller side takes the model of the larger. "
+           "pause-minority: the smaller side waits.",
            TOLD),
     {"peers", NODE_KEY_TEXTS, offsetof(struct node_config, peers), "[]", 0, 0, NULL,
-     .meaning = "Other nodes, as host:port, to begin with: one that is alive is enough, all others are found "
-                "through "
-                "it. A name "
-                "may stand for many addresses; it is asked for again and again. A node may find itself in "
-                "the list, so "
-                "that all "
-                "can share one."},
+     .meaning = "Other nodes to connect to at the start, as host:port. One that is alive is enough; the "
+                "others are found through it. A name may have many addresses and is resolved again and "
+                "again. A node may occur in its own list, so all nodes can share one list."},
 
-    CHOICE(
-        "model.kind", model.kind, "mlp", "softmax|mlp|gpt2|lenet|cnn|resnet20|logistic",
-        "Softmax regression, a multi-layer perceptron with ReLU, or a decoder as GPT-2 is (needs data.kind "
-        "text or tokens, and device.kind cpu). lenet (LeNet-5), cnn (convolutions of 32 and 64 channels) and "
-        "resnet20 (with group norm) take images: data.kind digits, idx or images, and device.kind cpu. "
-        "logistic: "
-        "logistic regression (of more than two classes softmax) whose examples stay sparse with data.kind "
-        "libsvm, "
-        "with train.l1, train.l2 and train.blocks; device.kind cpu.",
-        TOLD),
+    CHOICE("model.kind", model.kind, "mlp", "softmax|mlp|gpt2|lenet|cnn|resnet20|logistic",
+           "softmax: softmax regression. mlp: a multi-layer perceptron with ReLU. gpt2: a decoder like GPT-2 "
+           "(requires data.kind text or tokens, and device.kind cpu). lenet (LeNet-5), cnn (convolutions "
+           "with 32 and 64 channels), resnet20 (with group norm): for images, data.kind digits, idx, images "
+           "or cifar10; device.kind cpu. logistic: logistic regression (softmax for more than two classes) "
+           "that keeps libsvm data sparse; train.l1, train.l2 and train.blocks apply to it; device.kind cpu.",
+           TOLD),
     CHOICE("model.loss", model.loss, "cross-entropy", "cross-entropy|mse|mae",
-           "cross-entropy: the target is a class. mse, mae: it is one number or several, of which the mean "
-           "squared or "
-           "absolute error falls (regression, told as R2 and RMSE; with data.kind csv or npy; model.kind "
-           "softmax is "
-           "then linear).",
+           "cross-entropy: the target is a class. mse, mae: the target is one or more numbers; the loss is "
+           "the mean squared or absolute error (regression, reported as R2 and RMSE; data.kind csv or npy; "
+           "with model.kind softmax the model is linear).",
            TOLD),
     {"model.hidden", NODE_KEY_INTEGERS, offsetof(struct node_config, model.hidden), "[256]", 1, WIDEST, NULL,
-     .meaning = "Units of each hidden layer of the mlp, from the input on.", TOLD},
+     .meaning = "mlp: units of each hidden layer, from the input to the output.", TOLD},
     INTEGER("model.layers", model.layers, "12", 1, LIMIT_BLOCKS, "gpt2: number of blocks.", TOLD),
-    INTEGER("model.width", model.width, "768", 1, WIDEST, "gpt2: numbers a token.", TOLD),
-    INTEGER("model.heads", model.heads, "12", 1, WIDEST, "gpt2: heads of attention; they divide model.width.",
-            TOLD),
+    INTEGER("model.width", model.width, "768", 1, WIDEST, "gpt2: size of the vector of a token.", TOLD),
+    INTEGER("model.heads", model.heads, "12", 1, WIDEST,
+            "gpt2: attention heads; model.width must be a multiple of it.", TOLD),
     INTEGER("model.context", model.context, "1024", 1, 1048576,
-            "gpt2: tokens that it sees at once, and of one example.", TOLD),
+            "gpt2: context length, which is also the length of an example, in tokens.", TOLD),
     REAL("model.dropout", model.dropout, "0", 0, 0.99,
-         "gpt2: part of the numbers of the embedding and of each branch that a step leaves out.", TOLD),
+         "gpt2: dropout probability of the embedding and of each branch.", TOLD),
     TEXT("model.init", model.init, "",
-         "File of the model that training begins with: model.safetensors or averaged.safetensors of an "
-         "earlier "
-         "one, a checkpoint, or safetensors from elsewhere with torch's names and these shapes. Must be the "
-         "same "
-         "on all nodes. Empty: random weights, from model.seed."),
+         "File of the initial model: model.safetensors or averaged.safetensors of an earlier run, a "
+         "checkpoint, or a safetensors file from another program with torch's names and these shapes. Must "
+         "be the same on all nodes. Empty: random weights, from model.seed."),
     TEXT("model.init_digest", model.init_digest, "",
-         "Digest of the weights of model.init, for a node that comes late and fetches the model instead. The "
-         "cluster tells it."),
+         "Digest of the weights in model.init, for a late node that fetches the model instead. The cluster "
+         "provides it."),
     INTEGER("model.seed", model.seed, "1", 0, ANY,
-            "Seed of the first weights: all nodes start from the same model.", SHARED),
+            "Seed of the initial weights: all nodes start from the same model.", SHARED),
 
     CHOICE("data.kind", data.kind, "digits", "digits|idx|libsvm|csv|npy|images|text|tokens|cifar10",
-           "digits: handwritten-looking digits drawn by the program, which need no file. idx: MNIST's file "
-           "format, plain or "
-           "gzip. libsvm: text with a label and index:value pairs a line. csv: a table of numbers and words, "
-           "plain or gzip. npy: arrays of NumPy, .npy or .npz. images: PNG and JPEG files, a folder a class. "
-           "text: a text file, plain or gzip, as data.text says. tokens: uint16 ids, as train.bin of nanoGPT "
-           "and "
-           "llm.c. cifar10: its binary version. "
-           "'p2pml data info FILE' tells what a file is.",
+           "digits: handwritten-looking digits, generated by the program; no file is needed. idx: the file "
+           "format of MNIST, plain or gzip. libsvm: text, a label and index:value pairs per line. csv: a "
+           "table of numbers and words, plain or gzip. npy: NumPy arrays, .npy or .npz. images: PNG and JPEG "
+           "files, one folder per class. text: a text file, plain or gzip; see data.text. tokens: uint16 "
+           "ids, like the train.bin of nanoGPT and llm.c. cifar10: its binary version. 'p2pml data info "
+           "FILE' reports the kind of a file.",
            TOLD),
     TEXT("data.train_images", data.train_images, "", "idx: file of the training images."),
     TEXT("data.train_labels", data.train_labels, "",
-         "idx: file of the training labels. npy: file of the array y, where data.train_file is that of x."),
+         "idx: file of the training labels. npy: file of the array y, if data.train_file is the file of x."),
     TEXT("data.test_images", data.test_images, "",
-         "idx: file of the test images; may be that of the training images, with another data.test_first."),
-    TEXT("data.test_labels", data.test_labels, "", "idx: file of the test labels; npy: of y."),
-    TEXT(
-        "data.train_file", data.train_file, "",
-        "libsvm, csv: file of the training examples. npy: .npz with the arrays x and y, or .npy of x. "
-        "images: "
-        "folder of folders, one a class. text, tokens: file of the text to train on. cifar10: a file, or the "
-        "folder of the files data_batch_*.bin."),
+         "idx: file of the test images; may be the file of the training images, with another "
+         "data.test_first."),
+    TEXT("data.test_labels", data.test_labels, "", "idx: file of the test labels. npy: file of the array y."),
+    TEXT("data.train_file", data.train_file, "",
+         "libsvm, csv: file of the training examples. npy: .npz with the arrays x and y, or .npy of x. "
+         "images: a folder with one folder per class. text, tokens: file of the training text. cifar10: a "
+         "file, or the folder with the files data_batch_*.bin."),
     TEXT("data.test_file", data.test_file, "",
-         "The same of the test examples. Empty with csv, npy, images, text, tokens and cifar10: "
-         "data.test_part of the "
-         "training examples."),
+         "The same for the test examples. Empty, with csv, npy, images, text, tokens and cifar10: "
+         "data.test_part of the training examples."),
     REAL("data.test_part", data.test_part, "0.2", 0.001, 0.9,
-         "csv, npy, images, cifar10: without data.test_file, so much of the examples, drawn by data.seed, is "
-         "there to "
-         "test "
-         "on and not trained on. text, tokens: so much of the end."),
+         "Without data.test_file, the part of the examples that is used for tests and not for training. csv, "
+         "npy, images, cifar10: drawn with data.seed. text, tokens: the end of the text."),
     CHOICE("data.text", data.text, "bytes", "bytes|characters",
-           "text: what a token is. bytes: 256 of them. characters: those of the file (UTF-8), by their code; "
-           "all "
-           "nodes need the same ones, through one file or data.scale_from."),
+           "text: what a token is. bytes: 256 tokens. characters: the characters of the file (UTF-8), in "
+           "code-point order; all nodes need the same characters, from one common file or from "
+           "data.scale_from."),
     INTEGER("data.vocabulary", data.vocabulary, "50257", 2, LIMIT_CLASSES,
-            "tokens: number of different ids; 50257 is GPT-2's. A file with a larger id is refused."),
+            "tokens: number of different ids; GPT-2 has 50257. A file with a larger id is refused."),
     CHOICE("data.header", data.header, "auto", "auto|yes|no",
-           "csv: whether the first line names the columns. auto: yes if none of its fields is a number."),
-    TEXT("data.delimiter", data.delimiter, ",", "csv: the one character between columns, or: tab, space."),
+           "csv: whether the first line holds the names of the columns. auto: yes if none of its fields is a "
+           "number."),
+    TEXT("data.delimiter", data.delimiter, ",",
+         "csv: the character between columns, or one of the words tab, space."),
     {"data.target", NODE_KEY_TEXTS, offsetof(struct node_config, data.target), "[]", 0, 0, NULL,
-     .meaning =
-         "csv: the column that is to be told from the others, by name or counted from 1. Several for a "
-         "regression. []: "
-         "the last one."},
+     .meaning = "csv: the column that the model predicts, by name or by number, counted from 1. Several are "
+                "allowed for a regression. []: the last column."},
     {"data.categorical", NODE_KEY_TEXTS, offsetof(struct node_config, data.categorical), "[]", 0, 0, NULL,
-     .meaning = "csv: columns of numbers that are categories, such as a code. Columns of words always are; "
-                "each word "
-                "becomes a "
-                "feature that is 0 or 1."},
+     .meaning = "csv: columns of numbers that are categories, such as a code. Columns of words always are. "
+                "Each category becomes a feature that is 0 or 1."},
     {"data.ignore", NODE_KEY_TEXTS, offsetof(struct node_config, data.ignore), "[]", 0, 0, NULL,
-     .meaning = "csv: columns to leave out, such as the number of the row."},
-    TEXT(
-        "data.image_size", data.image_size, "",
-        "images: WIDTHxHEIGHT in pixels that all are brought to, as 28x28; each new pixel is the mean of the "
-        "area that it covers. Empty: all files are of one size."),
+     .meaning = "csv: columns to leave out, such as a row number."},
+    TEXT("data.image_size", data.image_size, "",
+         "images: WIDTHxHEIGHT in pixels, such as 28x28. All images are resized to it; each new pixel is the "
+         "mean of the area that it covers. Empty: all files have the same size."),
     CHOICE("data.image_colour", data.image_colour, "auto", "auto|grey|rgb",
-           "images: one or three numbers a pixel. auto: as the first file, and all must be alike."),
+           "images: one or three numbers per pixel. auto: as in the first file; all files must agree."),
     INTEGER("data.crop", data.crop, "0", 0, LIMIT_IMAGE_SIDE,
-            "Images to train on are shifted at random by up to so many pixels each way; what comes in is 0. "
-            "0: off."),
+            "Shifts each training image at random by up to this many pixels in each direction and fills the "
+            "border with 0. 0: off."),
     BOOL("data.flip", data.flip, "false",
-         "Half of the images to train on, at random, have left and right changed. Not for digits and "
+         "Mirrors half of the training images left to right, chosen at random. Not useful for digits and "
          "letters."),
     CHOICE("data.scale", data.scale, "none", "none|standard|minmax",
-           "standard: each feature gets mean 0 and deviation 1 over the training examples; minmax: 0 to 1. "
-           "Targets "
-           "of a regression, too. Categories stay. The same on all nodes: nodes whose files differ need "
-           "data.scale_from.",
+           "standard: scales each feature to mean 0 and standard deviation 1 over the training examples. "
+           "minmax: scales it to the range 0 to 1. Also applies to the targets of a regression, but not to "
+           "categories. Nodes with different files need data.scale_from.",
            TOLD),
-    TEXT(
-        "data.scale_from", data.scale_from, "",
-        "File that 'p2pml data info --stats' wrote: columns, categories, classes and statistics as there, "
-        "for "
-        "nodes that have files of their own; the same on all nodes. cluster: columns as here, and statistics "
-        "over the examples of all nodes that are there when training begins; they come with the model. "
-        "Empty: "
-        "from the training examples."),
+    TEXT("data.scale_from", data.scale_from, "",
+         "FILE: a file written by 'p2pml data info --stats'; columns, categories, classes and statistics are "
+         "taken from it, for nodes that have files of their own. Must be the same on all nodes. cluster: "
+         "columns as in this node's file, statistics over the examples of all nodes that are there when "
+         "training begins; late nodes get them with the model. Empty: from the training examples."),
     INTEGER("data.features", data.features, "0", 0, 16777216,
-            "libsvm: number of features, which is the highest index in the files; must be given. The other "
-            "kinds bring "
-            "their own."),
+            "libsvm: number of features, which is the highest index in the files. Required there; the other "
+            "kinds determine it themselves."),
     INTEGER("data.classes", data.classes, "10", 2, LIMIT_CLASSES,
-            "idx and libsvm: number of different labels. digits has 10, the others count themselves."),
+            "idx, libsvm: number of different labels. digits has 10; the other kinds count them."),
     INTEGER("data.train_first", data.train_first, "0", 0, COUNT, "First training example, counted from 0.",
             TOLD_IF(is_digits)),
     INTEGER("data.train_count", data.train_count, "0", 0, COUNT,
-            "Number of training examples, of all nodes together. 0: all up to the end of the file; 8000 with "
+            "Number of training examples of all nodes together. 0: all up to the end of the file; 8000 with "
             "digits.",
             TOLD_IF(is_digits)),
-    INTEGER("data.test_first", data.test_first, "0", 0, COUNT,
-            "First test example, counted from 0. With digits 0 means right behind the training examples.",
-            TOLD_IF(is_digits)),
+    INTEGER(
+        "data.test_first", data.test_first, "0", 0, COUNT,
+        "First test example, counted from 0. With digits, 0 means the first one after the training examples.",
+        TOLD_IF(is_digits)),
     INTEGER("data.test_count", data.test_count, "0", 0, COUNT,
             "Number of test examples. 0: all up to the end of the file; 2000 with digits.",
             TOLD_IF(is_digits)),
-    CHOICE(
-        "data.partition", data.partition, "iid", "iid|dirichlet|contiguous",
-        "How the training examples are dealt out to the shards. iid: evenly at random. dirichlet: each "
-        "class in its own "
-        "uneven proportions, so that the nodes see different data. contiguous: runs of neighbours, as a text "
-        "wants it.",
-        TOLD),
+    CHOICE("data.partition", data.partition, "iid", "iid|dirichlet|contiguous",
+           "How the training examples are divided into shards. iid: evenly at random. dirichlet: each class "
+           "in uneven proportions, so nodes see different data. contiguous: consecutive examples, as needed "
+           "for text.",
+           TOLD),
     REAL("data.alpha", data.alpha, "0.1", 0.001, 1000000,
          "dirichlet: how even the proportions are. 0.1 is very uneven, 100 is nearly iid.", TOLD),
     INTEGER("data.shard", data.shard, "0", 0, LIMIT_PEERS - 1,
-            "The shard that this node trains on, counted from 0. Give every node another one."),
+            "The shard that this node trains on, counted from 0. Different on every node."),
     INTEGER("data.shards", data.shards, "1", 1, LIMIT_PEERS,
             "Number of shards, usually the number of nodes. 1: every node trains on all examples.", TOLD),
     INTEGER("data.seed", data.seed, "1", 0, ANY, "Seed of the digits and of the partition.", SHARED),
     BOOL("data.takeover", data.takeover, "true",
-         "Train on the shard of a dead node, each living one on a part of it, until it comes back. Needs "
-         "data.shards.",
+         "The living nodes train on the shard of a dead node, each on a part of it, until the node comes "
+         "back. Requires data.shards.",
          TOLD),
     DURATION("data.takeover_after", data.takeover_after_ns, "10s", 0, DAY,
              "How long a node must be dead before its shard is taken over.", TOLD),
 
-    INTEGER("train.steps", train.steps, "2000", 0, 1e12,
-            "Local steps of this node, in all. 0: until it is stopped; train.schedule is then empty.",
-            SHARED),
-    INTEGER("train.batch", train.batch, "32", 1, LIMIT_BATCH, "Examples of one step.", TOLD),
+    INTEGER(
+        "train.steps", train.steps, "2000", 0, 1e12,
+        "Local steps of this node in total. 0: until the node is stopped; train.schedule must then be empty.",
+        SHARED),
+    INTEGER("train.batch", train.batch, "32", 1, LIMIT_BATCH, "Number of examples per step.", TOLD),
     CHOICE("train.optimizer", train.optimizer, "sgd", TRAIN_OPTIMIZER_CHOICES,
-           "Plain gradient descent with momentum, AdamW, or Lion (signs of a mean; a tenth of AdamW's rate).",
+           "sgd: gradient descent with momentum. adamw: AdamW. lion: Lion (uses the sign of a running mean; "
+           "train.rate about a tenth of AdamW's).",
            SHARED),
     REAL("train.rate", train.rate, "0.1", 0, 1000,
-         "Learning rate before the schedule. AdamW wants about 0.001.", TOLD),
+         "Learning rate before the schedule. About 0.001 for AdamW.", TOLD),
     REAL("train.momentum", train.momentum, "0", 0, 0.9999, "sgd: heavy-ball momentum.", TOLD),
     REAL("train.weight_decay", train.weight_decay, "0", 0, 10,
-         "Weight decay; decoupled from the gradient with adamw.", TOLD),
-    REAL("train.beta1", train.beta1, "0.9", 0, 0.9999, "adamw, lion: decay of the mean of the gradients.",
-         TOLD),
+         "Weight decay; with adamw decoupled from the gradient.", TOLD),
+    REAL("train.beta1", train.beta1, "0.9", 0, 0.9999,
+         "adamw, lion: decay of the running mean of the gradients.", TOLD),
     REAL("train.beta2", train.beta2, "0.999", 0, 0.999999,
-         "adamw: decay of the mean of their squares; lion: of the mean itself, which wants 0.99.", TOLD),
-    REAL("train.epsilon", train.epsilon, "1e-8", 1e-30, 1, "adamw: what keeps its division away from zero.",
+         "adamw: decay of the running mean of the squared gradients. lion: decay of its momentum, usually "
+         "0.99.",
          TOLD),
+    REAL("train.epsilon", train.epsilon, "1e-8", 1e-30, 1,
+         "adamw: added to the denominator to avoid division by zero.", TOLD),
     REAL("train.weight", train.weight, "0", 0, 1000,
-         "How much this node's gradient counts beside the others'. 0: as its shard's part of the examples "
-         "where "
-         "data.shards tells it (so every example counts the same), else 1."),
+         "Weight of this node's gradient relative to other nodes. 0: proportional to the size of its shard "
+         "if data.shards is set, so every example counts the same; else 1."),
     {"train.schedule", NODE_KEY_TEXTS, offsetof(struct node_config, train.schedule), "[0.6:0.3, 0.85:0.1]", 0,
      0, NULL,
-     .meaning =
-         "Steps of the learning rate, each as at:factor. 0.6:0.3 means: from 60% of the steps on, 0.3 x "
-         "train.rate. []: always "
-         "train.rate.",
+     .meaning = "Steps of the learning rate, each as at:factor. 0.6:0.3 means: from 60% of the steps on, 0.3 "
+                "x train.rate. []: always train.rate.",
      SHARED},
     CHOICE("train.decay", train.decay, "steps", "steps|cosine",
-           "How the learning rate falls. steps: as train.schedule says. cosine: along half a cosine from the "
-           "end of "
+           "How the learning rate decreases. steps: by train.schedule. cosine: half a cosine from the end of "
            "train.warmup to train.floor at the last step.",
            SHARED),
     INTEGER("train.warmup", train.warmup, "0", 0, 1e9,
-            "Steps at the beginning in which the learning rate rises evenly to train.rate.",
+            "Steps at the beginning during which the learning rate increases linearly to train.rate.",
             SHARED_IF(warms_up)),
-    REAL("train.floor", train.floor, "0.1", 0, 1, "cosine: part of train.rate that is left at the last step.",
-         SHARED_IF(is_cosine)),
+    REAL("train.floor", train.floor, "0.1", 0, 1,
+         "cosine: the part of train.rate that remains at the last step.", SHARED_IF(is_cosine)),
     REAL("train.clip_norm", train.clip_norm, "0", 0, 1000000,
-         "A gradient with a larger norm is shortened to this one; 1 is usual with decoders. 0: off.",
+         "Gradient clipping: a gradient with a larger norm is rescaled to this norm. 1 is usual for "
+         "decoders. 0: off.",
          SHARED_IF(clips)),
     INTEGER("train.micro_batch", train.micro_batch, "0", 0, LIMIT_BATCH,
-            "Examples of a batch that go through the model at once, for models whose activations need much "
-            "memory; "
-            "the gradients of the parts are added up, so the result is the same but for rounding. 0: all."),
-    INTEGER("train.seed", train.seed, "1", 0, ANY, "Seed of the order in which examples are seen."),
+            "Maximum number of examples that go through the model at once, for models whose activations need "
+            "much memory. The gradients of the parts are added up; the result is the same except for "
+            "rounding. 0: the whole batch."),
+    INTEGER("train.seed", train.seed, "1", 0, ANY, "Seed of the order of the examples."),
     REAL("train.l1", train.l1, "0", 0, 1000,
-         "logistic: sum of the absolute weights times this beside the mean loss, by proximal steps behind "
-         "each "
-         "exchange; weights that do not help become exactly 0. The bias is free. Wants train.optimizer sgd.",
+         "logistic: adds this times the sum of absolute weights to the mean loss, by a proximal step after "
+         "each exchange. Weights that do not help become exactly 0. The bias is not penalised. Requires "
+         "train.optimizer sgd.",
          SHARED_IF(is_logistic)),
     REAL("train.l2", train.l2, "0", 0, 1000,
-         "logistic: half the sum of the squared weights times this beside the mean loss, likewise.",
+         "logistic: adds this times half the sum of squared weights to the mean loss, in the same way.",
          SHARED_IF(is_logistic)),
     INTEGER("train.blocks", train.blocks, "1", 1, 65536,
-            "logistic: blocks of features, of which a step changes one. All are taken in a random order, "
-            "then all "
-            "again. 1: every step changes all weights.",
+            "logistic: number of blocks of features. A step changes one block; a pass visits all blocks "
+            "once, in random order. 1: every step changes all weights.",
             SHARED_IF(is_logistic)),
     REAL("train.proximal", train.proximal, "0", 0, 1000,
-         "Pulls local steps back to where their round began: mu of mu/2 |x - x_round|^2 beside the loss. "
-         "Bounds the "
-         "drift of many local steps. 0: off.",
+         "mu of the proximal term mu/2 |x - x_round|^2 of FedProx, which keeps local steps near the model at "
+         "the start of the round. Limits the drift of many local steps. 0: off.",
          TOLD),
     BOOL("train.scale_rate", train.scale_rate, "false",
-         "Multiplies the learning rate by this node's time per step over the median of its neighbours' (1/16 "
-         "to 16), so "
-         "that a slow node with data of its own counts as much as a fast one. For small rates, and without "
-         "average.drift_correction, which sees to that by itself.",
+         "Multiplies the learning rate by this node's time per step over the median of its neighbours (1/16 "
+         "to 16), so that the data of a slow node count as much as those of a fast one. Use it with small "
+         "rates, and without average.drift_correction, which has the same effect.",
          TOLD),
     CHOICE("train.alone", train.alone, "stop", "stop|go-on",
-           "When all others have finished: stop there, since training on alone would pull the model to this "
-           "node's own data; or go on to train.steps. In sync a node that is at most eight rounds behind "
-           "goes on, too. With stop, a node that has peers listed and never meets one ends with status 1.",
+           "What a node does when all others have finished. stop: it stops too, since training alone would "
+           "pull the model to its own data. go-on: it continues to train.steps. In sync mode a node that is "
+           "at most eight rounds behind continues in both cases. With stop, a node that has listed peers and "
+           "never meets one ends with status 1.",
            TOLD),
     INTEGER("train.eval_rounds", train.eval_rounds, "50", 0, ANY,
-            "Rounds between two measurements on the test examples. 0: only at the end."),
+            "Rounds between two evaluations on the test examples. 0: only at the end."),
 
     CHOICE("average.method", average.method, "edge-ref",
            "edge-ref|model-average|local|choco|dpsgd|allreduce|diloco|noloco|sparseloco",
-           "How models are averaged. edge-ref: compressed exchanges over a reference of each edge. "
-           "model-average: "
-           "whole models, pairwise. local: not at all. The others are baselines of p2pml sim: choco "
-           "(CHOCO-SGD), "
-           "dpsgd (whole models, all neighbours), allreduce (the exact mean), diloco (outer Nesterov steps "
-           "on it), "
-           "noloco (the same, in random pairs), sparseloco (compressed changes of all to all).",
+           "How models are averaged. edge-ref: compressed exchanges against a reference per edge. "
+           "model-average: whole models, pairwise. local: no averaging. The others are baselines of p2pml "
+           "sim: choco (CHOCO-SGD), dpsgd (whole models, all neighbours), allreduce (the exact mean), diloco "
+           "(outer Nesterov steps on the exact mean), noloco (the same in random pairs), sparseloco "
+           "(compressed changes, all to all).",
            SHARED),
     CHOICE("average.mode", average.mode, "async", "sync|async|bounded",
-           "async: start the exchange at the end of a round and train on. sync: wait for it, up to its "
-           "deadline; the same "
-           "result on every run. bounded: as async, but wait, up to a deadline, for live neighbours that are "
-           "more "
-           "than average.max_delay rounds behind.",
-           TOLD),
-    INTEGER("average.max_delay", average.max_delay, "4", 0, 1000000,
-            "bounded: rounds that a live neighbour may be behind (stale synchronous parallel).", TOLD),
-    INTEGER("average.local_steps", average.local_steps, "4", 1, 1e9,
-            "Local steps of one round, between two exchanges.", SHARED),
-    REAL("average.ratio", average.ratio, "1/32", 0.00001, 1,
-         "Part of the model's values that one exchange sends; 1 sends all. Below 1/100 quality suffers.",
-         TOLD),
-    CHOICE("average.values", average.values, "int8", "fp32|fp16|int8|bf16|int4|int2|sign",
-           "Format of the values that are sent. int4, int2 and sign want a larger ratio for the same result.",
-           TOLD),
-    CHOICE("average.select", average.select, "exact", "exact|threshold|bisection|random",
-           "Which values are sent. exact: the largest changes. threshold, bisection: nearly these, for "
-           "comparison. "
-           "random: any.",
+           "async: starts the exchange at the end of a round and continues to train. sync: waits for the "
+           "exchange, up to its deadline; every run gives the same result. bounded: like async, but waits, "
+           "up to a deadline, for live neighbours that are more than average.max_delay rounds behind.",
            TOLD),
     INTEGER(
-        "average.select_block", average.select_block, "0", 0, LIMIT_PARAMETERS,
-        "Each run of so many values gives its share of those that are sent. 0: the largest changes of the "
-        "whole model.",
+        "average.max_delay", average.max_delay, "4", 0, 1000000,
+        "bounded: maximum number of rounds that a live neighbour may be behind (stale synchronous parallel).",
         TOLD),
+    INTEGER("average.local_steps", average.local_steps, "4", 1, 1e9,
+            "Local steps per round, between two exchanges.", SHARED),
+    REAL("average.ratio", average.ratio, "1/32", 0.00001, 1,
+         "Part of the model's values that one exchange sends; 1 sends all. Below 1/100 accuracy suffers.",
+         TOLD),
+    CHOICE("average.values", average.values, "int8", "fp32|fp16|int8|bf16|int4|int2|sign",
+           "Format of the values that are sent. int4, int2 and sign need a larger ratio for the same result.",
+           TOLD),
+    CHOICE("average.select", average.select, "exact", "exact|threshold|bisection|random",
+           "Which values are sent. exact: the largest changes. threshold, bisection: approximately the "
+           "largest, for comparison. random: random ones.",
+           TOLD),
+    INTEGER("average.select_block", average.select_block, "0", 0, LIMIT_PARAMETERS,
+            "Selects in blocks of this many values, each with its share of the values sent. 0: the largest "
+            "changes of the whole model.",
+            TOLD),
     {"average.filters", NODE_KEY_TEXTS, offsetof(struct node_config, average.filters), "[]", 0, 0, NULL,
-     .meaning = "What is left out besides, each as name:number. significantly-modified:0.001 sends no change "
-                "below so "
-                "much of a "
-                "value, random-skip:0.1 leaves out one in ten, same-keys:4 sends the same positions four "
-                "more times, "
-                "which saves "
-                "the bytes that name them.",
+     .meaning = "Further filters, each as name:number. significantly-modified:0.001 does not send changes "
+                "below this part of a value; random-skip:0.1 leaves out one value in ten; same-keys:4 sends "
+                "the same positions four more times, which saves the bytes that encode them.",
      TOLD},
     BOOL("average.drift_correction", average.drift_correction, "true",
-         "Corrects each local step by the pull of the neighbours. Needed where nodes see different data; "
-         "costs no bytes.",
+         "Corrects each local step by the pull of the neighbours. Needed if nodes see different data; sends "
+         "no extra bytes.",
          SHARED),
     REAL("average.drift_gain", average.drift_gain, "2", 0, 100,
-         "Strength of the drift correction: min(drift_gain x share of values sent, drift_limit). sync bears "
-         "3 and more, async 2; 6 diverges.",
+         "Strength of the drift correction: min(drift_gain x part of the values sent, drift_limit). Stable "
+         "at 3 and more in sync mode and at 2 in async mode; diverges at 6.",
          SHARED_IF(corrects)),
     REAL("average.drift_limit", average.drift_limit, "0.25", 0, 2, "Upper bound of that strength.",
          SHARED_IF(corrects)),
     INTEGER("average.share_second_moment", average.share_second_moment, "20", 0, 1000000,
-            "adamw: rounds in which every second moment is shared once. 0: never.", SHARED_IF(has_moments)),
+            "adamw: number of rounds in which each second moment is shared once. 0: never.",
+            SHARED_IF(has_moments)),
     REAL("average.outer_momentum", average.outer_momentum, "0", 0, 0.79,
-         "Momentum over rounds, without bytes. 0: off, as it should be with drift correction; 0.8 diverges.",
+         "Momentum over whole rounds; sends no extra bytes. 0: off, as recommended with drift correction; "
+         "0.8 diverges.",
          SHARED),
     REAL("average.clip", average.clip, "0", 0, 1000,
-         "Cuts the pull of one exchange to so many times the running median of such pulls; 1.5 bounds what a "
-         "hostile "
-         "or broken neighbour can do. 0: off.",
+         "Limits the update from one exchange to this multiple of the running median norm of such updates. "
+         "1.5 limits the damage that a hostile or broken neighbour can do. 0: off.",
          SHARED),
     CHOICE("average.on_death", average.on_death, "fade", "drop|keep|fade",
-           "The drift correction of a neighbour that died. drop: goes with it. keep: its last pull stays, so "
-           "that what only it knew fades more slowly. fade: it stays at first and is gone after fade_rounds; "
-           "after twice as many that of a neighbour that lives and is no longer met.",
+           "What happens to the drift correction of a neighbour that died. drop: removed at once. keep: its "
+           "last value stays, so what only the dead node knew fades more slowly. fade: stays at first and is "
+           "zero after fade_rounds; the correction of a living neighbour that is no longer met is zero after "
+           "twice as many rounds.",
            TOLD),
     INTEGER("average.fade_rounds", average.fade_rounds, "150", 1, 1000000,
-            "on_death fade: rounds in which the pull of a neighbour that died goes to nothing, evenly.",
+            "on_death fade: rounds in which the correction of a dead neighbour decreases linearly to zero.",
             TOLD),
     REAL("average.step_size", average.step_size, "0", 0, 1,
-         "choco: step size of the averaging. 0: tuned while it runs."),
+         "choco: step size of the averaging. 0: tuned during the run."),
     REAL("average.outer_rate", average.outer_rate, "0.7", 0, 10,
          "diloco, noloco, sparseloco: outer learning rate."),
     REAL("average.outer_nesterov", average.outer_nesterov, "0", 0, 0.999,
-         "diloco, noloco: outer momentum. 0: the method's own, 0.9 for diloco and 0.5 for noloco, which "
-         "diverged at "
-         "0.7. sparseloco: what the error feedback keeps; its own is 0.95."),
+         "diloco, noloco: outer momentum. 0: the default of the method, which is 0.9 for diloco and 0.5 for "
+         "noloco (diverged at 0.7). sparseloco: decay of the error feedback, by default 0.95."),
     DURATION("average.deadline_floor", average.deadline_floor_ns, "1s", 0.001, HOUR,
-             "The shortest time that a neighbour is given to answer; what is learned about it may make it "
-             "longer.",
+             "Minimum time that a neighbour gets to answer. The time is longer for neighbours that have "
+             "proved to be slower.",
              TOLD),
     DURATION("average.deadline_ceiling", average.deadline_ceiling_ns, "10s", 0.001, HOUR,
-             "The longest time that a neighbour is given to answer.", TOLD),
+             "Maximum time that a neighbour gets to answer.", TOLD),
     DURATION("average.forget_after", average.forget_after_ns, "60s", 1, 365 * DAY,
              "How long the edge of a dead neighbour is kept, so that it can resume where it stopped and its "
-             "pull still "
-             "counts. The graph closes around the dead at once.",
+             "correction still counts. The graph closes around a dead node at once.",
              TOLD),
 
-    CHOICE(
-        "topology.kind", topology.kind, "ring",
-        "ring|butterfly|random|torus|exponential|one-peer|complete|star|matchings|base|hierarchical|file",
-        "Which nodes a node meets. ring: two neighbours in turn. butterfly: all reach all in log2(nodes) "
-        "rounds; "
-        "best with "
-        "a power of two. random: topology.rings rings in random orders, in turn. torus: four neighbours. "
-        "exponential, one-peer: those 1, 2, 4, ... places away. complete, star, matchings: everybody, a hub, "
-        "anybody; up to 65 nodes. base: exact after some rounds, for any number of nodes. hierarchical: the "
-        "same inside each node.group, then among one node of each. file: as topology.file says. The same on "
-        "all nodes.",
-        SHARED),
+    CHOICE("topology.kind", topology.kind, "ring",
+           "ring|butterfly|random|torus|exponential|one-peer|complete|star|matchings|base|hierarchical|file",
+           "Which nodes a node exchanges with. ring: two neighbours in turn. butterfly: every node reaches "
+           "every other in log2(nodes) rounds; best with a power of two. random: topology.rings rings in "
+           "random orders, in turn. torus: four neighbours. exponential, one-peer: the nodes 1, 2, 4, ... "
+           "places away. complete, star, matchings: all nodes, a hub, random pairs; at most 65 nodes. base: "
+           "the exact mean after a few rounds, for any number of nodes. hierarchical: base inside each "
+           "node.group, then among one node of each group. file: the graph in topology.file.",
+           SHARED),
     INTEGER("topology.seed", topology.seed, "1", 0, ANY, "Seed of the order of the nodes.", SHARED),
     INTEGER("topology.rings", topology.rings, "2", 1, TOPOLOGY_RINGS_MAX,
             "random: number of rings; a node has up to two neighbours on each.", SHARED_IF(is_random)),
     INTEGER("topology.base_k", topology.base_k, "1", 1, TOPOLOGY_BASE_MAX,
-            "base: k of the base-(k+1) graph, whose rounds of degree k are met by two at a time.",
+            "base: k of the base-(k+1) graph. A round in which a node has k neighbours becomes several "
+            "rounds with one neighbour each.",
             SHARED_IF(is_base)),
 
     TEXT("topology.file", topology.file, "",
-         "file: the graph, one edge a line as two names of nodes; the same on all nodes."),
+         "file: the graph, one edge per line as two names of nodes. Must be the same on all nodes."),
 
     DURATION("checkpoint.every", checkpoint.every_ns, "60s", 0, 365 * DAY,
              "Time between checkpoints; a new node writes its first one after its first round. 0: only at "
              "the end."),
-    INTEGER("checkpoint.keep", checkpoint.keep, "3", 1, 1000, "Checkpoints that are kept."),
+    INTEGER("checkpoint.keep", checkpoint.keep, "3", 1, 1000, "Number of checkpoints that are kept."),
 
-    INTEGER(
-        "metrics.file_bytes", metrics.file_bytes, "67108864", 0, 1e15,
-        "metrics.jsonl and events.jsonl in node.dir: a file of so many bytes is renamed, to .1, then .2 and "
-        "so on, and a new one begins. 0: never."),
+    INTEGER("metrics.file_bytes", metrics.file_bytes, "67108864", 0, 1e15,
+            "Maximum size of metrics.jsonl and events.jsonl in node.dir. A full file is renamed to .1, then "
+            ".2 and so on, and a new one begins. 0: no limit."),
     INTEGER("metrics.files", metrics.files, "8", 1, LIMIT_LINE_FILES,
-            "How many of each are kept, with the one that is being written. The oldest is deleted."),
+            "Maximum number of files of each, including the current one. The oldest is deleted."),
     TEXT("metrics.tensorboard", metrics.tensorboard, "",
          "Directory for TensorBoard ('tensorboard --logdir DIR'): loss, accuracy, rates and bytes of each "
-         "node in "
-         "a folder of its name; not with p2pml sim. Empty: none."),
+         "node, in a folder with its name. Not with p2pml sim. Empty: none."),
 
     CHOICE("device.kind", device.kind, "cpu", "cpu|cuda|auto",
-           "Where the model is trained. auto: on the GPU where there is one."),
+           "Where the model is trained. auto: on a GPU if there is one."),
     INTEGER("device.threads", device.threads, "1", 1, 1024,
-            "CPU threads of the matrix operations of this node."),
+            "CPU threads for the matrix operations of this node."),
 
     CHOICE("log.level", log.level, "info", "debug|info|warn|error",
-           "The lowest level of lines that are logged."),
-    CHOICE("log.format", log.format, "text", "text|json", "Lines for people, or a JSON object a line."),
+           "Minimum level of the lines that are logged."),
+    CHOICE("log.format", log.format, "text", "text|json",
+           "text: lines for people. json: one JSON object per line."),
     DURATION("log.progress", log.progress_ns, "10s", 0, DAY,
-             "Time between two lines that say how training goes: step, loss, test accuracy, steps a second, "
-             "time left, members, the slowest of them. 0: none."),
+             "Time between two log lines about progress: step, loss, test accuracy, steps per second, time "
+             "left, members, the slowest member. 0: none."),
 };
 
 const struct node_schema node_config_schema = {keys, sizeof keys / sizeof *keys};

@@ -27,8 +27,9 @@ static void print_wrapped(const char *text, size_t *column, FILE *out)
 static void print_share(const struct node_key *key, size_t *column, FILE *out)
 {
     static const char *const words[] = {
-        [NODE_KEY_TOLD] = "Who comes late and has not set it takes the cluster's.",
-        [NODE_KEY_SHARED] = "The same on all nodes: who comes late and has not set it takes the cluster's."};
+        [NODE_KEY_TOLD] = "A late node that does not set it takes the value of the cluster.",
+        [NODE_KEY_SHARED] = "Must be the same on all nodes; a late node that does not set it takes the value "
+                            "of the cluster."};
     if (key->share != NODE_KEY_OWN)
         print_wrapped(words[key->share], column, out);
 }
