@@ -65,6 +65,14 @@ float base_read_f32(struct base_reader *reader)
     return value;
 }
 
+double base_read_f64(struct base_reader *reader)
+{
+    uint64_t bits = base_read_u64(reader);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 struct base_writer base_writer_of(void *data, size_t capacity)
 {
     uint8_t *start = data;
@@ -128,4 +136,11 @@ void base_write_f32(struct base_writer *writer, float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     base_write_u32(writer, bits);
+}
+
+void base_write_f64(struct base_writer *writer, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    base_write_u64(writer, bits);
 }

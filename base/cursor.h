@@ -19,6 +19,7 @@ uint16_t base_read_u16(struct base_reader *reader);
 uint32_t base_read_u32(struct base_reader *reader);
 uint64_t base_read_u64(struct base_reader *reader);
 float base_read_f32(struct base_reader *reader);
+double base_read_f64(struct base_reader *reader);
 // `bytes` bytes in place (not copied), or NULL past the end.
 const uint8_t *base_read_bytes(struct base_reader *reader, size_t bytes);
 
@@ -33,6 +34,7 @@ void base_write_u16(struct base_writer *writer, uint16_t value);
 void base_write_u32(struct base_writer *writer, uint32_t value);
 void base_write_u64(struct base_writer *writer, uint64_t value);
 void base_write_f32(struct base_writer *writer, float value);
+void base_write_f64(struct base_writer *writer, double value);
 void base_write_bytes(struct base_writer *writer, const void *data, size_t bytes);
 // Room for `bytes` bytes that the caller fills, or NULL past the end.
 uint8_t *base_write_room(struct base_writer *writer, size_t bytes);

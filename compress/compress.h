@@ -16,10 +16,7 @@
 
 struct kernels;
 
-// "fp32", "fp16", "int8", "bf16", "int4", "int2", "sign". BASE_EINVAL names the known ones.
-enum base_error compress_format_parse(const char *name, enum kernels_format *format,
-                                      struct base_reason *why) BASE_CHECK;
-const char *compress_format_name(enum kernels_format format);
+const char *compress_format_name(enum kernels_format format); // "fp32", "int4"
 
 // Entries of a vector: index[i] ascending and unique, value[i] finite. Arrays of `capacity`, owned by the
 // caller.

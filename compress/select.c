@@ -1,21 +1,8 @@
 // Which method, over which runs of elements.
 #include "base/limits.h"
 #include "compress/selecting.h"
-#include <string.h>
 
 static const char *const names[COMPRESS_METHODS] = {"exact", "threshold", "bisection", "random"};
-
-enum base_error compress_method_parse(const char *name, enum compress_method *method, struct base_reason *why)
-{
-    for (unsigned i = 0; i < COMPRESS_METHODS; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *method = (enum compress_method)i;
-            return BASE_OK;
-        }
-    }
-    return base_fail(why, BASE_EINVAL,
-                     "selection '%s' is unknown; expected exact, threshold, bisection or random", name);
-}
 
 const char *compress_method_name(enum compress_method method)
 {

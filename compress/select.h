@@ -30,10 +30,7 @@ struct compress_energy {
     double a, x; // |x - r|^2, |x|^2
 };
 
-// "exact", "threshold", "bisection", "random". BASE_EINVAL names the known ones.
-enum base_error compress_method_parse(const char *name, enum compress_method *method,
-                                      struct base_reason *why) BASE_CHECK;
-const char *compress_method_name(enum compress_method method);
+const char *compress_method_name(enum compress_method method); // "exact", "threshold", "bisection", "random"
 
 // The capacity that `entries` must have: k and some room for candidates.
 size_t compress_select_room(const struct compress_selection *selection, size_t count);

@@ -9,21 +9,6 @@
 
 enum { ROUND_ANOTHER = 1, ROUND_ROLLED_BACK = 2 };
 
-static double read_f64(struct base_reader *in)
-{
-    const uint64_t bits = base_read_u64(in);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static void write_f64(struct base_writer *out, double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    base_write_u64(out, bits);
-}
-
 static enum base_error fail_format(struct base_reason *why, const char *what)
 {
     return base_fail(why, BASE_EFORMAT, "a message of the trainer: %s", what);
@@ -89,8 +74,8 @@ enum base_error daemon_request_read(const uint8_t *bytes, size_t count, struct d
         error = read_open(&in, &r->tensors, why);
     } else if (r->kind == DAEMON_ROUND) {
         r->steps = base_read_u64(&in);
-        r->step_scale = read_f64(&in);
-        r->loss = read_f64(&in);
+        r->step_scale = base_read_f64(&in);
+        r->loss = base_read_f64(&in);
     } else if (r->kind == DAEMON_BLOB) {
         const uint32_t sets = base_read_u32(&in);
         r->sets = sets == 1;
@@ -146,7 +131,7 @@ size_t daemon_answer_round(enum daemon_kind kind, const struct p2pml_round *roun
     struct base_writer out = begin_answer(kind, P2PML_OK, message);
     base_write_u64(&out, round->steps);
     base_write_u64(&out, round->steps_done);
-    write_f64(&out, round->pace);
+    base_write_f64(&out, round->pace);
     base_write_u32(&out,
                    (round->another ? ROUND_ANOTHER : 0u) | (round->rolled_back ? ROUND_ROLLED_BACK : 0u));
     return base_writer_used(&out);

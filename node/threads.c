@@ -145,9 +145,7 @@ static enum base_error start_learner(struct node_threads *t)
 
 static void post(struct node_mailbox *box, struct node_message *message)
 {
-    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(box, message) != BASE_OK)
-        nanosleep(&moment, NULL);
+    BASE_ASSERT(node_mailbox_post_by(box, message, UINT64_MAX) == BASE_OK);
 }
 
 static enum base_error start(struct node_threads *t)
@@ -215,15 +213,8 @@ void node_threads_destroy(struct node_threads *t)
 static void try_post(struct node_mailbox *box, enum node_message_kind kind)
 {
     struct node_message *message = node_message_new(kind);
-    const uint64_t deadline_ns = node_clock_ns() + STATUS_WAIT_NS;
-    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(box, message) != BASE_OK) {
-        if (node_clock_ns() > deadline_ns) {
-            node_message_free(message);
-            return;
-        }
-        nanosleep(&moment, NULL);
-    }
+    if (node_mailbox_post_by(box, message, node_clock_ns() + STATUS_WAIT_NS) != BASE_OK)
+        node_message_free(message);
 }
 
 void node_threads_leave(struct node_threads *t)
@@ -255,9 +246,4 @@ char *node_threads_status(struct node_threads *t)
 const struct node_loop *node_threads_loop(const struct node_threads *t)
 {
     return t->loop;
-}
-
-uint16_t node_threads_port(const struct node_threads *t)
-{
-    return node_loop_port(t->loop);
 }

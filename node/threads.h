@@ -38,6 +38,5 @@ void node_threads_reload(struct node_threads *threads); // as on SIGHUP
 char *node_threads_status(struct node_threads *threads);
 struct node_loop;
 const struct node_loop *node_threads_loop(const struct node_threads *threads);
-uint16_t node_threads_port(const struct node_threads *threads); // for peers, as bound
 
 #endif

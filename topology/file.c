@@ -1,3 +1,4 @@
+#include "base/array.h"
 #include "base/hash.h"
 #include "topology/file_private.h"
 
@@ -100,14 +101,10 @@ static enum base_error find_node(struct reader *r, const char *name, uint32_t li
 
 static enum base_error add_edge(struct topology_graph *graph, struct topology_given edge)
 {
-    if (graph->n_edges == graph->edges_room) {
-        size_t room = 2 * graph->edges_room + 64;
-        struct topology_given *edges = realloc(graph->edges, room * sizeof *edges);
-        if (!edges)
-            return BASE_ENOMEM;
-        graph->edges = edges;
-        graph->edges_room = room;
-    }
+    struct topology_given *edges = base_array_grow(graph->edges, graph->n_edges, sizeof *edges);
+    if (!edges)
+        return BASE_ENOMEM;
+    graph->edges = edges;
     graph->edges[graph->n_edges++] = edge;
     return BASE_OK;
 }

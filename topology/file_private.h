@@ -19,7 +19,7 @@ struct topology_graph {
     uint32_t *index; // [index_room] hash table of nodes by name, or TOPOLOGY_NO_NODE
     uint32_t index_room;
     struct topology_given *edges;
-    size_t n_edges, edges_room;
+    size_t n_edges;
     unsigned directions; // 1: each edge stands there once; 2: twice
 };
 

@@ -1,4 +1,5 @@
 // Graphs that do not change: lists of edges, each colour of a proper colouring a round.
+#include "base/array.h"
 #include "topology/parts.h"
 
 #include <stdlib.h>
@@ -7,16 +8,12 @@ void topology_join(struct topology_edges *edges, size_t a, size_t b)
 {
     if (a == b)
         return;
-    if (edges->count == edges->capacity) {
-        size_t capacity = edges->capacity ? 2 * edges->capacity : 64;
-        struct topology_edge *list = realloc(edges->list, capacity * sizeof *list);
-        if (!list) {
-            edges->failed = true;
-            return;
-        }
-        edges->list = list;
-        edges->capacity = capacity;
+    struct topology_edge *list = base_array_grow(edges->list, edges->count, sizeof *list);
+    if (!list) {
+        edges->failed = true;
+        return;
     }
+    edges->list = list;
     edges->list[edges->count] = (struct topology_edge){
         .a = (uint32_t)(a < b ? a : b), .b = (uint32_t)(a < b ? b : a), .serial = (uint32_t)edges->count};
     edges->count++;

@@ -53,7 +53,7 @@ struct topology_meeting {
 // A list that grows. After a failure it stays as it is, and `failed` holds: looked at once, at the end.
 struct topology_meetings {
     struct topology_meeting *list;
-    size_t count, capacity;
+    size_t count;
     bool failed;
 };
 void topology_meet(struct topology_meetings *meetings, struct topology_meeting meeting);
@@ -80,7 +80,7 @@ struct topology_edge {
 
 struct topology_edges {
     struct topology_edge *list;
-    size_t count, capacity;
+    size_t count;
     bool failed;
 };
 void topology_join(struct topology_edges *edges, size_t a, size_t b); // a == b: nothing

@@ -1,4 +1,5 @@
 #include "topology/spectrum.h"
+#include "base/array.h"
 #include "topology/lanczos.h"
 #include "topology/parts.h"
 
@@ -20,7 +21,7 @@ struct rounds {
     const struct topology_plan *plan;
     struct pair *pairs;
     size_t *end; // [listed]: where each round's pairs end
-    size_t listed, n_pairs, pairs_room, rounds_room;
+    size_t listed, n_pairs, pairs_room;
     uint64_t first, count; // what apply_product multiplies
     double work;
 };
@@ -29,14 +30,10 @@ static enum base_error room_for_round(struct rounds *rounds, size_t n)
 {
     if (rounds->n_pairs + n / 2 > PAIRS_MAX)
         return BASE_ELIMIT;
-    if (rounds->listed == rounds->rounds_room) {
-        size_t room = 2 * rounds->rounds_room + 16;
-        size_t *end = realloc(rounds->end, room * sizeof *end);
-        if (!end)
-            return BASE_ENOMEM;
-        rounds->end = end;
-        rounds->rounds_room = room;
-    }
+    size_t *end = base_array_grow(rounds->end, rounds->listed, sizeof *end);
+    if (!end)
+        return BASE_ENOMEM;
+    rounds->end = end;
     if (rounds->n_pairs + n / 2 > rounds->pairs_room) {
         size_t room = 2 * rounds->pairs_room + n;
         struct pair *pairs = realloc(rounds->pairs, room * sizeof *pairs);

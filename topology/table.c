@@ -1,4 +1,5 @@
 // Schedules that are listed: which members meet in each round of a period, sorted by member and round.
+#include "base/array.h"
 #include "topology/parts.h"
 
 #include <stdlib.h>
@@ -18,16 +19,12 @@ struct table {
 
 void topology_meet(struct topology_meetings *meetings, struct topology_meeting meeting)
 {
-    if (meetings->count == meetings->capacity) {
-        size_t capacity = meetings->capacity ? 2 * meetings->capacity : 64;
-        struct topology_meeting *list = realloc(meetings->list, capacity * sizeof *list);
-        if (!list) {
-            meetings->failed = true;
-            return;
-        }
-        meetings->list = list;
-        meetings->capacity = capacity;
+    struct topology_meeting *list = base_array_grow(meetings->list, meetings->count, sizeof *list);
+    if (!list) {
+        meetings->failed = true;
+        return;
     }
+    meetings->list = list;
     meetings->list[meetings->count++] = meeting;
 }
 

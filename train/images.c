@@ -1,4 +1,5 @@
 #include "train/images.h"
+#include "base/array.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "train/image.h"
@@ -17,7 +18,6 @@ struct gallery {
     const struct train_images_options *options;
     struct train_names classes, files; // files: paths, class by class
     uint32_t *labels;                  // [files.count]
-    size_t capacity;
     struct train_meaning *meaning;
 };
 
@@ -70,18 +70,12 @@ static enum base_error list(const char *folder, bool folders, struct train_names
 
 static enum base_error add_file(struct gallery *g, const char *path, uint32_t label, struct base_reason *why)
 {
-    if (g->files.count == g->capacity) {
-        const size_t capacity = g->capacity ? 2 * g->capacity : 64;
-        uint32_t *grown = realloc(g->labels, capacity * sizeof *grown);
-        if (grown == NULL)
-            return base_fail(why, BASE_ENOMEM, "%s: no memory for %zu files", g->folder, capacity);
-        g->labels = grown;
-        g->capacity = capacity;
-    }
-    g->labels[g->files.count] = label;
-    return train_names_add(&g->files, path, strlen(path))
-               ? BASE_OK
-               : base_fail(why, BASE_ENOMEM, "%s: no memory for %zu files", g->folder, g->files.count);
+    uint32_t *grown = base_array_grow(g->labels, g->files.count, sizeof *grown);
+    g->labels = grown != NULL ? grown : g->labels;
+    if (grown == NULL || !train_names_add(&g->files, path, strlen(path)))
+        return base_fail(why, BASE_ENOMEM, "%s: no memory for %zu files", g->folder, g->files.count);
+    g->labels[g->files.count - 1] = label;
+    return BASE_OK;
 }
 
 static enum base_error find_label(const struct gallery *g, const char *name, uint32_t *label,

@@ -1,4 +1,5 @@
 #include "train/meaning.h"
+#include "base/array.h"
 #include "base/hash.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,19 +106,13 @@ void train_meaning_feature(const struct train_meaning *meaning, size_t feature, 
 bool train_names_add(struct train_names *names, const char *text, size_t length)
 {
     char *copy = strndup(text, length);
-    // Grows at powers of two.
-    if (copy != NULL && (names->count & (names->count - 1)) == 0) {
-        const size_t capacity = names->count ? 2 * names->count : 1;
-        char **items = realloc(names->items, capacity * sizeof *items);
-        if (items == NULL) {
-            free(copy);
-            return false;
-        }
-        names->items = items;
-    }
-    if (copy == NULL)
+    char **items = copy != NULL ? base_array_grow(names->items, names->count, sizeof *items) : NULL;
+    if (items == NULL) {
+        free(copy);
         return false;
-    names->items[names->count++] = copy;
+    }
+    names->items = items;
+    items[names->count++] = copy;
     return true;
 }
 

@@ -1,37 +1,26 @@
 #include "train/plan.h"
 
+#include "base/array.h"
 #include "train/models.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define GROWTH 16u // elements by which the lists grow
-
 struct train_tensor_list {
     struct train_plan *plan;
     const struct train_layer *layer;
 };
 
-// Room for one more of `size` bytes; the lists grow by steps. False: out of memory.
-static bool grow(void **list, size_t count, size_t size)
-{
-    if (count % GROWTH != 0) {
-        return true;
-    }
-    void *grown = realloc(*list, (count + GROWTH) * size);
-    *list = grown != NULL ? grown : *list;
-    return grown != NULL;
-}
-
 void train_plan_add(struct train_plan *plan, struct train_layer layer, const char *name, const char *abroad)
 {
-    void *layers = plan->layers;
-    plan->full = plan->full || !grow(&layers, plan->n_layers, sizeof layer);
-    plan->layers = layers;
-    if (plan->full) {
+    struct train_layer *layers =
+        plan->full ? NULL : base_array_grow(plan->layers, plan->n_layers, sizeof layer);
+    if (layers == NULL) {
+        plan->full = true;
         return;
     }
+    plan->layers = layers;
     const int named = snprintf(layer.name, sizeof layer.name, "%s", name),
               called = snprintf(layer.abroad, sizeof layer.abroad, "%s", abroad);
     BASE_ASSERT(named >= 0 && (size_t)named < sizeof layer.name && called >= 0 &&
@@ -51,13 +40,14 @@ struct train_tensor *train_tensor_add(struct train_tensor_list *list, const char
 {
     static struct train_tensor nowhere; // takes what is written where there is no memory; never read
     struct train_plan *plan = list->plan;
-    void *tensors = plan->tensors;
     BASE_ASSERT(n_dims >= 1 && n_dims <= TRAIN_DIMS);
-    plan->full = plan->full || !grow(&tensors, plan->n_tensors, sizeof *plan->tensors);
-    plan->tensors = tensors;
-    if (plan->full) {
+    struct train_tensor *tensors =
+        plan->full ? NULL : base_array_grow(plan->tensors, plan->n_tensors, sizeof *tensors);
+    if (tensors == NULL) {
+        plan->full = true;
         return &nowhere;
     }
+    plan->tensors = tensors;
     struct train_tensor *tensor = &plan->tensors[plan->n_tensors++];
     *tensor = (struct train_tensor){.n_dims = n_dims, .offset = plan->parameters, .count = 1};
     put_name(list->layer->name, name, tensor->name);

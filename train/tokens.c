@@ -39,11 +39,6 @@ void train_tokens_release(struct train_tokens *tokens)
     }
 }
 
-size_t train_tokens_count(const struct train_tokens *tokens)
-{
-    return tokens->count;
-}
-
 static struct train_tokens *make(size_t count)
 {
     struct train_tokens *tokens =

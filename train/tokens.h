@@ -15,7 +15,6 @@
 struct train_tokens;
 struct train_tokens *train_tokens_share(struct train_tokens *tokens); // one owner more; NULL stays NULL
 void train_tokens_release(struct train_tokens *tokens);               // NULL is fine
-size_t train_tokens_count(const struct train_tokens *tokens);
 
 struct train_text_options {
     enum train_text text; // TRAIN_TEXT_BYTES or TRAIN_TEXT_CHARACTERS

@@ -3,6 +3,7 @@
 // et al., 2013). Sync: the same from the first exchange on that shows two neighbours out of step. Without it
 // parts of a cluster that were apart would keep their distance to the end: a node follows (goes_on_from) only
 // when all its neighbours are ahead.
+#include "base/array.h"
 #include "gossip/exchange/state.h"
 
 #include <math.h>
@@ -133,13 +134,6 @@ void gossip_clocks_give_up(struct gossip_exchange *exchange)
     exchange->totals.waits++;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double pace_now(const struct gossip_exchange *exchange)
 {
     uint64_t *paces = malloc((exchange->n_edges + 1) * sizeof *paces);
@@ -153,7 +147,7 @@ static double pace_now(const struct gossip_exchange *exchange)
     double pace = 1;
     if (exchange->pace_ns && count > 0) {
         paces[count++] = exchange->pace_ns;
-        qsort(paces, count, sizeof *paces, ascending);
+        qsort(paces, count, sizeof *paces, base_order_u64);
         double median = 0.5 * ((double)paces[(count - 1) / 2] + (double)paces[count / 2]);
         pace = (double)exchange->pace_ns / median;
     }

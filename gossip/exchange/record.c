@@ -96,23 +96,6 @@ const float *gossip_exchange_correction(const struct gossip_exchange *exchange)
 // goes on as if it had not been.
 #define PROGRESS_BYTES (2 * 8 + 4 + 3 * 8 + 2 * 4 + 1)
 
-static void write_double(struct base_writer *writer, double value)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    base_write_u64(writer, bits);
-}
-
-static double read_double(struct base_reader *reader)
-{
-    uint64_t bits = base_read_u64(reader);
-    double value;
-
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 // The sum of all corrections has rounding errors of its own, by which two runs would differ: it travels with
 // the first edge.
 static bool carries_sum(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
@@ -142,9 +125,9 @@ static void store_progress(const struct gossip_exchange *exchange, const struct 
     base_write_u64(writer, exchange->counted);
     base_write_u64(writer, exchange->rounds - edge->met);
     base_write_f32(writer, exchange->step_scale);
-    write_double(writer, exchange->progress);
-    write_double(writer, edge->progress);
-    write_double(writer, edge->prepared);
+    base_write_f64(writer, exchange->progress);
+    base_write_f64(writer, edge->progress);
+    base_write_f64(writer, edge->prepared);
     base_write_f32(writer, edge->since);
     base_write_f32(writer, edge->absence);
     base_write_u8(writer, sum != NULL);
@@ -162,11 +145,11 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
 {
     uint64_t counted = base_read_u64(reader), missed = base_read_u64(reader);
     float step_scale = base_read_f32(reader);
-    double progress = read_double(reader);
+    double progress = base_read_f64(reader);
 
     BASE_ASSERT(edge->exchanges == 0 && !edge->linked);
-    edge->progress = read_double(reader);
-    edge->prepared = read_double(reader);
+    edge->progress = base_read_f64(reader);
+    edge->prepared = base_read_f64(reader);
     edge->since = base_read_f32(reader);
     edge->absence = base_read_f32(reader);
     if (base_read_u8(reader) != 0)

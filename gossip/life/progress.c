@@ -1,15 +1,9 @@
 // Where the cluster is: round and step belong to it, and a node that was away takes them. More than half of
 // the members that train must have reported, each for itself, where they are; the middle of that is not moved
 // by one that lies, where there are three.
+#include "base/array.h"
 #include "gossip/life/life_state.h"
 #include <stdlib.h>
-
-static int ascending(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
 
 #define ABSURD (1ull << 48) // rounds and steps that no node ever does
 
@@ -50,8 +44,8 @@ static size_t collect(struct gossip_life *life, uint8_t flags, uint64_t since_ns
         life->told[count] = info.round;
         life->told[life->told_capacity + count++] = info.step;
     }
-    qsort(life->told, count, sizeof *life->told, ascending);
-    qsort(life->told + life->told_capacity, count, sizeof *life->told, ascending);
+    qsort(life->told, count, sizeof *life->told, base_order_u64);
+    qsort(life->told + life->told_capacity, count, sizeof *life->told, base_order_u64);
     return count;
 }
 

@@ -1,4 +1,5 @@
 #include "gossip/statistics/statistics.h"
+#include "base/array.h"
 #include "base/cursor.h"
 #include "base/limits.h"
 #include <float.h>
@@ -24,7 +25,7 @@ struct gossip_statistics {
     uint32_t columns;
     uint8_t *told;         // this node's spreads as they travel
     struct entry *entries; // [count], by id; this node's among them
-    size_t count, capacity;
+    size_t count;
 };
 
 static size_t blocks_of(uint32_t columns)
@@ -32,28 +33,13 @@ static size_t blocks_of(uint32_t columns)
     return (columns + GOSSIP_STATISTICS_BLOCK - 1) / GOSSIP_STATISTICS_BLOCK;
 }
 
-static double read_double(struct base_reader *reader)
-{
-    const uint64_t bits = base_read_u64(reader);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static void write_double(struct base_writer *writer, double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    base_write_u64(writer, bits);
-}
-
 static struct gossip_spread read_spread(struct base_reader *reader)
 {
     struct gossip_spread s;
-    s.least = read_double(reader);
-    s.most = read_double(reader);
-    s.mean = read_double(reader);
-    s.deviation = read_double(reader);
+    s.least = base_read_f64(reader);
+    s.most = base_read_f64(reader);
+    s.mean = base_read_f64(reader);
+    s.deviation = base_read_f64(reader);
     return s;
 }
 
@@ -77,14 +63,10 @@ static enum base_error grow(struct gossip_statistics *s)
 {
     if (s->count == LIMIT_PEERS)
         return BASE_ELIMIT;
-    if (s->count < s->capacity)
-        return BASE_OK;
-    const size_t capacity = s->capacity ? 2 * s->capacity : 8;
-    struct entry *entries = realloc(s->entries, capacity * sizeof *entries);
+    struct entry *entries = base_array_grow(s->entries, s->count, sizeof *entries);
     if (!entries)
         return BASE_ENOMEM;
     s->entries = entries;
-    s->capacity = capacity;
     return BASE_OK;
 }
 
@@ -234,10 +216,10 @@ static enum base_error add_own(struct gossip_statistics *s, const struct gossip_
         if (!is_possible(spread))
             return BASE_EINVAL;
         own->spreads[k] = *spread;
-        write_double(&writer, spread->least);
-        write_double(&writer, spread->most);
-        write_double(&writer, spread->mean);
-        write_double(&writer, spread->deviation);
+        base_write_f64(&writer, spread->least);
+        base_write_f64(&writer, spread->most);
+        base_write_f64(&writer, spread->mean);
+        base_write_f64(&writer, spread->deviation);
     }
     BASE_ASSERT(!writer.failed);
     return BASE_OK;

@@ -110,11 +110,6 @@ void lab_shard_trainers_destroy(struct lab_shard_trainers *shard_trainers)
     free(shard_trainers);
 }
 
-size_t lab_shard_trainers_count(const struct lab_shard_trainers *shard_trainers)
-{
-    return shard_trainers->count;
-}
-
 const float *lab_shard_trainers_start(const struct lab_shard_trainers *shard_trainers)
 {
     return shard_trainers->start;

@@ -16,7 +16,6 @@ enum base_error lab_shard_trainers_create(const struct lab_experiment *experimen
                                           struct lab_shard_trainers **shard_trainers,
                                           struct base_reason *why) BASE_CHECK;
 void lab_shard_trainers_destroy(struct lab_shard_trainers *shard_trainers); // NULL is fine
-size_t lab_shard_trainers_count(const struct lab_shard_trainers *shard_trainers);
 const float *
 lab_shard_trainers_start(const struct lab_shard_trainers *shard_trainers); // [parameters] the seed model
 struct train_trainer *lab_shard_trainer_trainer(struct lab_shard_trainers *shard_trainers, size_t node);

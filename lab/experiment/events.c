@@ -1,5 +1,7 @@
 #include "lab/experiment/events.h"
 
+#include "base/array.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,17 +50,11 @@ bool lab_event_due(const struct lab_event *event, const struct lab_moment *momen
     return (event->by_round ? moment->round : moment->since_ns) >= (end ? end_of(event) : begin_of(event));
 }
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 uint64_t lab_cluster_round(uint64_t *rounds, size_t count)
 {
     if (!count)
         return 0;
-    qsort(rounds, count, sizeof *rounds, by_size);
+    qsort(rounds, count, sizeof *rounds, base_order_u64);
     return rounds[(count - 1) / 2];
 }
 

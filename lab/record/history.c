@@ -1,5 +1,6 @@
 #include "lab/record/history.h"
 
+#include "base/array.h"
 #include "lab/record/tail.h"
 
 #include <math.h>
@@ -9,13 +10,10 @@ static bool keep(struct lab_history *history, const struct lab_mark *mark)
 {
     if (history->count == LAB_MARKS_MAX)
         return false;
-    if (!(history->count & (history->count - 1))) { // capacities are powers of two
-        void *larger =
-            reallocarray(history->marks, history->count ? 2 * history->count : 1, sizeof *history->marks);
-        if (!larger)
-            return false;
-        history->marks = larger;
-    }
+    void *larger = base_array_grow(history->marks, history->count, sizeof *history->marks);
+    if (!larger)
+        return false;
+    history->marks = larger;
     history->marks[history->count++] = *mark;
     return true;
 }

@@ -1,5 +1,7 @@
 #include "lab/record/journal.h"
 
+#include "base/array.h"
+
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -51,13 +53,10 @@ static bool keep(struct lab_journal *journal, const struct lab_sign *sign)
 {
     if (journal->count == LAB_SIGNS_MAX)
         return false;
-    if (!(journal->count & (journal->count - 1))) { // capacities are powers of two
-        void *larger =
-            reallocarray(journal->signs, journal->count ? 2 * journal->count : 1, sizeof *journal->signs);
-        if (!larger)
-            return false;
-        journal->signs = larger;
-    }
+    void *larger = base_array_grow(journal->signs, journal->count, sizeof *journal->signs);
+    if (!larger)
+        return false;
+    journal->signs = larger;
     journal->signs[journal->count++] = *sign;
     return true;
 }

@@ -1,5 +1,6 @@
 #include "lab/record/results.h"
 
+#include "base/array.h"
 #include "base/file.h"
 #include "lab/record/directory.h"
 #include "lab/record/results_private.h"
@@ -24,18 +25,12 @@ static const json_t *either(const json_t *one, const json_t *other)
     return json_is_number(one) ? one : other;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double *one = a, *other = b;
-    return (*one > *other) - (*one < *other);
-}
-
 // Over the events that say it, of the median over those that saw it.
 static json_t *median_of_events(const json_t *summary, const char *what)
 {
     const json_t *events = json_object_get(summary, "events"), *event;
     size_t count = 0, i;
-    double *seconds = calloc(json_array_size(events) + 1, sizeof *seconds), median = NAN;
+    double *seconds = calloc(json_array_size(events) + 1, sizeof *seconds);
     if (!seconds)
         return NULL;
     json_array_foreach(events, i, event)
@@ -44,9 +39,7 @@ static json_t *median_of_events(const json_t *summary, const char *what)
         if (json_is_number(value))
             seconds[count++] = json_number_value(value);
     }
-    qsort(seconds, count, sizeof *seconds, by_size);
-    if (count)
-        median = (seconds[(count - 1) / 2] + seconds[count / 2]) / 2;
+    double median = base_median(seconds, count);
     free(seconds);
     return count ? json_real(median) : json_null();
 }

@@ -1,4 +1,5 @@
 // The data that the scripts draw, in columns.
+#include "base/array.h"
 #include "lab/report/plot.h"
 
 #include <math.h>
@@ -51,12 +52,6 @@ void lab_plot_curves(const struct lab_run_results *results, FILE *out)
     }
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 size_t lab_plot_accuracies(const struct lab_run_results *results, double *accuracies, size_t most)
 {
     size_t count = 0;
@@ -70,7 +65,7 @@ size_t lab_plot_accuracies(const struct lab_run_results *results, double *accura
                 accuracies[count++] = accuracy;
         }
     }
-    qsort(accuracies, count, sizeof *accuracies, by_size);
+    qsort(accuracies, count, sizeof *accuracies, base_order_f64);
     return count;
 }
 

@@ -1,5 +1,6 @@
 #include "lab/report/record.h"
 
+#include "base/array.h"
 #include "base/file.h"
 #include "lab/record/results_private.h"
 
@@ -76,12 +77,10 @@ static enum base_error read_summary(const char *path, json_t **summary, struct b
 
 static enum base_error add_point(struct lab_record *record, const struct lab_sample *sample)
 {
-    if (record->count % 256 == 0) {
-        struct lab_sample *larger = realloc(record->points, (record->count + 256) * sizeof *larger);
-        if (!larger)
-            return BASE_ENOMEM;
-        record->points = larger;
-    }
+    struct lab_sample *larger = base_array_grow(record->points, record->count, sizeof *larger);
+    if (!larger)
+        return BASE_ENOMEM;
+    record->points = larger;
     record->points[record->count++] = *sample;
     return BASE_OK;
 }

@@ -1,4 +1,5 @@
 // The files of a run or of a sweep.
+#include "base/array.h"
 #include "lab/report/run_results.h"
 
 #include "base/file.h"
@@ -48,15 +49,12 @@ static bool is_row(const json_t *row)
 
 static enum base_error add_row(struct lab_run_results *results, json_t *row)
 {
-    size_t count = results->n_records;
-    if ((count & (count - 1)) == 0) {
-        struct lab_record *larger = realloc(results->records, (count ? 2 * count : 1) * sizeof *larger);
-        if (!larger) {
-            json_decref(row);
-            return BASE_ENOMEM;
-        }
-        results->records = larger;
+    struct lab_record *larger = base_array_grow(results->records, results->n_records, sizeof *larger);
+    if (!larger) {
+        json_decref(row);
+        return BASE_ENOMEM;
     }
+    results->records = larger;
     results->records[results->n_records++] = (struct lab_record){.row = row};
     return BASE_OK;
 }

@@ -65,7 +65,7 @@ struct sim_net {
     const struct sim_wire *wire; // NULL: by quality
     double port_closed_chance;   // that a datagram to a closed port is answered by the host
     struct sim_stream **stream;
-    size_t n_streams, streams_capacity;
+    size_t n_streams;
     uint64_t datagrams, datagram_bytes, datagrams_lost;
 };
 

@@ -2,6 +2,7 @@
 // network is tried again with growing pauses, as TCP does; after 15 s the sender's end is told of the
 // timeout. What arrives at a closed end is answered by a reset.
 #include "lab/sim/sim_stream.h"
+#include "base/array.h"
 
 #include "base/error.h"
 #include <stdlib.h>
@@ -219,10 +220,7 @@ static uint64_t add(struct sim_net *net, size_t from, size_t to)
 {
     struct sim_stream *stream = sim_must(calloc(1, sizeof *stream));
 
-    if (net->n_streams == net->streams_capacity) {
-        net->streams_capacity = net->streams_capacity ? 2 * net->streams_capacity : 64;
-        net->stream = sim_must(realloc(net->stream, net->streams_capacity * sizeof(struct sim_stream *)));
-    }
+    net->stream = sim_must(base_array_grow(net->stream, net->n_streams, sizeof(struct sim_stream *)));
     stream->host[0] = from;
     stream->host[1] = to;
     stream->open[0] = true;

@@ -1,5 +1,7 @@
 #include "lab/summary/outcome.h"
 
+#include "base/array.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -102,18 +104,6 @@ static bool was_away(const struct lab_cluster *cluster, size_t node, double from
     return false;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, by_size);
-    return count ? (values[(count - 1) / 2] + values[count / 2]) / 2 : NAN;
-}
-
 // A node lingers after its last round: its last line describes no round.
 static bool is_round(const struct lab_history *history, size_t i)
 {
@@ -133,7 +123,7 @@ static void witness_stall(const struct lab_cluster *cluster, const struct lab_hi
         if (end >= from && begin <= to && !(longest >= end - begin))
             longest = end - begin;
     }
-    double usual = median_of(gaps, count);
+    double usual = base_median(gaps, count);
     witness->longest_gap = longest;
     if (usual > 0 && !isnan(longest))
         witness->stalled_rounds = longest > usual ? longest / usual - 1 : 0;
@@ -193,7 +183,7 @@ static struct lab_times times_of(double *values, size_t of)
     for (size_t i = 0; i < of; i++)
         if (!isnan(values[i]))
             values[times.seen++] = values[i];
-    times.median = median_of(values, times.seen);
+    times.median = base_median(values, times.seen);
     if (times.seen)
         times.last = values[times.seen - 1];
     return times;

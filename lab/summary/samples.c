@@ -1,5 +1,6 @@
 #include "lab/summary/samples.h"
 
+#include "base/array.h"
 #include "node/setup.h"
 
 #include <math.h>
@@ -32,12 +33,10 @@ struct sweep {
 
 static bool keep(struct reading *r, const struct moment *moment)
 {
-    if (!(r->count & (r->count - 1))) { // capacities are powers of two
-        void *larger = reallocarray(r->moments, r->count ? 2 * r->count : 1, sizeof *r->moments);
-        if (!larger)
-            return false;
-        r->moments = larger;
-    }
+    void *larger = base_array_grow(r->moments, r->count, sizeof *r->moments);
+    if (!larger)
+        return false;
+    r->moments = larger;
     r->moments[r->count++] = *moment;
     return true;
 }

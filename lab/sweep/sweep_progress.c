@@ -1,5 +1,7 @@
 #include "lab/sweep/sweep_progress.h"
 
+#include "base/array.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,24 +9,16 @@
 
 #define BAR_CELLS 20u
 
-static int by_size(const void *a, const void *b)
-{
-    const double *one = a, *other = b;
-    return (*one > *other) - (*one < *other);
-}
-
 static double median_seconds(const struct lab_sweep_plan *plan)
 {
     size_t count = 0;
-    double median = NAN, *seconds = calloc(plan->n_runs ? plan->n_runs : 1, sizeof *seconds);
+    double *seconds = calloc(plan->n_runs ? plan->n_runs : 1, sizeof *seconds);
     if (!seconds)
         return NAN;
     for (size_t i = 0; i < plan->n_runs; i++)
         if (plan->runs[i].state == LAB_SWEEP_COMPLETE && !isnan(plan->runs[i].seconds))
             seconds[count++] = plan->runs[i].seconds;
-    qsort(seconds, count, sizeof *seconds, by_size);
-    if (count)
-        median = (seconds[(count - 1) / 2] + seconds[count / 2]) / 2;
+    double median = base_median(seconds, count);
     free(seconds);
     return median;
 }

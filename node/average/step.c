@@ -13,15 +13,8 @@
 // The loop drains its box as long as it runs; what is left at its end is not needed.
 void node_worker_post(struct node_worker *worker, struct node_message *message)
 {
-    uint64_t deadline_ns = node_clock_ns() + POST_WAIT_NS;
-    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(worker->options.loop, message) != BASE_OK) {
-        if (node_clock_ns() > deadline_ns) {
-            node_message_free(message);
-            return;
-        }
-        nanosleep(&moment, NULL);
-    }
+    if (node_mailbox_post_by(worker->options.loop, message, node_clock_ns() + POST_WAIT_NS) != BASE_OK)
+        node_message_free(message);
 }
 
 void node_worker_send(void *owner, const struct gossip_id *peer, const struct gossip_message *received)
@@ -91,10 +84,8 @@ void node_worker_round_done(struct node_worker *worker)
     write_checkpoint(worker, round);
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
     message->as.round = round;
-    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(worker->options.learner, message) !=
-           BASE_OK) // full of the loop's messages, which it takes now
-        nanosleep(&moment, NULL);
+    // Where it is full, it is full of the loop's messages, which the learner takes now.
+    BASE_ASSERT(node_mailbox_post_by(worker->options.learner, message, UINT64_MAX) == BASE_OK);
 }
 
 static void act(struct node_worker *worker, const struct gossip_exchange_actions *actions)

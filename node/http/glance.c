@@ -1,4 +1,5 @@
 #include "node/http/glance.h"
+#include "base/array.h"
 #include "base/plural.h"
 #include "node/queue/clock.h"
 #include <inttypes.h>
@@ -63,18 +64,6 @@ static void count_members(const struct node_status *s, struct node_glance *g)
     }
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, ascending);
-    return 0.5 * (values[(count - 1) / 2] + values[count / 2]);
-}
-
 // False: the rates of the training members are alike, as those of nodes that wait for each other are.
 static bool find_lowest_rate(const struct node_status *s, struct node_glance *g)
 {
@@ -94,7 +83,7 @@ static bool find_lowest_rate(const struct node_status *s, struct node_glance *g)
         g->slowest = NULL;
         g->slowest_steps_per_s = NAN;
     }
-    bool apart = count >= 2 && g->slowest_steps_per_s < ALIKE_MIN * median_of(rates, count);
+    bool apart = count >= 2 && g->slowest_steps_per_s < ALIKE_MIN * base_median(rates, count);
     free(rates);
     return apart;
 }
@@ -130,7 +119,7 @@ static void find_longest_step(const struct node_status *s, struct node_glance *g
     }
     if (count < 2)
         return;
-    double median = median_of(times, count);
+    double median = base_median(times, count);
     if (count == 2) // of two, the faster one is the reference
         median = times[0];
     if (most_s < SLOW_MIN * median)

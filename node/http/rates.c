@@ -1,4 +1,5 @@
 #include "node/http/rates.h"
+#include "base/array.h"
 #include "base/error.h"
 #include <math.h>
 #include <stdbool.h>
@@ -25,7 +26,7 @@ struct counter {
 
 struct node_rates {
     struct counter *counters; // by id
-    size_t count, capacity;
+    size_t count;
 };
 
 struct node_rates *node_rates_create(void)
@@ -57,14 +58,10 @@ static struct counter *add(struct node_rates *rates, const struct gossip_id *id)
     bool known;
     size_t at = place(rates, id, &known);
     BASE_ASSERT(!known && at <= rates->count);
-    if (rates->count == rates->capacity) {
-        size_t capacity = rates->capacity ? 2 * rates->capacity : 8;
-        struct counter *more = realloc(rates->counters, capacity * sizeof *more);
-        if (!more)
-            return NULL;
-        rates->counters = more;
-        rates->capacity = capacity;
-    }
+    struct counter *more = base_array_grow(rates->counters, rates->count, sizeof *more);
+    if (!more)
+        return NULL;
+    rates->counters = more;
     struct counter *counter = &rates->counters[at];
     memmove(counter + 1, counter, (rates->count - at) * sizeof *counter);
     rates->count++;

@@ -13,9 +13,7 @@
 // Loop and worker drain their boxes until they know of the learner's end.
 static void post(struct node_mailbox *box, struct node_message *message)
 {
-    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(box, message) != BASE_OK)
-        nanosleep(&moment, NULL);
+    BASE_ASSERT(node_mailbox_post_by(box, message, UINT64_MAX) == BASE_OK);
 }
 
 void node_learner_post(struct node_learner *l, struct node_message *message)

@@ -1,4 +1,6 @@
 #include "node/peers/endpoints.h"
+
+#include "base/array.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +13,7 @@ struct endpoint {
 
 struct node_endpoints {
     struct endpoint *rows; // in the order of their ids
-    size_t count, capacity;
+    size_t count;
 };
 
 void node_address_of(const struct gossip_address *from, struct node_address *to)
@@ -101,15 +103,11 @@ static struct endpoint *find_or_add(struct node_endpoints *e, const struct gossi
         return &e->rows[at];
     if (e->count >= LIMIT_MEMBERS)
         return NULL;
-    if (e->count == e->capacity) {
-        size_t capacity = e->capacity ? 2 * e->capacity : 16;
-        struct endpoint *rows = realloc(e->rows, capacity * sizeof *rows);
-        if (!rows)
-            return NULL;
-        e->rows = rows;
-        e->capacity = capacity;
-    }
-    BASE_ASSERT(at <= e->count && e->count < e->capacity);
+    struct endpoint *rows = base_array_grow(e->rows, e->count, sizeof *rows);
+    if (!rows)
+        return NULL;
+    e->rows = rows;
+    BASE_ASSERT(at <= e->count);
     memmove(&e->rows[at + 1], &e->rows[at], (e->count - at) * sizeof *e->rows);
     e->count++;
     e->rows[at] = (struct endpoint){.id = *id};

@@ -1,5 +1,7 @@
 #include "node/queue/mailbox.h"
 
+#include "node/queue/clock.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -66,6 +68,15 @@ enum base_error node_mailbox_post(struct node_mailbox *mailbox, void *item)
         pthread_cond_signal(&mailbox->arrived);
     }
     pthread_mutex_unlock(&mailbox->lock);
+    return error;
+}
+
+enum base_error node_mailbox_post_by(struct node_mailbox *mailbox, void *item, uint64_t deadline_ns)
+{
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    enum base_error error;
+    while ((error = node_mailbox_post(mailbox, item)) != BASE_OK && node_clock_ns() <= deadline_ns)
+        nanosleep(&moment, NULL);
     return error;
 }
 

@@ -14,6 +14,9 @@ enum base_error node_mailbox_create(size_t capacity, struct node_mailbox **mailb
 void node_mailbox_destroy(struct node_mailbox *mailbox, void (*release)(void *item));
 // BASE_ELIMIT when full: the caller still owns the item.
 enum base_error node_mailbox_post(struct node_mailbox *mailbox, void *item) BASE_CHECK;
+// While it is full, tries again every millisecond until `deadline_ns` (UINT64_MAX: for ever).
+enum base_error node_mailbox_post_by(struct node_mailbox *mailbox, void *item,
+                                     uint64_t deadline_ns) BASE_CHECK;
 // Waits until `deadline_ns` (CLOCK_MONOTONIC; 0: don't wait, UINT64_MAX: for ever). NULL when nothing came.
 void *node_mailbox_take(struct node_mailbox *mailbox, uint64_t deadline_ns);
 // An eventfd that is readable while the box is not empty (level-triggered; take() clears it).

@@ -1,6 +1,7 @@
 // Lists of maps: built from libyaml's events one by one, which come from a file (yaml.c) or from a
 // text.
 #include "node/schema/tree.h"
+#include "base/array.h"
 #include "node/schema/tree_private.h"
 
 #include <stdlib.h>
@@ -105,13 +106,10 @@ static struct node_tree *inner(const struct schema_tree_builder *builder)
 static struct node_tree *append(struct schema_tree_builder *builder, enum node_tree_kind kind, size_t line)
 {
     struct node_tree *parent = inner(builder);
-    if (!(parent->count & (parent->count - 1))) { // capacities are powers of two
-        void *larger =
-            reallocarray(parent->items, parent->count ? 2 * parent->count : 1, sizeof *parent->items);
-        if (!larger)
-            return NULL;
-        parent->items = larger;
-    }
+    void *larger = base_array_grow(parent->items, parent->count, sizeof *parent->items);
+    if (!larger)
+        return NULL;
+    parent->items = larger;
     struct node_tree *item = &parent->items[parent->count++];
     *item = (struct node_tree){.kind = kind, .line = line, .name = builder->name};
     builder->name = NULL;

@@ -1,5 +1,7 @@
 #include "node/schema/private.h"
 
+#include "base/array.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,17 +226,6 @@ static bool parse_number(const struct node_key *key, const char *text, size_t by
            value->integer <= node_schema_bound(key->most, NS);
 }
 
-// Room for one more item of `size` bytes: capacities are powers of two.
-static bool grow(void **items, size_t count, size_t size)
-{
-    if (count & (count - 1))
-        return true;
-    void *larger = reallocarray(*items, count ? 2 * count : 1, size);
-    if (larger)
-        *items = larger;
-    return larger;
-}
-
 enum base_error node_schema_list_append(const struct node_key *key, const char *text, size_t bytes,
                                         union schema_value *list, struct base_reason *why)
 {
@@ -245,8 +236,8 @@ enum base_error node_schema_list_append(const struct node_key *key, const char *
         uint64_t number;
         if (!parse_integer(key, text, bytes, &number))
             return unexpected(key, text, bytes, why);
-        void *items = list->integers.items;
-        if (!grow(&items, list->integers.count, sizeof number))
+        void *items = base_array_grow(list->integers.items, list->integers.count, sizeof number);
+        if (!items)
             return base_fail(why, BASE_ENOMEM, no_memory);
         list->integers.items = items;
         list->integers.items[list->integers.count++] = number;
@@ -256,8 +247,8 @@ enum base_error node_schema_list_append(const struct node_key *key, const char *
     enum base_error error = parse_text(text, bytes, &copy, why);
     if (error)
         return error;
-    void *items = list->texts.items;
-    if (!grow(&items, list->texts.count, sizeof copy)) {
+    void *items = base_array_grow(list->texts.items, list->texts.count, sizeof copy);
+    if (!items) {
         free(copy);
         return base_fail(why, BASE_ENOMEM, no_memory);
     }

@@ -1,5 +1,6 @@
 #include "node/store/checkpoint_files.h"
 
+#include "base/array.h"
 #include "base/log.h"
 #include <dirent.h>
 #include <errno.h>
@@ -38,19 +39,6 @@ static int descending(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-static enum base_error grow(struct node_checkpoint_files *files, size_t *capacity, struct base_reason *why)
-{
-    if (files->count < *capacity)
-        return BASE_OK;
-    size_t larger = *capacity ? 2 * *capacity : 16;
-    uint64_t *steps = realloc(files->steps, larger * sizeof *steps);
-    if (!steps)
-        return base_fail(why, BASE_ENOMEM, "no memory to list %zu checkpoints", larger);
-    files->steps = steps;
-    *capacity = larger;
-    return BASE_OK;
-}
-
 enum base_error node_checkpoint_files_list(const char *directory, struct node_checkpoint_files *files,
                                            struct base_reason *why)
 {
@@ -60,16 +48,19 @@ enum base_error node_checkpoint_files_list(const char *directory, struct node_ch
                          "cannot look for checkpoints in '%s': %s", directory, strerror(errno));
     enum base_error error = BASE_OK;
     struct node_checkpoint_files found = {0};
-    size_t capacity = 0;
     const struct dirent *entry;
     while (!error && (entry = readdir(entries)) != NULL) {
         uint64_t step;
         const char *rest;
         if (!parse_name(entry->d_name, &step, &rest) || *rest)
             continue;
-        error = grow(&found, &capacity, why);
-        if (!error)
-            found.steps[found.count++] = step;
+        uint64_t *steps = base_array_grow(found.steps, found.count, sizeof *steps);
+        if (steps) {
+            found.steps = steps;
+            steps[found.count++] = step;
+        } else {
+            error = base_fail(why, BASE_ENOMEM, "no memory to list %zu checkpoints", found.count + 1);
+        }
     }
     closedir(entries);
     if (error) {

@@ -51,25 +51,16 @@ static enum base_error find_number(const struct node_safetensors *file, const ch
     return BASE_OK;
 }
 
-static void shape_text(const size_t *shape, size_t n_dims, char *text, size_t capacity)
-{
-    size_t used = (size_t)snprintf(text, capacity, "[");
-    for (size_t i = 0; i < n_dims && used < capacity; i++)
-        used += (size_t)snprintf(text + used, capacity - used, "%s%zu", i ? ", " : "", shape[i]);
-    if (used < capacity)
-        snprintf(text + used, capacity - used, "]");
-}
-
 // The vector `name` of floats in exactly this shape. BASE_EMISMATCH tells both shapes.
 static enum base_error find_vector(const struct node_safetensors *file, const char *name, const size_t *shape,
                                    size_t n_dims, const struct node_tensor **tensor, struct base_reason *why)
 {
-    char expected[64], found[200];
+    char expected[NODE_SHAPE_TEXT], found[NODE_SHAPE_TEXT];
     const struct node_tensor *at = node_safetensors_find(file, name);
-    shape_text(shape, n_dims, expected, sizeof expected);
+    node_tensor_shape(shape, n_dims, expected);
     if (!at)
         return base_fail(why, BASE_EMISMATCH, "there is no tensor '%s' %s in it", name, expected);
-    shape_text(at->shape, at->n_dims, found, sizeof found);
+    node_tensor_shape(at->shape, at->n_dims, found);
     if (at->type != NODE_TENSOR_F32 || at->n_dims != n_dims ||
         memcmp(at->shape, shape, n_dims * sizeof *shape) != 0)
         return base_fail(why, BASE_EMISMATCH, "its tensor '%s' is %s %s, expected F32 %s", name,

@@ -22,6 +22,15 @@ const char *node_tensor_type_name(enum node_tensor_type type)
     return types[type].name;
 }
 
+void node_tensor_shape(const size_t *shape, size_t n_dims, char text[NODE_SHAPE_TEXT])
+{
+    size_t used = (size_t)snprintf(text, NODE_SHAPE_TEXT, "[");
+    for (size_t i = 0; i < n_dims && used < NODE_SHAPE_TEXT; i++)
+        used += (size_t)snprintf(text + used, NODE_SHAPE_TEXT - used, "%s%zu", i ? ", " : "", shape[i]);
+    if (used < NODE_SHAPE_TEXT)
+        snprintf(text + used, NODE_SHAPE_TEXT - used, "]");
+}
+
 size_t node_tensor_type_bytes(enum node_tensor_type type)
 {
     return types[type].bytes;

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define LARGEST_FILE ((size_t)1 << 40)
-#define SHAPE_TEXT   96
 
 static void name_of_tensor(struct node_model_naming naming, const struct train_tensor *tensor, char *name,
                            size_t capacity)
@@ -49,24 +48,15 @@ static const struct node_tensor *find(const struct node_safetensors *file, struc
     return node_safetensors_find(file, name);
 }
 
-static void shape_text(const size_t *shape, size_t n_dims, char text[SHAPE_TEXT])
-{
-    size_t used = (size_t)snprintf(text, SHAPE_TEXT, "[");
-    for (size_t i = 0; i < n_dims && used < SHAPE_TEXT; i++)
-        used += (size_t)snprintf(text + used, SHAPE_TEXT - used, "%s%zu", i ? ", " : "", shape[i]);
-    if (used < SHAPE_TEXT)
-        snprintf(text + used, SHAPE_TEXT - used, "]");
-}
-
 // The first tensors that are there, for a message.
 static void list_found(const struct node_safetensors *file, char *text, size_t capacity)
 {
     const size_t count = node_safetensors_count(file), most = 4;
     size_t used = (size_t)snprintf(text, capacity, "%s", count ? "" : "no tensor at all");
     for (size_t i = 0; i < count && i < most && used < capacity; i++) {
-        char shape[SHAPE_TEXT];
+        char shape[NODE_SHAPE_TEXT];
         const struct node_tensor *tensor = node_safetensors_at(file, i);
-        shape_text(tensor->shape, tensor->n_dims, shape);
+        node_tensor_shape(tensor->shape, tensor->n_dims, shape);
         used += (size_t)snprintf(text + used, capacity - used, "%s'%.40s' %s", i ? ", " : "", tensor->name,
                                  shape);
     }
@@ -138,15 +128,15 @@ static bool is_float(enum node_tensor_type type)
 static enum base_error check_tensor(const struct node_safetensors *file, struct node_model_naming naming,
                                     const struct train_tensor *ours, struct base_reason *why)
 {
-    char name[LIMIT_TENSOR_NAME_BYTES + 16], expected[SHAPE_TEXT], found[SHAPE_TEXT];
+    char name[LIMIT_TENSOR_NAME_BYTES + 16], expected[NODE_SHAPE_TEXT], found[NODE_SHAPE_TEXT];
     const size_t *shape = naming.ours ? ours->shape : ours->abroad.shape,
                  n_dims = naming.ours ? ours->n_dims : ours->abroad.n_dims;
     name_of_tensor(naming, ours, name, sizeof name);
     const struct node_tensor *tensor = node_safetensors_find(file, name);
-    shape_text(shape, n_dims, expected);
+    node_tensor_shape(shape, n_dims, expected);
     if (!tensor)
         return is_missing(file, name, expected, why);
-    shape_text(tensor->shape, tensor->n_dims, found);
+    node_tensor_shape(tensor->shape, tensor->n_dims, found);
     if (!is_float(tensor->type) || tensor->n_dims != n_dims ||
         memcmp(tensor->shape, shape, n_dims * sizeof *shape) != 0)
         return base_fail(why, BASE_EMISMATCH, "its tensor '%s' is %s %s, expected F32 %s", name,
@@ -175,13 +165,13 @@ static enum base_error check_fit(const struct node_safetensors *file, struct nod
             return error;
     }
     for (size_t i = 0; i < node_safetensors_count(file); i++) {
-        char found[SHAPE_TEXT];
+        char found[NODE_SHAPE_TEXT];
         const struct node_tensor *tensor = node_safetensors_at(file, i);
         const bool beside = naming.ours && strncmp(tensor->name, "model.", 6) != 0; // of a checkpoint
         if (beside || is_wanted(naming, plan, tensor->name) ||
             (gpt2 && node_model_gpt2_beside(naming, tensor->name)))
             continue;
-        shape_text(tensor->shape, tensor->n_dims, found);
+        node_tensor_shape(tensor->shape, tensor->n_dims, found);
         return base_fail(why, BASE_EMISMATCH, "it has the tensor '%s' %s, for which the model has no place",
                          tensor->name, found);
     }

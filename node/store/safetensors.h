@@ -31,6 +31,9 @@ const char *node_tensor_type_name(enum node_tensor_type type); // as in the file
 size_t node_tensor_type_bytes(enum node_tensor_type type);     // of one element
 
 #define NODE_TENSOR_DIMS 8
+#define NODE_SHAPE_TEXT  200 // of as many dimensions
+// "[784, 10]"
+void node_tensor_shape(const size_t *shape, size_t n_dims, char text[NODE_SHAPE_TEXT]);
 struct node_tensor {
     char name[160];
     enum node_tensor_type type;

@@ -197,11 +197,13 @@ int main(int argc, char **argv)
         .clip = strtof(bench_option(argc, argv, "--clip", "0"), NULL),
         .deadline_floor_ns = 1,
         .deadline_ceiling_ns = 1};
-    struct base_reason why;
     struct way way;
 
-    if (sodium_init() < 0 || compress_format_parse(values, &options.values, &why)) {
-        fprintf(stderr, "%s\n", why.text);
+    while (options.values < KERNELS_FORMATS && strcmp(compress_format_name(options.values), values) != 0)
+        options.values++;
+    if (sodium_init() < 0 || options.values == KERNELS_FORMATS) {
+        fprintf(stderr, "bench_gossip_exchange --values: found '%s', expected a value format, such as int4\n",
+                values);
         return 1;
     }
     float *start = bench_alloc(options.parameters * sizeof *start);

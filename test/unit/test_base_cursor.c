@@ -13,8 +13,9 @@
 static void fields_have_the_documented_bytes(void **state)
 {
     (void)state;
-    const uint8_t expected[] = {0x01, 0x03, 0x02, 0x07, 0x06, 0x05, 0x04, 0x0f, 0x0e, 0x0d, 0x0c,
-                                0x0b, 0x0a, 0x09, 0x08, 0x00, 0x00, 0x20, 0xc0, 'a',  'b'};
+    const uint8_t expected[] = {0x01, 0x03, 0x02, 0x07, 0x06, 0x05, 0x04, 0x0f, 0x0e, 0x0d,
+                                0x0c, 0x0b, 0x0a, 0x09, 0x08, 0x00, 0x00, 0x20, 0xc0, 0,
+                                0,    0,    0,    0,    0,    0x04, 0xc0, 'a',  'b'};
     uint8_t bytes[sizeof expected];
     struct base_writer writer = base_writer_of(bytes, sizeof bytes);
     base_write_u8(&writer, 0x01);
@@ -22,6 +23,7 @@ static void fields_have_the_documented_bytes(void **state)
     base_write_u32(&writer, 0x04050607);
     base_write_u64(&writer, 0x08090a0b0c0d0e0full);
     base_write_f32(&writer, -2.5f);
+    base_write_f64(&writer, -2.5);
     base_write_bytes(&writer, "ab", 2);
     assert_false(writer.failed);
     assert_int_equal(base_writer_used(&writer), sizeof expected);
@@ -33,6 +35,7 @@ static void fields_have_the_documented_bytes(void **state)
     assert_int_equal(base_read_u32(&reader), 0x04050607);
     assert_int_equal(base_read_u64(&reader), 0x08090a0b0c0d0e0full);
     assert_true(base_read_f32(&reader) == -2.5f);
+    assert_true(base_read_f64(&reader) == -2.5);
     assert_memory_equal(base_read_bytes(&reader, 2), "ab", 2);
     assert_int_equal(base_reader_left(&reader), 0);
     assert_false(reader.failed);

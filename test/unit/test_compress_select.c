@@ -85,21 +85,6 @@ static void random_is_fixed(void **state)
     assert_selects(selection, (const uint32_t[]){1, 5, 6}, 3);
 }
 
-static void methods_have_names(void **state)
-{
-    (void)state;
-    struct base_reason why = {{0}};
-    enum compress_method method = COMPRESS_EXACT;
-    for (unsigned i = 0; i < COMPRESS_METHODS; i++) {
-        const char *name = compress_method_name((enum compress_method)i);
-        assert_int_equal(compress_method_parse(name, &method, &why), BASE_OK);
-        assert_int_equal(method, i);
-    }
-    assert_int_equal(compress_method_parse("best", &method, &why), BASE_EINVAL);
-    assert_non_null(strstr(why.text, "'best'"));
-    assert_non_null(strstr(why.text, "bisection"));
-}
-
 static void refuses(void **state)
 {
     (void)state;
@@ -134,7 +119,6 @@ int main(void)
         cmocka_unit_test(threshold_divides_a_bin_by_index),
         cmocka_unit_test(blocks_share),
         cmocka_unit_test(random_is_fixed),
-        cmocka_unit_test(methods_have_names),
         cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,6 @@ static void a_student_is_its_twin(void **state)
     size_t bytes = w->bench.parameters * sizeof(float);
     float *start = malloc(bytes);
     assert_non_null(start);
-    assert_int_equal(lab_shard_trainers_count(w->shard_trainers), NODES);
     for (unsigned i = 0; i < NODES; i++) {
         char name[16];
         struct node_config config;
