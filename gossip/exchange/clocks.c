@@ -71,11 +71,18 @@ static bool is_far_ahead(const struct gossip_exchange *exchange, const struct go
            edge->round - exchange->clock > SYNC_DELAY;
 }
 
+// Bounded: an edge that begins anew counts, too, or its ends would be left behind for as long as that takes.
+static bool is_counted(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->state == GOSSIP_EDGE_LIVE ||
+           (exchange->options.bounded && edge->state == GOSSIP_EDGE_RESYNC);
+}
+
 static bool is_to_be_told(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     const bool waits = is_far_ahead(exchange, edge) || (edge->owed && !exchange->idle);
 
-    return edge->state == GOSSIP_EDGE_LIVE && !edge->told &&
+    return is_counted(exchange, edge) && !edge->told &&
            (exchange->options.bounded || (exchange->options.sync && waits));
 }
 
@@ -105,8 +112,10 @@ bool gossip_clocks_untold(const struct gossip_exchange *exchange)
 
 static bool is_behind(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (edge->state != GOSSIP_EDGE_LIVE || !edge->heard || edge->late || edge->silent)
+    if (!is_counted(exchange, edge) || edge->late || edge->silent)
         return false;
+    if (!edge->heard) // its clock is behind its blocks
+        return edge->state == GOSSIP_EDGE_RESYNC;
     return edge->trails || (exchange->options.bounded && exchange->clock > edge->round &&
                             exchange->clock - edge->round > exchange->options.max_delay);
 }

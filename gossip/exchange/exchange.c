@@ -178,6 +178,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         break;
     }
     gossip_round_follow(exchange);
+    gossip_round_seek(exchange);
     if (!error)
         error = gossip_request_deferred(exchange, actions);
     if (!error)

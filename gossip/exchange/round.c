@@ -132,6 +132,13 @@ static bool is_alone(const struct gossip_exchange *exchange)
     return true;
 }
 
+// Async: others train, and for more than max_delay rounds no exchange has pulled on this model.
+static bool is_starved(const struct gossip_exchange *exchange)
+{
+    return !exchange->options.sync && exchange->round.others && !exchange->idle &&
+           exchange->rounds - exchange->met > exchange->options.max_delay;
+}
+
 // A neighbour that is ahead has met for this round as long as it goes on asking.
 static bool has_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
@@ -159,6 +166,26 @@ void gossip_round_follow(struct gossip_exchange *exchange)
     exchange->round.live = true;
     exchange->round.deadline_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     exchange->round.tell_ns = exchange->now_ns + quiet_for(exchange, edge);
+}
+
+void gossip_round_seek(struct gossip_exchange *exchange)
+{
+    struct gossip_edge *best = gossip_partner_of(exchange);
+
+    if (!exchange->round.open || !is_starved(exchange) || exchange->active ||
+        (best && best->state == GOSSIP_EDGE_LIVE && !best->silent))
+        return;
+    best = NULL;
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (edge->state == GOSSIP_EDGE_LIVE && !edge->silent && (!best || edge->met < best->met))
+            best = edge;
+    }
+    if (!best)
+        return;
+    exchange->round.partner = best->peer;
+    exchange->round.weight = 0.5f;
+    exchange->round.wanted = true;
 }
 
 // The trainer's x is not finite: it gets the published one, which holds all updates.
@@ -315,7 +342,7 @@ static uint64_t partner_until(const struct gossip_exchange *exchange)
 
 static bool waits_for_anybody(const struct gossip_exchange *exchange)
 {
-    return is_alone(exchange) && exchange->now_ns < exchange->round.alone_ns;
+    return (is_alone(exchange) || is_starved(exchange)) && exchange->now_ns < exchange->round.alone_ns;
 }
 
 uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
@@ -393,6 +420,7 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
     }
     gossip_plausible_learn(exchange);
     exchange->clock = exchange->age = exchange->counted = round;
+    exchange->met = exchange->rounds;
     if (exchange->standing == GOSSIP_AWAY)
         exchange->standing = GOSSIP_PRESENT;
     exchange->round.wanted = false;

@@ -128,6 +128,7 @@ struct gossip_exchange {
     uint64_t age;                        // most rounds that the published model had behind it
     uint64_t counted;                    // latest round whose local steps are in `rounds` and `progress`
     uint64_t rounds;                     // in which this process has trained
+    uint64_t met;                        // `rounds` at the latest exchange over any edge
     float step_scale;                    // of the latest of them
     double progress;                     // sum of the step scales of all rounds
     uint64_t pace_ns;                    // as last reported by the trainer
@@ -139,7 +140,7 @@ struct gossip_exchange {
     struct {
         bool open;   // the trainer waits
         bool wanted; // our exchange of this round is still to be made
-        bool others; // sync: no local step alone
+        bool others; // others train: no local step alone (sync), few of them (async)
         struct gossip_id partner;
         float weight; // of that meeting
         bool live;    // the partner's edge has been LIVE: deadline_ns runs since
@@ -300,6 +301,8 @@ void gossip_round_let_go(struct gossip_exchange *exchange);
 // Hands the vectors back: at once (async), or (sync) with the exchange, when its partner can't be met any
 // more, or at the deadline.
 void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have become live
+// Async: who has met nobody for too long asks whom it can.
+void gossip_round_seek(struct gossip_exchange *exchange);
 uint64_t gossip_round_deadline(const struct gossip_exchange *exchange); // of what an open round waits for
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);

@@ -403,14 +403,18 @@ static const struct node_key keys[] = {
            "(compressed changes, all to all).",
            SHARED),
     CHOICE("average.mode", average.mode, "async", "sync|async|bounded",
-           "async: starts the exchange at the end of a round and continues to train. sync: waits for the "
-           "exchange, up to its deadline; every run gives the same result. bounded: like async, but waits, "
-           "up to a deadline, for live neighbours that are more than average.max_delay rounds behind.",
+           "async: starts the exchange at the end of a round and continues to train, at most "
+           "average.max_delay rounds without any exchange. sync: waits for the exchange, up to its deadline; "
+           "every run gives the same result. bounded: like async, but waits, up to a deadline, for live "
+           "neighbours that are more than average.max_delay rounds behind.",
            TOLD),
-    INTEGER(
-        "average.max_delay", average.max_delay, "4", 0, 1000000,
-        "bounded: maximum number of rounds that a live neighbour may be behind (stale synchronous parallel).",
-        TOLD),
+    INTEGER("average.max_delay", average.max_delay, "4", 0, 1000000,
+            "async, bounded: maximum number of rounds in a row without any exchange, before the node waits "
+            "for one; on a "
+            "slow link it would drift to its own data. bounded: also the maximum number of rounds that a "
+            "live neighbour may "
+            "be behind (stale synchronous parallel).",
+            TOLD),
     INTEGER("average.local_steps", average.local_steps, "4", 1, 1e9,
             "Local steps per round, between two exchanges.", SHARED),
     REAL("average.ratio", average.ratio, "1/32", 0.00001, 1,

@@ -115,7 +115,7 @@ struct node_config {
     struct {                // average.*
         int method;         // enum node_method
         int mode;           // enum node_mode
-        uint64_t max_delay; // bounded: rounds that a live neighbour may be behind
+        uint64_t max_delay; // rounds without an exchange; bounded: and that a live neighbour may be behind
         uint64_t local_steps;
         double ratio;
         int values;                // enum kernels_format: fp32|fp16|int8|bf16|int4|int2|sign

@@ -57,8 +57,8 @@ static void warn_unused(const struct node_config *config)
         node_config_warn_unused(config, "average.outer_nesterov",
                                 "average.method is diloco, noloco or sparseloco");
     }
-    if (config->average.mode != NODE_MODE_BOUNDED)
-        node_config_warn_unused(config, "average.max_delay", "average.mode is bounded");
+    if (config->average.mode == NODE_MODE_SYNC)
+        node_config_warn_unused(config, "average.max_delay", "average.mode is async or bounded");
     if (method == NODE_METHOD_LOCAL)
         node_config_warn_unused(config, "train.alone", "models are averaged");
 }

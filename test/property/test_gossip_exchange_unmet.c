@@ -1,0 +1,189 @@
+// Async: a node goes on while its exchange is under way, but few rounds without any, while others train.
+#include "exchange_cases.h"
+
+enum { D = 200, CEILING_MS = 1000, ROUND_MS = 2, MAX_DELAY = 4 };
+
+#define MS 1000000ull
+
+static struct net *async_net(size_t nodes, enum topology_kind kind, uint64_t max_delay, uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(false);
+
+    options.max_delay = max_delay;
+    struct net *net = net_create(nodes, D, kind, seed, &options);
+    for (size_t i = 0; i < nodes; i++)
+        net->node[i].others = true;
+    net_link_all(net);
+    return net;
+}
+
+static uint64_t exchanges_of(const struct net *net, size_t node)
+{
+    struct gossip_exchange_totals totals;
+
+    gossip_exchange_totals(net->node[node].exchange, &totals);
+    return totals.exchanges;
+}
+
+struct course {
+    uint64_t exchanges[8], since[8]; // at the latest look, and the rounds that were done by then
+    uint64_t longest;                // rounds of a node without an exchange
+};
+
+static void look(const struct net *net, struct course *course)
+{
+    for (size_t i = 0; i < net->nodes; i++) {
+        const uint64_t now = exchanges_of(net, i), done = net->node[i].rounds_done;
+        if (now != course->exchanges[i])
+            course->since[i] = done;
+        course->exchanges[i] = now;
+        if (done - course->since[i] > course->longest)
+            course->longest = done - course->since[i];
+    }
+}
+
+// Everybody comes to a boundary ROUND_MS after it left the one before.
+static struct course train(struct net *net, unsigned ms)
+{
+    uint64_t due_ns[8] = {0};
+    struct course course = {.longest = 0};
+
+    for (unsigned k = 0; k < 4 * ms; k++) {
+        for (size_t i = 0; i < net->nodes; i++) {
+            if (net->node[i].in_round)
+                due_ns[i] = net->now_ns + ROUND_MS * MS;
+            if (net->node[i].in_round || net->now_ns < due_ns[i])
+                continue;
+            change_model(net, i);
+            net_round(net, i, net->node[i].round + 1);
+            due_ns[i] = net->now_ns + ROUND_MS * MS;
+        }
+        net_settle(net, MS / 8);
+        net->now_ns += MS / 4;
+        look(net, &course);
+    }
+    return course;
+}
+
+// An exchange takes ten rounds and more on the wire.
+static void test_slow_wire_bounds_the_rounds_between_exchanges(void **state)
+{
+    (void)state;
+    for (uint64_t max_delay = 1; max_delay <= 7; max_delay += 3) {
+        struct net *net = async_net(6, TOPOLOGY_RING, max_delay, net_seed(961));
+        net->delay_ns = 5 * ROUND_MS * MS;
+        struct course course = train(net, 2000);
+        assert_in_range(course.longest, 1, max_delay);
+        for (size_t i = 0; i < net->nodes; i++)
+            assert_true(net->node[i].rounds_done > 2000 / (12 * ROUND_MS)); // no round lasted to its ceiling
+        net_destroy(net);
+    }
+}
+
+// An edge begins anew: its blocks fill both lines for longer than many rounds last.
+static void test_an_edge_that_begins_anew_leaves_nobody_alone(void **state)
+{
+    struct net *net = async_net(6, TOPOLOGY_RING, MAX_DELAY, net_seed(962));
+    struct gossip_exchange_event forget = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = net_id(1)};
+
+    (void)state;
+    train(net, 1000);
+    assert_int_equal(net_step(net, 0, &forget), BASE_OK);
+    net->bandwidth = 4 * D * 1000 / 100; // a model in 100 ms
+    net_unlink(net, 0, 1);
+    net_link(net, 0, 1);
+    struct course course = train(net, 1000);
+    assert_in_range(course.longest, 1, MAX_DELAY);
+    assert_true(net_count(net, COUNTER(resyncs)) > 0);
+    net_destroy(net);
+}
+
+// Bounded: all edges of a node begin anew. It meets nobody meanwhile; those who can wait for it.
+static void test_who_begins_anew_is_not_left_behind(void **state)
+{
+    struct gossip_exchange_options options = defaults(false);
+
+    (void)state;
+    options.bounded = true;
+    options.max_delay = MAX_DELAY;
+    struct net *net = net_create(6, D, TOPOLOGY_RING, net_seed(965), &options);
+    for (size_t i = 0; i < net->nodes; i++)
+        net->node[i].others = true;
+    net_link_all(net);
+    train(net, 1000);
+    net->bandwidth = 4 * D * 1000 / 100;
+    for (size_t peer = 1; peer < 6; peer += 4) {
+        struct gossip_exchange_event forget = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = net_id(peer)};
+        assert_int_equal(net_step(net, 0, &forget), BASE_OK);
+        net_unlink(net, 0, peer);
+        net_link(net, 0, peer);
+    }
+    for (unsigned k = 0; k < 200; k++) {
+        train(net, 5);
+        for (size_t peer = 1; peer < 6; peer += 4)
+            assert_true(net->node[peer].rounds_done <= net->node[0].round + MAX_DELAY);
+    }
+    assert_true(net_count(net, COUNTER(resyncs)) > 1);
+    net_destroy(net);
+}
+
+static uint64_t round_lasts_ms(struct net *net, size_t node)
+{
+    const uint64_t begun_ns = net->now_ns;
+
+    while (net->node[node].in_round) {
+        assert_true(net->now_ns - begun_ns <= 10 * SECOND);
+        net_settle(net, MS / 4);
+        net->now_ns += MS / 4;
+    }
+    return (net->now_ns - begun_ns) / MS;
+}
+
+// Nobody answers: some rounds go on, then each lasts as long as the ceiling. Where nobody else trains, and
+// when idle: none does.
+static void test_who_can_meet_nobody_waits(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        struct net *net = async_net(2, TOPOLOGY_RING, MAX_DELAY, net_seed(963));
+        net_unlink(net, 0, 1);
+        net->node[0].others = k != 1;
+        net->node[0].idle = k == 2;
+        for (uint64_t round = 1; round <= MAX_DELAY + 3; round++) {
+            const bool waits = k == 0 && round > MAX_DELAY;
+            net_round(net, 0, round);
+            assert_in_range(round_lasts_ms(net, 0), waits ? CEILING_MS - 1 : 0, waits ? CEILING_MS + 1 : 0);
+        }
+        net_destroy(net);
+    }
+}
+
+// The partner of the round is not there: another neighbour is asked in its place.
+static void test_another_neighbour_is_asked(void **state)
+{
+    struct net *net = async_net(3, TOPOLOGY_RING, 0, net_seed(964));
+
+    (void)state;
+    net_unlink(net, 0, 1);
+    for (uint64_t round = 1; round <= 12; round++) {
+        const uint64_t before = exchanges_of(net, 0);
+        net_round(net, 0, round);
+        assert_in_range(round_lasts_ms(net, 0), 0, 5);
+        assert_int_equal(exchanges_of(net, 0), before + 1);
+    }
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slow_wire_bounds_the_rounds_between_exchanges),
+        cmocka_unit_test(test_an_edge_that_begins_anew_leaves_nobody_alone),
+        cmocka_unit_test(test_who_begins_anew_is_not_left_behind),
+        cmocka_unit_test(test_who_can_meet_nobody_waits),
+        cmocka_unit_test(test_another_neighbour_is_asked),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
