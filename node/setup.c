@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "compress/packet.h"
 #include "node/config/compatibility.h"
+#include "node/queue/clock.h"
 #include "node/queue/message.h"
 #include "node/store/checkpoint.h"
 #include "topology/file.h"
@@ -17,7 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PACKET_ROOM 256u // headers of packets and blocks, generously
+#define PACKET_ROOM 256u                 // headers of packets and blocks, generously
+#define BESIDE_NS   (2 * NODE_SECOND_NS) // a checkpoint that the last one replaces may take so long
 
 enum base_error node_setup_path(const struct node_config *config, const char *name,
                                 char path[NODE_PATH_BYTES], struct base_reason *why)
@@ -121,16 +123,17 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .about = &s->about};
 }
 
-// While everything stands still: the last one, or if no process can be forked for it.
+// While everything stands still: the last one, or if no process can be forked for it. The last one replaces
+// one that is still being written: who stops the node does not wait long for that.
 static enum base_error write_checkpoint(struct node_setup *s, const struct node_checkpoint_parts *parts,
                                         struct base_reason *why)
 {
     struct base_reason before;
-    if (node_checkpoint_end(&s->beside, true, &before) != BASE_OK)
-        base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s", before.text);
+    if (node_checkpoint_end(&s->beside, BESIDE_NS, &before) != BASE_OK)
+        base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", before.text);
     enum base_error code = node_checkpoint_write(s->config->node.dir, s->config->checkpoint.keep, parts, why);
     if (code == BASE_OK)
-        base_log(BASE_LOG_INFO, "checkpoint", "step %llu",
+        base_log(BASE_LOG_INFO, "checkpoint", "step %llu is written",
                  (unsigned long long)train_trainer_steps_done(s->trainer));
     return code;
 }
@@ -166,7 +169,7 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
 enum base_error node_setup_checkpoint_ended(void *context, struct base_reason *why)
 {
     struct node_setup *s = context;
-    return node_checkpoint_end(&s->beside, false, why);
+    return node_checkpoint_end(&s->beside, 0, why);
 }
 
 static enum base_error resume_scaling(struct node_setup *s, struct base_reason *why)

@@ -1,11 +1,13 @@
 #include "node/store/checkpoint_beside.h"
 
 #include "base/log.h"
+#include "node/queue/clock.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -65,7 +67,8 @@ static _Noreturn void write_and_end(int pipe, pid_t parent, const sigset_t *befo
     step_back();
     answer.error = node_checkpoint_write(directory, keep, parts, &answer.why);
     if (!answer.error)
-        base_log(BASE_LOG_INFO, "checkpoint", "step %" PRIu64, train_trainer_steps_done(parts->trainer));
+        base_log(BASE_LOG_INFO, "checkpoint", "step %" PRIu64 " is written",
+                 train_trainer_steps_done(parts->trainer));
     _exit(write(ANSWER_FD, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
 }
 
@@ -122,17 +125,39 @@ static enum base_error told(int pipe, int status, struct base_reason *why)
     return answer.error ? base_fail(why, (enum base_error)answer.error, "%s", answer.why.text) : BASE_OK;
 }
 
-enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, bool wait, struct base_reason *why)
+// 0: it still runs. Less than that: it is no child of this process.
+static pid_t ended_by(pid_t pid, int *status, uint64_t deadline_ns)
+{
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    for (;;) {
+        const pid_t ended = waitpid(pid, status, WNOHANG);
+        if (ended > 0 || (ended < 0 && errno != EINTR) || node_clock_ns() >= deadline_ns)
+            return ended;
+        (void)nanosleep(&moment, NULL);
+    }
+}
+
+// One that does not even die, on a disk that hangs, writes nothing more once it goes on.
+static enum base_error give_up(pid_t pid, uint64_t wait_ns, struct base_reason *why)
+{
+    int status;
+    (void)kill(pid, SIGKILL);
+    (void)ended_by(pid, &status, node_clock_ns() + wait_ns);
+    return base_fail(why, BASE_EIO, "the checkpoint before it was not written within %.1f s, and is given up",
+                     (double)wait_ns / (double)NODE_SECOND_NS);
+}
+
+enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, uint64_t wait_ns,
+                                    struct base_reason *why)
 {
     int status = 0;
-    pid_t ended;
     if (!beside->pid)
         return BASE_OK;
-    while ((ended = waitpid(beside->pid, &status, wait ? 0 : WNOHANG)) < 0 && errno == EINTR)
-        ;
-    if (ended == 0)
+    const bool runs = ended_by(beside->pid, &status, wait_ns ? node_clock_ns() + wait_ns : 0) == 0;
+    if (runs && wait_ns == 0)
         return BASE_OK;
-    const enum base_error error = told(beside->answer, status, why);
+    const enum base_error error =
+        runs ? give_up(beside->pid, wait_ns, why) : told(beside->answer, status, why);
     close(beside->answer);
     *beside = (struct node_checkpoint_beside){0};
     return error;
