@@ -55,10 +55,15 @@ bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct g
     return edge->heard && edge->round > exchange->clock;
 }
 
+static uint64_t clock_to_tell(const struct gossip_exchange *exchange)
+{
+    return exchange->idle ? GOSSIP_CLOCK_IDLE : exchange->clock;
+}
+
 void gossip_clocks_reply(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                          struct gossip_exchange_actions *actions)
 {
-    struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = exchange->clock};
+    struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = clock_to_tell(exchange)};
 
     if (exchange->options.sync && edge->round < exchange->clock)
         gossip_edge_send(actions, edge, &message);
@@ -88,8 +93,7 @@ static bool is_to_be_told(const struct gossip_exchange *exchange, const struct g
 
 void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
-    struct gossip_message message = {.kind = GOSSIP_CLOCK,
-                                     .as.clock.round = exchange->idle ? GOSSIP_CLOCK_IDLE : exchange->clock};
+    struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = clock_to_tell(exchange)};
 
     for (size_t i = 0; i < exchange->n_edges && actions->count + 1 < GOSSIP_EXCHANGE_ACTIONS; i++) {
         struct gossip_edge *edge = exchange->edges[i];
@@ -143,32 +147,35 @@ void gossip_clocks_give_up(struct gossip_exchange *exchange)
     exchange->totals.waits++;
 }
 
-static double pace_now(const struct gossip_exchange *exchange)
+// False: no neighbour to compare with.
+static bool pace_now(const struct gossip_exchange *exchange, double *pace)
 {
     uint64_t *paces = malloc((exchange->n_edges + 1) * sizeof *paces);
     size_t count = 0;
 
     if (!paces)
-        return 1;
+        return false;
     for (size_t i = 0; i < exchange->n_edges; i++)
         if (exchange->edges[i]->state == GOSSIP_EDGE_LIVE && exchange->edges[i]->pace_ns)
             paces[count++] = exchange->edges[i]->pace_ns;
-    double pace = 1;
-    if (exchange->pace_ns && count > 0) {
+    const bool known = exchange->pace_ns && count > 0;
+    if (known) {
         paces[count++] = exchange->pace_ns;
         qsort(paces, count, sizeof *paces, base_order_u64);
         double median = 0.5 * ((double)paces[(count - 1) / 2] + (double)paces[count / 2]);
-        pace = (double)exchange->pace_ns / median;
+        *pace = fmin(fmax((double)exchange->pace_ns / median, 1 / PACE_MAX), PACE_MAX);
     }
     free(paces);
-    return fmin(fmax(pace, 1 / PACE_MAX), PACE_MAX);
+    return known;
 }
 
 void gossip_clocks_pace(struct gossip_exchange *exchange, uint64_t pace_ns)
 {
     if (pace_ns)
         exchange->pace_ns = pace_ns;
-    exchange->log_pace += (log(pace_now(exchange)) - exchange->log_pace) / PACE_ROUNDS;
+    double pace;
+    if (pace_now(exchange, &pace))
+        exchange->log_pace += (log(pace) - exchange->log_pace) / PACE_ROUNDS;
 }
 
 double gossip_exchange_pace(const struct gossip_exchange *exchange)

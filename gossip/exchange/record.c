@@ -200,6 +200,24 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
     return BASE_OK;
 }
 
+// A request is open at the place of its edge: the next block of a RESYNC, or after that a sparse packet.
+static bool request_fits(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    const struct gossip_packet *request = &edge->request;
+    const uint64_t left = exchange->options.parameters - edge->resync_offset;
+
+    BASE_ASSERT(edge->resync_offset <= exchange->options.parameters);
+    if (!request->held)
+        return true;
+    if (request->epoch != edge->epoch || request->sequence != edge->sequence)
+        return false;
+    if (left == 0)
+        return request->form == GOSSIP_DELTA_SPARSE;
+    return request->form == GOSSIP_DELTA_BLOCK && request->offset == edge->resync_offset &&
+           request->moment_bytes == 0 && request->delta_bytes > 0 &&
+           request->delta_bytes % sizeof(float) == 0 && request->delta_bytes / sizeof(float) <= left;
+}
+
 static enum base_error restore_transactions(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                             const struct gossip_edge_record *record)
 {
@@ -211,9 +229,7 @@ static enum base_error restore_transactions(struct gossip_exchange *exchange, st
         error = gossip_packet_restore(&edge->answer, &reader, limit);
     if (!error && base_reader_left(&reader) > 0) // without: its edge counts from now on
         error = restore_progress(exchange, edge, &reader);
-    bool open = edge->request.held;
-    if (!error && (base_reader_left(&reader) != 0 || (open && edge->request.epoch != edge->epoch) ||
-                   (open && edge->request.sequence != edge->sequence)))
+    if (!error && (base_reader_left(&reader) != 0 || !request_fits(exchange, edge)))
         error = BASE_EFORMAT;
     return error;
 }

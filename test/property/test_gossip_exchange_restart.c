@@ -37,6 +37,14 @@ static struct saved save(struct net *net, size_t node)
     return saved;
 }
 
+static void free_saved(struct saved *saved)
+{
+    free(saved->model);
+    free(saved->reference);
+    free(saved->correction);
+    free(saved->transactions);
+}
+
 static void restore(struct net *net, size_t node, struct saved *saved)
 {
     struct gossip_exchange_options options = net->node[node].options;
@@ -48,10 +56,7 @@ static void restore(struct net *net, size_t node, struct saved *saved)
     assert_int_equal(gossip_exchange_import(fresh, &saved->record), BASE_OK);
     net_node_restart(net, node, fresh);
     memcpy(net->node[node].x, saved->model, net->parameters * sizeof(float));
-    free(saved->model);
-    free(saved->reference);
-    free(saved->correction);
-    free(saved->transactions);
+    free_saved(saved);
 }
 
 static void test_restart_at_the_same_place_resumes(void **state)
@@ -333,6 +338,34 @@ static void test_edge_forgotten_at_its_beginning(void **state)
     net_destroy(net);
 }
 
+// A request of another form than its edge's place asks for: its answer would be applied to an edge that is
+// not there yet.
+static void test_request_of_another_form_is_refused(void **state)
+{
+    enum { FORM = 1 + 3 * 8 + 1 + 2 * 4 }; // in the transactions: behind held, epoch, sequence, clock, ...
+    struct net *net = linked_net(2, 200, false, net_seed(24));
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    (void)state;
+    net_round(net, 0, 1);
+    struct saved saved = save(net, 0);
+    assert_int_equal(saved.transactions[0], 1);
+    assert_int_equal(saved.transactions[FORM], GOSSIP_DELTA_SPARSE);
+    for (int turn = 0; turn < 3; turn++) {
+        struct gossip_exchange_options options = net->node[0].options;
+        options.model = saved.model;
+        assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+        saved.transactions[FORM] = turn == 1 ? GOSSIP_DELTA_BLOCK : GOSSIP_DELTA_SPARSE;
+        saved.record.resync_offset = turn == 2 ? 0 : 200;
+        assert_int_equal(gossip_exchange_import(fresh, &saved.record), turn == 0 ? BASE_OK : BASE_EFORMAT);
+        assert_int_equal(gossip_exchange_edges(fresh), turn == 0);
+        gossip_exchange_destroy(fresh);
+    }
+    free_saved(&saved);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +376,7 @@ int main(void)
         cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
         cmocka_unit_test(test_edge_begun_anew_keeps_its_request),
         cmocka_unit_test(test_record_with_an_impossible_packet_is_refused),
+        cmocka_unit_test(test_request_of_another_form_is_refused),
         cmocka_unit_test(test_request_that_nobody_can_read_begins_the_edge_anew),
         cmocka_unit_test(test_edge_forgotten_at_its_beginning),
     };
