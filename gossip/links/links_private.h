@@ -59,7 +59,7 @@ struct link {
     struct peer *peer;                 // from AUTHENTICATED to ACTIVE, unless `self`
     uint64_t instance_id;              // of the process at the other end, once it has greeted
     uint64_t state_ns, used_ns;
-    unsigned duplicates; // answers before it became active
+    unsigned told_before; // the links' told_duplicate when this one came into use
 };
 
 struct packet {
@@ -94,9 +94,9 @@ struct gossip_links {
     struct entry *entry;
     uint64_t *reached; // [LINKS_REACHED] as a ring; NULL: none yet
     size_t n_reached;
-    unsigned duplicates;
-    uint64_t duplicate_ns;
-    struct queued *action; // as a ring
+    unsigned told_duplicate; // in a row: a peer has a link to another process with this identity
+    uint64_t duplicate_ns;   // since when
+    struct queued *action;   // as a ring
     size_t first_action, n_actions, actions_capacity;
     struct gossip_links_totals totals;
 };

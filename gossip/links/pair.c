@@ -109,8 +109,8 @@ static void activate(struct gossip_links *links, struct link *link)
     peer->active = link;
     peer->undecided--;
     link->used_ns = links->now_ns;
-    link->duplicates = links->duplicates;
-    links->duplicates = 0;
+    link->told_before = links->told_duplicate; // goes on from there if this link, too, ends with that answer
+    links->told_duplicate = 0;
     links->totals.active++;
     links->totals.activated++;
     links_due(links, links->now_ns + GOSSIP_LINKS_IDLE_NS);
@@ -393,11 +393,12 @@ static void suspect_duplicate(struct gossip_links *links, const struct link *lin
     if (!link->peer || (link->peer->active && link->peer->active != link))
         return;
     BASE_ASSERT(!link->self);
-    if (link->peer->active) // it came into use only for this
-        links->duplicates = link->duplicates;
-    if (links->duplicates++ == 0)
+    if (link->peer->active) // it came into use only to be told so: the row was not ended by it
+        links->told_duplicate = link->told_before;
+    if (links->told_duplicate == 0)
         links->duplicate_ns = links->now_ns;
-    if (links->duplicates >= GOSSIP_LINKS_DUPLICATES &&
+    links->told_duplicate++;
+    if (links->told_duplicate >= GOSSIP_LINKS_DUPLICATES &&
         links_after(links->now_ns, links->duplicate_ns) >= GOSSIP_LINKS_DUPLICATE_NS)
         tell_duplicate(links, link, false);
 }

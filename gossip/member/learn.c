@@ -63,7 +63,7 @@ static void suspected_ourselves(struct gossip_membership *m, const struct gossip
     if (!is_current(m->self, suspicion) || !is_to_be_refuted(m, suspicion))
         return;
     member_was_wrong(m, &suspicion->suspector);
-    member_self_refute(m, &suspicion->version);
+    member_self_refute(m); // the suspicion is of our latest record
     struct gossip_membership_action suspected = {.kind = GOSSIP_MEMBERSHIP_SUSPECTED,
                                                  .peer = suspicion->suspector,
                                                  .evidence = suspicion->class == GOSSIP_SUSPECTED_EVIDENCE};
@@ -189,7 +189,7 @@ static void take_own_record(struct gossip_membership *m, const struct gossip_rec
         return;
     member_self_foreign(m, record);
     const bool newer = !m->stopped && gossip_version_compare(&record->version, ours) < 0;
-    if (newer && m->self->record.n_addresses > 0 && !was_told(m, &m->teller))
+    if (newer && m->self->record.n_addresses > 0 && !was_told(m, &m->teller) && !member_is_poor(m))
         tell_record_to(m, &m->teller, true);
 }
 

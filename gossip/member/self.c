@@ -35,12 +35,24 @@ static void take_wanted(struct gossip_membership *m)
     memcpy(record->addresses, m->wanted.addresses, sizeof record->addresses);
 }
 
+static void raise_generation(struct gossip_membership *m, uint64_t generation)
+{
+    struct gossip_version *ours = &m->self->record.version;
+    struct gossip_membership_action raised = {.kind = GOSSIP_MEMBERSHIP_GENERATION, .generation = generation};
+    BASE_ASSERT(generation > ours->generation);
+    ours->generation = generation;
+    ours->incarnation = 0; // it begins anew below a generation that is higher
+    member_act(m, &raised);
+}
+
 void member_self_sign(struct gossip_membership *m)
 {
     BASE_ASSERT(m->self->state == GOSSIP_MEMBER_ALIVE);
     struct member *self = m->self;
     if (m->stopped)
         return;
+    if (self->record.version.incarnation == UINT32_MAX)
+        raise_generation(m, self->record.version.generation + 1);
     self->record.version.incarnation++;
     self->record.age_ms = age_ms(m, m->now_ns);
     take_wanted(m);
@@ -53,12 +65,9 @@ void member_self_sign(struct gossip_membership *m)
     member_spread_soon(m);
 }
 
-void member_self_refute(struct gossip_membership *m, const struct gossip_version *suspected)
+void member_self_refute(struct gossip_membership *m)
 {
     BASE_ASSERT(m->health <= HEALTH_MAX);
-    struct gossip_version *ours = &m->self->record.version;
-    if (suspected->incarnation > ours->incarnation)
-        ours->incarnation = suspected->incarnation;
     m->totals.refutations++;
     m->refuted_ns = m->now_ns;
     if (m->health < HEALTH_MAX)
@@ -166,10 +175,7 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
     m->outbids = foreigner == FOREIGNER_UNKNOWN ? 1 : m->outbids + 1;
     m->foreign_instance_id = record->version.instance_id;
     m->outbid_ns = m->now_ns;
-    ours->generation = record->version.generation + 1;
-    struct gossip_membership_action generation = {.kind = GOSSIP_MEMBERSHIP_GENERATION,
-                                                  .generation = ours->generation};
-    member_act(m, &generation);
+    raise_generation(m, record->version.generation + 1);
     member_self_sign(m);
 }
 

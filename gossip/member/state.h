@@ -189,7 +189,7 @@ void member_void_suspicions(struct gossip_membership *m, struct member *x); // i
 // self.c
 void member_self_sign(struct gossip_membership *m); // raises the incarnation, and tells all
 void member_self_hold(struct gossip_membership *m); // out of the graph for a while, if it flaps
-void member_self_refute(struct gossip_membership *m, const struct gossip_version *suspected);
+void member_self_refute(struct gossip_membership *m);
 void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by);
 void member_self_accepted(struct gossip_membership *m, uint32_t number); // an answer: not dead to it
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record);

@@ -1,5 +1,6 @@
 // Rules of membership one by one: restarts, lost numbers of starts, two processes with one identity, and a
 // member that lies.
+#include "gossip/member/state.h"
 #include "test/support/member_net.h"
 #include "test/support/member_rules.h"
 
@@ -46,6 +47,35 @@ static void a_lost_generation_is_found_again(void **s)
     assert_true(agree_within(5 * SECOND));
     assert_true(net.nodes[2].raised_generations >=
                 1); // generation 0 is below all that was heard; whether 1 is too, the lives say
+    member_net_destroy(&net);
+}
+
+// 2^32 changes of a record: the next one must not be older than all before it.
+static void a_record_that_was_changed_as_often_as_can_be_counted_goes_on(void **s)
+{
+    (void)s;
+    begin(4);
+    struct member *self = net.nodes[2].membership->self;
+    const uint64_t generation = self->record.version.generation;
+    self->record.version.incarnation = UINT32_MAX - 1;
+    for (int i = 0; i < 3; i++) {
+        gossip_membership_flags(net.nodes[2].membership, i % 2 ? GOSSIP_RECORD_TRAINING : 0,
+                                i % 2 ? 0 : GOSSIP_RECORD_TRAINING);
+        member_net_run(&net, 2 * SECOND);
+        gossip_membership_flags(net.nodes[2].membership, i % 2 ? 0 : GOSSIP_RECORD_TRAINING,
+                                i % 2 ? GOSSIP_RECORD_TRAINING : 0);
+        member_net_run(&net, 2 * SECOND);
+    }
+    assert_true(self->record.version.generation == generation + 1);
+    assert_in_range(self->record.version.incarnation, 1, 10);
+    assert_int_equal(net.nodes[2].raised_generations, 1); // it is written down
+    for (size_t i = 0; i < 4; i++) {
+        struct gossip_member_info info;
+        assert_int_equal(gossip_membership_find(net.nodes[i].membership, &net.nodes[2].identity.id, &info),
+                         BASE_OK);
+        assert_true(info.record->version.generation == generation + 1);
+    }
+    assert_true(agree_within(SECOND));
     member_net_destroy(&net);
 }
 
@@ -234,6 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restart_overrides_its_own_death),
         cmocka_unit_test(a_lost_generation_is_found_again),
+        cmocka_unit_test(a_record_that_was_changed_as_often_as_can_be_counted_goes_on),
         cmocka_unit_test(whoever_is_linked_hears_what_is_known_of_it),
         cmocka_unit_test(a_second_process_is_told_of_both),
         cmocka_unit_test(who_tells_of_another_process_hears_of_this_one),
