@@ -307,6 +307,40 @@ bool node_greeting_deals_otherwise(const struct node_config *config, const struc
     return false;
 }
 
+// The first key that differs and that the node which has not begun was given: it takes the others from the
+// cluster. NULL: it was given none of those that differ.
+static const char *given_otherwise(const struct gossip_greeting *ours, const struct gossip_greeting *theirs)
+{
+    const struct node_schema *schema = &node_config_schema;
+    const struct gossip_greeting *late = theirs->begun ? ours : theirs;
+    unsigned bit = 0;
+
+    for (size_t i = 0; i < schema->count; i++) {
+        const struct node_key *key = &schema->keys[i];
+        if (key->share == NODE_KEY_OWN)
+            continue;
+        const bool given = late->own[bit / 64] >> bit % 64 & 1;
+        bit++;
+        if (given && key->share == NODE_KEY_SHARED && !agree(ours->rules, theirs->rules, key->name))
+            return key->name;
+    }
+    return NULL;
+}
+
+static enum base_error tell_given(const struct gossip_greeting *ours, const struct gossip_greeting *theirs,
+                                  struct base_reason *why)
+{
+    const char *key = given_otherwise(ours, theirs);
+    size_t here_bytes = 0, there_bytes = 0;
+    const char *here = key ? value_in(ours->rules, key, &here_bytes) : NULL;
+    const char *there = key ? value_in(theirs->rules, key, &there_bytes) : NULL;
+
+    if (!here || !there)
+        return BASE_OK;
+    return base_fail(why, BASE_EMISMATCH, "its %s: %.*s, here it is %.*s; make it the same on all nodes", key,
+                     (int)there_bytes, there, (int)here_bytes, here);
+}
+
 // The first rule that differs, with both values.
 static enum base_error tell_rule(const char *ours, const char *theirs, struct base_reason *why)
 {
@@ -365,7 +399,7 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
                          " parameters) here; make model.* and the shape of the data the same",
                          theirs->model, theirs->parameters, ours->model, ours->parameters);
     case GOSSIP_CLOSE_OTHER_RULES:
-        return tell_rule(ours->rules, theirs->rules, why);
+        return tell_given(ours, theirs, why) ? BASE_EMISMATCH : tell_rule(ours->rules, theirs->rules, why);
     default:
         return BASE_OK;
     }

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -129,6 +130,19 @@ static void await_orders(struct node_learner *l)
     node_learner_listen(l, true);
 }
 
+// A node that took another's model and no step has no loss; one whose loss became NaN says so.
+static void tell_result(const struct node_learner *l, struct train_score measured)
+{
+    char loss[32] = "not trained", test[64] = "";
+    if (!isnan(l->loss) || l->rounds.unusable_rounds > 0)
+        snprintf(loss, sizeof loss, "loss %.4f", l->loss);
+    if (l->options.trainee && l->regression)
+        snprintf(test, sizeof test, ", test R2 %.4f, RMSE %.4g", measured.accuracy, measured.rmse);
+    else if (l->options.trainee)
+        snprintf(test, sizeof test, ", test accuracy %.2f%%", 100 * measured.accuracy);
+    base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", %s%s", l->rounds.step, loss, test);
+}
+
 // The last measurement, and the status of this node. Half a snapshot is not a state, and the state that a
 // snapshot was to replace must not be continued from.
 static int finish(struct node_learner *l, int status)
@@ -138,14 +152,7 @@ static int finish(struct node_learner *l, int status)
     struct train_score measured = evaluate(l);
     write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished");
     node_learner_tell(l, l->state, true);
-    if (!l->options.trainee)
-        base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f", l->rounds.step, l->loss);
-    else if (l->regression)
-        base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f, test R2 %.4f, RMSE %.4g",
-                 l->rounds.step, l->loss, measured.accuracy, measured.rmse);
-    else
-        base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f, test accuracy %.2f%%", l->rounds.step,
-                 l->loss, 100 * measured.accuracy);
+    tell_result(l, measured);
     if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX)
         base_log(BASE_LOG_ERROR, "rollback",
                  "the model was not finite %u rounds in a row; this node ends. --resume goes on from the "

@@ -309,6 +309,23 @@ static void what_is_set_otherwise_is_refused(void **state)
     free(text);
 }
 
+// Of all that differs, what a person can change: the rest a late node takes from the cluster.
+static void what_a_late_node_was_given_is_named_first(void **state)
+{
+    static const char *const given[] = {"average.clip=1.5"};
+    struct node_config cluster, late;
+    struct base_reason why = {""};
+    (void)state;
+    const struct gossip_greeting trained = node_of(&cluster, trains, N_TRAINS, true),
+                                 comes = node_of(&late, given, 1, false);
+    assert_int_equal(node_greeting_compare(&comes, &trained, &why), BASE_EMISMATCH);
+    assert_string_equal(why.text, "its average.clip: 0, here it is 1.5; make it the same on all nodes");
+    assert_int_equal(node_greeting_compare(&trained, &comes, &why), BASE_EMISMATCH);
+    assert_string_equal(why.text, "its average.clip: 1.5, here it is 0; make it the same on all nodes");
+    node_schema_free(&node_config_schema, &cluster);
+    node_schema_free(&node_config_schema, &late);
+}
+
 static void nobody_takes_anything_from_a_newcomer(void **state)
 {
     bool comes_back;
@@ -352,6 +369,7 @@ int main(void)
         cmocka_unit_test(who_comes_late_takes_what_nobody_has_set),
         cmocka_unit_test(who_was_told_earlier_takes_what_is_said_now),
         cmocka_unit_test(what_is_set_otherwise_is_refused),
+        cmocka_unit_test(what_a_late_node_was_given_is_named_first),
         cmocka_unit_test(nobody_takes_anything_from_a_newcomer),
         cmocka_unit_test(who_deals_out_otherwise_is_told),
     };
