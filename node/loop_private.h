@@ -69,7 +69,8 @@ void node_loop_gather(struct node_loop *loop, const struct gossip_id *first); //
 // True: they are taken, and a decision may depend on them.
 bool node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
                                 const struct gossip_statistics_message *message);
-void node_loop_join_statistics(struct node_loop *loop); // for the learner, which begins with them; once
+// For the learner, which begins with them; once. False: no memory.
+bool node_loop_join_statistics(struct node_loop *loop);
 void node_loop_drop_statistics(struct node_loop *loop); // a model has come, and its scaling with it
 
 // loop_words.c

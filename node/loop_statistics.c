@@ -68,26 +68,39 @@ bool node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *
     return error == BASE_OK;
 }
 
-void node_loop_join_statistics(struct node_loop *loop)
+static void post_joined(struct node_loop *loop, struct gossip_spread *joined, struct train_spread *spreads)
 {
-    if (!loop->statistics)
-        return;
     const size_t columns = loop->options.columns;
-    struct gossip_spread *joined = malloc(columns * sizeof *joined);
-    struct train_spread *spreads = malloc(columns * sizeof *spreads);
-    BASE_ASSERT(joined && spreads); // at most 256 KiB each
     const size_t nodes = gossip_statistics_join(loop->statistics, joined);
+    struct node_message *message = node_message_new(NODE_MESSAGE_STATISTICS);
     for (size_t i = 0; i < columns; i++)
         spreads[i] =
             (struct train_spread){joined[i].least, joined[i].most, joined[i].mean, joined[i].deviation};
-    free(joined);
-    struct node_message *message = node_message_new(NODE_MESSAGE_STATISTICS);
     message->bytes = (uint8_t *)spreads;
     message->n_bytes = columns * sizeof *spreads;
     base_log(BASE_LOG_INFO, "statistics", "data.scale follows from the examples of %zu node%s", nodes,
              base_plural(nodes));
     node_outbox_post(loop->learner, message);
     node_loop_drop_statistics(loop);
+}
+
+bool node_loop_join_statistics(struct node_loop *loop)
+{
+    if (!loop->statistics)
+        return true;
+    const size_t columns = loop->options.columns;
+    struct gossip_spread *joined = malloc(columns * sizeof *joined);
+    struct train_spread *spreads = malloc(columns * sizeof *spreads);
+    const bool enough = joined && spreads;
+    if (enough) {
+        post_joined(loop, joined, spreads);
+    } else {
+        free(spreads);
+        base_log(BASE_LOG_ERROR, "out_of_memory",
+                 "no memory for the statistics of %zu columns: this node ends", columns);
+    }
+    free(joined);
+    return enough;
 }
 
 void node_loop_drop_statistics(struct node_loop *loop)

@@ -129,6 +129,10 @@ static const struct words words_of[] = {
     [GOSSIP_LIFE_REFUSED] = {LOGGED, BASE_LOG_ERROR, "refused",
                              "this node can train with none of its %" PRIu64
                              " listed peers: see peer_refused and refused_by_peer above; it ends"},
+    [GOSSIP_LIFE_NO_SCALING] = {LOGGED, BASE_LOG_ERROR, "statistics",
+                                "a resumed member has the scaling of the data (data.scale_from: cluster) and "
+                                "has not begun to train for %" PRIu64 " s: this node ends; end that member, "
+                                "or see in its log what it waits for, and start this node again"},
     [GOSSIP_LIFE_MET_NOBODY] =
         {LOGGED, BASE_LOG_ERROR, "met_nobody",
          "none of the %" PRIu64

@@ -244,6 +244,8 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
     if (code != BASE_OK || !file)
         return code;
     node_checkpoint_resume_edges(file, s->exchange);
+    if (s->scaling)
+        gossip_exchange_scaling(s->exchange, gossip_blob_hash(&s->scaling->blob));
     const float *correction = gossip_exchange_correction(s->exchange);
     if (correction) { // for the steps before the first boundary
         memcpy(train_trainer_correction(s->trainer), correction, d * sizeof *correction);

@@ -20,12 +20,21 @@ struct train_spread train_scale_spread(const float *values, size_t examples, siz
     return s;
 }
 
+bool train_scale_is_plausible(float shift, float factor)
+{
+    return factor >= TRAIN_SCALE_FACTOR_MIN && factor <= TRAIN_SCALE_FACTOR_MAX &&
+           fabsf(shift) * factor <= TRAIN_SCALE_FACTOR_MAX;
+}
+
 static void follow(const struct train_spread *s, enum train_scale scale, float *shift, float *factor)
 {
     const double width = scale == TRAIN_SCALE_STANDARD ? s->deviation : s->most - s->least;
-    const float inverse = (float)(1.0 / width);
     *shift = (float)(scale == TRAIN_SCALE_STANDARD ? s->mean : s->least);
-    *factor = s->most > s->least && isfinite(inverse) && inverse > 0 ? inverse : 1.0f;
+    *factor = s->most > s->least ? (float)(1.0 / width) : 1.0f;
+    if (train_scale_is_plausible(*shift, *factor))
+        return;
+    *shift = 0;
+    *factor = 1;
 }
 
 static void measure(const float *values, size_t examples, size_t count, enum train_scale scale, float *shift,

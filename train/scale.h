@@ -4,12 +4,19 @@
 #define TRAIN_SCALE_H
 
 #include "train/dataset.h"
+#include <stdbool.h>
 
 // Fills shift and factor of the meaning that `data` has (or gets) from its rows, which are not scaled yet.
 // standard: mean 0, deviation 1; minmax: 0 to 1. Categories stay 0 and 1; what never changes gets factor 1.
 // Before any other thread knows the meaning. BASE_ENOMEM.
 enum base_error train_scale_measure(struct train_dataset *data, enum train_scale scale,
                                     struct base_reason *why) BASE_CHECK;
+
+// What no rows ask for: a column of such numbers stays as it is, and of another node no such scaling is
+// taken.
+#define TRAIN_SCALE_FACTOR_MIN 1e-30f
+#define TRAIN_SCALE_FACTOR_MAX 1e30f // and of |shift| * factor
+bool train_scale_is_plausible(float shift, float factor);
 
 // (value - shift) * factor, as the meaning of `data` says; once. NULL or TRAIN_SCALE_NONE: nothing.
 void train_scale_apply(struct train_dataset *data);

@@ -22,8 +22,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
     case GOSSIP_HELLO:
         if (message->as.hello.resync_offset > exchange->options.parameters)
             return BASE_EFORMAT;
-        gossip_hello_take(exchange, edge, &message->as.hello, actions);
-        return BASE_OK;
+        return gossip_hello_take(exchange, edge, &message->as.hello, actions);
     case GOSSIP_XCHG:
         return gossip_request_take(exchange, edge, &message->as.exchange, actions);
     case GOSSIP_XACK:
@@ -177,6 +176,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         on_timer(exchange, actions);
         break;
     }
+    gossip_hello_update(exchange, actions);
     gossip_round_follow(exchange);
     gossip_round_seek(exchange);
     if (!error)
@@ -189,6 +189,11 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     gossip_round_end(exchange, actions);
     BASE_ASSERT(!exchange->active || exchange->active->request.held);
     return error;
+}
+
+void gossip_exchange_scaling(struct gossip_exchange *exchange, uint64_t scaling)
+{
+    exchange->scaling = scaling;
 }
 
 void gossip_exchange_freeze(struct gossip_exchange *exchange)

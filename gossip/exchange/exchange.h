@@ -147,6 +147,11 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
                                      const struct gossip_exchange_event *event,
                                      struct gossip_exchange_actions *actions) BASE_CHECK;
 
+// The scaling of the data with which the published model has learned, as a hash; 0 (at first): it needs none,
+// or it is not known yet. Ends that name two of them are not averaged: a step returns BASE_EMISMATCH for the
+// peer's HELLO. Between two steps; links that are there are told in the next one.
+void gossip_exchange_scaling(struct gossip_exchange *exchange, uint64_t scaling);
+
 // From now on events change nothing and no action follows; what the export gives stays. For the last
 // checkpoint of a node that stops: nothing is answered that it does not contain.
 void gossip_exchange_freeze(struct gossip_exchange *exchange);
@@ -217,7 +222,7 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
                            uint64_t round);
 
 // This node's time per step over the median of its live neighbours' and its own: the geometric mean over the
-// latest rounds, a recent one counting more (64 of them: 63%). 1 if too little is known.
+// latest rounds in which one of these was known, a recent one counting more (64 of them: 63%). 1 before that.
 double gossip_exchange_pace(const struct gossip_exchange *exchange);
 
 // State of one edge for a checkpoint. Taken between ROUND_DONE and the next step; pointers are borrowed until

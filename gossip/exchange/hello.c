@@ -30,7 +30,9 @@ static void send_hello(const struct gossip_exchange *exchange, struct gossip_edg
         .resync_offset = edge->resync_offset,
         .answer = answer,
         .standing = (uint8_t)exchange->standing,
+        .scaling = exchange->scaling,
     };
+    edge->scaling_told = exchange->scaling;
     gossip_edge_send(actions, edge, &message);
 }
 
@@ -60,6 +62,15 @@ void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edg
                        struct gossip_exchange_actions *actions)
 {
     send_hello(exchange, edge, 0, actions);
+}
+
+void gossip_hello_update(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (edge->linked && edge->state != GOSSIP_EDGE_DOWN && edge->scaling_told != exchange->scaling)
+            gossip_hello_tell(exchange, edge, actions);
+    }
 }
 
 // The opening HELLO asks: a peer that has not known this edge until now will not have kept ours, and answers.
@@ -164,9 +175,18 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
     }
 }
 
-void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                       const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
+static bool is_scaled_otherwise(const struct gossip_exchange *exchange, const struct gossip_hello *theirs)
 {
+    return exchange->scaling != 0 && theirs->scaling != 0 && theirs->scaling != exchange->scaling;
+}
+
+enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                  const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
+{
+    if (is_scaled_otherwise(exchange, theirs)) {
+        gossip_plausible_bar(exchange, edge, 0);
+        return BASE_EMISMATCH;
+    }
     BASE_ASSERT(theirs->resync_offset <= exchange->options.parameters);
     bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
     bool answers = theirs->answer > ANSWER_FLAG;
@@ -178,7 +198,7 @@ void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edg
     edge->taken_back &= !settles;
     compress_history_forget(&edge->sent); // it may have begun anew, or have refused a packet over them
     if (answers && !gossip_edge_asks(edge) && theirs->epoch <= edge->epoch)
-        return; // to a question that has settled itself meanwhile
+        return BASE_OK; // to a question that has settled itself meanwhile
     if (!answers)
         edge->deferred.held = false; // the peer has given up waiting for it
     if (exchange->options.mutate_ignore_sequence) {
@@ -195,4 +215,5 @@ void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edg
     // request.
     if (asks && edge->state == GOSSIP_EDGE_HELLO && edge->repeats == 0)
         gossip_hello_repeat(exchange, edge, actions);
+    return BASE_OK;
 }

@@ -10,18 +10,23 @@ void gossip_plausible_learn(struct gossip_exchange *exchange)
     exchange->norm = gossip_plausible_norm(exchange->model, exchange->options.parameters);
 }
 
-// Its sender is not met again for a while, and for twice as long after every second time: what is refused is
-// half applied at the other end, so that implausible numbers would come nearer with each try.
-enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct gossip_edge *edge)
+// Its sender is not met again for a while.
+void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned doublings)
 {
-    uint64_t times = edge->implausible < BARRED_DOUBLES ? edge->implausible : BARRED_DOUBLES;
-
-    BASE_ASSERT(edge->linked);
-    edge->barred_ns = exchange->now_ns + (exchange->options.deadline_ceiling_ns << times);
+    BASE_ASSERT(edge->linked && doublings <= BARRED_DOUBLES);
+    edge->barred_ns = exchange->now_ns + (exchange->options.deadline_ceiling_ns << doublings);
     edge->state = GOSSIP_EDGE_DOWN;
     edge->deferred.held = false;
     if (exchange->active == edge)
         exchange->active = NULL;
+}
+
+// For twice as long after every second time: what is refused is half applied at the other end, so that
+// implausible numbers would come nearer with each try.
+enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    gossip_plausible_bar(exchange, edge,
+                         edge->implausible < BARRED_DOUBLES ? (unsigned)edge->implausible : BARRED_DOUBLES);
     edge->implausible++;
     exchange->totals.implausible++;
     return BASE_EFORMAT;

@@ -49,8 +49,9 @@ struct gossip_edge {
     uint64_t sent_ns;                 // when the request went out
     uint64_t alarm_ns;  // active: give up; hello, in doubt: ask again; resync: give up the block, or the next
     uint64_t barred_ns; // it sent implausible data: down until then, whatever its link is
-    uint8_t question;   // number of our latest HELLO question, 1..127
-    uint8_t repeats;    // of it
+    uint64_t scaling_told;                // by our latest HELLO
+    uint8_t question;                     // number of our latest HELLO question, 1..127
+    uint8_t repeats;                      // of it
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request
     struct gossip_deadline answers;
     struct gossip_blocks blocks;
@@ -133,6 +134,7 @@ struct gossip_exchange {
     double progress;                     // sum of the step scales of all rounds
     uint64_t pace_ns;                    // as last reported by the trainer
     double log_pace;                     // logarithm of gossip_exchange_pace
+    uint64_t scaling;                    // gossip_exchange_scaling
     bool begun;                          // resumed: a ROUND event has come
     bool idle;                           // no node need wait for us
     bool frozen;                         // gossip_exchange_freeze
@@ -357,6 +359,7 @@ void gossip_clocks_give_up(struct gossip_exchange *exchange);
 // plausible.c. The norm of the published model, if it was not just measured; what is implausible beside it is
 // counted and refused.
 void gossip_plausible_learn(struct gossip_exchange *exchange);
+void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned doublings);
 enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange,
                                         struct gossip_edge *edge) BASE_CHECK;
 bool gossip_plausible_barred(const struct gossip_edge *edge); // linked, and not met until barred_ns
@@ -397,7 +400,11 @@ void gossip_hello_repeat(struct gossip_exchange *exchange, struct gossip_edge *e
 // Our state, sent unasked.
 void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        struct gossip_exchange_actions *actions);
-void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                       const struct gossip_hello *theirs, struct gossip_exchange_actions *actions);
+// Edges that have not heard of the scaling that is in use now.
+void gossip_hello_update(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+// BASE_EMISMATCH: the other end's data are scaled otherwise; the edge is barred.
+enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                  const struct gossip_hello *theirs,
+                                  struct gossip_exchange_actions *actions) BASE_CHECK;
 
 #endif

@@ -105,18 +105,28 @@ static void give_statistics(struct gossip_life *life, const struct gossip_id *fi
         return;
     life->gave = *first;
     life->gave_ns = life->now_ns;
+    life->gives = true;
     life_act(life, GOSSIP_LIFE_GATHER)->peer = *first;
 }
 
 // It waits for that node to train, and then takes its model as one that comes late. A node that goes first
-// and never begins holds it up no longer than that node waits for others.
+// and never begins holds it up no longer than that node waits for others. Beside a scaling that a resumed
+// member has, another one would split the cluster: such a member is waited for as a donor is.
 static bool yields(struct gossip_life *life)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
-    const bool late = life->now_ns - life->begun_ns >= life->options.start_timeout_ns + WORD_NS;
+    const uint64_t waited_ns = life->now_ns - life->begun_ns;
+    const uint64_t patience_ns = life->options.start_timeout_ns + WORD_NS;
     const struct first_models found = compare_first_models(life);
-    if (!life->options.trains || !found.yields || (late && !found.resumed))
+    if (!life->options.trains || !found.yields || (waited_ns >= patience_ns && !found.resumed)) {
+        if (life->gives)
+            life_end_fetch(life); // the link for its statistics is not wanted any more
         return false;
+    }
+    if (waited_ns >= patience_ns + LIFE_NOTHING_NS) {
+        life_abandon(life, GOSSIP_LIFE_NO_SCALING, waited_ns / LIFE_SECOND);
+        return true;
+    }
     give_statistics(life, &found.first);
     if (!life->told_first)
         life_tell(life, GOSSIP_LIFE_OTHER_WEIGHTS, 0, 0);
@@ -217,6 +227,8 @@ static bool takes_first_model(struct gossip_life *life)
             life_count(life);
         return false;
     }
+    if (life->state == GOSSIP_LIFE_ENDED)
+        return true;
     if (life->eligible)
         life_uncount(life);
     if (life->census.training > 0) {

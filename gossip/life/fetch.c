@@ -2,10 +2,9 @@
 #include "gossip/life/life_state.h"
 #include <string.h>
 
-#define REMIND_NS   (10 * LIFE_SECOND)  // between two reports that no donor is there
-#define PATIENCE_NS (5 * LIFE_SECOND)   // with a donor to which no link comes up
-#define FETCH_NS    (60 * LIFE_SECOND)  // without any link to a donor, or a block, for a node with a model
-#define NOTHING_NS  (300 * LIFE_SECOND) // without a block, for a node without one
+#define REMIND_NS   (10 * LIFE_SECOND) // between two reports that no donor is there
+#define PATIENCE_NS (5 * LIFE_SECOND)  // with a donor to which no link comes up
+#define FETCH_NS    (60 * LIFE_SECOND) // without any link to a donor, or a block, for a node with a model
 
 // NULL: they are those that were told.
 static struct gossip_life_action *tell_ids(struct gossip_life *life, enum gossip_life_action_kind kind,
@@ -28,7 +27,9 @@ static void end_links(struct gossip_life *life)
 {
     BASE_ASSERT(life->n_wanted <= GOSSIP_LIFE_DONORS && life->n_asked <= GOSSIP_LIFE_DONORS);
     life->n_asked = life->n_passed = 0;
-    (void)tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, NULL, 0);
+    if (!tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, NULL, 0) && life->gives)
+        life_act(life, GOSSIP_LIFE_LINKS);
+    life->gives = false;
 }
 
 void life_end_fetch(struct gossip_life *life)
@@ -159,7 +160,7 @@ void life_starved(struct gossip_life *life, uint64_t silent_ns)
         return;
     for (size_t i = 0; i < life->n_asked; i++)
         life_pass_over(life, &life->asked[i]);
-    if (silent_ns < (life->complete ? FETCH_NS : NOTHING_NS)) {
+    if (silent_ns < (life->complete ? FETCH_NS : LIFE_NOTHING_NS)) {
         life_tell(life, GOSSIP_LIFE_STARVED_BY, life->n_asked, silent_ns / LIFE_SECOND);
     } else if (life->complete) {
         give_up(life);
@@ -178,11 +179,11 @@ void life_consider_donors(struct gossip_life *life)
     const size_t count = life_choose_donors(life, chosen);
     life_wake(life, life->fetch_ns + FETCH_NS);
     const uint64_t silent_ns = life->now_ns - life->fetch_ns;
-    if (!life->complete && count == 0 && silent_ns >= NOTHING_NS) { // all who had one may be dead
+    if (!life->complete && count == 0 && silent_ns >= LIFE_NOTHING_NS) { // all who had one may be dead
         end_without_model(life, silent_ns);
         return;
     }
-    life_wake(life, life->fetch_ns + NOTHING_NS);
+    life_wake(life, life->fetch_ns + LIFE_NOTHING_NS);
     if (life->complete && (count == 0 || life->now_ns - life->fetch_ns >= FETCH_NS)) {
         give_up(life);
         return;

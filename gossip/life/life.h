@@ -191,7 +191,7 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_LINKS,    // ids: members to which links are wanted besides the neighbours; none: no more
     GOSSIP_LIFE_DEPART,   // tell all that this node leaves, then end its links
     GOSSIP_LIFE_GATHER,   // peer: goes first, and is to hear the statistics of this node's examples, over a
-                          // link that is called where there is none
+                          // link that is called where there is none, until the next LINKS
     // for the owner of the exchange
     GOSSIP_LIFE_ASK, // ids: members that can be asked for blocks of a model now. round, step: a donor that
                      // reports more is lying; 0: not known
@@ -224,6 +224,8 @@ enum gossip_life_notice {        // with its numbers in a and b
     GOSSIP_LIFE_NO_DONOR,        // no possible donor is there; waiting
     GOSSIP_LIFE_GAVE_UP,         // END_FETCH
     GOSSIP_LIFE_STARVED_BY,      // a: members that gave nothing, b: for how many s; others are asked
+    GOSSIP_LIFE_NO_SCALING,      // a resumed member has the scaling that this node needs, and does not begin
+                                 // to train. a: s for which it was waited for. It ends
     GOSSIP_LIFE_NO_MODEL,        // END_FETCH, and it has none of its own. b: s in which no node gave one
     GOSSIP_LIFE_PARTITION,       // half or more of the members that counted are dead
     GOSSIP_LIFE_HEALED,          // policy majority: it takes the larger side's model

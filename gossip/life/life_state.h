@@ -13,7 +13,8 @@
 #define LIFE_ACTIONS     32u // of one step, those generated one by one (FORGET) beside
 #define LIFE_NEVER       UINT64_MAX
 #define LIFE_NEAR_ROUNDS 8u // neighbours that train in turn differ by up to this: the exchange ensures it
-#define LIFE_EDGES_NS    (5 * LIFE_SECOND) // how long to wait for edges where others train already
+#define LIFE_EDGES_NS    (5 * LIFE_SECOND)   // how long to wait for edges where others train already
+#define LIFE_NOTHING_NS  (300 * LIFE_SECOND) // without a model from anybody, for a node without one
 #define LIFE_PASSED      16u
 
 struct life_progress {
@@ -47,6 +48,7 @@ struct gossip_life {
     bool told_first;       // that it will take another's first model
     struct gossip_id gave; // the node that goes first, and when it was told the statistics; 0: not yet
     uint64_t gave_ns;
+    bool gives;      // GATHER was the latest wish for a link
     uint64_t met_ns; // when the first other member was known; 0: none yet
     bool came_late;  // it counted, with the seed model, before it knew of members that train
 

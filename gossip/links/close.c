@@ -18,6 +18,10 @@ static const struct {
     [GOSSIP_CLOSE_OTHER_PROTOCOL] = {"another protocol version", NULL, NULL},
     [GOSSIP_CLOSE_OTHER_MODEL] = {"another model", NULL, NULL},
     [GOSSIP_CLOSE_OTHER_RULES] = {"other settings", NULL, NULL},
+    [GOSSIP_CLOSE_OTHER_SCALING] =
+        {"trained with another scaling of its data (data.scale_from: cluster); one of "
+         "the two must start without --resume, and takes the other's model",
+         "trains with another scaling (data.scale_from: cluster)", NULL},
     [GOSSIP_CLOSE_BROKEN] = {"a message that breaks the protocol", "your messages break the protocol", NULL},
     [GOSSIP_CLOSE_TIMEOUT] = {"no handshake in time", NULL, NULL},
     [GOSSIP_CLOSE_CROWDED] = {"too many connections without a handshake, and this one was the oldest", NULL,
@@ -56,7 +60,7 @@ enum gossip_close gossip_close_of(const char *reason)
 
 bool gossip_close_is_refusal(enum gossip_close why)
 {
-    return why >= GOSSIP_CLOSE_NOT_ALLOWED && why <= GOSSIP_CLOSE_OTHER_RULES;
+    return why >= GOSSIP_CLOSE_NOT_ALLOWED && why <= GOSSIP_CLOSE_OTHER_SCALING;
 }
 
 enum gossip_close gossip_links_compare(const struct gossip_greeting *ours,

@@ -97,6 +97,7 @@ enum gossip_close {
     GOSSIP_CLOSE_OTHER_PROTOCOL,     // they can't train together
     GOSSIP_CLOSE_OTHER_MODEL,        //
     GOSSIP_CLOSE_OTHER_RULES,        //
+    GOSSIP_CLOSE_OTHER_SCALING,      // likewise; seen later, by the owner of the exchange
     GOSSIP_CLOSE_BROKEN,             // the other end broke the protocol
     GOSSIP_CLOSE_TIMEOUT,            // no handshake in time
     GOSSIP_CLOSE_CROWDED,            // it has not authenticated, and gives way to a newer connection

@@ -36,6 +36,7 @@ static const struct gossip_field hello[] = {
     U64(hello.resync_offset),
     UINT(hello.answer, UINT8_MAX),
     UINT(hello.standing, GOSSIP_FINISHED),
+    U64(hello.scaling),
 };
 
 static const struct gossip_field exchange[] = {

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 11 // raised by every change that older nodes can't follow
+#define GOSSIP_PROTOCOL 12 // raised by every change that older nodes can't follow
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
@@ -59,6 +59,7 @@ struct gossip_hello {
     uint64_t resync_offset; // elements of the model that RESYNC has covered; = parameters when live
     uint8_t answer;   // 0: neither; 1..127: question number, please answer; 128 + n: the answer to question n
     uint8_t standing; // enum gossip_standing of the sender
+    uint64_t scaling; // of the sender's data, a hash; 0: the model needs none, or it is not known yet
 };
 
 enum gossip_delta_form {

@@ -34,6 +34,12 @@ static void take_message(struct node_worker *worker, const struct node_message *
     }
 }
 
+static void take_scaling(struct node_worker *worker, const struct node_round *round)
+{
+    if (round->scaled)
+        gossip_exchange_scaling(worker->options.exchange, gossip_blob_hash(round->blob));
+}
+
 static void post_fetched(struct node_worker *worker, bool complete)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_FETCHED);
@@ -65,6 +71,7 @@ static void finish_fetch(struct node_worker *worker)
     gossip_exchange_adopt(exchange, round->model, round->second_moment, round->round);
     if (round->correction)
         memset(round->correction, 0, gossip_exchange_parameters(exchange) * sizeof *round->correction);
+    take_scaling(worker, round);
     node_worker_fetching(worker, false);
     post_fetched(worker, true);
     node_worker_round_done(worker);
@@ -89,6 +96,7 @@ static void take_round(struct node_worker *worker, struct node_round *round)
         begin_fetch(worker, round);
         return;
     }
+    take_scaling(worker, round);
     if (round->meet.meets)
         node_worker_forget_edges(worker);
     gossip_rounds_event(&round->meet, worker->edges,

@@ -185,6 +185,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
                                .correction_stays = l->vectors.correction_stays,
                                .outer = l->vectors.outer,
                                .blob = l->vectors.blob,
+                               .scaled = l->options.scaling != NULL,
                                .checkpoint = checkpoint_is_due(l, meet),
                                .round = meet->round,
                                .met = true,
@@ -240,6 +241,7 @@ void node_learner_fetch(struct node_learner *l)
                                .second_moment = copy_of(l, l->vectors.second_moment, &memory),
                                .outer = copy_of(l, l->vectors.outer, &memory),
                                .blob = blob,
+                               .scaled = l->options.scaling != NULL,
                                .correction = l->vectors.correction};
     node_learner_tell(l, "fetching", true);
     if (memory)

@@ -45,8 +45,9 @@ void node_scaling_agree(struct node_scaling *s, const struct train_spread *sprea
     write_blob(s);
 }
 
-// values[2 * columns]: all finite, all factors positive.
-static bool read_blob(const struct node_scaling *s, const struct gossip_blob *blob, float *values)
+// values[2 * columns]: shifts, then factors.
+static enum base_error read_blob(const struct node_scaling *s, const struct gossip_blob *blob, float *values,
+                                 struct base_reason *why)
 {
     struct base_reader reader = base_reader_of(blob->data, blob->bytes);
     bool good = base_read_u32(&reader) == MAGIC;
@@ -54,12 +55,22 @@ static bool read_blob(const struct node_scaling *s, const struct gossip_blob *bl
     good &= base_read_u32(&reader) == s->train->features;
     good &= base_read_u32(&reader) == s->train->outputs;
     if (!good || blob->bytes != blob_bytes(s))
-        return false;
-    for (size_t i = 0; i < 2 * s->columns; i++) {
+        return base_fail(why, BASE_EFORMAT,
+                         "found %u bytes beside the model that are no scaling of %zu columns, expected one "
+                         "(data.scale_from: cluster)",
+                         (unsigned)blob->bytes, s->columns);
+    for (size_t i = 0; i < 2 * s->columns; i++)
         values[i] = base_read_f32(&reader);
-        good &= isfinite(values[i]) && (i < s->columns || values[i] > 0);
-    }
-    return good;
+    for (size_t i = 0; i < s->columns; i++)
+        if (!train_scale_is_plausible(values[i], values[s->columns + i]))
+            return base_fail(why, BASE_EFORMAT,
+                             "the scaling beside the model says (value - %g) * %g of column %zu of %zu, "
+                             "expected a factor of %g to %g, and a shift of at most %g / factor "
+                             "(data.scale_from: cluster)",
+                             (double)values[i], (double)values[s->columns + i], i + 1, s->columns,
+                             (double)TRAIN_SCALE_FACTOR_MIN, (double)TRAIN_SCALE_FACTOR_MAX,
+                             (double)TRAIN_SCALE_FACTOR_MAX);
+    return BASE_OK;
 }
 
 // Rows that were scaled otherwise go back first; those that never were do not change by it.
@@ -87,17 +98,13 @@ enum base_error node_scaling_take(struct node_scaling *s, const struct gossip_bl
     float *values = malloc(2 * s->columns * sizeof *values);
     if (!values)
         return base_fail(why, BASE_ENOMEM, "no memory for the scaling of %zu columns", s->columns);
-    const bool good = read_blob(s, blob, values);
-    if (good)
+    const enum base_error error = read_blob(s, blob, values, why);
+    if (!error) {
         replace(s, values);
+        s->blob = *blob;
+    }
     free(values);
-    if (!good)
-        return base_fail(why, BASE_EFORMAT,
-                         "found %u bytes beside the model that are no scaling of %zu columns, expected one "
-                         "(data.scale_from: cluster)",
-                         (unsigned)blob->bytes, s->columns);
-    s->blob = *blob;
-    return BASE_OK;
+    return error;
 }
 
 static void measure(struct node_scaling *s)

@@ -22,8 +22,8 @@ void node_scaling_destroy(struct node_scaling *scaling); // NULL is fine
 
 // What the nodes have found together: spreads[columns]. Of a scaling that is in use nothing changes.
 void node_scaling_agree(struct node_scaling *scaling, const struct train_spread *spreads);
-// Another's, with its model; or a checkpoint's. BASE_EFORMAT: not of these columns, or no scaling: nothing
-// has changed.
+// Another's, with its model; or a checkpoint's. BASE_EFORMAT: not of these columns, or no scaling
+// (train_scale_is_plausible): nothing has changed.
 enum base_error node_scaling_take(struct node_scaling *scaling, const struct gossip_blob *blob,
                                   struct base_reason *why) BASE_CHECK;
 

@@ -31,10 +31,11 @@ enum node_message_kind {
     // worker -> learner
     NODE_MESSAGE_ROUND_DONE, // as.round
     // worker -> loop
-    NODE_MESSAGE_SEND,    // peer, bytes: one plaintext message, header and payloads
-    NODE_MESSAGE_CLOSE,   // peer, as.reason: its bytes broke the protocol; end the link
-    NODE_MESSAGE_EDGES,   // bytes: struct node_edge_status[]; totals
-    NODE_MESSAGE_WANTS,   // a snapshot is wanted: tell DONORS
+    NODE_MESSAGE_SEND,          // peer, bytes: one plaintext message, header and payloads
+    NODE_MESSAGE_OTHER_SCALING, // peer: its data are scaled otherwise; end the link
+    NODE_MESSAGE_CLOSE,         // peer, as.reason: its bytes broke the protocol; end the link
+    NODE_MESSAGE_EDGES,         // bytes: struct node_edge_status[]; totals
+    NODE_MESSAGE_WANTS,         // a snapshot is wanted: tell DONORS
     NODE_MESSAGE_FETCHED, // as.complete: the snapshot is here (its round and step: progress); else ended
                           // before
     NODE_MESSAGE_STARVED, // as.silent_ns: none of DONORS has given a block for this long
@@ -89,6 +90,7 @@ struct node_round { // one rendezvous of learner and worker
     float *outer,
         *round_start;         // outer momentum and its x0, or NULL: for donors, checkpoints and when fetching
     struct gossip_blob *blob; // of the program that trains, or NULL: for donors and when fetching
+    bool scaled;              // it is the scaling of the data
     uint64_t step;            // local steps done
     bool fetch;               // fill the vectors from a donor's snapshot instead; round and step become its
     bool fetched;             // out: that is done; false: it was ended before

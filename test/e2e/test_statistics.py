@@ -106,6 +106,26 @@ class Statistics(ClusterTest):
             node.wait_exit()
         self.assertEqual([scaling_of(node) for node in nodes], [before, before])
 
+    def test_two_resumed_nodes_with_different_scalings_do_not_average(self):
+        nodes = self.members(2)
+        for node in nodes:
+            node.command += ["--set", "node.start_timeout=3s"]
+            node.start("--set", f"peers=127.0.0.1:{free_ports(1)[0]}")  # nobody listens there
+            node.wait_rows(3)
+            node.signal(signal.SIGTERM)
+            node.wait_exit()
+        before = [scaling_of(node) for node in nodes]
+        for node in nodes:
+            node.start("--resume")
+        for node in nodes:
+            node.wait_log("(peer_refused|refused_by_peer).*another scaling")
+        for node in nodes:
+            node.signal(signal.SIGTERM)
+        for node in nodes:
+            node.wait_exit()
+        self.assertEqual([scaling_of(node) for node in nodes], before)
+        self.assertNotEqual(*before)
+
     def check(self, found):
         """Against all rows of the first three files."""
         rows = [row for table in self.tables[:3] for row in table]

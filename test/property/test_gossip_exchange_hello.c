@@ -131,6 +131,42 @@ static void test_second_request_of_a_number_gets_no_answer(void **state)
     net_destroy(net);
 }
 
+// Models of data that are scaled otherwise are not averaged; one whose scaling is not known yet may be of the
+// same. An end that learns of its own late tells it.
+static void test_another_scaling_is_refused(void **state)
+{
+    static const uint64_t cases[][2] = {{5, 5}, {0, 5}, {5, 0}, {5, 6}};
+    const uint64_t seed = net_seed(23);
+    struct gossip_edge_info info;
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const bool late = i % 2, refused = cases[i / 2][0] * cases[i / 2][1] == 30;
+        struct gossip_exchange_options options = defaults(false);
+        struct net *net = net_create(2, 50, TOPOLOGY_RING, seed + i, &options);
+        net->forgets = true; // what is refused ends its link
+        if (late) {
+            net_link(net, 0, 1);
+            net_settle(net, SECOND);
+        }
+        for (size_t end = 0; end < 2; end++)
+            gossip_exchange_scaling(net->node[end].exchange, cases[i / 2][end]);
+        if (!late) {
+            net_link(net, 0, 1);
+            net_settle(net, SECOND);
+        }
+        change_model(net, 0);
+        net_round(net, 0, 1);
+        net_round(net, 1, 1);
+        net_settle(net, SECOND);
+        assert_int_equal(net_edge(net, 0, 1, &info)->exchanges > 0, !refused);
+        assert_int_equal(net_edge(net, 1, 0, &info)->exchanges > 0, !refused);
+        if (refused)
+            assert_true(gossip_exchange_model(net->node[1].exchange)[0] == 0);
+        net_destroy(net);
+    }
+}
+
 // A HELLO that is lost while its link stays (its sender was out of memory) is repeated.
 static void test_lost_hello_is_repeated(void **state)
 {
@@ -209,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_garbage_payload_changes_nothing),
         cmocka_unit_test(test_late_question_does_not_settle_our_doubt),
         cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
+        cmocka_unit_test(test_another_scaling_is_refused),
         cmocka_unit_test(test_lost_hello_is_repeated),
         cmocka_unit_test(test_lost_decision_to_resync_is_told_again),
         cmocka_unit_test(test_answer_that_does_not_fit_is_asked_for_once),

@@ -106,7 +106,8 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
                                                  .correction_hash = any_u64(),
                                                  .resync_offset = any_u64(),
                                                  .answer = (uint8_t)base_rng_below(&rng, 256),
-                                                 .standing = (uint8_t)base_rng_below(&rng, 3)};
+                                                 .standing = (uint8_t)base_rng_below(&rng, 3),
+                                                 .scaling = any_u64()};
     } else if (kind == GOSSIP_XCHG || kind == GOSSIP_XACK) {
         any_exchange(&message.as.exchange);
     } else if (kind == GOSSIP_BUSY) {

@@ -85,6 +85,35 @@ static void the_others_tell_it_until_it_trains(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 0);
 }
 
+static void the_link_for_them_is_not_wanted_for_ever(void **state)
+{
+    (void)state;
+    begin_with(5);
+    life_world_pass(&w, SECOND / 2);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 1);
+    life_world_clear(&w);
+    life_world_state(&w, 1, GOSSIP_MEMBER_DEAD); // this node goes first now
+    life_world_pass(&w, 31 * SECOND);
+    assert_true(w.learner_started);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LINKS), 1);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_LINKS)->count, 0);
+}
+
+// A resumed member has a scaling, and another one beside it would split the cluster.
+static void a_resumed_member_is_waited_for_as_a_donor_is(void **state)
+{
+    (void)state;
+    begin_with(1);
+    w.member[1].record.first_model = 0;
+    w.member[1].info.answered = true;
+    life_world_pass(&w, 335 * SECOND);
+    assert_false(w.learner_started || w.ended);
+    life_world_pass(&w, 10 * SECOND);
+    assert_true(w.ended && !w.learner_started);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_SCALING), 1);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, GOSSIP_LIFE_ABANDONED);
+}
+
 static void over_a_new_link_it_is_told_again(void **state)
 {
     (void)state;
@@ -122,6 +151,8 @@ int main(void)
         RULE(it_does_not_wait_for_the_dead),
         RULE(a_member_that_is_only_heard_of_is_waited_for),
         RULE(the_others_tell_it_until_it_trains),
+        RULE(the_link_for_them_is_not_wanted_for_ever),
+        RULE(a_resumed_member_is_waited_for_as_a_donor_is),
         RULE(over_a_new_link_it_is_told_again),
         RULE(a_node_that_does_not_gather_tells_and_waits_for_nothing),
     };

@@ -124,7 +124,7 @@ static void what_is_no_scaling_is_refused(void **state)
     const struct gossip_blob good = scaling->blob;
     end(NULL);
     begin(NULL);
-    static const float bad[] = {NAN, INFINITY, 0, -1};
+    static const float bad[] = {NAN, INFINITY, 0, -1, 1e-45f, 3e38f};
     struct gossip_blob blob = {0};
     assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_EFORMAT);
     for (size_t i = 0; i < 4; i++) { // each word of the header
@@ -136,7 +136,13 @@ static void what_is_no_scaling_is_refused(void **state)
         blob = good;
         memcpy(blob.data + blob.bytes - sizeof(float), &bad[i], sizeof(float));
         assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_EFORMAT);
+        assert_non_null(strstr(why.text, "of column 3 of 3"));
     }
+    const float far = 1e31f;
+    blob = good;
+    memcpy(blob.data + 16, &far, sizeof far); // the first shift
+    assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_EFORMAT);
+    assert_non_null(strstr(why.text, "of column 1 of 3"));
     blob = good;
     blob.bytes -= 4;
     assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_EFORMAT);
