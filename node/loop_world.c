@@ -19,6 +19,18 @@ static bool linked(const void *owner, const struct gossip_id *peer)
     return node_peers_has(node_cluster_peers(loop->cluster), peer);
 }
 
+static bool listed(const void *owner, const struct gossip_id *peer)
+{
+    const struct node_loop *loop = owner;
+    const struct node_peers *peers = node_cluster_peers(loop->cluster);
+    for (size_t i = 0; i < node_peers_entries(peers); i++) {
+        const struct gossip_entry *entry = node_peers_entry(peers, i);
+        if (entry->known && gossip_id_compare(&entry->id, peer) == 0)
+            return true;
+    }
+    return false;
+}
+
 static size_t edges(const void *owner)
 {
     return ((const struct node_loop *)owner)->n_edges;
@@ -52,6 +64,7 @@ struct gossip_life_world node_loop_world(const struct node_loop *loop, struct go
                                       .members = members,
                                       .member = member,
                                       .linked = linked,
+                                      .listed = listed,
                                       .self = self,
                                       .gathered = node_loop_gathered};
 }

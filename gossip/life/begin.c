@@ -44,6 +44,7 @@ struct first_models {
     bool yields;    // another node goes first, and its first model is not this node's
     bool resumed;   // it gathers, and a member has its scaling already, from a checkpoint
     size_t takers;  // members whose first model is another one: they will take this cluster's
+    size_t listed;  // of these: in the peer list
     size_t unheard; // members without a model whose statistics are not here
     struct gossip_id first;
 };
@@ -83,7 +84,9 @@ static struct first_models compare_first_models(struct gossip_life *life)
         found.unheard += life->options.gathers && rank == 0 && !world->gathered(world->owner, &record->id);
         if (!gossip_life_believes(&other))
             continue;
-        found.takers += rank == 0 && record->first_model != own;
+        const bool takes = rank == 0 && record->first_model != own;
+        found.takers += takes;
+        found.listed += takes && world->listed(world->owner, &record->id);
         if (rank < best || (rank == best && gossip_id_compare(&record->id, &first->id) >= 0))
             continue;
         first = record;
@@ -210,13 +213,13 @@ void life_consider_joining(struct gossip_life *life)
 static bool all_are_there(struct gossip_life *life)
 {
     const struct first_models found = compare_first_models(life);
-    const size_t wanted = life->options.start_members, takers = found.takers;
+    const size_t wanted = life->options.start_members;
 
     if (found.unheard > 0)
         return false;
     if (wanted == 0)
-        return life->self.missing <= takers;
-    return life->self.n_view + takers >= wanted || wanted <= 1;
+        return life->self.missing <= found.listed;
+    return life->self.n_view + found.takers >= wanted || wanted <= 1;
 }
 
 // It counted before it knew of the node that goes first. True: it waits, or fetches.

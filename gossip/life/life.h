@@ -127,6 +127,7 @@ struct gossip_life_world {
     size_t (*members)(const void *owner);  // this node first, as membership lists them
     void (*member)(const void *owner, size_t index, struct gossip_member_info *info);
     bool (*linked)(const void *owner, const struct gossip_id *peer); // a link to it is in use
+    bool (*listed)(const void *owner, const struct gossip_id *peer); // an entry of the peer list leads to it
     void (*self)(const void *owner, struct gossip_life_self *self);
     // The statistics of its examples have come; NULL where none are gathered.
     bool (*gathered)(const void *owner, const struct gossip_id *peer);

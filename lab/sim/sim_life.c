@@ -24,6 +24,18 @@ static bool linked(const void *owner, const struct gossip_id *id)
     return node->peer[sim_world_find(node->world, id)].link;
 }
 
+static bool listed(const void *owner, const struct gossip_id *peer)
+{
+    const struct sim_node *node = owner;
+
+    for (size_t i = 0; i < node->entries; i++) {
+        const struct gossip_entry *entry = gossip_links_entry(node->rules, i);
+        if (entry->known && gossip_id_compare(&entry->id, peer) == 0)
+            return true;
+    }
+    return false;
+}
+
 static size_t edges(const void *owner)
 {
     const struct sim_node *node = owner;
@@ -169,6 +181,7 @@ static void step(struct sim_node *node, const struct gossip_life_event *event)
                                             .members = members,
                                             .member = member,
                                             .linked = linked,
+                                            .listed = listed,
                                             .self = self,
                                             .census = node->world->options.known ? census : NULL};
     const enum gossip_life_state before = gossip_life_state(node->life);

@@ -238,6 +238,37 @@ static void test_sync_waits_for_both(void **state)
     net_destroy(net);
 }
 
+static uint64_t clock_under_way(const struct net *net)
+{
+    struct gossip_message message;
+
+    for (const struct net_message *at = net->first; at; at = at->next)
+        if (at->from == 0 && gossip_message_decode(at->bytes, at->count, &message) == BASE_OK &&
+            message.kind == GOSSIP_CLOCK)
+            return message.as.clock.round;
+    return 0;
+}
+
+// Who waits for it or asks where it is hears the same of a node that takes no step.
+static void test_a_node_that_waits_answers_as_one_for_which_nobody_waits(void **state)
+{
+    struct net *net = linked_net(2, D, true, net_seed(99));
+    struct gossip_message clock = {.kind = GOSSIP_CLOCK, .as.clock.round = 2};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &clock};
+
+    (void)state;
+    for (int idle = 0; idle < 2; idle++) {
+        net->node[0].idle = idle;
+        net_round(net, 0, 5 + (uint64_t)idle);
+        net_settle(net, 20 * SECOND);
+        assert_int_equal(net_step(net, 0, &event), BASE_OK);
+        assert_true(clock_under_way(net) == (idle ? GOSSIP_CLOCK_IDLE : 5));
+        net_settle(net, SECOND);
+    }
+    net_destroy(net);
+}
+
 static void check_pace(const struct net *net, size_t node, double expected)
 {
     double found = gossip_exchange_pace(net->node[node].exchange);
@@ -314,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_who_is_gone_or_idle_holds_nobody_up),
         cmocka_unit_test(test_a_clock_that_was_lost_is_told_again),
         cmocka_unit_test(test_all_neighbours_are_told),
+        cmocka_unit_test(test_a_node_that_waits_answers_as_one_for_which_nobody_waits),
         cmocka_unit_test(test_sync_waits_for_both),
         cmocka_unit_test(test_pace_is_relative_to_the_neighbours),
         cmocka_unit_test(test_a_few_slow_rounds_hardly_change_the_pace),

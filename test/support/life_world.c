@@ -59,6 +59,11 @@ static void self(const void *owner, struct gossip_life_self *self)
     *self = ((const struct life_world *)owner)->self;
 }
 
+static bool listed(const void *owner, const struct gossip_id *peer)
+{
+    return !((const struct life_world *)owner)->member[peer->bytes[0] - 1].unlisted;
+}
+
 static size_t edges(const void *owner)
 {
     return ((const struct life_world *)owner)->n_edges;
@@ -81,6 +86,7 @@ const struct gossip_life_world *life_world_table(const struct life_world *world)
                                        .members = members,
                                        .member = member,
                                        .linked = linked,
+                                       .listed = listed,
                                        .self = self,
                                        .gathered = gathered};
     return &table;

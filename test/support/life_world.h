@@ -15,7 +15,7 @@ struct life_world {
     struct gossip_life_self self;
     uint64_t now_ns;
     struct life_member { // [0] is the node itself
-        bool there, linked, gathered;
+        bool there, linked, gathered, unlisted;
         struct gossip_record record;
         struct gossip_member_info info;
     } member[LIFE_MEMBERS];

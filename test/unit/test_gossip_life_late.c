@@ -313,6 +313,20 @@ static void of_different_first_models_the_lowest_id_s_goes_first(void **state)
     assert_int_equal(w.flags & COUNTS, COUNTS);
 }
 
+// Whoever else comes is not the peer that was listed.
+static void one_that_is_not_listed_stands_for_no_listed_peer(void **state)
+{
+    (void)state;
+    begin_with(1, 9);
+    w.self.in_view = true;
+    w.member[1].unlisted = true;
+    life_world_pass(&w, 5 * SECOND);
+    assert_false(w.learner_started);
+    w.member[1].unlisted = false;
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_started);
+}
+
 static void a_node_that_counts_goes_before_a_lower_id(void **state)
 {
     (void)state;
@@ -427,6 +441,7 @@ int main(void)
         RULE(told_to_stop_is_no_failure),
         RULE(resumed_with_edges_or_without_steps_is_no_failure),
         RULE(of_different_first_models_the_lowest_id_s_goes_first),
+        RULE(one_that_is_not_listed_stands_for_no_listed_peer),
         RULE(of_two_that_train_one_with_other_weights_is_enough),
         RULE(a_node_that_counts_goes_before_a_lower_id),
         RULE(a_node_that_counted_too_early_takes_it_back),
