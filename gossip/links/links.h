@@ -49,6 +49,7 @@
 #define GOSSIP_LINKS_ANSWERED_NS  1000000000ull  // at one host's limit, who has answered gives way after this
 #define GOSSIP_LINKS_GREETING_NS  10000000000ull // from the proof of identity to the greeting
 #define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull // how long a silent older link stands in the way of a new one
+#define GOSSIP_LINKS_LATE_NS      500000000ull // a TIMER that comes so late: this process got no processor time
 #define GOSSIP_LINKS_IDLE_NS      10000000000ull // an unwanted link ends when nothing went over it
 #define GOSSIP_LINKS_PACKET_NS    10000000000ull // how long a packet waits for a link
 #define GOSSIP_LINKS_RESOLVE_NS   30000000000ull // how long addresses are waited for

@@ -54,6 +54,7 @@ struct link {
     void *owner;
     enum gossip_link_state state;
     bool caller, half_open, answered, self, stalled;
+    bool spared; // CANDIDATE: it has waited once more, since this process had stood still
     struct gossip_links_target target; // of the caller
     uint64_t host;                     // of the accepted
     struct peer *peer;                 // from AUTHENTICATED to ACTIVE, unless `self`
@@ -94,6 +95,7 @@ struct gossip_links {
     struct entry *entry;
     uint64_t *reached; // [LINKS_REACHED] as a ring; NULL: none yet
     size_t n_reached;
+    bool late;               // the TIMER of this step
     unsigned told_duplicate; // in a row: a peer has a link to another process with this identity
     uint64_t duplicate_ns;   // since when
     struct queued *action;   // as a ring

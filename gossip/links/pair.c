@@ -453,6 +453,26 @@ static bool may_idle(const struct link *link)
     return !link->peer->wanted && !link->stalled;
 }
 
+// What came over the active link meanwhile may not have been read yet. Once: a process that is late each time
+// must come to a link that works, too.
+static bool waits_once_more(const struct gossip_links *links, struct link *link)
+{
+    BASE_ASSERT(link->state == GOSSIP_LINK_CANDIDATE);
+    const bool waits = links->late && !link->spared;
+    link->spared |= waits;
+    return waits;
+}
+
+static void candidate_waited(struct gossip_links *links, struct link *link)
+{
+    if (!waits_once_more(links, link)) {
+        activate(links, link);
+        return;
+    }
+    link->state_ns = links->now_ns;
+    links_due(links, links->now_ns + GOSSIP_LINKS_CANDIDATE_NS);
+}
+
 void pair_timer(struct gossip_links *links, struct link *link)
 {
     static const uint64_t patience_ns[] = {[GOSSIP_LINK_ACCEPTED] = LIMIT_HANDSHAKE_NS,
@@ -470,7 +490,7 @@ void pair_timer(struct gossip_links *links, struct link *link)
     else if (active)
         pair_close(links, link, GOSSIP_CLOSE_IDLE);
     else if (link->state == GOSSIP_LINK_CANDIDATE)
-        activate(links, link);
+        candidate_waited(links, link);
     else
         pair_close(links, link,
                    link->state == GOSSIP_LINK_AUTHENTICATED ? GOSSIP_CLOSE_NO_GREETING

@@ -58,6 +58,27 @@ static void a_silent_older_link_gives_way_after_three_seconds(void **state)
     assert_null(find(GOSSIP_LINKS_UNREACHABLE));
 }
 
+// The silence may be its own: what came over the older link lies unread. Once, or it would never end.
+static void a_process_that_stood_still_listens_first(void **state)
+{
+    (void)state;
+    for (int hears = 0; hears < 2; hears++) {
+        end(NULL);
+        begin(NULL);
+        uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true);
+        greet_with_life(fresh, 1);
+        for (int late = 0; late < 2 - hears; late++) {
+            w.now_ns += GOSSIP_LINKS_CANDIDATE_NS + GOSSIP_LINKS_LATE_NS;
+            SAY(GOSSIP_LINKS_TIMER);
+            assert_true((find(GOSSIP_LINKS_UP) != NULL) == (late == 1));
+        }
+        if (!hears)
+            continue;
+        SAY(GOSSIP_LINKS_MESSAGE, .link = old);
+        assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, fresh);
+    }
+}
+
 static void the_end_of_the_older_link_makes_way_at_once(void **state)
 {
     (void)state;
@@ -405,6 +426,7 @@ int main(void)
         CASE(the_higher_id_greets_first),
         CASE(an_older_link_that_works_stays),
         CASE(a_silent_older_link_gives_way_after_three_seconds),
+        CASE(a_process_that_stood_still_listens_first),
         CASE(the_end_of_the_older_link_makes_way_at_once),
         CASE(the_higher_id_follows_the_lower_ones_choice),
         CASE(nothing_but_greetings_before_the_link_is_taken),
