@@ -94,7 +94,7 @@ _p2pml() {
     elif [ "$command" = data ] && [ "$COMP_CWORD" = 2 ]; then
         mapfile -t COMPREPLY < <(compgen -W 'info fetch' -- "$word")
     elif [ "$command" = data ] && [ "$COMP_CWORD" = 3 ] && [ "$before" = fetch ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'mnist fashion-mnist cifar10 tiny-shakespeare' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'mnist fashion-mnist cifar10 tiny-shakespeare a9a' -- "$word")
     elif [ "$command" = topology ] && [ "$COMP_CWORD" = 2 ]; then
         mapfile -t COMPREPLY < <(compgen -W show -- "$word")
     elif [ "$command" = topology ] && [ "$COMP_CWORD" = 3 ]; then

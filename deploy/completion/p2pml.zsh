@@ -39,7 +39,7 @@ _p2pml_main() {
     elif [[ $command == data ]] && (( CURRENT == 3 )); then
         compadd info fetch
     elif [[ $command == data && $before == fetch ]]; then
-        compadd mnist fashion-mnist cifar10 tiny-shakespeare
+        compadd mnist fashion-mnist cifar10 tiny-shakespeare a9a
     elif [[ $command == topology ]] && (( CURRENT == 3 )); then
         compadd show
     else

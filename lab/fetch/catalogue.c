@@ -1,5 +1,5 @@
 // The data sets that have a name. Each digest is the one that several publications give independently of each
-// other; that of tiny Shakespeare was computed from the file.
+// other; those of tiny Shakespeare and a9a were computed from the files.
 #include "lab/fetch/fetch.h"
 
 #include <string.h>
@@ -8,6 +8,7 @@
 #define FASHION     "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
 #define SHAKESPEARE "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
 #define CIFAR10     "https://www.cs.toronto.edu/~kriz/"
+#define LIBSVM      "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
 #define TRAIN_IMAGES "train-images-idx3-ubyte.gz"
 #define TRAIN_LABELS "train-labels-idx1-ubyte.gz"
@@ -46,6 +47,12 @@ const struct lab_fetch_set lab_fetch_sets[] = {
      1,
      {{"tinyshakespeare.txt", SHAKESPEARE "input.txt",
        "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"}}},
+    {"a9a",
+     "48,842 people of a census, 123 features that are 0 or 1, LIBSVM (4 MB)",
+     "a9a",
+     2,
+     {{"a9a", LIBSVM "a9a", "7ba53cccb27e2e525f0fb173e1f446d49856e3fb007eb43be4ec6d0f5b3335ca"},
+      {"a9a.t", LIBSVM "a9a.t", "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9"}}},
 };
 const size_t lab_fetch_n_sets = sizeof lab_fetch_sets / sizeof *lab_fetch_sets;
 

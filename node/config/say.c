@@ -32,6 +32,13 @@ void node_config_warn_unused(const struct node_config *config, const char *key, 
         node_config_say(BASE_LOG_WARN, config, key, "has no effect here, it is used only when %s", used_when);
 }
 
+// The ready experiments take their data from there.
+static const char *hint(const char *path)
+{
+    return strncmp(path, "data/", 5) == 0 ? "; 'p2pml data fetch NAME' brings well-known data to data/NAME"
+                                          : "";
+}
+
 enum base_error node_config_check_file(const struct node_config *config, const char *key, const char *path,
                                        const char *what, struct base_reason *why)
 {
@@ -44,8 +51,8 @@ enum base_error node_config_check_file(const struct node_config *config, const c
     if (stat(path, &status) || access(path, R_OK))
         return node_config_at(config, key, why,
                               base_fail(why, BASE_ENOTFOUND,
-                                        "found %s, which cannot be read (%s), expected a file with %s", found,
-                                        strerror(errno), what));
+                                        "found %s, which cannot be read (%s), expected a file with %s%s",
+                                        found, strerror(errno), what, hint(path)));
     if (S_ISDIR(status.st_mode))
         return node_config_at(config, key, why,
                               base_fail(why, BASE_EINVAL,

@@ -3,12 +3,14 @@
 Every wait is for something that happens (a line, a file, an exit, an answer) and has a bound that only a
 failure reaches."""
 
+import functools
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -38,6 +40,16 @@ def wait_until(condition, what, patience=PATIENCE):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {patience} s: {what}")
         time.sleep(0.02)
+
+
+@functools.lru_cache(None)
+def python_with(*modules):
+    """A Python that can import them all, or None."""
+    for program in (sys.executable, os.environ.get("P2PML_TEST_PYTHON"), "/usr/bin/python3"):
+        if program and shutil.which(program) and subprocess.run(
+                [program, "-c", "import " + ", ".join(modules)], capture_output=True).returncode == 0:
+            return program
+    return None
 
 
 def failure(reason, evidence):

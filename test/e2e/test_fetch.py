@@ -3,6 +3,7 @@ and of what is wrong, cut off or too large for the disk nothing is left."""
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import http.server
 import io
@@ -217,6 +218,26 @@ class Fetch(unittest.TestCase):
             self.server.files["input.txt"] = f.read()
         said = self.fetch("tiny-shakespeare", "--from", self.base, "--ca", self.ca, cwd=self.out)
         self.assertIn("Next: p2pml data info data/tiny-shakespeare/tinyshakespeare.txt", said)
+
+    def test_the_ready_experiments_read_what_is_fetched(self):
+        names = re.findall(r"^  (\S+) ", self.fetch(status=2), re.M)
+        self.assertIn("a9a", names)
+        read = 0
+        for config in sorted(glob.glob(os.path.join(SOURCE, "configs", "*.yaml"))):
+            with open(config) as f:
+                text = f.read()
+            self.assertNotIn("../", text, config)
+            found = set(re.findall(r": data/([^/\s]+)/", text))
+            for name in found:
+                self.assertIn(name, names, config)
+                self.assertIn(f"p2pml data fetch {name}\n", text, config)
+            if found:
+                read += 1
+                said = subprocess.run([P2PML, "sim", "--check", config], cwd=self.out, capture_output=True, text=True, timeout=60,
+                                      env=ENVIRONMENT)
+                self.assertEqual(said.returncode, 2, config)
+                self.assertRegex(said.stderr, r"found \"data/\S+, which cannot be read .*'p2pml data fetch NAME' brings well-known data")
+        self.assertGreater(read, 9)
 
     def test_what_is_packed_is_unpacked(self):
         packed = io.BytesIO()

@@ -4,7 +4,6 @@ torch, and onnx with onnxruntime, are asked where some Python has them: this one
 """
 
 import csv
-import functools
 import io
 import json
 import math
@@ -14,11 +13,10 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from cluster import PROGRAM
+from cluster import PROGRAM, python_with
 
 P2PML = os.path.join(os.path.dirname(PROGRAM), "p2pml")
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -41,16 +39,6 @@ def p2pml(*arguments, status=0, **options):
     ran = subprocess.run([P2PML, *arguments], capture_output=True, text=True, timeout=300, env=environment(), **options)
     assert ran.returncode == status, f"{arguments}: {ran.returncode} {ran.stderr}"
     return ran.stderr if status else ran.stdout
-
-
-@functools.lru_cache(None)
-def python_with(*modules):
-    """A Python that can import them all, or None."""
-    for program in (sys.executable, os.environ.get("P2PML_TEST_PYTHON"), "/usr/bin/python3"):
-        if program and shutil.which(program) and subprocess.run(
-                [program, "-c", "import " + ", ".join(modules)], capture_output=True).returncode == 0:
-            return program
-    return None
 
 
 def read_file(path):

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import unittest
 import urllib.request
 
@@ -40,13 +39,6 @@ def expressions():
         found["alert " + rule.split("\n")[0]] = re.search(r"expr:(.*?)\n        (?:for|labels):", rule, re.S).group(1)
         assert re.search(r"description: >-\n +\S.{100}", rule, re.S), rule
     return found
-
-
-def python_with(module):
-    for program in (sys.executable, os.environ.get("P2PML_TEST_PYTHON"), "/usr/bin/python3"):
-        if program and shutil.which(program) and subprocess.run([program, "-c", "import " + module], capture_output=True).returncode == 0:
-            return program
-    return None
 
 
 READ_EVENTS = """
@@ -148,7 +140,7 @@ class Monitoring(cluster.ClusterTest):
         node.wait_exit()
         files = glob.glob(os.path.join(board, "tb", "events.out.tfevents.*"))
         self.assertEqual(len(files), 1)
-        python = python_with("tensorboard")
+        python = cluster.python_with("tensorboard")
         if not python:
             self.skipTest("no Python has tensorboard (pip install tensorboard; P2PML_TEST_PYTHON names one): unit.node_tensorboard "
                           "reads the format by itself")

@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import unittest
 
-from test_model import p2pml, python_with
+from cluster import python_with
+from test_model import p2pml
 
 QUICK = """
 experiment: {nodes: 2, baselines: []}
