@@ -41,6 +41,7 @@ class Page(cluster.ClusterTest):
                 self.assertNotRegex(page.evaluate("document.body.innerText"), "NaN|undefined|null|Invalid")
                 self.assertEqual(page.problems, [])
             self.answers_the_five_questions(page)
+            self.ticks_differ(page)
             self.tells_who_died(page, nodes)
             self.tells_that_nobody_answers(page, nodes)
 
@@ -55,8 +56,18 @@ class Page(cluster.ClusterTest):
         self.assertLess(page.evaluate("document.getElementById('tiles').getBoundingClientRect().bottom"), 844)
         self.assertEqual(page.evaluate("[...document.querySelectorAll('#tiles .k')].map(k => k.textContent)"),
                          ["Connected?", "Learning?", "How long still?", "Who is slow?"])
+        for column, seen in ((2, True), (3, False), (4, True), (5, True)):  # state, since when, step, steps/s
+            cell = f"document.querySelector('#members tr:nth-child(2) td:nth-child({column})').getBoundingClientRect()"
+            self.assertEqual(page.evaluate(f"{cell}.width > 0 && {cell}.right <= 390"), seen, column)
         page.wait("[...document.querySelectorAll('#edges td')].some(c => /B\\/s$/.test(c.textContent))")
         page.wait("[...document.querySelectorAll('#events li')].some(c => /node-1 has joined/.test(c.textContent))")
+
+    def ticks_differ(self, page):
+        """Also of values that hardly do."""
+        for values, share in (([0.969, 0.9695], True), ([0.5, 0.97], True), ([1.2341, 1.2342], False), ([2e-5, 3e-5], False), ([1, 1], False)):
+            ticks = page.evaluate(f"(y => y.ticks.map(t => y.text(t, {str(share).lower()})))(scale_of({values}, {str(share).lower()}))")
+            self.assertEqual(len(set(ticks)), len(ticks), ticks)
+            self.assertTrue(ticks, values)
 
     def tells_who_died(self, page, nodes):
         nodes[2].end()

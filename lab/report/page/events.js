@@ -50,7 +50,7 @@ function eventTable() {
   const head = ["event", ...(several ? ["run"] : []), ...(seeds ? ["seed"] : []), "known after", "graph closed after", "recovered after", qualityName() + " lost"];
   const rows = DATA.cases.flatMap(c => c.events.map(e => make("tr", {}, make("th", { scope: "row" }, eventText(e), e.instead ? make("small", {}, " " + e.instead) : null),
     ...(several ? [make("td", { class: "text" }, c.label)] : []), ...(seeds ? [make("td", {}, setting(e.seed))] : []), timesCell(e.detected), timesCell(e.rewired), timesCell(e.recovered),
-    make("td", {}, e.accuracy && known(e.accuracy.cost) ? quality(e.accuracy.cost, 2) : "-"))));
+    make("td", {}, e.accuracy && known(e.accuracy.cost) ? (e.accuracy.cost > 0 ? quality(e.accuracy.cost, 2) : "nothing") : "-"))));
   return make("table", {}, make("thead", {}, make("tr", {}, ...head.map(text => make("th", { scope: "col", class: text === "run" ? "text" : null }, text)))), make("tbody", {}, ...rows));
 }
 

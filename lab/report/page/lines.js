@@ -32,7 +32,7 @@ function lineValues(line, cases) {
 function linesToDraw() {
   const measured = key => DATA.cases.some(c => c.curve[key][0].filter(known).length > 2);
   return LINES.filter(line => (line.instead ? !measured(line.instead) && measured(line.key) : measured(line.key) || !LINES.some(other => other.instead === line.key && measured(other.key))))
-    .filter(line => lineValues(line, DATA.cases).some(known));
+    .filter(line => DATA.cases.some(c => c.curve[line.key][0].filter(v => known(v) && (!line.log || v > 0)).length > 1)); // one point is no curve
 }
 
 function yScale(line, log, shown, room) {

@@ -148,22 +148,29 @@ function nice(least, most, wanted) { // round numbers between the two
 
 const short = v => v >= 1e6 ? +(v / 1e6).toPrecision(3) + 'M' : v >= 1e4 ? +(v / 1e3).toPrecision(3) + 'k' : count(v);
 
+// With as many places as tell two ticks apart.
+function tick_text(v, step, share) {
+  const times = share ? 100 : 1, places = Math.max(0, Math.ceil(-Math.log10(step * times) - 1e-9));
+  return +(v * times).toFixed(places) + (share ? '%' : '');
+}
+
 // A scale of the values: linear, or by powers where they span more than a factor of 20.
 function scale_of(values, ratio) {
   let least = Math.min(...values), most = Math.max(...values);
   const powers = !ratio && least > 0 && most / least > 20;
   if (!powers) {
-    const room = 0.08 * (most - least) || 0.05 * Math.abs(most) || 1;
+    const room = Math.max(0.08 * (most - least), ratio ? 0.005 : 0) || 0.05 * Math.abs(most) || 1;
     least = ratio ? least - room : Math.max(0, least - room);
     most = ratio ? Math.min(1, most + room) : most + room;
-    return {ticks: nice(least, most, 3), place: v => (v - least) / (most - least || 1)};
+    const ticks = nice(least, most, 3), step = ticks.length > 1 ? ticks[1] - ticks[0] : most - least;
+    return {ticks, place: v => (v - least) / (most - least || 1), text: (v, share) => tick_text(v, step, share)};
   }
   const low = Math.log10(least) - 0.1, high = Math.log10(most) + 0.1;
   const ticks = [];
   for (let e = Math.floor(low); e <= high; e++)
     for (const m of high - low > 2.2 ? [1] : [1, 3])
       if (Math.log10(m * 10 ** e) >= low && Math.log10(m * 10 ** e) <= high) ticks.push(m * 10 ** e);
-  return {ticks, place: v => (Math.log10(v) - low) / (high - low)};
+  return {ticks, place: v => (Math.log10(v) - low) / (high - low), text: v => String(+v.toPrecision(2))};
 }
 
 const drawn = {}; // of each plot: what the pointer looks at
@@ -184,7 +191,7 @@ function plot(id, steps, values, label, ratio, share) {
   const px = v => left + (v - first) / (last - first || 1) * (w - left - right), py = v => h - bottom - y.place(v) * (h - top - bottom);
   for (const t of y.ticks) {
     root.append(svg('line', {x1: left, x2: w - right, y1: py(t), y2: py(t), class: 'grid'}));
-    root.append(svg('text', {x: left - 6, y: py(t) + 4, 'text-anchor': 'end'}, share ? +(100 * t).toFixed(1) + '%' : String(+t.toPrecision(2))));
+    root.append(svg('text', {x: left - 6, y: py(t) + 4, 'text-anchor': 'end'}, y.text(t, share)));
   }
   for (const t of nice(first, last, w < 400 ? 3 : 5))
     root.append(svg('text', {x: px(t), y: h - 4, 'text-anchor': px(t) > w - 30 ? 'end' : 'middle'}, short(t)));
