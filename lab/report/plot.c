@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #define PLOTS_MAX 24u
+#define NOT_FOUND 127 // env's exit status for a program that is not there
 
 extern char **environ;
 
@@ -56,6 +57,14 @@ static enum base_error write_file(const struct wanted *wanted, enum content cont
     return error;
 }
 
+static enum base_error no_gnuplot(const char *directory, struct base_reason *why)
+{
+    return base_fail(why, BASE_ENOTFOUND,
+                     "gnuplot is not installed (on Debian and Ubuntu: apt-get install gnuplot-nox); data and "
+                     "scripts are in '%s'",
+                     directory);
+}
+
 static enum base_error finish(pid_t child, const char *directory, const char *script, struct base_reason *why)
 {
     int status = 0;
@@ -64,33 +73,28 @@ static enum base_error finish(pid_t child, const char *directory, const char *sc
             return base_fail(why, BASE_EIO, "cannot wait for gnuplot: %s", strerror(errno));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return BASE_OK;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND)
+        return no_gnuplot(directory, why);
     return base_fail(why, BASE_EIO, "gnuplot could not draw %s/%s (%s %d); what it said stands above",
                      directory, script, WIFEXITED(status) ? "exit status" : "signal",
                      WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 
-// gnuplot runs where the data lie.
+// gnuplot runs where the data lie. env changes the directory: posix_spawn cannot before glibc 2.29.
 static enum base_error draw(const char *directory, const char *script, struct base_reason *why)
 {
     pid_t child;
-    char program[] = "gnuplot", *name = strdup(script);
-    char *const arguments[] = {program, name, NULL};
-    posix_spawn_file_actions_t actions;
-    if (!name || posix_spawn_file_actions_init(&actions)) {
+    char env[] = "env", gnuplot[] = "gnuplot", *name = strdup(script), *chdir = NULL;
+    if (!name || asprintf(&chdir, "--chdir=%s", directory) < 0) {
         free(name);
         return base_fail(why, BASE_ENOMEM, "no memory to start gnuplot");
     }
-    int failed = posix_spawn_file_actions_addchdir_np(&actions, directory);
-    if (!failed)
-        failed = posix_spawnp(&child, program, &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
+    char *const arguments[] = {env, chdir, gnuplot, name, NULL};
+    int failed = posix_spawnp(&child, env, NULL, NULL, arguments, environ);
+    free(chdir);
     free(name);
     if (failed == ENOENT)
-        return base_fail(
-            why, BASE_ENOTFOUND,
-            "gnuplot is not installed (on Debian and Ubuntu: apt-get install gnuplot-nox); data and "
-            "scripts are in '%s'",
-            directory);
+        return no_gnuplot(directory, why);
     if (failed)
         return base_fail(why, BASE_EIO, "cannot start gnuplot: %s", strerror(failed));
     return finish(child, directory, script, why);

@@ -19,6 +19,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 from . import errors
 from .node import Node, join
 
+_PATIENCE = 300.0  # seconds that nodes of one process wait for each other
+
 Model = Callable[[Any, int, Any], Tuple[float, Any]]
 
 
@@ -158,9 +160,11 @@ class _Nodes:
         self._views = [(node.model, node.correction) for node in self._nodes]
 
     def __enter__(self) -> "_Nodes":
-        waiting = list(self._nodes)
-        while waiting:
-            waiting = [node for node in waiting if not _starts(node)]
+        waiting, deadline = self._nodes, time.monotonic() + _PATIENCE
+        while waiting := [node for node in waiting if not _starts(node)]:
+            if time.monotonic() > deadline:
+                self.__exit__()
+                raise TimeoutError(f"{len(waiting)} of {len(self._nodes)} nodes have not begun within {_PATIENCE:g} s")
             time.sleep(0.005)
         return self
 
@@ -176,7 +180,7 @@ class _Nodes:
         for node in self._nodes:
             node.begin(self._local_steps, rate * self._local_steps)
         for node in self._nodes:
-            node.end()
+            node.end(_PATIENCE)
 
     def models(self) -> Any:
         import numpy

@@ -5,6 +5,11 @@
         params, state = update(params, state, batch)            # unchanged, compiled or not
         params = together.step(params, rate)
 
+Adam's second moment is shared where the optimiser's state is given (any pytree with one named tuple that has ``nu``, as optax.adam's):
+
+    together, params, state = p2pml.jax.attach(node, params, every=30, state=state)
+        params, state = together.step(params, rate, state)
+
 The parameters are copied to the node's flat vector, and back, at a boundary only; between boundaries the correction is one compiled
 addition where they lie. fp32 masters of bf16 and fp16 parameters are in the vector."""
 
@@ -22,13 +27,19 @@ from . import errors
 from .node import Node, Round
 
 
-def attach(node: Node, params: Any, every: int = 30, *, timeout: Optional[float] = None) -> Tuple["Attachment", Any]:
+def attach(node: Node, params: Any, every: int = 30, *, state: Any = None, timeout: Optional[float] = None) -> Tuple[Any, ...]:
     """Joins ``node``'s cluster; the second result are the cluster's parameters, to go on with. After each ``every`` calls of ``step`` the node
-    exchanges with a neighbour. The state of an optimiser stays each node's own."""
+    exchanges with a neighbour. ``state``: the optimiser's, whose second moment is shared; the third result is the state to go on with.
+    Without it the state of an optimiser stays each node's own. ``timeout``: seconds to wait for the cluster."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
-    together = Attachment(node, params, every)
-    return together, together.start(timeout)
+    together = Attachment(node, params, every, state)
+    started = together.start(state, timeout)
+    return (together, *started) if state is not None else (together, started)
+
+
+def _is_adam(part: Any) -> bool:
+    return hasattr(part, "nu") and hasattr(part, "_replace")
 
 
 def _add(params: Any, correction: Any, rate: Any) -> Any:
@@ -38,7 +49,7 @@ def _add(params: Any, correction: Any, rate: Any) -> Any:
 class Attachment:
     """What :func:`attach` returns first. ``step`` after every update, ``close`` leaves the cluster (as the end of the program does)."""
 
-    def __init__(self, node: Node, params: Any, every: int):
+    def __init__(self, node: Node, params: Any, every: int, state: Any = None):
         self.node, self.closed = node, False
         leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
         self._shapes = [(tuple(np.shape(leaf)), jnp.result_type(leaf)) for _, leaf in leaves]
@@ -47,12 +58,17 @@ class Attachment:
             if not jnp.issubdtype(kind, jnp.floating):
                 raise errors.ConfigurationError(f"parameter '{name}' is {kind}, expected a floating-point type")
         self._names = names
-        node.open([(name, shape) for name, (shape, _) in zip(names, self._shapes)], average__local_steps=every, train__optimizer="sgd")
-        self._flat, self._flat_correction = node.model, node.correction
+        self._with_state = state is not None
+        if self._with_state:
+            self._adam(state)
+        node.open([(name, shape) for name, (shape, _) in zip(names, self._shapes)], average__local_steps=every,
+                  train__optimizer="adamw" if self._with_state else "sgd", train__rate=0.001)
+        self._flat, self._flat_correction, self._flat_moment = node.model, node.correction, node.second_moment
         self._ends = np.cumsum([math.prod(shape) for shape, _ in self._shapes])[:-1]
         self._last: List[Optional[np.ndarray]] = [None] * len(names)
         self._round: Optional[Round] = None
         self._steps, self._scale, self._ended = 0, 0.0, False
+        self._exchanging = False  # from the first word of an exchange until its result is the caller's
         self._correction: Any = None
         self._add = jax.jit(_add)
         self._to_vector(params)
@@ -72,23 +88,56 @@ class Attachment:
         return jax.tree_util.tree_unflatten(self._tree, [jnp.array(p.reshape(shape), dtype=kind if low else None, copy=True)
                                                          for p, (shape, kind) in parts])
 
-    def _take(self, round: Round) -> Any:
-        if round.rolled_back:
+    # -- Adam's second moment
+
+    def _adam(self, state: Any) -> Tuple[List[Any], Any, int]:
+        """The state in parts, and which of them has the second moment."""
+        parts, tree = jax.tree_util.tree_flatten(state, is_leaf=_is_adam)
+        found = [i for i, part in enumerate(parts) if _is_adam(part) and jax.tree_util.tree_structure(part.nu) == self._tree]
+        if len(found) != 1:
+            raise errors.ConfigurationError(f"state: found {len(found)} named tuples with a second moment `nu` of the parameters' structure, "
+                                            "expected one, as optax.adam and adamw have; without `state` it is not shared")
+        return parts, tree, found[0]
+
+    def _moment_to_vector(self, state: Any) -> None:
+        parts, _, which = self._adam(state)
+        for leaf, view in zip(jax.tree_util.tree_leaves(parts[which].nu), np.split(self._flat_moment, self._ends)):
+            view[:] = np.asarray(leaf, dtype=np.float32).ravel()
+
+    def _moment_from_vector(self, state: Any, round: Optional[Round]) -> Any:
+        parts, tree, which = self._adam(state)
+        mine = parts[which]
+        kinds = [jnp.result_type(leaf) for leaf in jax.tree_util.tree_leaves(mine.nu)]
+        new = [jnp.array(part.reshape(shape), dtype=kind, copy=True)
+               for part, (shape, _), kind in zip(np.split(self._flat_moment, self._ends), self._shapes, kinds)]
+        parts[which] = mine._replace(nu=jax.tree_util.tree_unflatten(self._tree, new))
+        if round is not None and round.another and hasattr(mine, "count") and int(mine.count) == 0 and self._flat_moment.any():
+            parts[which] = parts[which]._replace(count=jnp.full_like(mine.count, round.steps_done))  # the bias is gone from a member's
+        return jax.tree_util.tree_unflatten(tree, parts)
+
+    # -- rounds
+
+    def _take(self, round: Optional[Round], state: Any) -> Any:
+        if round is not None and round.rolled_back:
             warnings.warn("the model held NaN or infinity: these steps are undone, and it is the one of the last exchange again; a "
                           "smaller learning rate may help", RuntimeWarning, stacklevel=3)
-        self._round, self._steps, self._scale = round, 0, 0.0
+        self._round, self._steps, self._scale = round or self._round, 0, 0.0
         if self._flat_correction is not None:
             self._correction = self._tree_of(self._flat_correction, False)
-        return self._from_vector()
+        taken = self._from_vector(state, round)
+        self._exchanging = False
+        return taken
 
-    def _from_vector(self) -> Any:
+    def _from_vector(self, state: Any, round: Optional[Round] = None) -> Any:
         params = self._tree_of(self._flat, True)
         for i, (leaf, (_, kind)) in enumerate(zip(jax.tree_util.tree_leaves(params), self._shapes)):
             self._last[i] = None if kind == jnp.float32 else np.array(leaf)
-        return params
+        return (params, self._moment_from_vector(state, round)) if self._with_state else params
 
-    def start(self, timeout: Optional[float] = None) -> Any:
-        return self._take(self.node.start(timeout))
+    def start(self, state: Any = None, timeout: Optional[float] = None) -> Any:
+        if self._with_state:
+            self._moment_to_vector(state)
+        return self._take(self.node.start(timeout), state)
 
     def _check(self, params: Any) -> None:
         leaves, tree = jax.tree_util.tree_flatten(params)
@@ -102,27 +151,31 @@ class Attachment:
                 raise errors.MismatchError(f"parameter '{name}' is {jnp.result_type(leaf)} {tuple(np.shape(leaf))} now, it was {kind} {shape} "
                                            "when it was attached; attach the changed model to a node of its own")
 
-    def step(self, params: Any, rate: float) -> Any:
-        """After every update with learning rate ``rate``: the parameters to go on with."""
+    def step(self, params: Any, rate: float, state: Any = None) -> Any:
+        """After every update with learning rate ``rate``: the parameters to go on with, and with ``state`` the state beside them."""
+        if (state is not None) != self._with_state:
+            raise errors.OrderError("the optimiser's state was given to " + ("attach, and is missing here" if self._with_state else
+                                    "step, and not to attach: its second moment has no place in this node"))
         if self.closed or self._ended:
-            return params
+            return (params, state) if self._with_state else params
         self._check(params)
-        if self.node.lent:  # the exchange was interrupted
-            round = self.node.recover()
-            if round is not None:
-                return self._take(round)
-        if self._correction is not None:
-            params = self._add(params, self._correction, rate)
-        self._steps, self._scale = self._steps + 1, self._scale + float(rate)
-        if self._steps < max(1, self._round.steps if self._round else 1):
-            return params
-        self._to_vector(params)
         try:
-            return self._take(self.node.exchange(self._steps, self._scale))
+            if self._exchanging:  # it was interrupted; what came of it lies in the vector
+                return self._take(self.node.recover() if self.node.lent else None, state)
+            if self._correction is not None:
+                params = self._add(params, self._correction, rate)
+            self._steps, self._scale = self._steps + 1, self._scale + float(rate)
+            if self._steps < max(1, self._round.steps if self._round else 1):
+                return (params, state) if self._with_state else params
+            self._to_vector(params)
+            if self._with_state:
+                self._moment_to_vector(state)
+            self._exchanging = True
+            return self._take(self.node.exchange(self._steps, self._scale), state)
         except errors.Ended as why:
             self._ended = True
             warnings.warn(f"{why}; training goes on alone", RuntimeWarning, stacklevel=2)
-            return self._from_vector()
+            return self._from_vector(state)
 
     def close(self, params: Any = None) -> None:
         """Leaves the cluster with a checkpoint of ``params``; None: of the parameters at the last boundary."""
@@ -132,5 +185,5 @@ class Attachment:
                 self._to_vector(params)
             self.closed = True
             self.node.leave()
-            self._flat = self._flat_correction = None
+            self._flat = self._flat_correction = self._flat_moment = None
             self.node.close()

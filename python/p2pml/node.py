@@ -90,6 +90,7 @@ class Node:
         for key, value in settings.items():
             self._settings[key.replace("__", ".")] = value
         self._resume = resume
+        self._elsewhere = False  # torchrun: the first process of the host has the node
         self._handle: Optional[_Handle] = None
         self._lent = self._started = False
         self._ended: Optional[str] = None
@@ -175,6 +176,8 @@ class Node:
     def _check_open(self, wanted: bool) -> None:
         if self._closed:
             raise errors.OrderError("the node is closed; join again")
+        if wanted and self._elsewhere:
+            raise errors.OrderError("the node of this host is in its first process; ask there")
         if wanted and self._handle is None:
             raise errors.OrderError("the node has no vectors yet: attach a model to it, or call open with names and shapes")
         if not wanted and self._handle is not None:
@@ -271,10 +274,12 @@ class Node:
 
     def begin(self, steps: int, step_scale: float, loss: float = math.nan) -> None:
         """Lends the vectors to the node, after ``steps`` local steps whose learning rates sum to ``step_scale``."""
-        code = _c.library().round_begin(self._pointer(), steps, step_scale, loss)
+        pointer, before = self._pointer(), self._lent
+        self._lent = True  # before the call: an interruption behind it must not hide it
+        code = _c.library().round_begin(pointer, steps, step_scale, loss)
         if code != _c.OK:
+            self._lent = before
             self._raise(code)
-        self._lent = True
 
     def end(self, timeout: Optional[float] = None) -> Round:
         """Takes them back, averaged."""
@@ -284,10 +289,12 @@ class Node:
 
     def exchange(self, steps: int, step_scale: float, loss: float = math.nan, timeout: Optional[float] = None) -> Round:
         """Both, and right whatever line of the last one Ctrl-C has interrupted."""
-        code = _c.library().round_begin(self._pointer(), steps, step_scale, loss)
-        if code not in (_c.OK, _c.EORDER) or not self._started:
+        pointer, before = self._pointer(), self._lent
+        self._lent = True
+        code = _c.library().round_begin(pointer, steps, step_scale, loss)
+        if code not in (_c.OK, _c.EORDER) or not self._started:  # EORDER: it was lent before
+            self._lent = before
             self._raise(code)
-        self._lent = True  # EORDER: it was lent before
         return self.end(timeout)
 
     def recover(self) -> Optional[Round]:

@@ -31,7 +31,7 @@ def within(node: Node, group: Any = None) -> Union[Node, "Leader", "Follower"]:
         group = _host()
     if dist.get_world_size(group) == 1:
         return node
-    return (Leader if dist.get_rank(group) == 0 else Follower)(node, group)
+    return Leader(node, group) if dist.get_rank(group) == 0 else Follower(node, group)
 
 
 def _host() -> Any:
@@ -83,9 +83,9 @@ class Leader(_Member):
         try:
             result = call()
         except BaseException as error:  # Ctrl-C, too: the others wait for this word
-            self._pass((None, error))
+            self._pass((None, error, self._node.lent))
             raise
-        self._pass((result, None))
+        self._pass((result, None, self._node.lent))
         return result
 
     def open(self, tensors: Any, **options: Any) -> "Leader":
@@ -111,6 +111,9 @@ class Leader(_Member):
     def exchange(self, steps: int, step_scale: float, loss: float = math.nan, timeout: Optional[float] = None) -> Optional[Round]:
         return self._round(lambda: self._node.exchange(steps, step_scale, loss, timeout))
 
+    def recover(self) -> Optional[Round]:
+        return self._round(self._node.recover)
+
     def restore(self, step: int, checkpoint: bytes) -> None:
         self._tell(lambda: self._node.restore(step, checkpoint))
 
@@ -127,15 +130,20 @@ class Leader(_Member):
 
 class Follower(_Member):
     """Another process of the host: vectors of its own, filled by the first one."""
-    lent = False
 
     def __init__(self, node: Node, group: Any):
         super().__init__(group)
+        node._elsewhere = True
+        self._node = node
+        self.lent = False  # as in the first process
         self._buffers: List[Any] = []
         self.parameters = 0
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)  # which says where to ask
+
     def _hear(self) -> Any:
-        result, error = self._pass()
+        result, error, self.lent = self._pass()
         if error is not None:
             raise error
         return result
@@ -154,15 +162,19 @@ class Follower(_Member):
     def buffer(self, which: int) -> Any:
         return self._buffers[which]
 
-    def _round(self) -> Round:
+    def _round(self) -> Any:
         round = self._hear()
-        self._pass_vectors()
+        if round is not None:
+            self._pass_vectors()
         return round
 
     def start(self, timeout: Optional[float] = None) -> Round:
         return self._round()
 
     def exchange(self, *_: Any, **__: Any) -> Round:
+        return self._round()
+
+    def recover(self) -> Optional[Round]:
         return self._round()
 
     def restore(self, step: int, checkpoint: bytes) -> None:

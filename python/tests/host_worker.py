@@ -1,6 +1,7 @@
 """One of two processes of a host, for the tests: host_worker.py FOLDER. Prints what both are to see of one node."""
 
 import sys
+import unittest.mock
 import warnings
 
 import torch
@@ -46,6 +47,19 @@ steps(3)
 state = attachment.state_dict()
 if all_equal((state["step"], state["checkpoint"].numpy().tobytes())) and len(state["checkpoint"]) > 0:
     print("state of the same step")
+try:
+    node.status()
+    print("status in rank", rank)
+except p2pml.OrderError as error:
+    print("no status in rank", rank, error)
+try:
+    with unittest.mock.patch.object(p2pml.Node, "end", side_effect=KeyboardInterrupt):  # in the first process
+        attachment.exchange()
+except KeyboardInterrupt:
+    steps(1)  # takes back what was lent
+    steps(2)
+    if not attachment.node.lent and all_equal(trained.weight.tolist()):
+        print("interrupted and together again")
 with torch.no_grad():
     trained.weight[0, 0] = float("nan")
 with warnings.catch_warnings(record=True) as told:

@@ -9,7 +9,8 @@ import tempfile
 import time
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "test", "e2e"))
 
 import ports  # noqa: E402
@@ -28,7 +29,7 @@ class Processes(unittest.TestCase):
 
     def start_program(self, program, index, *arguments, environment=()):
         with open(self.log(index), "ab") as log:
-            process = subprocess.Popen([sys.executable, program, *map(str, arguments)], stdout=log, stderr=log,
+            process = subprocess.Popen([sys.executable, os.path.join(HERE, "patient.py"), program, *map(str, arguments)], stdout=log, stderr=log,
                                        env=dict(os.environ, **dict(environment)))
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)

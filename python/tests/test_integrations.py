@@ -1,5 +1,6 @@
 """Hugging Face, Lightning, torchrun and JAX: each is skipped where it is not installed. P2PML_LIBRARY names libp2pml.so."""
 
+import collections
 import importlib.util
 import os
 import re
@@ -72,8 +73,11 @@ class Together(Processes):
             self.assertEqual(self.result(process, i, "same"), 1, self.read(i))
             self.assertIn("ConfigurationError settings: found the unknown key", self.read(i))
             self.assertIn("state of the same step", self.read(i))
+            self.assertIn("interrupted and together again", self.read(i))
             self.assertIn("taken back", self.read(i))
             self.assertIn("goes on alone", self.read(i))
+        self.assertIn("status in rank 0\n", self.read(0))
+        self.assertIn("no status in rank 1 the node of this host is in its first process", self.read(1))
 
     def test_three_lines_are_the_user_s(self):
         for name in ("trainer_hf.py", "fit_lightning.py", "ddp_torchrun.py"):
@@ -91,9 +95,9 @@ class Jax(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def attach(self, params, every=2, name="node", **more):
-        node = p2pml.join(dir=os.path.join(self.folder, name), log__level="error", **more)
+        node = p2pml.join(dir=os.path.join(self.folder, name), log__level="error")
         self.addCleanup(node.close)
-        return p2pml.jax.attach(node, params, every=every)
+        return p2pml.jax.attach(node, params, every=every, **more)
 
     def test_alone_nothing_changes_and_a_resumed_one_has_its_model(self):
         import jax.numpy as jnp
@@ -106,6 +110,49 @@ class Jax(unittest.TestCase):
         again, its = self.attach(params)
         self.assertTrue((its["w"] == params["w"] + 5).all())
         again.close()
+
+    def test_adam_s_second_moment_is_shared(self):
+        import jax
+        import jax.numpy as jnp
+        Adam = collections.namedtuple("Adam", "count mu nu")
+
+        def fresh():
+            params = {"w": jnp.ones((2, 3)), "b": jnp.zeros(3, jnp.bfloat16)}
+            zeros = jax.tree_util.tree_map(jnp.zeros_like, params)
+            return params, ("clip", (Adam(jnp.int32(0), zeros, zeros), None))
+
+        def update(state, add):
+            clip, (adam, rest) = state
+            return clip, (Adam(adam.count + 1, adam.mu, jax.tree_util.tree_map(lambda v: v + add, adam.nu)), rest)
+        params, state = fresh()
+        together, params, state = self.attach(params, state=state)
+        for i in range(3):
+            params, state = together.step(params, 0.1, update(state, 0.25))
+        self.assertEqual(together.node.second_moment.tolist(), 9 * [0.5])  # of the last boundary
+        self.assertTrue((state[1][0].nu["w"] == 0.75).all())
+        with self.assertRaisesRegex(p2pml.OrderError, "missing here"):
+            together.step(params, 0.1)
+        together.close(params)
+        params, state = fresh()
+        again, params, state = self.attach(params, state=state)
+        self.assertEqual(state[0], "clip")
+        self.assertTrue((state[1][0].nu["w"] == 0.5).all() and (state[1][0].nu["b"] == 0.5).all())
+        self.assertEqual((int(state[1][0].count), state[1][0].nu["b"].dtype), (2, jnp.bfloat16))  # its bias is gone
+        again.close()
+        with self.assertRaisesRegex(p2pml.ConfigurationError, "found 0 named tuples"):
+            self.attach(params, state=(1, params), name="other")
+
+    def test_an_interrupted_exchange_goes_on(self):
+        import jax.numpy as jnp
+        together, mine = self.attach({"w": jnp.zeros(3)}, every=1)
+        for where in (p2pml.Node, "end"), (together, "_from_vector"):
+            with unittest.mock.patch.object(*where, side_effect=KeyboardInterrupt):
+                with self.assertRaises(KeyboardInterrupt):
+                    together.step({"w": mine["w"] + 1}, 0.1)
+            back = together.step({"w": jnp.full(3, 99.0)}, 0.1)  # whatever the caller has now, what was exchanged counts
+            self.assertTrue((back["w"] == mine["w"] + 1).all(), where)
+            mine = together.step(back, 0.1)
+        self.assertEqual(together.node.status()["state"], "training")
 
     def test_half_precision_has_a_master(self):
         import jax.numpy as jnp

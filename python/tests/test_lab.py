@@ -4,6 +4,7 @@ import importlib.util
 import shutil
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -102,6 +103,11 @@ class Rounds(unittest.TestCase):
         self.assertGreater(table["measure"].iloc[-1], -0.2)
         self.assertGreater(table["worst"].iloc[-1], -1)
         self.assertGreater(table["bytes"].iloc[-1], 0)
+
+    def test_nodes_that_do_not_begin_are_told(self):
+        with unittest.mock.patch("p2pml._rounds._PATIENCE", 0), unittest.mock.patch("p2pml._rounds._starts", return_value=False):
+            with self.assertRaisesRegex(TimeoutError, "4 of 4 nodes have not begun within 0 s"):
+                self.far("edge-ref")
 
     def test_what_is_no_method_has_words(self):
         with self.assertRaisesRegex(p2pml.ConfigurationError, "found 'chaco'"):

@@ -253,6 +253,9 @@ class Plots(unittest.TestCase):
     def test_what_is_missing_is_said(self):
         report_samples.one_run(self.directory)
         self.assertIn("apt-get install gnuplot-nox", p2pml("plot", self.directory, status=1, PATH="/nonexistent"))
+        os.mkdir(os.path.join(self.directory, "only-env"))
+        os.symlink(shutil.which("env"), os.path.join(self.directory, "only-env", "env"))
+        self.assertIn("apt-get install gnuplot-nox", p2pml("plot", self.directory, status=1, PATH=os.path.join(self.directory, "only-env")))
         self.assertTrue(os.path.exists(os.path.join(self.directory, "plots", "accuracy-over-bytes.gp")))
         self.assertIn("found 'pdf', expected png or svg", p2pml("plot", self.directory, "--format", "pdf", status=2))
         self.assertIn("expected one directory", p2pml("plot", status=2))

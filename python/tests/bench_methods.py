@@ -1,0 +1,247 @@
+"""p2pml beside what torch.distributed does, on one model, data order and seed: bench_methods.py cnn|gpt [--nodes N] [--steps S] [--seeds K].
+
+cnn: LeNet on the 10,000 images of MNIST's test set (8,000 to train on, Dirichlet 0.1 over the nodes, 2,000 to test).
+gpt: 2 layers, 64 wide, context 32, on the characters of tinyshakespeare, a contiguous part a node, the last tenth to test.
+
+central: one process that takes the batches of all nodes at once, what an all-reduce of every gradient gives up to rounding. all-reduce and
+DiLoCo (outer Nesterov 0.9) over gloo; their bytes are those of a ring all-reduce, 8 (N-1)/N a parameter and node, nothing else of gloo's
+is counted. p2pml: three lines, sync, its bytes are all that the node sends, membership too, mean of the nodes."""
+
+import argparse
+import gzip
+import math
+import multiprocessing
+import os
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+
+import p2pml
+from processes import ROOT, free_ports
+
+DATA = os.path.join(os.path.dirname(ROOT), "shared", "data")
+
+
+# -- models and data: make(), shard(node, nodes, seed) -> a batch for a list of places, test(model) -> figure
+
+class Digits:
+    rate, batch, unit, digits = 0.1, 32, "accuracy, %", 2
+
+    def __init__(self, data):
+        def idx(name, header):
+            with gzip.open(os.path.join(data, name)) as f:
+                return torch.frombuffer(bytearray(f.read()[header:]), dtype=torch.uint8)
+        images, labels = idx("t10k-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28) / 255, idx("t10k-labels-idx1-ubyte.gz", 8).long()
+        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+        self.images, self.labels = images[order], labels[order]
+
+    def make(self):
+        return torch.nn.Sequential(torch.nn.Conv2d(1, 6, 5, padding=2), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Conv2d(6, 16, 5),
+                                   torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(400, 120), torch.nn.ReLU(),
+                                   torch.nn.Linear(120, 84), torch.nn.ReLU(), torch.nn.Linear(84, 10))
+
+    def optimizer(self, model):
+        return torch.optim.SGD(model.parameters(), lr=self.rate)
+
+    def shards(self, nodes, seed):
+        """Dirichlet 0.1: each class is dealt out in shares of its own, until every node has a batch."""
+        torch.manual_seed(seed)
+        labels = self.labels[:8000]
+        while True:
+            mine = [[] for _ in range(nodes)]
+            for digit in range(10):
+                places = (labels == digit).nonzero()[:, 0]
+                ends = (torch.distributions.Dirichlet(torch.full((nodes,), 0.1)).sample().cumsum(0) * len(places)).long()[:-1]
+                for node, part in enumerate(places.tensor_split(ends)):
+                    mine[node].append(part)
+            if min(sum(map(len, parts)) for parts in mine) >= self.batch:
+                return [torch.cat(parts) for parts in mine]
+
+    def loss(self, model, places):
+        return torch.nn.functional.cross_entropy(model(self.images[places]), self.labels[places])
+
+    def test(self, model):
+        return 100 * (model(self.images[8000:]).argmax(1) == self.labels[8000:]).float().mean().item()
+
+
+class Text:
+    rate, batch, unit, digits = 6e-3, 8, "test loss, nats", 3
+    context, width = 32, 64
+
+    def __init__(self, data):
+        with open(os.path.join(data, "tinyshakespeare.txt"), encoding="utf-8") as f:
+            text = f.read()
+        letters = {c: i for i, c in enumerate(sorted(set(text)))}
+        self.letters, self.tokens = len(letters), torch.tensor([letters[c] for c in text])
+        self.train = len(text) * 9 // 10
+
+    def make(self):
+        return GPT(self.letters, self.width, self.context)
+
+    def optimizer(self, model):
+        return torch.optim.AdamW(model.parameters(), lr=self.rate, betas=(0.9, 0.99), weight_decay=0.1)
+
+    def shards(self, nodes, _):
+        part = self.train // nodes
+        return [torch.arange(i * part, (i + 1) * part - self.context) for i in range(nodes)]
+
+    def loss(self, model, places):
+        x = self.tokens[places[:, None] + torch.arange(self.context + 1)]
+        return torch.nn.functional.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+
+    def test(self, model):
+        places = torch.arange(self.train, len(self.tokens) - self.context - 1, self.context)
+        return sum(self.loss(model, part).item() * len(part) for part in places.split(500)) / len(places)
+
+
+class GPT(torch.nn.Module):
+    def __init__(self, letters, width, context):
+        super().__init__()
+        self.token, self.place = torch.nn.Embedding(letters, width), torch.nn.Embedding(context, width)
+        layer = torch.nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, batch_first=True, norm_first=True)
+        self.layers, self.norm = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), torch.nn.LayerNorm(width)
+        self.head = torch.nn.Linear(width, letters)
+
+    def forward(self, x):
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        return self.head(self.norm(self.layers(self.token(x) + self.place.weight[:x.shape[1]], mask=mask)))
+
+
+# -- one method on one node
+
+class Run:
+    """The loop is the same for all; ``after_backward`` and ``after_step`` are what a method adds."""
+
+    def __init__(self, task, rank, nodes, steps, seed):
+        self.task, self.rank, self.nodes, self.steps = task, rank, nodes, steps
+        torch.manual_seed(seed)
+        self.model = task.make()
+        self.optimizer = task.optimizer(self.model)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda t: min(1, (t + 1) / 20) * (0.55 + 0.45 * math.cos(math.pi * t / steps)))
+        self.places = []
+        for node, shard in enumerate(task.shards(nodes, seed)):
+            drawn = torch.randint(len(shard), (steps, task.batch), generator=torch.Generator().manual_seed(1000 * seed + node))
+            self.places.append(shard[drawn])
+        self.d, self.bytes = sum(p.numel() for p in self.model.parameters()), 0.0
+
+    def train(self, batches, after_backward=lambda: None, after_step=lambda done: None):
+        for step in range(self.steps):
+            self.optimizer.zero_grad()
+            self.task.loss(self.model, batches[step]).backward()
+            after_backward()
+            self.optimizer.step()
+            self.schedule.step()
+            after_step(step + 1)
+
+    def mean(self, vector):
+        dist.all_reduce(vector)
+        self.bytes += 8 * self.d * (self.nodes - 1) / self.nodes
+        return vector.div_(self.nodes)
+
+    def vector(self):
+        return torch.nn.utils.parameters_to_vector(self.model.parameters()).detach()
+
+    def central(self):
+        if self.rank == 0:
+            self.train(torch.cat(self.places, 1))
+        vector = self.vector()
+        dist.broadcast(vector, 0)
+        torch.nn.utils.vector_to_parameters(vector, self.model.parameters())
+
+    def all_reduce(self):
+        def after_backward():
+            mean = self.mean(torch.nn.utils.parameters_to_vector(p.grad for p in self.model.parameters()))
+            torch.nn.utils.vector_to_parameters(mean, [p.grad for p in self.model.parameters()])
+        self.train(self.places[self.rank], after_backward)
+
+    def diloco(self, every, rate):
+        outer = torch.nn.Parameter(self.vector())
+        optimizer = torch.optim.SGD([outer], lr=rate, momentum=0.9, nesterov=True)
+
+        def after_step(done):
+            if done % every == 0 or done == self.steps:
+                outer.grad = self.mean(outer.detach() - self.vector())
+                optimizer.step()
+                torch.nn.utils.vector_to_parameters(outer.detach().clone(), self.model.parameters())
+        self.train(self.places[self.rank], after_step=after_step)
+
+    def p2pml(self, ratio, every):
+        ports = [free_ports(self.nodes) if self.rank == 0 else None]
+        dist.broadcast_object_list(ports)
+        peers = [f"127.0.0.1:{p}" for i, p in enumerate(ports[0]) if i != self.rank]
+        with tempfile.TemporaryDirectory() as folder:
+            node = p2pml.join(peers, listen=f"127.0.0.1:{ports[0][self.rank]}", dir=folder, log__level="error", topology__kind="butterfly",
+                              average__mode="sync", average__ratio=ratio, average__deadline_ceiling="120s", node__start_timeout="300s")
+            attachment = p2pml.attach(node, self.model, self.optimizer, every=every, group=False)
+            self.train(self.places[self.rank])
+            self.bytes = node.status()["bytes_sent"]
+            dist.barrier()  # before anybody leaves
+            attachment.close()
+
+
+def averaged(run):
+    """The figure of the averaged model, and the bytes of a node in the mean."""
+    vector, sent = run.vector(), torch.tensor(float(run.bytes))
+    dist.all_reduce(vector)
+    dist.all_reduce(sent)
+    torch.nn.utils.vector_to_parameters(vector / run.nodes, run.model.parameters())
+    with torch.no_grad():
+        return (run.task.test(run.model) if run.rank == 0 else 0.0), sent.item() / run.nodes
+
+
+def work(rank, options, port):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=options.nodes)
+    task = {"cnn": Digits, "gpt": Text}[options.model](options.data)
+    methods = [("central",), ("all_reduce",)] + [("diloco", h, r) for h in options.every for r in options.outer]
+    methods += [("p2pml", ratio, int(every)) for ratio, every in (pair.split(":") for pair in options.p2pml)]
+    for method in methods:
+        if options.only and method[0] not in options.only:
+            continue
+        began, found = time.monotonic(), []
+        for seed in range(options.seeds):
+            run = Run(task, rank, options.nodes, options.steps, seed)
+            getattr(run, method[0])(*method[1:])
+            found.append(averaged(run))
+        if rank == 0:
+            show(task, run.d, method, found, options, time.monotonic() - began)
+
+
+def show(task, d, method, found, options, seconds):
+    figures = [figure for figure, _ in found]
+    sent, whole = sum(b for _, b in found) / len(found), options.steps * 8 * d * (options.nodes - 1) / options.nodes
+    print(f"| {' '.join(map(str, method))} | {sum(figures) / len(figures):.{task.digits}f} | "
+          f"{', '.join(f'{f:.{task.digits}f}' for f in figures)} | {sent / 1e6:.2f} | {f'1/{whole / sent:.0f}' if sent else '-'} | {seconds:.0f} |",
+          flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", choices=("cnn", "gpt"))
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--every", type=int, nargs="*", default=[10, 30, 100], help="H of DiLoCo")
+    parser.add_argument("--outer", type=float, nargs="*", default=[0.4, 0.7], help="its outer learning rates")
+    parser.add_argument("--p2pml", nargs="*", default=["1/10:4", "1/16:2", "1/32:1"], help="average.ratio and local steps")
+    parser.add_argument("--only", nargs="*", help="central, all_reduce, diloco, p2pml")
+    parser.add_argument("--data", default=DATA, help="folder with t10k-images-idx3-ubyte.gz and so on, or tinyshakespeare.txt")
+    options = parser.parse_args()
+    print(f"{options.model}, {options.nodes} nodes, {options.steps} steps, {options.seeds} seeds\n\n| method | mean | each seed | MB a node | of all-reduce | s |\n"
+          "|---|---|---|---|---|---|", flush=True)
+    port = free_ports(1)[0]
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=work, args=(rank, options, port)) for rank in range(options.nodes)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    raise SystemExit(any(process.exitcode for process in processes))
+
+
+if __name__ == "__main__":
+    main()
