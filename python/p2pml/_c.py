@@ -4,6 +4,7 @@ import ctypes
 import ctypes.util
 import os
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, Optional
 
 OK, AGAIN, ENDED = 0, 1, 2
 ENOMEM, EINVAL, EFORMAT, ELIMIT, EIO, EAUTH, EMISMATCH, ENOTFOUND, EORDER, EFORK = -1, -2, -3, -4, -5, -6, -7, -8, -9, -20
@@ -41,12 +42,12 @@ FUNCTIONS = {
 }
 
 
-def folder():
+def folder() -> str:
     """Where the wheel keeps the library and the programs."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin")
 
 
-def _path():
+def _path() -> str:
     given = os.environ.get("P2PML_LIBRARY")
     if given:
         return given
@@ -60,7 +61,7 @@ def _path():
 
 
 class _Library:
-    def __init__(self):
+    def __init__(self) -> None:
         library = ctypes.CDLL(_path())
         for name, (result, arguments) in FUNCTIONS.items():
             function = getattr(library, "p2pml_" + name)
@@ -70,10 +71,10 @@ class _Library:
         self.free.restype, self.free.argtypes = None, [c_void_p]
 
 
-_library = None
+_library: Optional[_Library] = None
 
 
-def library():
+def library() -> Any:
     """Loaded when it is first needed."""
     global _library
     if _library is None:

@@ -123,7 +123,7 @@ class _Lockstep:
         x = self._world.x[node]
         loss, g = gradient(x)
         x -= rate * g
-        return loss
+        return float(loss)
 
     def mix(self, rate: float) -> None:
         self._world.round += 1
@@ -174,7 +174,7 @@ class _Nodes:
         x -= rate * g
         if correction is not None:
             x += rate * correction
-        return loss
+        return float(loss)
 
     def mix(self, rate: float) -> None:
         for node in self._nodes:

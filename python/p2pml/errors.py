@@ -36,7 +36,7 @@ _KINDS = {_c.EINVAL: ConfigurationError, _c.EFORMAT: ConfigurationError, _c.ELIM
           _c.EMISMATCH: MismatchError}
 
 
-def of(code, reason):
+def of(code: int, reason: str) -> Exception:
     if code == _c.ENOMEM:
         return MemoryError(reason)
     return _KINDS.get(code, Error)(reason)

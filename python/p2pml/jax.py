@@ -65,7 +65,7 @@ class Attachment:
                   train__optimizer="adamw" if self._with_state else "sgd", train__rate=0.001)
         self._flat, self._flat_correction, self._flat_moment = node.model, node.correction, node.second_moment
         self._ends = np.cumsum([math.prod(shape) for shape, _ in self._shapes])[:-1]
-        self._last: List[Optional[np.ndarray]] = [None] * len(names)
+        self._last: List[Any] = [None] * len(names)
         self._round: Optional[Round] = None
         self._steps, self._scale, self._ended = 0, 0.0, False
         self._exchanging = False  # from the first word of an exchange until its result is the caller's
@@ -83,7 +83,7 @@ class Attachment:
                 moved = (now != last).ravel()
                 view[moved] = now.astype(np.float32).ravel()[moved]
 
-    def _tree_of(self, flat: np.ndarray, low: bool) -> Any:
+    def _tree_of(self, flat: Any, low: bool) -> Any:
         parts = zip(np.split(flat, self._ends), self._shapes)  # copies: jax may use an array where it lies, and this memory changes
         return jax.tree_util.tree_unflatten(self._tree, [jnp.array(p.reshape(shape), dtype=kind if low else None, copy=True)
                                                          for p, (shape, kind) in parts])

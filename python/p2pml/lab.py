@@ -23,7 +23,7 @@ from ._rounds import Temporary, World, rounds
 
 __all__ = ["sim", "run", "load", "rounds", "Result", "World", "Failed"]
 
-Experiment = Union[str, os.PathLike, Dict[str, Any]]
+Experiment = Union[str, "os.PathLike[str]", Dict[str, Any]]
 _OWN = ("P2PML_LIBRARY", "P2PML_PROGRAM", "P2PML_PYTHON")  # of this package; the program takes such variables for keys
 
 
@@ -38,7 +38,7 @@ class Failed(errors.Error):
 class Result:
     """The directory of an experiment. Frames are read when they are asked for."""
 
-    def __init__(self, directory: Union[str, os.PathLike], owner: Any = None):
+    def __init__(self, directory: Union[str, "os.PathLike[str]"], owner: Any = None):
         self.directory = Path(directory)
         self._owner = owner
 
@@ -49,7 +49,8 @@ class Result:
     def summary(self) -> Dict[str, Any]:
         """summary.json of a single run."""
         with open(self.directory / "summary.json", encoding="utf-8") as f:
-            return json.load(f)
+            summary: Dict[str, Any] = json.load(f)
+            return summary
 
     @property
     def results(self) -> Any:
@@ -100,7 +101,7 @@ class Result:
         return ((path.parent.name if per_node else None, path) for path in paths if path.exists())
 
 
-def sim(experiment: Optional[Experiment] = None, *, out: Union[str, os.PathLike, None] = None, fresh: bool = False, **settings: Any) -> Result:
+def sim(experiment: Optional[Experiment] = None, *, out: Union[str, "os.PathLike[str]", None] = None, fresh: bool = False, **settings: Any) -> Result:
     """`p2pml sim`: the whole cluster in one process under virtual time.
 
     experiment: a YAML file, or the same as nested dicts; None: what ``settings`` say. settings: keys with ``__`` for the dot, above
@@ -110,12 +111,12 @@ def sim(experiment: Optional[Experiment] = None, *, out: Union[str, os.PathLike,
     return _command("sim", experiment, out, fresh, settings)
 
 
-def run(experiment: Optional[Experiment] = None, *, out: Union[str, os.PathLike, None] = None, fresh: bool = False, **settings: Any) -> Result:
+def run(experiment: Optional[Experiment] = None, *, out: Union[str, "os.PathLike[str]", None] = None, fresh: bool = False, **settings: Any) -> Result:
     """`p2pml run`: real processes on this machine. Arguments and errors as of :func:`sim`."""
     return _command("run", experiment, out, fresh, settings)
 
 
-def load(directory: Union[str, os.PathLike]) -> Result:
+def load(directory: Union[str, "os.PathLike[str]"]) -> Result:
     """The result of an experiment that ran before."""
     if not (Path(directory) / "results.jsonl").exists():
         raise errors.ConfigurationError(f"{os.fspath(directory)}: found no results.jsonl, expected the directory of an experiment")

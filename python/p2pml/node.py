@@ -37,11 +37,11 @@ class Round(NamedTuple):
 class _Handle:
     """The library's node. Every view of its vectors keeps it alive; with the last one the memory goes."""
 
-    def __init__(self, pointer):
+    def __init__(self, pointer: int):
         self.pointer = pointer
         self.process = os.getpid()
 
-    def __del__(self):
+    def __del__(self) -> None:
         try:
             _c.library().close(self.pointer)
         except Exception:  # the interpreter ends
@@ -72,7 +72,7 @@ class Node:
     """Made by :func:`join`. The vectors exist from :meth:`open` on; between :meth:`begin` and :meth:`end` they are the node's."""
 
     def __init__(self, peers: Union[str, Sequence[str], None] = None, *, secret: Optional[str] = None,
-                 config: Union[str, os.PathLike, None] = None, dir: Union[str, os.PathLike, None] = None,
+                 config: Union[str, "os.PathLike[str]", None] = None, dir: Union[str, "os.PathLike[str]", None] = None,
                  name: Optional[str] = None, listen: Optional[str] = None, resume: bool = True, **settings: Any):
         self._settings: Dict[str, Any] = {"log.level": "warn", "node.http": ""}
         self._config = os.fspath(config) if config is not None else None
@@ -185,6 +185,7 @@ class Node:
 
     def _pointer(self) -> Any:
         self._check_open(True)
+        assert self._handle is not None
         if self._handle.process != os.getpid():
             raise errors.ForkError(f"the node belongs to process {self._handle.process}, from which this one was forked; join with "
                                    "a node of its own here")
@@ -197,7 +198,7 @@ class Node:
         if not address:
             return None
         array = (ctypes.c_float * self.parameters).from_address(address)
-        array._owner = self._handle  # the memory lives as long as a view of it
+        setattr(array, "_owner", self._handle)  # the memory lives as long as a view of it
         return array
 
     def _array(self, which: int) -> Any:
@@ -243,7 +244,7 @@ class Node:
         poll = select.poll()
         poll.register(_c.library().fd(self._pointer()), select.POLLIN)
         while True:
-            code = call(self._pointer(), 0, ctypes.byref(into))
+            code: int = call(self._pointer(), 0, ctypes.byref(into))
             if code != _c.AGAIN:
                 return code
             waited = time.monotonic() - began
@@ -323,7 +324,8 @@ class Node:
         if not text:
             self._raise(_c.EORDER)
         try:
-            return json.loads(ctypes.string_at(text))
+            status: Dict[str, Any] = json.loads(ctypes.string_at(text))
+            return status
         finally:
             _c.library().free(text)
 

@@ -16,7 +16,7 @@ import torch
 from . import _c, errors, torchrun
 from .node import Node, Round
 
-_attached: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref]" = weakref.WeakKeyDictionary()
+_attached: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref[Attachment]]" = weakref.WeakKeyDictionary()
 
 
 def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int = 30, *,
@@ -33,8 +33,9 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module  # the names of a model are the same on hosts with one process
-    known = _attached.get(model)
-    if known is not None and known() is not None and not known().closed:
+    reference = _attached.get(model)
+    known = reference() if reference is not None else None
+    if known is not None and not known.closed:
         raise errors.OrderError("this model is attached to a node already; close that attachment first")
     host = torchrun.within(node, group)
     if state is not None:
@@ -234,7 +235,7 @@ class Attachment:
     def _new_state(self, p: torch.nn.Parameter) -> Dict[str, Any]:
         done = float(self._round.steps_done if self._round else 0)
         group = next(g for g in self.optimizer.param_groups if any(q is p for q in g["params"]))
-        state = self.optimizer.state[p]
+        state: Dict[str, Any] = self.optimizer.state[p]
         on = p.device if group.get("capturable") or group.get("fused") else "cpu"
         state["step"] = torch.tensor(done, device=on)
         for key in ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group.get("amsgrad") else ()):

@@ -100,7 +100,7 @@ class Leader(_Member):
         def without_lists() -> Optional[Round]:
             round = call()
             return None if round is None else round._replace(changes=None)
-        round = self._tell(without_lists)
+        round: Optional[Round] = self._tell(without_lists)
         if round is not None:
             self._pass_vectors()
         return round
@@ -168,13 +168,13 @@ class Follower(_Member):
             self._pass_vectors()
         return round
 
-    def start(self, timeout: Optional[float] = None) -> Round:
+    def start(self, timeout: Optional[float] = None) -> Any:
         return self._round()
 
-    def exchange(self, *_: Any, **__: Any) -> Round:
+    def exchange(self, *_: Any, **__: Any) -> Any:
         return self._round()
 
-    def recover(self) -> Optional[Round]:
+    def recover(self) -> Any:
         return self._round()
 
     def restore(self, step: int, checkpoint: bytes) -> None:

@@ -22,6 +22,6 @@ if python is None:
 
 environment = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"), PYTHONDONTWRITEBYTECODE="1")
 status = 0
-for name in ("test_examples.py", "test_integrations.py", "test_lab.py", "test_pytorch.py"):
+for name in ("test_examples.py", "test_integrations.py", "test_lab.py", "test_notebook.py", "test_pytorch.py", "test_versions.py"):
     status |= subprocess.run([python, os.path.join(ROOT, "python", "tests", name)], env=environment).returncode
 sys.exit(status)
