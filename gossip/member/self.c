@@ -182,7 +182,7 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
 void gossip_membership_flags(struct gossip_membership *m, uint8_t set, uint8_t clear)
 {
     BASE_ASSERT((m->wanted.flags & ~GOSSIP_RECORD_FLAGS) == 0);
-    const uint8_t own = GOSSIP_RECORD_STOPPING | GOSSIP_RECORD_HELD; // sent by other means
+    const unsigned own = GOSSIP_RECORD_STOPPING | GOSSIP_RECORD_HELD; // sent by other means
     m->wanted.flags = (uint8_t)((m->wanted.flags | (set & ~own)) & ~(clear & ~own) & GOSSIP_RECORD_FLAGS);
     m->dirty = true;
 }

@@ -31,7 +31,7 @@ static void close_others(int answer)
 {
     if (answer != ANSWER_FD && dup2(answer, ANSWER_FD) < 0)
         _exit(1);
-    if (syscall(SYS_close_range, FIRST_FREE, ~0u, 0) == 0)
+    if (syscall(__NR_close_range, FIRST_FREE, ~0u, 0) == 0)
         return;
     for (int fd = FIRST_FREE; fd < (int)sysconf(_SC_OPEN_MAX); fd++)
         close(fd);

@@ -197,6 +197,7 @@ def work(rank, options, port):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=options.nodes)
     task = {"cnn": Digits, "gpt": Text}[options.model](options.data)
+    task.batch = options.batch or task.batch
     methods = [("central",), ("all_reduce",)] + [("diloco", h, r) for h in options.every for r in options.outer]
     methods += [("p2pml", ratio, int(every)) for ratio, every in (pair.split(":") for pair in options.p2pml)]
     for method in methods:
@@ -224,6 +225,7 @@ def main():
     parser.add_argument("model", choices=("cnn", "gpt"))
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--batch", type=int, help="of a node; 32, or 8 of gpt")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--every", type=int, nargs="*", default=[10, 30, 100], help="H of DiLoCo")
     parser.add_argument("--outer", type=float, nargs="*", default=[0.4, 0.7], help="its outer learning rates")

@@ -167,6 +167,24 @@ class InOneProcess(unittest.TestCase):
         with self.assertRaises(TypeError):
             p2pml.attach("a.example:7400", model, optimizer)
 
+    def test_another_model_than_the_cluster_s_is_told(self):
+        ports, told = free_ports(2), {}
+
+        def other(i):
+            model = torch.nn.Linear(3, 2 + i)
+            node = self.join(str(i), peers=f"127.0.0.1:{ports[1 - i]}", listen=f"127.0.0.1:{ports[i]}", node__start_timeout="3s")
+            try:
+                p2pml.attach(node, model, torch.optim.SGD(model.parameters(), lr=0.1), timeout=PATIENCE)
+            except p2pml.Ended as why:
+                told[i] = str(why)
+        threads = [threading.Thread(target=other, args=(i,)) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        for i in range(2):
+            self.assertRegex(told.get(i, ""), r"it trains another model: .* 8 parameters .*1 listed peers")
+
     def test_the_blob_comes_back_with_the_model(self):
         node = self.join()
         with p2pml.attach(node, *small()):
