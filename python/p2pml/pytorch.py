@@ -9,6 +9,7 @@ import math
 import operator
 import warnings
 import weakref
+from itertools import chain
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -155,6 +156,13 @@ class Attachment:
         return len(groups) == len(lists) and all(len(g["params"]) == len(before) and all(map(operator.is_, g["params"], before))
                                                  for g, before in zip(groups, lists))
 
+    def _lie_in_vector(self) -> bool:
+        """The optimiser has the parameters that it had, and all of them are where they were put: nothing is to be checked or copied."""
+        if self._copied or self._frozen:
+            return False
+        now = chain.from_iterable(group["params"] for group in self.optimizer.param_groups)
+        return list(map(torch.Tensor.data_ptr, now)) == self._pointers
+
     def _check_groups(self) -> None:
         if self._are_the_same() and not any(p.requires_grad for p in self._frozen):
             return
@@ -167,7 +175,7 @@ class Attachment:
 
     def _to_vector(self) -> None:
         """Before an exchange. A low-precision parameter that did not move leaves its fp32 master as it is."""
-        if self._copied or list(map(torch.Tensor.data_ptr, self._params)) != self._pointers:
+        if not self._lie_in_vector():
             self._copy_to_vector()
 
     @torch.no_grad()
@@ -344,8 +352,9 @@ class Attachment:
             if round is not None:
                 self._take(round)
                 return
-        self._check_groups()
-        self._to_vector()
+        if not self._lie_in_vector():
+            self._check_groups()
+            self._copy_to_vector()
         self._bind_moments()
         self._take(self.node.exchange(self._steps, self._scale, loss))
 

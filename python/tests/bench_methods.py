@@ -1,6 +1,7 @@
-"""p2pml beside what torch.distributed does, on one model, data order and seed: bench_methods.py cnn|gpt [--nodes N] [--steps S] [--seeds K].
+"""p2pml beside what torch.distributed does, on one model, data order and seed: bench_methods.py cnn|gpt|mlp [--nodes N] [--steps S] [--seeds K].
 
 cnn: LeNet on the 10,000 images of MNIST's test set (8,000 to train on, Dirichlet 0.1 over the nodes, 2,000 to test).
+mlp: that of configs/mnist-dirichlet.yaml, on its rows; `--only builtin p2pml` compares the trainer that is built in with PyTorch's.
 gpt: 2 layers, 64 wide, context 32, on the characters of tinyshakespeare, a contiguous part a node, the last tenth to test.
 
 central: one process that takes the batches of all nodes at once, what an all-reduce of every gradient gives up to rounding. all-reduce and
@@ -19,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 import p2pml
+from p2pml import lab
 from processes import ROOT, free_ports
 
 DATA = os.path.join(os.path.dirname(ROOT), "shared", "data")
@@ -34,8 +36,14 @@ class Digits:
             with gzip.open(os.path.join(data, name)) as f:
                 return torch.frombuffer(bytearray(f.read()[header:]), dtype=torch.uint8)
         images, labels = idx("t10k-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28) / 255, idx("t10k-labels-idx1-ubyte.gz", 8).long()
-        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
-        self.images, self.labels = images[order], labels[order]
+        order = self.order(len(labels))
+        self.images, self.labels, self.data = images[order], labels[order], data
+
+    def order(self, count):
+        return torch.randperm(count, generator=torch.Generator().manual_seed(0))
+
+    def schedule(self, done):
+        return 0.55 + 0.45 * math.cos(math.pi * done)
 
     def make(self):
         return torch.nn.Sequential(torch.nn.Conv2d(1, 6, 5, padding=2), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Conv2d(6, 16, 5),
@@ -66,9 +74,39 @@ class Digits:
         return 100 * (model(self.images[8000:]).argmax(1) == self.labels[8000:]).float().mean().item()
 
 
+class Perceptron(Digits):
+    def make(self):
+        layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
+        for layer in layers[1], layers[3]:  # as the trainer that is built in begins
+            torch.nn.init.kaiming_normal_(layer.weight)
+            torch.nn.init.zeros_(layer.bias)
+        return layers
+
+    def order(self, count):
+        return torch.arange(count)
+
+    def schedule(self, done):
+        return 1 if done < 0.6 else 0.3 if done < 0.85 else 0.1
+
+    def builtin(self, nodes, steps, seed, ratio, every):
+        """The averaged model's accuracy, and the bytes of a node."""
+        images, labels = (os.path.join(self.data, f"t10k-{name}-ubyte.gz") for name in ("images-idx3", "labels-idx1"))
+        result = lab.sim({
+            "experiment": {"nodes": nodes, "seed": seed, "baselines": []}, "model": {"kind": "mlp", "hidden": [256]},
+            "data": {"kind": "idx", "train_images": images, "train_labels": labels, "test_images": images, "test_labels": labels,
+                     "train_count": 8000, "test_first": 8000, "test_count": 2000, "partition": "dirichlet", "alpha": 0.1},
+            "train": {"optimizer": "sgd", "rate": self.rate, "batch": self.batch, "steps": steps, "eval_rounds": 0,
+                      "schedule": ["0.6:0.3", "0.85:0.1"]},
+            "average": {"mode": "sync", "local_steps": every, "ratio": ratio}, "topology": {"kind": "butterfly"}}).results.iloc[0]
+        return 100 * result["accuracy"], result["bytes"] / nodes
+
+
 class Text:
     rate, batch, unit, digits = 6e-3, 8, "test loss, nats", 3
     context, width = 32, 64
+
+    def schedule(self, done):
+        return 0.55 + 0.45 * math.cos(math.pi * done)
 
     def __init__(self, data):
         with open(os.path.join(data, "tinyshakespeare.txt"), encoding="utf-8") as f:
@@ -120,12 +158,13 @@ class Run:
         self.model = task.make()
         self.optimizer = task.optimizer(self.model)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, lambda t: min(1, (t + 1) / 20) * (0.55 + 0.45 * math.cos(math.pi * t / steps)))
+            self.optimizer, lambda t: min(1, (t + 1) / 20) * task.schedule(t / steps))
         self.places = []
         for node, shard in enumerate(task.shards(nodes, seed)):
             drawn = torch.randint(len(shard), (steps, task.batch), generator=torch.Generator().manual_seed(1000 * seed + node))
             self.places.append(shard[drawn])
-        self.d, self.bytes = sum(p.numel() for p in self.model.parameters()), 0.0
+        self.d, self.bytes, self.figure = sum(p.numel() for p in self.model.parameters()), 0.0, None
+        self.seed = seed
 
     def train(self, batches, after_backward=lambda: None, after_step=lambda done: None):
         for step in range(self.steps):
@@ -168,6 +207,12 @@ class Run:
                 torch.nn.utils.vector_to_parameters(outer.detach().clone(), self.model.parameters())
         self.train(self.places[self.rank], after_step=after_step)
 
+    def builtin(self, ratio, every):
+        if self.rank == 0:
+            self.figure, self.bytes = self.task.builtin(self.nodes, self.steps, self.seed, ratio, every)
+            self.bytes *= self.nodes
+        dist.barrier()
+
     def p2pml(self, ratio, every):
         ports = [free_ports(self.nodes) if self.rank == 0 else None]
         dist.broadcast_object_list(ports)
@@ -189,17 +234,18 @@ def averaged(run):
     dist.all_reduce(sent)
     torch.nn.utils.vector_to_parameters(vector / run.nodes, run.model.parameters())
     with torch.no_grad():
-        return (run.task.test(run.model) if run.rank == 0 else 0.0), sent.item() / run.nodes
+        return run.figure or (run.task.test(run.model) if run.rank == 0 else 0.0), sent.item() / run.nodes
 
 
 def work(rank, options, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=options.nodes)
-    task = {"cnn": Digits, "gpt": Text}[options.model](options.data)
+    task = {"cnn": Digits, "gpt": Text, "mlp": Perceptron}[options.model](options.data)
     task.batch = options.batch or task.batch
     methods = [("central",), ("all_reduce",)] + [("diloco", h, r) for h in options.every for r in options.outer]
-    methods += [("p2pml", ratio, int(every)) for ratio, every in (pair.split(":") for pair in options.p2pml)]
+    pairs = [(ratio, int(every)) for ratio, every in (pair.split(":") for pair in options.p2pml)]
+    methods += [("p2pml", *pair) for pair in pairs] + [("builtin", *pair) for pair in pairs if options.model == "mlp"]
     for method in methods:
         if options.only and method[0] not in options.only:
             continue
@@ -222,7 +268,7 @@ def show(task, d, method, found, options, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", choices=("cnn", "gpt"))
+    parser.add_argument("model", choices=("cnn", "gpt", "mlp"))
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batch", type=int, help="of a node; 32, or 8 of gpt")
@@ -230,7 +276,7 @@ def main():
     parser.add_argument("--every", type=int, nargs="*", default=[10, 30, 100], help="H of DiLoCo")
     parser.add_argument("--outer", type=float, nargs="*", default=[0.4, 0.7], help="its outer learning rates")
     parser.add_argument("--p2pml", nargs="*", default=["1/10:4", "1/16:2", "1/32:1"], help="average.ratio and local steps")
-    parser.add_argument("--only", nargs="*", help="central, all_reduce, diloco, p2pml")
+    parser.add_argument("--only", nargs="*", help="central, all_reduce, diloco, p2pml, builtin")
     parser.add_argument("--data", default=DATA, help="folder with t10k-images-idx3-ubyte.gz and so on, or tinyshakespeare.txt")
     options = parser.parse_args()
     print(f"{options.model}, {options.nodes} nodes, {options.steps} steps, {options.seeds} seeds\n\n| method | mean | each seed | MB a node | of all-reduce | s |\n"

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(ROOT, "test", "e2e"))
 
 import ports  # noqa: E402
 
-PATIENCE = 300
+PATIENCE = 600
 
 
 def free_ports(count):

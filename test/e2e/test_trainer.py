@@ -25,6 +25,7 @@ from cluster import PATIENCE, PROGRAM, failure, free_ports, wait_until
 
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "daemon", "examples", "trainer.py")
 KILLS = int(os.environ.get("P2PML_KILLS", "8"))
+DAEMON_KILLS = int(os.environ.get("P2PML_KILLS", "3"))
 ENDLESS = 10 ** 9
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("P2PML_")}
 TENSORS = [("weight", (50, 10))]
@@ -132,20 +133,23 @@ class Trainers(Daemons):
             daemon.terminate()
             self.ended(daemon, node)
 
-    def test_a_daemon_is_killed_and_the_trainer_finds_it_again(self):
+    def test_a_daemon_is_killed_at_random_moments_and_the_trainer_finds_it_again(self):
+        seed = random.SystemRandom().randrange(10 ** 6)
+        print("seed", seed)
+        rng = random.Random(seed)
         daemons = [self.daemon(0), self.daemon(1)]
         self.trainer(0, 1)
         trainer = self.trainer(1, -1)
-        for life in range(2):
+        for life in range(DAEMON_KILLS):
             wait_until(lambda life=life: self.read("trainer1").count("joined") > life, "it joins")
-            self.await_rounds(1, 100)
+            time.sleep(rng.random() * 0.3)  # a moment of any kind; nothing depends on which
             daemons[1].kill()
             daemons[1].wait()
             wait_until(lambda life=life: self.read("trainer1").count("gone") > life, "it notices")
             self.await_rounds(1, 3)  # alone
             self.await_rounds(0, 3)
             daemons[1] = self.daemon(1, "--resume")
-        wait_until(lambda: self.read("trainer1").count("joined") == 3, "it joins again")
+        wait_until(lambda: self.read("trainer1").count("joined") == DAEMON_KILLS + 1, "it joins again")
         self.await_the_mean()
         self.assertIsNone(trainer.poll())
 
