@@ -5,7 +5,7 @@
 #include "kernels/cpu/cpu.h"
 
 struct kernels_cpu_conv_rooms {
-    size_t weight, turned, bias, image, gradient, total; // where each begins
+    size_t weight, turned, bias, image, spread, gradient, total; // where each begins
 };
 
 static inline size_t kernels_cpu_padded(size_t columns, size_t lanes)
@@ -22,7 +22,8 @@ static inline struct kernels_cpu_conv_rooms kernels_cpu_conv_rooms(const struct 
     r.turned = window * c->channels * kernels_cpu_padded(c->outputs, lanes);
     r.bias = r.turned + window * c->outputs * kernels_cpu_padded(c->channels, lanes);
     r.image = r.bias + kernels_cpu_padded(c->outputs, lanes);
-    r.gradient = r.image + (image > spread ? image : spread);
+    r.spread = r.image + image;
+    r.gradient = r.spread + spread;
     r.total = r.gradient + c->out_height * c->out_width * kernels_cpu_padded(c->outputs, lanes);
     return r;
 }

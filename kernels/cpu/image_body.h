@@ -13,6 +13,8 @@
 
 #define TILE_VECTORS 2u
 #define TILE_COLUMNS (LANES * TILE_VECTORS)
+#define TALL_ROWS                                                                                            \
+    (TILE_ROWS == 6 ? 12u : TILE_ROWS) // of tiles of one vector, whose sums else wait for each other
 
 #if !defined(__clang__)
 #define UNROLL _Pragma("GCC unroll 14")
@@ -32,6 +34,13 @@ typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias
 INLINE vec load(const float *p)
 {
     return *(const loose *)p;
+}
+
+INLINE vec load_part(const float *p, size_t count)
+{
+    float all[LANES] = {0};
+    memcpy(all, p, count * sizeof *all);
+    return load(all);
 }
 
 // Not inlined: gcc would keep every sum of a tile in memory for the sake of `all`.
@@ -70,13 +79,23 @@ struct sweep {
     size_t line_stride, step, lines, run;
     const float *w, *bias; // [lines * run, w_columns], [w_columns]: a multiple of LANES; bias NULL: 0
     size_t w_columns, columns;
-    float *y; // [p, columns]
+    float *y;    // [p, columns]
+    size_t room; // columns of a pixel that may be written: more than `columns` where a later pixel mends it
     bool relu;
+    size_t above, end; // lines of x before and from these on are zeros; end 0: none are
 };
+
+// Whole vectors may be written across the end of a pixel where the next one is still to come, in this image
+// or behind it.
+static size_t room_of(size_t columns, size_t pixels, bool last_image)
+{
+    const bool mended = padded(columns) <= TILE_COLUMNS && pixels * columns >= LANES && !last_image;
+    return mended ? padded(columns) : columns;
+}
 
 INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_t j)
 {
-    vec sum[TILE_ROWS][TILE_VECTORS];
+    vec sum[TALL_ROWS][TILE_VECTORS];
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
@@ -111,7 +130,7 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
             if (s->relu) {
                 value = (vec)((bits)value & ~(bits)(value < (vec){0})); // NaN stays NaN
             }
-            store_some(s->y + r * s->columns + j + v * LANES, value, s->columns - j - v * LANES);
+            store_some(s->y + r * s->columns + j + v * LANES, value, s->room - j - v * LANES);
         }
     }
 }
@@ -119,46 +138,73 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
 // A function for each number of rows and vectors, so that loops over them unroll; and not inlined, because
 // gcc gives the sums of one tile registers, but not those of all of them in one function.
 #if TILE_ROWS == 6
-#define EACH_TILE(DO) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6)
+#define EACH_WIDE(DO) DO(1, 2) DO(2, 2) DO(3, 2) DO(4, 2) DO(5, 2) DO(6, 2)
+#define EACH_TALL(DO)                                                                                        \
+    DO(1, 1)                                                                                                 \
+    DO(2, 1) DO(3, 1) DO(4, 1) DO(5, 1) DO(6, 1) DO(7, 1) DO(8, 1) DO(9, 1) DO(10, 1) DO(11, 1) DO(12, 1)
 #else
-#define EACH_TILE(DO) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14)
-_Static_assert(TILE_ROWS == 14, "EACH_TILE");
+#define EACH_ROW(DO, n)                                                                                      \
+    DO(1, n)                                                                                                 \
+    DO(2, n)                                                                                                 \
+    DO(3, n)                                                                                                 \
+    DO(4, n) DO(5, n) DO(6, n) DO(7, n) DO(8, n) DO(9, n) DO(10, n) DO(11, n) DO(12, n) DO(13, n) DO(14, n)
+#define EACH_WIDE(DO) EACH_ROW(DO, 2)
+#define EACH_TALL(DO) EACH_ROW(DO, 1)
+_Static_assert(TILE_ROWS == 14, "EACH_ROW");
 #endif
 
-#define SWEEP(n)                                                                                             \
-    NOT_INLINE void sweep_##n##_1(const struct sweep *s, size_t j)                                           \
+static size_t rows_of(size_t vectors)
+{
+    return vectors == 1 ? TALL_ROWS : TILE_ROWS;
+}
+
+#define SWEEP(n, vectors)                                                                                    \
+    NOT_INLINE void sweep_##n##_##vectors(const struct sweep *s, size_t j)                                   \
     {                                                                                                        \
-        sweep_tile(s, n, 1, j);                                                                              \
-    }                                                                                                        \
-    NOT_INLINE void sweep_##n##_2(const struct sweep *s, size_t j)                                           \
-    {                                                                                                        \
-        sweep_tile(s, n, 2, j);                                                                              \
+        sweep_tile(s, n, vectors, j);                                                                        \
     }
-EACH_TILE(SWEEP)
-#define SWEEPS(n) {sweep_##n##_1, sweep_##n##_2},
-static void (*const sweeps[TILE_ROWS][TILE_VECTORS])(const struct sweep *s, size_t j) = {EACH_TILE(SWEEPS)};
+EACH_WIDE(SWEEP)
+EACH_TALL(SWEEP)
+#define SWEEPS(n, vectors) sweep_##n##_##vectors,
+static void (*const sweeps[TILE_VECTORS][TALL_ROWS])(const struct sweep *s, size_t j) = {{EACH_TALL(SWEEPS)},
+                                                                                         {EACH_WIDE(SWEEPS)}};
 
 // A line of `pixels` outputs, shared out evenly over tiles.
 static void sweep_line(struct sweep s, size_t pixels, size_t vectors, size_t j)
 {
-    const size_t blocks = (pixels + TILE_ROWS - 1) / TILE_ROWS;
+    const size_t blocks = (pixels + rows_of(vectors) - 1) / rows_of(vectors);
     for (size_t block = 0, done = 0; block < blocks; block++) {
         const size_t rows = (pixels - done + blocks - block - 1) / (blocks - block);
-        sweeps[rows - 1][vectors - 1](&s, j);
+        sweeps[vectors - 1][rows - 1](&s, j);
         s.x += rows * s.step;
         s.y += rows * s.columns;
         done += rows;
     }
 }
 
-// All lines of an image: line i of y begins line_step further in x.
-static void sweep_image(const struct sweep *image, size_t lines, size_t pixels, size_t line_step)
+// Without the lines of the window at `first` that lie in zeros: what they would add changes no sum.
+static struct sweep without_zeros(const struct sweep *s, size_t first)
+{
+    struct sweep some = *s;
+    const size_t from = s->above > first ? s->above - first : 0;
+    if (s->end > 0) {
+        const size_t to = s->end > first ? smaller(s->end - first, s->lines) : 0;
+        some.lines = to > from ? to - from : 0;
+        some.x += from * s->line_stride;
+        some.w += from * s->run * s->w_columns;
+    }
+    return some;
+}
+
+// All lines of an image: line i of y begins `lines_apart` lines further in x.
+static void sweep_image(const struct sweep *image, size_t lines, size_t pixels, size_t lines_apart)
 {
     for (size_t j = 0; j < image->w_columns; j += TILE_COLUMNS) {
         struct sweep s = *image;
         for (size_t line = 0; line < lines; line++) {
-            sweep_line(s, pixels, j + TILE_COLUMNS <= image->w_columns ? 2 : 1, j);
-            s.x += line_step;
+            sweep_line(without_zeros(&s, line * lines_apart), pixels,
+                       j + TILE_COLUMNS <= image->w_columns ? 2 : 1, j);
+            s.x += lines_apart * s.line_stride;
             s.y += pixels * s.columns;
         }
     }
@@ -224,8 +270,9 @@ static void conv(const struct kernels_conv *c, const float *x, const float *weig
                                 .w_columns = columns,
                                 .columns = c->outputs,
                                 .y = y,
+                                .room = room_of(c->outputs, c->out_height * c->out_width, i + 1 == c->images),
                                 .relu = c->relu};
-        sweep_image(&s, c->out_height, c->out_width, c->stride * line);
+        sweep_image(&s, c->out_height, c->out_width, c->stride);
         x += c->height * c->width * c->channels;
         y += c->out_height * c->out_width * c->outputs;
     }
@@ -236,14 +283,15 @@ struct outer {
     const float *x;
     size_t line_step, step, lines, pixels;
     const float *dy;
-    size_t dy_columns, columns;
+    size_t dy_step; // from pixel to pixel of dy; whole vectors of it can be read
+    size_t columns;
     float *dw;
     bool add;
 };
 
 INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_t j)
 {
-    vec sum[TILE_ROWS][TILE_VECTORS];
+    vec sum[TALL_ROWS][TILE_VECTORS];
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
@@ -254,7 +302,7 @@ INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_
     const float *dy = o->dy + j;
     for (size_t line = 0; line < o->lines; line++) {
         const float *x = o->x + line * o->line_step;
-        for (size_t p = 0; p < o->pixels; p++, x += o->step, dy += o->dy_columns) {
+        for (size_t p = 0; p < o->pixels; p++, x += o->step, dy += o->dy_step) {
             vec row[TILE_VECTORS];
             UNROLL
             for (size_t v = 0; v < vectors; v++) {
@@ -276,37 +324,35 @@ INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_
             const size_t left = o->columns - j - v * LANES;
             float *to = o->dw + r * o->columns + j + v * LANES;
             if (o->add) {
-                float before[LANES] = {0};
-                memcpy(before, to, (left < LANES ? left : LANES) * sizeof *before);
-                sum[r][v] += load(before);
+                sum[r][v] += left < LANES ? load_part(to, left) : load(to);
             }
             store_some(to, sum[r][v], left);
         }
     }
 }
 
-#define OUTER(n)                                                                                             \
-    NOT_INLINE void outer_##n##_1(const struct outer *o, size_t j)                                           \
+#define OUTER(n, vectors)                                                                                    \
+    NOT_INLINE void outer_##n##_##vectors(const struct outer *o, size_t j)                                   \
     {                                                                                                        \
-        outer_tile(o, n, 1, j);                                                                              \
-    }                                                                                                        \
-    NOT_INLINE void outer_##n##_2(const struct outer *o, size_t j)                                           \
-    {                                                                                                        \
-        outer_tile(o, n, 2, j);                                                                              \
+        outer_tile(o, n, vectors, j);                                                                        \
     }
-EACH_TILE(OUTER)
-#define OUTERS(n) {outer_##n##_1, outer_##n##_2},
-static void (*const outers[TILE_ROWS][TILE_VECTORS])(const struct outer *o, size_t j) = {EACH_TILE(OUTERS)};
+EACH_WIDE(OUTER)
+EACH_TALL(OUTER)
+#define OUTERS(n, vectors) outer_##n##_##vectors,
+static void (*const outers[TILE_VECTORS][TALL_ROWS])(const struct outer *o, size_t j) = {{EACH_TALL(OUTERS)},
+                                                                                         {EACH_WIDE(OUTERS)}};
 
 // One line of windows: `run` rows of dw.
 static void outer_run(const struct outer *line, size_t run)
 {
-    const size_t blocks = (run + TILE_ROWS - 1) / TILE_ROWS;
-    for (size_t j = 0; j < line->dy_columns; j += TILE_COLUMNS) {
+    const size_t columns = padded(line->columns);
+    for (size_t j = 0; j < columns; j += TILE_COLUMNS) {
+        const size_t vectors = j + TILE_COLUMNS <= columns ? 2 : 1,
+                     blocks = (run + rows_of(vectors) - 1) / rows_of(vectors);
         struct outer o = *line;
         for (size_t block = 0, done = 0; block < blocks; block++) {
             const size_t rows = (run - done + blocks - block - 1) / (blocks - block);
-            outers[rows - 1][j + TILE_COLUMNS <= o.dy_columns](&o, j);
+            outers[vectors - 1][rows - 1](&o, j);
             o.x += rows;
             o.dw += rows * o.columns;
             done += rows;
@@ -328,12 +374,12 @@ static void turn(const struct kernels_conv *c, const float *weight, float *turne
     }
 }
 
-// dx is a convolution of dy, spread by the stride and with a border, by the turned weights.
-static void conv_input(const struct kernels_conv *c, const float *dy, const float *turned, float *room,
-                       float *dx)
+// dx is a convolution of dy, spread by the stride and with a border, by the turned weights. What dy leaves
+// free in `room` is zero already.
+static void conv_input(const struct kernels_conv *c, const float *dy, bool last_image, const float *turned,
+                       float *room, float *dx)
 {
     const size_t wide = (c->width + c->size - 1) * c->outputs, border = c->size - 1 - c->padding;
-    memset(room, 0, (c->height + c->size - 1) * wide * sizeof *room);
     for (size_t y = 0; y < c->out_height; y++) {
         float *line = room + (border + y * c->stride) * wide + border * c->outputs;
         for (size_t x = 0; x < c->out_width; x++, dy += c->outputs) {
@@ -348,8 +394,11 @@ static void conv_input(const struct kernels_conv *c, const float *dy, const floa
                             .w = turned,
                             .w_columns = padded(c->channels),
                             .columns = c->channels,
-                            .y = dx};
-    sweep_image(&s, c->height, c->width, wide);
+                            .y = dx,
+                            .room = room_of(c->channels, c->height * c->width, last_image),
+                            .above = border,
+                            .end = border + (c->out_height - 1) * c->stride + 1};
+    sweep_image(&s, c->height, c->width, 1);
 }
 
 static void mask(size_t count, const float *restrict y, float *restrict dy)
@@ -368,12 +417,31 @@ static void add_rows(size_t rows, size_t columns, const float *restrict from, fl
     }
 }
 
-static void conv_weight(const struct kernels_conv *c, const float *image, const float *dy, bool add,
-                        float *scratch, float *dweight)
+// The same, a vector of columns at a time.
+static void sum_rows(size_t rows, size_t columns, const float *from, float *sum)
+{
+    for (size_t c = 0; c < columns; c += LANES) {
+        const size_t left = smaller(columns - c, LANES);
+        vec all = load_part(sum + c, left);
+        size_t r = 0;
+        for (; r * columns + c + LANES <= rows * columns; r++) {
+            all += load(from + r * columns + c);
+        }
+        for (; r < rows; r++) {
+            all += load_part(from + r * columns + c, left);
+        }
+        store_some(sum + c, all, left);
+    }
+}
+
+// Behind the last image nothing can be read: its dy is copied.
+static void conv_weight(const struct kernels_conv *c, const float *image, const float *dy, bool last_image,
+                        bool add, float *scratch, float *dweight)
 {
     const size_t columns = padded(c->outputs), pixels = c->out_height * c->out_width,
                  run = c->size * c->channels, line = (c->width + 2 * c->padding) * c->channels;
-    if (columns != c->outputs) {
+    const bool copied = columns != c->outputs && (last_image || pixels * c->outputs < LANES);
+    if (copied) {
         pad_columns(pixels, c->outputs, dy, scratch);
         dy = scratch;
     }
@@ -384,7 +452,7 @@ static void conv_weight(const struct kernels_conv *c, const float *image, const 
                                 .lines = c->out_height,
                                 .pixels = c->out_width,
                                 .dy = dy,
-                                .dy_columns = columns,
+                                .dy_step = copied ? columns : c->outputs,
                                 .columns = c->outputs,
                                 .dw = dweight + y * run * c->outputs,
                                 .add = add};
@@ -403,117 +471,25 @@ static void conv_backward(const struct kernels_conv *c, const float *x, const fl
     }
     if (dx != NULL) {
         turn(c, weight, scratch + r.turned);
+        memset(scratch + r.spread, 0, (r.gradient - r.spread) * sizeof *scratch);
     }
     for (size_t i = 0; i < c->images; i++) {
+        const bool last = i + 1 == c->images;
         if (c->relu) {
             mask(out, y + i * out, dy + i * out);
         }
         if (dbias != NULL) {
-            add_rows(pixels, c->outputs, dy + i * out, dbias);
+            sum_rows(pixels, c->outputs, dy + i * out, dbias);
         }
         const float *image = with_border(c, x + i * in, scratch + r.image);
-        conv_weight(c, image, dy + i * out, accumulate || i > 0, scratch + r.gradient, dweight);
+        conv_weight(c, image, dy + i * out, last, accumulate || i > 0, scratch + r.gradient, dweight);
         if (dx != NULL) {
-            conv_input(c, dy + i * out, scratch + r.turned, scratch + r.image, dx + i * in);
+            conv_input(c, dy + i * out, last, scratch + r.turned, scratch + r.spread, dx + i * in);
         }
     }
 }
 
-// --- pooling ---
-
-static const float *window_at(const struct kernels_pool *p, const float *x, size_t image, size_t oy,
-                              size_t ox)
-{
-    return x + ((image * p->height + oy * p->stride) * p->width + ox * p->stride) * p->channels;
-}
-
-static void max_window(const struct kernels_pool *p, const float *restrict x, uint32_t *restrict place,
-                       float *restrict y)
-{
-    for (size_t c = 0; c < p->channels; c++) {
-        y[c] = x[c];
-        place[c] = 0;
-    }
-    for (size_t i = 1; i < p->size_y * p->size_x; i++) {
-        const float *restrict at = x + (i / p->size_x * p->width + i % p->size_x) * p->channels;
-        const uint32_t here = (uint32_t)i;
-        for (size_t c = 0; c < p->channels; c++) {
-            const bool larger = !(at[c] <= y[c]);
-            y[c] = larger ? at[c] : y[c];
-            place[c] = larger ? here : place[c];
-        }
-    }
-}
-
-static void max_pool(const struct kernels_pool *p, const float *x, uint32_t *place, float *y)
-{
-    for (size_t image = 0; image < p->images; image++) {
-        for (size_t oy = 0; oy < p->out_height; oy++) {
-            for (size_t ox = 0; ox < p->out_width; ox++, y += p->channels, place += p->channels) {
-                max_window(p, window_at(p, x, image, oy, ox), place, y);
-            }
-        }
-    }
-}
-
-static void max_pool_backward(const struct kernels_pool *p, const uint32_t *place, const float *dy, float *dx)
-{
-    memset(dx, 0, p->images * p->height * p->width * p->channels * sizeof *dx);
-    for (size_t image = 0; image < p->images; image++) {
-        for (size_t oy = 0; oy < p->out_height; oy++) {
-            for (size_t ox = 0; ox < p->out_width; ox++, dy += p->channels, place += p->channels) {
-                const size_t first = (size_t)(window_at(p, dx, image, oy, ox) - dx);
-                for (size_t i = 0; i < p->size_y * p->size_x; i++) {
-                    float *restrict to =
-                        dx + first + (i / p->size_x * p->width + i % p->size_x) * p->channels;
-                    const uint32_t here = (uint32_t)i;
-                    for (size_t c = 0; c < p->channels; c++) {
-                        to[c] += place[c] == here ? dy[c] : 0.0f;
-                    }
-                }
-            }
-        }
-    }
-}
-
-static void mean_pool(const struct kernels_pool *p, const float *x, float *y)
-{
-    const float share = 1.0f / (float)(p->size_y * p->size_x);
-    for (size_t image = 0; image < p->images; image++) {
-        for (size_t oy = 0; oy < p->out_height; oy++) {
-            for (size_t ox = 0; ox < p->out_width; ox++, y += p->channels) {
-                const float *window = window_at(p, x, image, oy, ox);
-                memset(y, 0, p->channels * sizeof *y);
-                for (size_t line = 0; line < p->size_y; line++) {
-                    add_rows(p->size_x, p->channels, window + line * p->width * p->channels, y);
-                }
-                for (size_t c = 0; c < p->channels; c++) {
-                    y[c] *= share;
-                }
-            }
-        }
-    }
-}
-
-static void mean_pool_backward(const struct kernels_pool *p, const float *dy, float *dx)
-{
-    const float share = 1.0f / (float)(p->size_y * p->size_x);
-    memset(dx, 0, p->images * p->height * p->width * p->channels * sizeof *dx);
-    for (size_t image = 0; image < p->images; image++) {
-        for (size_t oy = 0; oy < p->out_height; oy++) {
-            for (size_t ox = 0; ox < p->out_width; ox++, dy += p->channels) {
-                const size_t first = (size_t)(window_at(p, dx, image, oy, ox) - dx);
-                for (size_t i = 0; i < p->size_y * p->size_x; i++) {
-                    float *restrict to =
-                        dx + first + (i / p->size_x * p->width + i % p->size_x) * p->channels;
-                    for (size_t c = 0; c < p->channels; c++) {
-                        to[c] += share * dy[c];
-                    }
-                }
-            }
-        }
-    }
-}
+#include "kernels/cpu/image_pool.h"
 
 // --- group normalisation ---
 

@@ -105,23 +105,133 @@ static void convolutions_are_sums_of_products(void **state)
     }
 }
 
-static void pools(const struct kernels_image *k, size_t size, size_t channels)
+// The gradients of sum y dy, each by what y is made of: x and weight enter it once for every output.
+static void gradients(const struct kernels_conv *c, const float *x, const float *weight, const float *dy,
+                      double *dx, double *dweight, double *dbias)
+{
+    for (size_t i = 0; i < c->images * c->out_height * c->out_width * c->outputs; i++) {
+        const size_t o = i % c->outputs, ox = i / c->outputs % c->out_width,
+                     oy = i / c->outputs / c->out_width % c->out_height,
+                     image = i / c->outputs / c->out_width / c->out_height;
+        dbias[o] += (double)dy[i];
+        for (size_t w = 0; w < c->size * c->size * c->channels; w++) {
+            const size_t y = oy * c->stride + w / c->channels / c->size,
+                         at = ox * c->stride + w / c->channels % c->size;
+            if (y < c->padding || at < c->padding || y - c->padding >= c->height ||
+                at - c->padding >= c->width) {
+                continue;
+            }
+            const size_t pixel = (image * c->height + y - c->padding) * c->width + at - c->padding,
+                         from = pixel * c->channels + w % c->channels;
+            dweight[w * c->outputs + o] += (double)x[from] * (double)dy[i];
+            dx[from] += (double)weight[w * c->outputs + o] * (double)dy[i];
+        }
+    }
+}
+
+static double *zeros(size_t count)
+{
+    double *v = calloc(count, sizeof *v);
+    assert_non_null(v);
+    return v;
+}
+
+static void assert_all_near(const char *what, size_t count, const float *found, const double *expected)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert_near(what, i, found[i], expected[i]);
+    }
+    assert_true(found[count] == 77.0f); // a guard
+}
+
+static void goes_back(const struct kernels_image *k, struct kernels_conv c)
+{
+    c.out_height = (c.height + 2 * c.padding - c.size) / c.stride + 1;
+    c.out_width = (c.width + 2 * c.padding - c.size) / c.stride + 1;
+    const size_t in = c.images * c.height * c.width * c.channels,
+                 out = c.images * c.out_height * c.out_width * c.outputs,
+                 weights = c.size * c.size * c.channels * c.outputs;
+    float *x = drawn(in), *weight = drawn(weights), *dy = drawn(out), *dx = drawn(in),
+          *dweight = drawn(weights), *dbias = drawn(c.outputs), *scratch = drawn(kernels_conv_scratch(&c));
+    double *of_x = zeros(in), *of_weight = zeros(weights), *of_bias = zeros(c.outputs);
+    gradients(&c, x, weight, dy, of_x, of_weight, of_bias);
+    dx[in] = dweight[weights] = dbias[c.outputs] = 77.0f;
+    for (int again = 0; again < 2; again++) { // scratch is not clean then
+        k->conv_backward(&c, x, weight, NULL, dy, false, scratch, dweight, dbias, dx);
+        assert_all_near("dx", in, dx, of_x);
+        assert_all_near("dweight", weights, dweight, of_weight);
+        assert_all_near("dbias", c.outputs, dbias, of_bias);
+    }
+    free(x), free(weight), free(dy), free(dx), free(dweight), free(dbias), free(scratch);
+    free(of_x), free(of_weight), free(of_bias);
+}
+
+static void convolutions_go_back(void **state)
+{
+    static const size_t outputs[] = {1, 5, 6, 8, 16, 17, 33};
+    (void)state;
+    for (size_t p = 0; p < PATHS; p++) {
+        const struct kernels *k = kernels_cpu_table(paths[p]);
+        for (size_t i = 0; k != NULL && i < sizeof outputs / sizeof *outputs; i++) {
+            for (size_t width = 2; width <= 23; width += 3) {
+                goes_back(k->image, (struct kernels_conv){.images = 1 + width % 4,
+                                                          .height = 2 + i,
+                                                          .width = width,
+                                                          .channels = 1 + (i + width) % 7,
+                                                          .size = 2 + i % 2,
+                                                          .stride = 1 + width % 3,
+                                                          .padding = 1 + i % 2 - i % 3 / 2,
+                                                          .outputs = outputs[i]});
+            }
+        }
+    }
+}
+
+// What goes to each place comes from its window, and to all others nothing, which is a positive zero.
+static void largest_goes_back(const struct kernels_image *k, const struct kernels_pool *p,
+                              const uint32_t *place)
+{
+    const size_t in = p->images * p->height * p->width * p->channels, line = p->out_width * p->channels,
+                 out = p->images * p->out_height * line;
+    float *dy = drawn(out), *dx = drawn(in), *expected = calloc(in, sizeof *expected);
+    assert_non_null(expected);
+    dx[in] = 77.0f;
+    for (size_t i = 0; i < out; i += 5) {
+        dy[i] = -0.0f;
+    }
+    for (size_t i = 0; i < out; i++) {
+        const size_t c = i % p->channels, ox = i / p->channels % p->out_width, oy = i / line % p->out_height,
+                     image = i / line / p->out_height;
+        const size_t y = oy * p->stride + place[i] / p->size_x, at = ox * p->stride + place[i] % p->size_x;
+        expected[((image * p->height + y) * p->width + at) * p->channels + c] += dy[i];
+    }
+    k->max_pool_backward(p, place, dy, dx);
+    assert_memory_equal(dx, expected, in * sizeof *dx);
+    assert_true(dx[in] == 77.0f);
+    free(dy), free(dx), free(expected);
+}
+
+static void pools(const struct kernels_image *k, size_t size, size_t stride, size_t width, size_t channels)
 {
     struct kernels_pool p = {.images = 2,
                              .height = 7,
-                             .width = 6,
+                             .width = width,
                              .channels = channels,
                              .size_y = size,
                              .size_x = size,
-                             .stride = size,
-                             .out_height = 7 / size,
-                             .out_width = 6 / size};
+                             .stride = stride,
+                             .out_height = (7 - size) / stride + 1,
+                             .out_width = (width - size) / stride + 1};
     const size_t out = p.images * p.out_height * p.out_width * channels;
     float *x = drawn(p.images * p.height * p.width * channels), *largest = drawn(out), *mean = drawn(out);
-    uint32_t *place = calloc(out, sizeof *place);
+    uint32_t *place = calloc(out + 1, sizeof *place);
     assert_non_null(place);
+    largest[out] = 77.0f;
+    place[out] = 77;
     k->max_pool(&p, x, place, largest);
     k->mean_pool(&p, x, mean);
+    assert_true(largest[out] == 77.0f && place[out] == 77);
+    largest_goes_back(k, &p, place);
     for (size_t i = 0; i < out; i++) {
         const size_t c = i % channels, ox = i / channels % p.out_width,
                      oy = i / channels / p.out_width % p.out_height,
@@ -129,7 +239,7 @@ static void pools(const struct kernels_image *k, size_t size, size_t channels)
         double most = -INFINITY, sum = 0;
         size_t where = 0;
         for (size_t j = 0; j < size * size; j++) {
-            const size_t y = oy * size + j / size, at = ox * size + j % size;
+            const size_t y = oy * stride + j / size, at = ox * stride + j % size;
             const double value = (double)x[((image * p.height + y) * p.width + at) * channels + c];
             where = value > most ? j : where;
             most = value > most ? value : most;
@@ -149,9 +259,12 @@ static void windows_have_a_largest_and_a_mean(void **state)
     (void)state;
     for (size_t p = 0; p < PATHS; p++) {
         const struct kernels *k = kernels_cpu_table(paths[p]);
-        for (size_t channels = 1; k != NULL && channels < 40; channels += 6) {
-            pools(k->image, 2, channels);
-            pools(k->image, 3, channels);
+        for (size_t channels = 1; k != NULL && channels < 40; channels += channels == 7 ? 1 : 6) {
+            for (size_t width = 3; width < 8; width++) {
+                pools(k->image, 2, 2, width, channels);
+                pools(k->image, 3, 3, width, channels);
+                pools(k->image, 3, 2, width, channels);
+            }
         }
     }
 }
@@ -195,6 +308,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_are_sums_of_products),
+        cmocka_unit_test(convolutions_go_back),
         cmocka_unit_test(windows_have_a_largest_and_a_mean),
         cmocka_unit_test(groups_have_mean_0_and_deviation_1),
     };
