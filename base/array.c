@@ -8,7 +8,9 @@ void *base_array_grow(void *items, size_t count, size_t item_bytes)
 {
     if (count & (count - 1))
         return items;
-    return reallocarray(items, count ? count : 1, 2 * item_bytes);
+    if (count > PTRDIFF_MAX / 2 / item_bytes)
+        return NULL;
+    return realloc(items, 2 * (count ? count : 1) * item_bytes);
 }
 
 int base_order_u64(const void *a, const void *b)

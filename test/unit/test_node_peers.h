@@ -62,7 +62,7 @@ static inline void run_until(const size_t *value, size_t least)
 {
     bool late = false;
     struct event *timer = event_new(base, -1, 0, timed_out, &late);
-    struct timeval wait = {.tv_sec = 60};
+    struct timeval wait = {.tv_sec = 200};
     event_add(timer, &wait);
     while (*value < least && !late)
         event_base_loop(base, EVLOOP_ONCE);
