@@ -17,6 +17,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import errors
+from ._command import environment, program
 from .node import Node, join
 
 _PATIENCE = 300.0  # seconds that nodes of one process wait for each other
@@ -145,11 +146,11 @@ class _Nodes:
 
     def __init__(self, start: Any, nodes: int, local_steps: int, topology: str, settings: Dict[str, Any]):
         self._folder = Temporary()
-        with contextlib.ExitStack() as stack:
-            sockets = [stack.enter_context(socket.socket()) for _ in range(nodes)]
-            for s in sockets:
-                _bind(s)
-            addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
+        with contextlib.ExitStack() as claims:
+            addresses = [f"127.0.0.1:{_claim(claims)}" for _ in range(nodes)]
+            self._open(start, addresses, local_steps, topology, settings)
+
+    def _open(self, start: Any, addresses: List[str], local_steps: int, topology: str, settings: Dict[str, Any]) -> None:
         keys = {"average__mode": "sync", "topology__kind": topology, "log__level": "error", **settings}
         self._local_steps = local_steps
         self._nodes = [join([a for a in addresses if a != mine], listen=mine, dir=f"{self._folder.name}/{i}", name=f"node-{i:02}", **keys)
@@ -195,14 +196,20 @@ class _Nodes:
             node.close()
 
 
-def _bind(s: socket.socket) -> None:
-    """Below the ports that the kernel gives to whoever asks for any: one of those may be taken again before the node listens."""
+def _claim(claims: contextlib.ExitStack) -> int:
+    """A port that is free, below those that the kernel gives to whoever asks for any. `p2pml run` claims its ports by the same names."""
     while True:
+        port = random.SystemRandom().randrange(10240, 32768)
+        name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            s.bind(("127.0.0.1", random.SystemRandom().randrange(10240, 32768)))
-            return
+            name.bind(f"\0p2pml-port-{port}")
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", port))
         except OSError:
-            pass
+            name.close()
+        else:
+            claims.enter_context(name)
+            return port
 
 
 def _starts(node: Node) -> bool:
@@ -215,9 +222,8 @@ def _starts(node: Node) -> bool:
 
 def _edges(kind: str, nodes: int) -> List[Tuple[int, int]]:
     """Those of the product: `p2pml topology show`."""
-    from . import lab
-    done = subprocess.run([lab._program(), "topology", "show", kind, "--nodes", str(nodes), "--json"], capture_output=True, text=True,
-                          env=lab._environment(), check=False)
+    done = subprocess.run([program(), "topology", "show", kind, "--nodes", str(nodes), "--json"], capture_output=True, text=True,
+                          env=environment(), check=False)
     if done.returncode != 0:
         raise errors.ConfigurationError(done.stderr.strip())
     return [(int(a[5:]), int(b[5:])) for a, b in json.loads(done.stdout)["edges"]]

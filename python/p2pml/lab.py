@@ -11,20 +11,19 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
-from . import _c, errors
+from . import errors
+from ._command import environment, program
 from ._rounds import Temporary, World, rounds
 
 __all__ = ["sim", "run", "load", "rounds", "Result", "World", "Failed"]
 
 Experiment = Union[str, "os.PathLike[str]", Dict[str, Any]]
-_OWN = ("P2PML_LIBRARY", "P2PML_PROGRAM", "P2PML_PYTHON")  # of this package; the program takes such variables for keys
 
 
 class Failed(errors.Error):
@@ -123,18 +122,6 @@ def load(directory: Union[str, "os.PathLike[str]"]) -> Result:
     return Result(directory)
 
 
-def _program() -> str:
-    own = os.path.join(_c.folder(), "p2pml")
-    found = os.environ.get("P2PML_PROGRAM") or (own if os.path.exists(own) else shutil.which("p2pml"))
-    if not found:
-        raise errors.EnvironmentFailed(f"the program p2pml is neither in {_c.folder()} nor in PATH; set P2PML_PROGRAM to its path")
-    return found
-
-
-def _environment() -> Dict[str, str]:
-    return {key: value for key, value in os.environ.items() if key not in _OWN}
-
-
 def _command(command: str, experiment: Optional[Experiment], out: Any, fresh: bool, settings: Dict[str, Any]) -> Result:
     owner = Temporary()
     given = {key.replace("__", "."): value for key, value in settings.items()}
@@ -145,7 +132,7 @@ def _command(command: str, experiment: Optional[Experiment], out: Any, fresh: bo
         with open(file, "w", encoding="utf-8") as f:
             json.dump(experiment or {}, f)  # JSON is YAML
     directory = os.fspath(out) if out is not None else os.path.join(owner.name, "run")
-    arguments = [_program(), command, file, "--out", directory] + ["--fresh"] * fresh
+    arguments = [program(), command, file, "--out", directory] + ["--fresh"] * fresh
     for key, value in given.items():
         arguments += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
     status, words = _wait(arguments)
@@ -161,7 +148,7 @@ def _wait(arguments: List[str]) -> Tuple[int, str]:
     """Ctrl-C lets the nodes leave in order, as at a terminal."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
         process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True,
-                                   env=_environment())
+                                   env=environment())
         try:
             process.wait()
         except BaseException:
