@@ -166,14 +166,19 @@ out:
     return error;
 }
 
+static const char of_mkstemp[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
 void base_file_sweep(const char *directory, const char *beginning)
 {
     DIR *entries = opendir(directory);
     const struct dirent *entry;
+    struct stat status;
     while (entries && (entry = readdir(entries)) != NULL) {
         const size_t length = strlen(entry->d_name), ending = sizeof TEMPORARY - 1;
         if (length <= ending || strncmp(entry->d_name, beginning, strlen(beginning)) != 0 ||
-            strncmp(entry->d_name + length - ending, TEMPORARY, ending - ANY_CHARACTERS) != 0)
+            strncmp(entry->d_name + length - ending, TEMPORARY, ending - ANY_CHARACTERS) != 0 ||
+            strspn(entry->d_name + length - ANY_CHARACTERS, of_mkstemp) != ANY_CHARACTERS ||
+            fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) || !S_ISREG(status.st_mode))
             continue;
         if (unlinkat(dirfd(entries), entry->d_name, 0))
             base_log(BASE_LOG_WARN, "leftover", "cannot remove '%s/%s': %s", directory, entry->d_name,

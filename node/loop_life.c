@@ -86,16 +86,20 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         node_loop_gather(loop, &action->peer);
         break;
     case GOSSIP_LIFE_END_FETCH:
-        if (!node_loop_join_statistics(loop))
+        if (!node_loop_join_statistics(loop)) {
             end(loop, GOSSIP_LIFE_ABANDONED);
+            break;
+        }
         node_outbox_post(loop->worker, node_message_new(NODE_MESSAGE_END_FETCH));
         break;
     case GOSSIP_LIFE_FORGET:
         post_forget(loop, &action->peer);
         break;
     case GOSSIP_LIFE_START:
-        if (!action->fetch && !node_loop_join_statistics(loop))
+        if (!action->fetch && !node_loop_join_statistics(loop)) {
             end(loop, GOSSIP_LIFE_ABANDONED);
+            break;
+        }
         loop->options.greeting.begun = 1;
         post_order(loop, action);
         break;

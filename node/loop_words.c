@@ -144,8 +144,8 @@ static const struct words words_of[] = {
 // The same where a is 1, for those that need other words then.
 static const char *const words_of_one[] = {
     [GOSSIP_LIFE_BEGINS] = "training begins with 1 peer",
-    [GOSSIP_LIFE_STARVED_BY] = "a member was asked for its model and sent nothing for a while; asking "
-                               "others, if there are any",
+    [GOSSIP_LIFE_STARVED_BY] = "%" PRIu64 " member was asked for its model and sent nothing for %" PRIu64
+                               " s; asking others, if there are any",
     [GOSSIP_LIFE_LAST_STEP] = "the last step is done; answering 1 peer that still trains",
     [GOSSIP_LIFE_LINGERED] = "1 peer still trains; node.linger has passed",
     [GOSSIP_LIFE_ISOLATED] = "the edge to the only neighbour does not work: this node averages with no "

@@ -7,6 +7,8 @@
 #include "node/queue/clock.h"
 #include "node/queue/message.h"
 #include "node/store/checkpoint.h"
+#include "node/store/checkpoint_files.h"
+#include "node/store/model_file.h"
 #include "topology/file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +32,15 @@ enum base_error node_setup_path(const struct node_config *config, const char *na
     return BASE_OK;
 }
 
+// What a killed process left half-written; the directory may hold files of others.
+static void sweep(const char *directory)
+{
+    static const char *const own[] = {NODE_CHECKPOINT_PREFIX, NODE_MODEL_LAST ".tmp-", "boot.tmp-",
+                                      "joined.tmp-"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        base_file_sweep(directory, own[i]);
+}
+
 // Two processes in one directory would overwrite each other's checkpoints.
 static enum base_error take_directory(struct node_setup *s, struct base_reason *why)
 {
@@ -44,7 +55,7 @@ static enum base_error take_directory(struct node_setup *s, struct base_reason *
     if (s->lock < 0)
         return base_fail(why, BASE_EIO, "node.dir: %s: %s", path, strerror(errno));
     if (flock(s->lock, LOCK_EX | LOCK_NB) == 0) {
-        base_file_sweep(s->config->node.dir, "");
+        sweep(s->config->node.dir);
         return BASE_OK;
     }
     if (errno == EWOULDBLOCK)

@@ -24,8 +24,9 @@ void gossip_clocks_begin(struct gossip_exchange *exchange)
 
 void gossip_clocks_link(struct gossip_edge *edge)
 {
-    BASE_ASSERT(!edge->deferred.held); // what came over the old link is gone
-    edge->told = edge->owed = edge->heard = edge->late = edge->trails = false;
+    BASE_ASSERT(!edge->deferred.held);       // what came over the old link is gone
+    edge->late = edge->late && !edge->heard; // who has said nothing over the old link, either
+    edge->told = edge->owed = edge->heard = edge->trails = false;
 }
 
 // The first packet of a link may be an old one, sent again.

@@ -72,7 +72,7 @@ struct gossip_exchange_options {
                                    // or a FORGET that says that it lives
     unsigned fade_rounds; // FADE: rounds until nothing of it is left, evenly; at least 1. Between two
                           // living nodes twice as many
-    bool bounded;         // a round ends once no LIVE neighbour is more than max_delay rounds behind
+    bool bounded;         // a round ends once no neighbour is more than max_delay rounds behind
     uint64_t max_delay;   // unless sync, also: rounds in a row that a node does without an exchange
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
     bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)

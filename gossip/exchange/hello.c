@@ -183,7 +183,8 @@ static bool is_scaled_otherwise(const struct gossip_exchange *exchange, const st
 enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                   const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
 {
-    if (is_scaled_otherwise(exchange, theirs)) {
+    edge->scaled_otherwise = is_scaled_otherwise(exchange, theirs);
+    if (edge->scaled_otherwise) {
         gossip_plausible_bar(exchange, edge, 0);
         return BASE_EMISMATCH;
     }

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define LASTS 4u // parts of a deadline: a round that takes one of them is told to those who are past it
+#define LASTS       4u // parts of a deadline: a round that takes one of them is told to those who are past it
+#define RETRIES_ONE 8u // of one BUSY neighbour, before a node that needs any exchange asks another one
 
 // v += its corrections from exchanges.
 static void publish_second(struct gossip_exchange *exchange, float *second_moment)
@@ -121,10 +122,19 @@ static bool can_meet(const struct gossip_exchange *exchange, const struct gossip
     return edge->state != GOSSIP_EDGE_DOWN || exchange->now_ns < lost_until(exchange, edge);
 }
 
+// All neighbours have refused each other's models for good: who waits for them waits for ever.
+static bool is_refused(const struct gossip_exchange *exchange)
+{
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (!exchange->edges[i]->scaled_otherwise)
+            return false;
+    return exchange->n_edges > 0;
+}
+
 // No edge on which a peer answers, though others train: a local step now would be one alone.
 static bool is_alone(const struct gossip_exchange *exchange)
 {
-    if (!exchange->options.sync || !exchange->round.others || exchange->idle)
+    if (!exchange->options.sync || !exchange->round.others || exchange->idle || is_refused(exchange))
         return false;
     for (size_t i = 0; i < exchange->n_edges; i++)
         if (exchange->edges[i]->state == GOSSIP_EDGE_LIVE && !exchange->edges[i]->silent)
@@ -135,7 +145,7 @@ static bool is_alone(const struct gossip_exchange *exchange)
 // Async: others train, and for more than max_delay rounds no exchange has pulled on this model.
 static bool is_starved(const struct gossip_exchange *exchange)
 {
-    return !exchange->options.sync && exchange->round.others && !exchange->idle &&
+    return !exchange->options.sync && exchange->round.others && !exchange->idle && !is_refused(exchange) &&
            exchange->rounds - exchange->met > exchange->options.max_delay;
 }
 
@@ -170,19 +180,22 @@ void gossip_round_follow(struct gossip_exchange *exchange)
 
 void gossip_round_seek(struct gossip_exchange *exchange)
 {
-    struct gossip_edge *best = gossip_partner_of(exchange);
+    struct gossip_edge *asked = gossip_partner_of(exchange), *best = NULL;
 
     if (!exchange->round.open || !is_starved(exchange) || exchange->active ||
-        (best && best->state == GOSSIP_EDGE_LIVE && !best->silent))
+        (asked && asked->state == GOSSIP_EDGE_LIVE && !asked->silent &&
+         exchange->round.retries < RETRIES_ONE))
         return;
-    best = NULL;
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (edge->state == GOSSIP_EDGE_LIVE && !edge->silent && (!best || edge->met < best->met))
+        if (edge->state == GOSSIP_EDGE_LIVE && !edge->silent && edge != asked &&
+            (!best || exchange->rounds - edge->met > exchange->rounds - best->met))
             best = edge;
     }
     if (!best)
         return;
+    exchange->round.retries = 0;
+    exchange->round.retry_ns = 0;
     exchange->round.partner = best->peer;
     exchange->round.weight = 0.5f;
     exchange->round.wanted = true;

@@ -48,8 +48,9 @@ struct gossip_edge {
     bool taken_back;                  // a request of ours that the other end may still refuse
     uint64_t sent_ns;                 // when the request went out
     uint64_t alarm_ns;  // active: give up; hello, in doubt: ask again; resync: give up the block, or the next
-    uint64_t barred_ns; // it sent implausible data: down until then, whatever its link is
+    uint64_t barred_ns; // implausible data, or another scaling: down until then, whatever its link is
     uint64_t scaling_told;                // by our latest HELLO
+    bool scaled_otherwise;                // at its other end: they are never averaged
     uint8_t question;                     // number of our latest HELLO question, 1..127
     uint8_t repeats;                      // of it
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request

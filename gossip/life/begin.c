@@ -121,13 +121,18 @@ static bool yields(struct gossip_life *life)
     const uint64_t waited_ns = life->now_ns - life->begun_ns;
     const uint64_t patience_ns = life->options.start_timeout_ns + WORD_NS;
     const struct first_models found = compare_first_models(life);
+    if (!found.resumed)
+        life->resumed_ns = 0;
+    else if (life->resumed_ns == 0)
+        life->resumed_ns = life->now_ns;
     if (!life->options.trains || !found.yields || (waited_ns >= patience_ns && !found.resumed)) {
         if (life->gives)
             life_end_fetch(life); // the link for its statistics is not wanted any more
         return false;
     }
-    if (waited_ns >= patience_ns + LIFE_NOTHING_NS) {
-        life_abandon(life, GOSSIP_LIFE_NO_SCALING, waited_ns / LIFE_SECOND);
+    const uint64_t beside_ns = found.resumed ? life->now_ns - life->resumed_ns : 0;
+    if (beside_ns >= patience_ns + LIFE_NOTHING_NS && life->census.training == 0) {
+        life_abandon(life, GOSSIP_LIFE_NO_SCALING, beside_ns / LIFE_SECOND);
         return true;
     }
     give_statistics(life, &found.first);

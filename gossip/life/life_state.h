@@ -45,6 +45,7 @@ struct gossip_life {
     bool complete;         // it has a useful model
     bool begun;            // it has trained, or holds a model of members that do
     bool has_trained;      // it has taken a step, or was about to
+    uint64_t resumed_ns;   // since when a resumed member is there that does not train; 0: none is
     bool told_first;       // that it will take another's first model
     struct gossip_id gave; // the node that goes first, and when it was told the statistics; 0: not yet
     uint64_t gave_ns;

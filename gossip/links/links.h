@@ -93,6 +93,7 @@ enum gossip_close {
     GOSSIP_CLOSE_LEAVING,            // this node ends
     GOSSIP_CLOSE_SILENT,             // its other end is taken for dead
     GOSSIP_CLOSE_REPLACED,           // by a newer link
+    GOSSIP_CLOSE_NO_GREETING,        // none in time
     GOSSIP_CLOSE_DUPLICATE_IDENTITY, // another process with the id of the other end has a link that works
     GOSSIP_CLOSE_NOT_ALLOWED,        // not, or no longer, on the allow-list
     GOSSIP_CLOSE_OTHER_PROTOCOL,     // they can't train together
@@ -102,7 +103,6 @@ enum gossip_close {
     GOSSIP_CLOSE_BROKEN,             // the other end broke the protocol
     GOSSIP_CLOSE_TIMEOUT,            // no handshake in time
     GOSSIP_CLOSE_CROWDED,            // it has not authenticated, and gives way to a newer connection
-    GOSSIP_CLOSE_NO_GREETING,        // none in time
     GOSSIP_CLOSE_NOT_NEEDED,         // another link to the same node is active, or it is another node
     GOSSIP_CLOSE_SELF,               // its other end is this process
     GOSSIP_CLOSE_HEARD,              // the other end has said BYE

@@ -393,7 +393,7 @@ static void suspect_duplicate(struct gossip_links *links, const struct link *lin
     if (!link->peer || (link->peer->active && link->peer->active != link))
         return;
     BASE_ASSERT(!link->self);
-    if (link->peer->active) // it came into use only to be told so: the row was not ended by it
+    if (link->peer->active) // in use only since it was told so: the earlier answers still count
         links->told_duplicate = link->told_before;
     if (links->told_duplicate == 0)
         links->duplicate_ns = links->now_ns;

@@ -61,7 +61,7 @@ static int claim_next(unsigned *at, unsigned last, uint16_t *port)
         *port = (uint16_t)*at;
         *at = *at < last ? *at + 1 : LOWEST;
         int sock = claim(*port);
-        if (sock >= 0)
+        if (sock >= 0 || errno == EMFILE || errno == ENFILE)
             return sock;
     }
     return -1;

@@ -94,7 +94,6 @@ void peer_link_close(struct peer_link *link, const struct gossip_links_action *a
     peer_tell_close(link, action);
     switch (action->why) {
     case GOSSIP_CLOSE_BROKEN:
-    case GOSSIP_CLOSE_NO_GREETING:
         node_link_close(link->link, BASE_EFORMAT, link->closing);
         break;
     case GOSSIP_CLOSE_TIMEOUT:
@@ -107,10 +106,7 @@ void peer_link_close(struct peer_link *link, const struct gossip_links_action *a
         peer_tell_half_open(link->peers, link->address);
         node_link_close(link->link, BASE_EAUTH, link->closing);
         break;
-    case GOSSIP_CLOSE_REPLACED: // it may not read any more
-        node_link_close(link->link, BASE_OK, link->closing);
-        break;
-    default: // in order: the other end reads what was said, and sees a whole handshake and no stranger
+    default: // in order: the other end reads what was said, sees no stranger, and takes nobody for dead
         node_link_finish(link->link);
         break;
     }

@@ -143,8 +143,10 @@ static enum base_error give_up(pid_t pid, uint64_t wait_ns, struct base_reason *
     int status;
     (void)kill(pid, SIGKILL);
     (void)ended_by(pid, &status, node_clock_ns() + wait_ns);
-    return base_fail(why, BASE_EIO, "the checkpoint before it was not written within %.1f s, and is given up",
-                     (double)wait_ns / (double)NODE_SECOND_NS);
+    return base_fail(
+        why, BASE_EIO,
+        "a checkpoint that was still being written after %.1f s is given up; the last one replaces it",
+        (double)wait_ns / (double)NODE_SECOND_NS);
 }
 
 enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, uint64_t wait_ns,

@@ -162,11 +162,14 @@ class _Nodes:
 
     def __enter__(self) -> "_Nodes":
         waiting, deadline = self._nodes, time.monotonic() + _PATIENCE
-        while waiting := [node for node in waiting if not _starts(node)]:
-            if time.monotonic() > deadline:
-                self.__exit__()
-                raise TimeoutError(f"{len(waiting)} of {len(self._nodes)} nodes have not begun within {_PATIENCE:g} s")
-            time.sleep(0.005)
+        try:
+            while waiting := [node for node in waiting if not _starts(node)]:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{len(waiting)} of {len(self._nodes)} nodes have not begun within {_PATIENCE:g} s")
+                time.sleep(0.005)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def step(self, node: int, rate: float, gradient: Any) -> float:

@@ -97,6 +97,10 @@ class Attachment:
         if len(found) != 1:
             raise errors.ConfigurationError(f"state: found {len(found)} named tuples with a second moment `nu` of the parameters' structure, "
                                             "expected one, as optax.adam and adamw have; without `state` it is not shared")
+        shapes = [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(parts[found[0]].nu)]
+        if shapes != [tuple(shape) for shape, _ in self._shapes]:
+            raise errors.ConfigurationError(f"state: found a second moment `nu` with the shapes {shapes}, expected those of the parameters, "
+                                            f"{[tuple(shape) for shape, _ in self._shapes]}")
         return parts, tree, found[0]
 
     def _moment_to_vector(self, state: Any) -> None:

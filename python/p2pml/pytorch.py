@@ -79,6 +79,7 @@ class Attachment:
                  share_second_moment: bool):
         self.node, self.model, self.optimizer = node, model, optimizer
         self.closed = self._ended = False
+        self._exchanging = False  # until the result of the exchange is in the parameters
         self._steps = 0            # since the last exchange
         self._scale = 0.0          # sum of their learning rates
         self._round: Optional[Round] = None
@@ -291,16 +292,26 @@ class Attachment:
     def start(self, timeout: Optional[float]) -> None:
         self._take(self.node.start(timeout))
 
-    def _take(self, round: Round) -> None:
-        self._round, self._steps, self._scale = round, 0, 0.0
-        if round.rolled_back:
+    def _take(self, round: Optional[Round]) -> None:
+        """None: an interruption has lost it; what came of it lies in the vector."""
+        self._round, self._steps, self._scale = round or self._round, 0, 0.0
+        if round is not None and round.rolled_back:
             warnings.warn("the model held NaN or infinity: these steps are undone, and it is the one of the last exchange again; a "
                           "smaller learning rate may help", RuntimeWarning, stacklevel=2)
         self._from_vector()
-        if round.another:
+        if round is None or round.another:
             self._take_moments()
         elif self._moments and self._bound is None:
             self._moments_to_state()
+        self._exchanging = False
+
+    def _take_interrupted(self) -> bool:
+        """Ctrl-C may have come between the first word of an exchange and its last number in the parameters."""
+        if not self._exchanging:
+            return False
+        round = self.node.recover() if self.node.lent else None
+        self._take(round)
+        return True
 
     @torch.no_grad()
     def _moments_to_state(self) -> None:
@@ -331,11 +342,8 @@ class Attachment:
         if not self.active:
             return
         try:
-            if self.node.lent:  # the exchange was interrupted
-                round = self.node.recover()
-                if round is not None:
-                    self._take(round)
-                    return
+            if self._take_interrupted():
+                return
             self._correct()
             self._steps += 1
             count = sum(g.last - g.first for g in self._groups)
@@ -347,15 +355,13 @@ class Attachment:
 
     def exchange(self, loss: float = math.nan) -> None:
         """A boundary now, whatever ``every`` says."""
-        if self.node.lent:  # it was interrupted: the vectors are the node's until this one ends
-            round = self.node.recover()
-            if round is not None:
-                self._take(round)
-                return
+        if self._take_interrupted():  # the vectors are the node's until that one ends
+            return
         if not self._lie_in_vector():
             self._check_groups()
             self._copy_to_vector()
         self._bind_moments()
+        self._exchanging = True
         self._take(self.node.exchange(self._steps, self._scale, loss))
 
     def _end(self, why: str) -> None:
@@ -407,7 +413,7 @@ class Attachment:
         """Leaves the cluster; the parameters stay as the last checkpoint has them."""
         if self.closed:
             return
-        if not self._ended and not self.node.lent:
+        if not self._ended and not self.node.lent and not self._exchanging:
             self._to_vector()
         self.node.leave()
         self._from_vector()

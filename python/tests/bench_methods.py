@@ -23,7 +23,7 @@ import p2pml
 from p2pml import lab
 from processes import ROOT, free_ports
 
-DATA = os.path.join(os.path.dirname(ROOT), "shared", "data")
+DATA = os.path.join(ROOT, "data")  # of `p2pml data fetch`
 
 
 # -- models and data: make(), shard(node, nodes, seed) -> a batch for a list of places, test(model) -> figure
@@ -241,7 +241,8 @@ def work(rank, options, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=options.nodes)
-    task = {"cnn": Digits, "gpt": Text, "mlp": Perceptron}[options.model](options.data)
+    task = {"cnn": Digits, "gpt": Text, "mlp": Perceptron}[options.model](
+        options.data or os.path.join(DATA, "tiny-shakespeare" if options.model == "gpt" else "mnist"))
     task.batch = options.batch or task.batch
     methods = [("central",), ("all_reduce",)] + [("diloco", h, r) for h in options.every for r in options.outer]
     pairs = [(ratio, int(every)) for ratio, every in (pair.split(":") for pair in options.p2pml)]
@@ -277,7 +278,7 @@ def main():
     parser.add_argument("--outer", type=float, nargs="*", default=[0.4, 0.7], help="its outer learning rates")
     parser.add_argument("--p2pml", nargs="*", default=["1/10:4", "1/16:2", "1/32:1"], help="average.ratio and local steps")
     parser.add_argument("--only", nargs="*", help="central, all_reduce, diloco, p2pml, builtin")
-    parser.add_argument("--data", default=DATA, help="folder with t10k-images-idx3-ubyte.gz and so on, or tinyshakespeare.txt")
+    parser.add_argument("--data", help="folder with t10k-images-idx3-ubyte.gz and so on, or tinyshakespeare.txt; data/mnist, data/tiny-shakespeare")
     options = parser.parse_args()
     print(f"{options.model}, {options.nodes} nodes, {options.steps} steps, {options.seeds} seeds\n\n| method | mean | each seed | MB a node | of all-reduce | s |\n"
           "|---|---|---|---|---|---|", flush=True)

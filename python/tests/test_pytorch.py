@@ -276,6 +276,18 @@ class InOneProcess(unittest.TestCase):
             self.assertEqual(lent, [False])
             del attachment._copy_to_vector, copy
 
+    def test_the_result_of_an_interrupted_exchange_is_taken(self):
+        model = torch.nn.Linear(3, 2).to(torch.bfloat16)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with p2pml.attach(self.join(), model, optimizer, every=100) as attachment:
+            with unittest.mock.patch.object(p2pml.pytorch.Attachment, "_from_vector", side_effect=KeyboardInterrupt):
+                with self.assertRaises(KeyboardInterrupt):
+                    attachment.exchange()
+            self.assertFalse(attachment.node.lent)
+            attachment.node.model[:] = 2.0  # as if that had come from others
+            attachment.exchange()
+            self.assertTrue(all(bool((p == 2.0).all()) for p in model.parameters()))
+
     def test_a_state_that_cannot_be_restored_supersedes_nothing(self):
         model, optimizer = small()
         with p2pml.attach(self.join(), model, optimizer, every=2) as attachment:

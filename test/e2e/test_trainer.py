@@ -113,7 +113,7 @@ class Trainers(Daemons):
             self.assertFalse(os.path.exists(self.path(f"socket{node}")))
 
     def test_a_trainer_is_killed_at_random_moments(self):
-        seed = random.SystemRandom().randrange(10 ** 6)
+        seed = int(os.environ.get("P2PML_SEED") or random.SystemRandom().randrange(10 ** 6))
         print("seed", seed)
         rng = random.Random(seed)
         daemons = [self.daemon(0), self.daemon(1)]
@@ -134,7 +134,7 @@ class Trainers(Daemons):
             self.ended(daemon, node)
 
     def test_a_daemon_is_killed_at_random_moments_and_the_trainer_finds_it_again(self):
-        seed = random.SystemRandom().randrange(10 ** 6)
+        seed = int(os.environ.get("P2PML_SEED") or random.SystemRandom().randrange(10 ** 6))
         print("seed", seed)
         rng = random.Random(seed)
         daemons = [self.daemon(0), self.daemon(1)]

@@ -114,6 +114,24 @@ static void a_resumed_member_is_waited_for_as_a_donor_is(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, GOSSIP_LIFE_ABANDONED);
 }
 
+// A process that stood still has not waited; and where the member trains, its model is taken.
+static void a_resumed_member_that_trains_is_no_end(void **state)
+{
+    (void)state;
+    begin_with(1);
+    life_world_pass(&w, SECOND);
+    w.now_ns += 400 * SECOND;
+    w.member[1].record.first_model = 0;
+    w.member[1].info.answered = true;
+    life_world_look(&w);
+    assert_false(w.ended);
+    w.now_ns += 400 * SECOND;
+    life_world_flags(&w, 1, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING);
+    life_world_pass(&w, SECOND);
+    assert_false(w.ended);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_SCALING), 0);
+}
+
 static void over_a_new_link_it_is_told_again(void **state)
 {
     (void)state;
@@ -153,6 +171,7 @@ int main(void)
         RULE(the_others_tell_it_until_it_trains),
         RULE(the_link_for_them_is_not_wanted_for_ever),
         RULE(a_resumed_member_is_waited_for_as_a_donor_is),
+        RULE(a_resumed_member_that_trains_is_no_end),
         RULE(over_a_new_link_it_is_told_again),
         RULE(a_node_that_does_not_gather_tells_and_waits_for_nothing),
     };

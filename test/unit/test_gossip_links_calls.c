@@ -107,6 +107,10 @@ static void a_call_has_five_seconds_and_a_stranger_three(void **state)
     accept_authenticated(HIGH, true);
     begin_ns = w.now_ns;
     assert_int_equal(until(GOSSIP_LINKS_CLOSE, 11 * S) - begin_ns, GOSSIP_LINKS_GREETING_NS);
+    // The other end may use it: without a BYE it would take this node for dead.
+    const char *bye = gossip_close_bye(need(GOSSIP_LINKS_CLOSE)->why);
+    assert_non_null(bye);
+    assert_int_equal(gossip_close_of(bye), GOSSIP_CLOSE_NO_GREETING);
 }
 
 static void entries_of_the_living_are_left_alone(void **state)

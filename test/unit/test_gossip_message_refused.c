@@ -97,7 +97,7 @@ static const struct {
     {"a newline in a text", {0x92, 6, 0xa2, 'a', '\n'}, 5},
     {"a byte over 127 in a text", {0x92, 6, 0xa2, 0xc3, 0xa4}, 5},
     {"delete in a text", {0x92, 6, 0xa1, 0x7f}, 4},
-    {"answer of 256", {0x98, 2, 1, 1, 1, 1, 1, 0xcd, 1, 0, 0}, 11},
+    {"answer of 256", {0x99, 2, 1, 1, 1, 1, 1, 0xcd, 1, 0, 0, 1}, 12},
     {"hello of a fourth standing", {0x99, 2, 1, 1, 1, 1, 1, 0, 3, 1}, 10},
     {"exchange of a fourth standing",
      {0x9d, 3, 1, 1, 1, 3, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
