@@ -4,7 +4,7 @@ a port that was bound, closed and named to a program may be the near end of anot
 import random
 import socket
 
-ports_taken = {}  # port -> the claim of this process
+ports_taken = {}  # port -> the claim of this process, a descriptor that lasts until it ends
 
 
 def claim(port):
@@ -31,7 +31,7 @@ def free_block(*offsets):
         first = random.SystemRandom().randrange(10240, 32768 - max(offsets))
         claims = {first + offset: claim(first + offset) for offset in offsets}
         if all(claims.values()):
-            ports_taken.update(claims)
+            ports_taken.update((port, name.detach()) for port, name in claims.items())
             return first
         for name in filter(None, claims.values()):
             name.close()

@@ -21,7 +21,7 @@
 
 #define SECOND_NS     NODE_SECOND_NS
 #define MESSAGE_LIMIT (1u << 16)
-#define MANY          24u // nodes of one cluster on one address
+#define MANY          18u // nodes of one cluster on one address, more than LIMIT_HALF_OPEN_ADDRESS
 #define NUMBERED      40u // messages of one run
 #define PACKET_BYTES  1000u
 
