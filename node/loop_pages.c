@@ -43,7 +43,7 @@ static void fill_entries(const struct node_loop *loop, struct node_status_entry 
     const struct node_peers *peers = node_cluster_peers(loop->cluster);
     for (size_t i = 0; i < count; i++)
         rows[i] = (struct node_status_entry){.text = node_peers_entry_text(peers, i),
-                                             .shown = *node_peers_entry(peers, i)};
+                                             .shown = node_cluster_entry(loop->cluster, i)};
 }
 
 static void fill(const struct node_loop *loop, struct node_status *status)

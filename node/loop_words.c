@@ -20,9 +20,9 @@ size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capaci
     const struct node_peers *peers = node_cluster_peers(loop->cluster);
     size_t count = 0, used = 0;
     for (size_t i = 0; i < node_peers_entries(peers); i++) {
-        const struct gossip_entry *e = node_peers_entry(peers, i);
+        const struct gossip_entry e = node_cluster_entry(loop->cluster, i);
         const char *name = node_peers_entry_text(peers, i);
-        if (!gossip_life_misses(node_cluster_graph(loop->cluster), e) || is_here(loop, e))
+        if (!gossip_life_misses(node_cluster_graph(loop->cluster), &e) || is_here(loop, &e))
             continue;
         count++;
         if (used + strlen(name) + 3 < capacity)

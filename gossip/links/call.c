@@ -98,8 +98,8 @@ void call_start(struct gossip_links *links, const struct gossip_links_target *ta
         ask(links, target, call);
 }
 
-// A peer has called this node: entries that are still unanswered may stand for it, or for others that have
-// just been started, too. Their next turn comes soon; the pauses behind it stay.
+// A peer has called this node, or has become a member: entries that are still unanswered may stand for it, or
+// for others that have just been started, too. Their next turn comes soon; the pauses behind it stay.
 void call_entries_hurry(struct gossip_links *links)
 {
     for (size_t i = 0; i < links->options.entries; i++) {

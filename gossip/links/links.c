@@ -169,9 +169,10 @@ static void member(struct gossip_links *links, const struct gossip_id *id, bool 
         }
         peer->alive = alive;
     }
-    if (alive)
+    if (alive) {
         call_entries_hold(links, id);
-    else if (!peer || !peer->active)
+        call_entries_hurry(links);
+    } else if (!peer || !peer->active)
         call_entries_release(links, id, UINT64_MAX, false);
 }
 

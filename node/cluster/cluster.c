@@ -200,6 +200,22 @@ struct node_peers *node_cluster_peers(struct node_cluster *cluster)
     return cluster->peers;
 }
 
+struct gossip_entry node_cluster_entry(const struct node_cluster *cluster, size_t entry)
+{
+    struct gossip_entry shown = *node_peers_entry(cluster->peers, entry);
+    struct gossip_member_info info;
+    const size_t members = gossip_membership_count(cluster->membership);
+    for (size_t i = 1; shown.state == GOSSIP_ENTRY_UNKNOWN && i < members; i++) { // 0 is this node
+        gossip_membership_info(cluster->membership, i, &info);
+        const struct gossip_record *r = info.record;
+        if ((info.state == GOSSIP_MEMBER_ALIVE || info.state == GOSSIP_MEMBER_SUSPECT) &&
+            node_peers_entry_is_at(cluster->peers, entry, r->addresses, r->n_addresses))
+            shown = (struct gossip_entry){
+                .state = GOSSIP_ENTRY_MEMBER, .known = true, .id = r->id, .since_ns = info.since_ns};
+    }
+    return shown;
+}
+
 const struct gossip_membership *node_cluster_membership(const struct node_cluster *cluster)
 {
     return cluster->membership;

@@ -81,6 +81,9 @@ void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *or
 void node_cluster_tell_conflict(struct node_cluster *cluster, const char *address);
 
 struct node_peers *node_cluster_peers(struct node_cluster *cluster);
+// An entry of the peer list. One that has not answered this node's call yet stands for the member that
+// announces its address: such a member is not missing.
+struct gossip_entry node_cluster_entry(const struct node_cluster *cluster, size_t entry);
 const struct gossip_membership *node_cluster_membership(const struct node_cluster *cluster);
 const struct node_events *node_cluster_events(const struct node_cluster *cluster);
 const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster); // NULL: no view yet

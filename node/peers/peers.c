@@ -1,5 +1,6 @@
 #include "node/peers/peers.h"
 #include "base/hash.h"
+#include "node/peers/endpoints.h"
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>
@@ -248,6 +249,21 @@ size_t node_peers_entries(const struct node_peers *peers)
 const struct gossip_entry *node_peers_entry(const struct node_peers *peers, size_t entry)
 {
     return gossip_links_entry(peers->rules, entry);
+}
+
+bool node_peers_entry_is_at(const struct node_peers *peers, size_t entry,
+                            const struct gossip_address *addresses, size_t count)
+{
+    BASE_ASSERT(entry < peers->n_entries);
+    const struct node_resolution *r = peers->entry[entry].resolution;
+    struct node_address address;
+    for (size_t i = 0; i < count; i++) {
+        node_address_of(&addresses[i], &address);
+        for (size_t k = 0; r && k < r->count; k++)
+            if (node_address_equal(&address, &r->addresses[k]))
+                return true;
+    }
+    return false;
 }
 
 size_t node_peers_missing(const struct node_peers *peers, struct gossip_missing *missing, size_t capacity)

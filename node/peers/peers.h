@@ -9,6 +9,7 @@
 #define NODE_PEERS_PEERS_H
 
 #include "gossip/links/links.h"
+#include "gossip/member/record.h"
 #include "node/config/config.h"
 #include "node/net/connection.h"
 #include "node/net/faults.h"
@@ -96,6 +97,9 @@ bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer
 size_t node_peers_linked(const struct node_peers *peers);
 size_t node_peers_entries(const struct node_peers *peers); // of the peer list
 const struct gossip_entry *node_peers_entry(const struct node_peers *peers, size_t entry);
+// The name of this entry was last resolved to one of these addresses, among others.
+bool node_peers_entry_is_at(const struct node_peers *peers, size_t entry,
+                            const struct gossip_address *addresses, size_t count);
 const char *node_peers_entry_text(const struct node_peers *peers, size_t entry); // as configured
 // Wanted links that have been missing for long; returns how many, and writes the first `capacity`.
 size_t node_peers_missing(const struct node_peers *peers, struct gossip_missing *missing, size_t capacity);

@@ -247,6 +247,37 @@ class Training(ClusterTest):
         log = node.start().wait_exit(0)
         self.assertIn("training begins without 1 listed peer: 127.0.0.1:1", log)
 
+    def begin_beside_one_that_joins(self, turn):
+        """A node that does not wait any longer, and the one that joined just before and has said nothing since; None: it came too
+        late, or had time to count."""
+        first, second, http = free_ports(3)
+        both = {"node__start_timeout": f"{4 << turn}s", "train__steps": 0, "train__schedule": "", "cluster__profile": "wan"}
+        waits = self.node(f"waits-{turn}", first, http, peers=f"127.0.0.1:{second}", **both).start()
+        joins = self.node(f"joins-{turn}", second, peers=f"127.0.0.1:{first}", **both).start()
+        waits.wait_log(r" join joins-\d at |start training begins")
+        joins.signal(signal.SIGSTOP)
+        waits.wait_log(r"start training begins")
+        before, begins, _ = waits.log().partition(" start_without ")
+        if begins and " join joins-" in before:
+            return waits, joins, f"127.0.0.1:{second}"
+        joins.signal(signal.SIGCONT)
+        return None
+
+    def test_who_has_just_joined_is_not_missing(self):
+        # On a busy machine it takes a second try to come between joining and counting.
+        waits, joins, address = next(filter(None, map(self.begin_beside_one_that_joins, range(5))))
+        self.assertIn("1 listed peer joined just now and will take part in a moment", waits.log())
+        self.assertNotRegex(waits.log(), rf"(without|answered).*{address}")
+        status = self.status(waits)
+        self.assertEqual([(entry["entry"], entry["state"]) for entry in status["peers"]], [(address, "member")])
+        self.assertIn(status["peers"][0]["id"], [member["id"] for member in status["members"] if member["name"] == joins.name])
+        joins.signal(signal.SIGCONT)
+        joins.wait_rows(2)
+        for node in self.nodes:
+            node.signal(signal.SIGTERM)
+        for node in self.nodes:
+            node.wait_exit(0)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

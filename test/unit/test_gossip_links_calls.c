@@ -61,20 +61,35 @@ static void entries_are_called_often_by_who_has_no_link(void **state)
     }
 }
 
-// Whoever calls may be the one that an entry stands for: it is not left unknown for a long pause.
-static void entries_that_nobody_answered_are_called_when_somebody_calls(void **state)
+static void call_until_pauses_are_long(void)
 {
-    (void)state;
     SAY(GOSSIP_LINKS_START);
     (void)accept_active(LOW);
-    for (size_t turn = 0; turn < 8; turn++) { // until the pauses are long
+    for (size_t turn = 0; turn < 8; turn++) {
         uint64_t called = call_of_entry(0, 1);
         SAY(GOSSIP_LINKS_ENDED, .link = called, .end = GOSSIP_END_OTHER);
         (void)until(GOSSIP_LINKS_RESOLVE, 16 * S);
     }
     SAY(GOSSIP_LINKS_ENDED, .link = call_of_entry(0, 1), .end = GOSSIP_END_OTHER);
+}
+
+// Whoever calls may be the one that an entry stands for: it is not left unknown for a long pause.
+static void entries_that_nobody_answered_are_called_when_somebody_calls(void **state)
+{
+    (void)state;
+    call_until_pauses_are_long();
     const uint64_t now_ns = w.now_ns;
     (void)accept_active(HIGH);
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns, 0, GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
+}
+
+// It came by another way: this node has no link to it.
+static void entries_that_nobody_answered_are_called_when_somebody_joins(void **state)
+{
+    (void)state;
+    call_until_pauses_are_long();
+    const uint64_t now_ns = w.now_ns;
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = true);
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns, 0, GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
 }
 
@@ -236,6 +251,7 @@ int main(void)
         CASE(nobody_is_called_before_the_start),
         CASE(entries_are_called_often_by_who_has_no_link),
         CASE(entries_that_nobody_answered_are_called_when_somebody_calls),
+        CASE(entries_that_nobody_answered_are_called_when_somebody_joins),
         CASE(every_address_is_tried_before_a_pause),
         CASE(a_call_has_five_seconds_and_a_stranger_three),
         CASE(entries_of_the_living_are_left_alone),
