@@ -49,11 +49,13 @@ static void on_removed(void *owner, const struct gossip_id *peer)
     node_loop_live(owner, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = *peer});
 }
 
-static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
+static void on_message(void *owner, const struct gossip_id *peer, const struct gossip_message *received,
+                       uint8_t *bytes, size_t count)
 {
     struct node_loop *loop = owner;
     struct node_message *message = node_message_new(NODE_MESSAGE_EXCHANGE);
     message->peer = *peer;
+    message->as.received = *received;
     message->bytes = bytes;
     message->n_bytes = count;
     node_backlog_charge(loop->backlog, message);

@@ -18,18 +18,15 @@ static void starved(void *owner, uint64_t silent_ns)
 
 static void take_message(struct node_worker *worker, const struct node_message *message)
 {
-    struct gossip_message received;
-    if (gossip_message_decode(message->bytes, message->n_bytes, &received) != BASE_OK) {
-        node_worker_close(worker, &message->peer, "a message that breaks the protocol");
-        return;
-    }
-    if (received.kind == GOSSIP_SNAPSHOT_ASK) {
-        node_snapshot_asked(worker->snapshot, &message->peer, &received.as.ask, node_clock_ns());
-    } else if (received.kind == GOSSIP_SNAPSHOT_TELL) {
-        node_snapshot_told(worker->snapshot, &message->peer, &received.as.tell, node_clock_ns());
+    const struct gossip_message *received = &message->as.received;
+    BASE_ASSERT(message->bytes && message->n_bytes > 0); // the payloads of `received` are in there
+    if (received->kind == GOSSIP_SNAPSHOT_ASK) {
+        node_snapshot_asked(worker->snapshot, &message->peer, &received->as.ask, node_clock_ns());
+    } else if (received->kind == GOSSIP_SNAPSHOT_TELL) {
+        node_snapshot_told(worker->snapshot, &message->peer, &received->as.tell, node_clock_ns());
     } else if (!node_snapshot_fetching(worker->snapshot)) { // meanwhile every edge is down
         struct gossip_exchange_event event = {
-            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = message->peer, .message = &received};
+            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = message->peer, .message = received};
         node_worker_step(worker, &event);
     }
 }

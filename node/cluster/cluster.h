@@ -19,8 +19,10 @@ struct node_streams;
 struct node_cluster_handler { // to the owner; all must be set. Called from the loop or from node_cluster_tick
     void (*up)(void *owner, const struct gossip_id *peer);
     void (*down)(void *owner, const struct gossip_id *peer);
-    // bytes: malloc'ed; the callee's to free
-    void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
+    // A message for the worker. Its payloads point into `bytes`, which are malloc'ed and the callee's to
+    // free.
+    void (*message)(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
+                    uint8_t *bytes, size_t count);
     void (*statistics)(void *owner, const struct gossip_id *peer,
                        const struct gossip_statistics_message *message); // valid during the call
     void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // new state

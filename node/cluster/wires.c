@@ -53,10 +53,11 @@ static void on_down(void *owner, const struct gossip_id *peer)
     cluster->options.handler->down(cluster->options.owner, peer);
 }
 
-static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
+static void on_message(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
+                       uint8_t *bytes, size_t count)
 {
     struct node_cluster *cluster = owner;
-    cluster->options.handler->message(cluster->options.owner, peer, bytes, count);
+    cluster->options.handler->message(cluster->options.owner, peer, message, bytes, count);
 }
 
 static void on_members(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count)

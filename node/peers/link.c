@@ -69,7 +69,7 @@ void peer_link_deliver(struct peer_link *link)
         return;
     }
     peers->heard_bytes = NULL;
-    handler->message(peers->options.owner, &link->id, bytes, peers->heard_count);
+    handler->message(peers->options.owner, &link->id, message, bytes, peers->heard_count);
 }
 
 // -- close

@@ -23,8 +23,10 @@ struct node_streams;
 struct node_peers_handler { // to the owner; all must be set
     void (*up)(void *owner, const struct gossip_id *peer, const char *name);
     void (*down)(void *owner, const struct gossip_id *peer);
-    // bytes: malloc'ed; the callee's to free
-    void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
+    // A message for the worker. Its payloads point into `bytes`, which are malloc'ed and the callee's to
+    // free.
+    void (*message)(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
+                    uint8_t *bytes, size_t count);
     void (*members)(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count);
     void (*statistics)(void *owner, const struct gossip_id *peer,
                        const struct gossip_statistics_message *message); // valid during the call

@@ -19,7 +19,7 @@ enum node_message_kind {
     NODE_MESSAGE_LINK_UP,   // peer
     NODE_MESSAGE_LINK_DOWN, // peer
     NODE_MESSAGE_FORGET,    // peer: dead or left, and away for average.forget_after
-    NODE_MESSAGE_EXCHANGE,  // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
+    NODE_MESSAGE_EXCHANGE,  // peer, as.received, bytes: one plaintext message, and where its payloads are
     NODE_MESSAGE_VIEW,      // as.graph: of the view in use
     NODE_MESSAGE_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
                             // progress.step: one that reports more is lying
@@ -107,23 +107,24 @@ struct node_message {
     struct gossip_id peer;
     uint8_t *bytes; // owned
     size_t n_bytes;
-    _Atomic size_t *charged;        // where n_bytes are counted until this message is freed, or NULL
-    union {                         // by kind
-        struct gossip_graph *graph; // VIEW: a use of its own, or NULL
-        struct node_round *round;   // ROUND, ROUND_DONE: borrowed
-        struct gossip_order order;  // ORDER
-        char reason[256];           // CLOSE
-        bool complete;              // FETCHED
-        bool alone;                 // FINISHED
-        int exit_status;            // LEFT
-        uint64_t silent_ns;         // STARVED
+    _Atomic size_t *charged;            // where n_bytes are counted until this message is freed, or NULL
+    union {                             // by kind
+        struct gossip_message received; // EXCHANGE: payloads point into `bytes`
+        struct gossip_graph *graph;     // VIEW: a use of its own, or NULL
+        struct node_round *round;       // ROUND, ROUND_DONE: borrowed
+        struct gossip_order order;      // ORDER
+        char reason[256];               // CLOSE
+        bool complete;                  // FETCHED
+        bool alone;                     // FINISHED
+        int exit_status;                // LEFT
+        uint64_t silent_ns;             // STARVED
     } as;
     struct node_progress progress;
     struct gossip_exchange_totals totals;
 };
 
 struct node_message *
-node_message_new(enum node_message_kind kind); // aborts when out of memory: a message is < 1 KiB
+node_message_new(enum node_message_kind kind); // aborts when out of memory: a message is < 4 KiB
 void node_message_free(void *message);
 
 #endif

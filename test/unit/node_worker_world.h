@@ -167,6 +167,7 @@ static void post_message(struct bench *bench, uint8_t from, const struct gossip_
     memcpy(message->bytes, header, bytes);
     if (payload)
         memcpy(message->bytes + bytes, payloads[0].bytes, payload);
+    assert_int_equal(gossip_message_decode(message->bytes, message->n_bytes, &message->as.received), BASE_OK);
     post(bench, message);
 }
 

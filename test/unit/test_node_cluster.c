@@ -45,12 +45,10 @@ static void on_down(void *owner, const struct gossip_id *peer)
     ((struct node *)owner)->downs++;
 }
 
-static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
+static void on_message(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
+                       uint8_t *bytes, size_t count)
 {
-    (void)owner;
-    (void)peer;
-    (void)bytes;
-    (void)count;
+    (void)owner, (void)peer, (void)message, (void)bytes, (void)count;
     fail_msg("nobody sends messages for a worker");
 }
 

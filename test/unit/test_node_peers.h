@@ -126,14 +126,14 @@ static inline void on_down(void *owner, const struct gossip_id *peer)
     in_use--;
 }
 
-static inline void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
+static inline void on_message(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
+                              uint8_t *bytes, size_t count)
 {
     struct table *t = owner;
-    struct gossip_message message;
     (void)peer;
-    assert_int_equal(gossip_message_decode(bytes, count, &message), BASE_OK);
+    assert_true(count > 0);
     free(bytes);
-    assert_int_equal(message.as.hello.epoch, t->messages); // none lost, none twice, in order
+    assert_int_equal(message->as.hello.epoch, t->messages); // none lost, none twice, in order
     t->messages++;
 }
 

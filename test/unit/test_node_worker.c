@@ -164,21 +164,19 @@ static void local_has_no_edges(void **state)
     bench_destroy(&bench);
 }
 
-static void a_message_that_breaks_the_protocol_closes_its_link(void **state)
+static void contents_that_break_the_protocol_close_the_link(void **state)
 {
     struct bench bench;
-    struct node_message *message = node_message_new(NODE_MESSAGE_EXCHANGE);
+    const struct gossip_message beyond = {.kind = GOSSIP_HELLO, .as.hello.resync_offset = D + 1};
     (void)state;
     bench_create(&bench);
     bench_start(&bench);
-    message->peer = id_of(2);
-    message->bytes = calloc(1, 4);
-    assert_non_null(message->bytes);
-    message->n_bytes = 4;
-    post(&bench, message);
-    message = node_mailbox_take(bench.loop, UINT64_MAX);
-    assert_int_equal(message->kind, NODE_MESSAGE_CLOSE);
+    post_view(&bench, 2);
+    post_peer(&bench, NODE_MESSAGE_LINK_UP, 2);
+    post_message(&bench, 2, &beyond);
+    struct node_message *message = take(&bench, NODE_MESSAGE_CLOSE);
     assert_int_equal(message->peer.bytes[0], 2);
+    assert_non_null(strstr(message->as.reason, "contents break the exchange protocol"));
     node_message_free(message);
     bench_destroy(&bench);
 }
@@ -208,7 +206,7 @@ int main(void)
         cmocka_unit_test(who_stands_still_is_waited_for_by_nobody),
         cmocka_unit_test(a_round_can_be_given_up),
         cmocka_unit_test(local_has_no_edges),
-        cmocka_unit_test(a_message_that_breaks_the_protocol_closes_its_link),
+        cmocka_unit_test(contents_that_break_the_protocol_close_the_link),
         cmocka_unit_test(only_a_neighbour_has_an_edge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
