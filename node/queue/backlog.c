@@ -63,8 +63,9 @@ void node_backlog_charge(struct node_backlog *backlog, struct node_message *mess
 {
     BASE_ASSERT(!message->charged); // its bytes count once
     message->charged = backlog->bytes;
-    size_t before = atomic_fetch_add(backlog->bytes, message->n_bytes);
-    if (backlog->full || before + message->n_bytes <= backlog->limit)
+    const size_t size = node_message_size(message);
+    const size_t before = atomic_fetch_add(backlog->bytes, size);
+    if (backlog->full || before + size <= backlog->limit)
         return;
     backlog->full = true;
     look_again(backlog);

@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "node/queue/message.h"
 
-#define NODE_BACKLOG_BYTES (16u * 1024u * 1024u) // and two messages of the largest size
+#define NODE_BACKLOG_BYTES                                                                                   \
+    (16u * 1024u * 1024u) // and two messages of the largest size; a message counts with its struct
 
 struct event_base;
 struct node_backlog;

@@ -10,13 +10,18 @@ struct node_message *node_message_new(enum node_message_kind kind)
     return message;
 }
 
+size_t node_message_size(const struct node_message *message)
+{
+    return sizeof *message + message->n_bytes;
+}
+
 void node_message_free(void *message)
 {
     struct node_message *m = message;
     if (!m)
         return;
     if (m->charged)
-        atomic_fetch_sub(m->charged, m->n_bytes);
+        atomic_fetch_sub(m->charged, node_message_size(m));
     if (m->kind == NODE_MESSAGE_VIEW)
         gossip_graph_drop(m->as.graph);
     free(m->bytes);

@@ -107,7 +107,7 @@ struct node_message {
     struct gossip_id peer;
     uint8_t *bytes; // owned
     size_t n_bytes;
-    _Atomic size_t *charged;            // where n_bytes are counted until this message is freed, or NULL
+    _Atomic size_t *charged;            // where its size is counted until this message is freed, or NULL
     union {                             // by kind
         struct gossip_message received; // EXCHANGE: payloads point into `bytes`
         struct gossip_graph *graph;     // VIEW: a use of its own, or NULL
@@ -125,6 +125,7 @@ struct node_message {
 
 struct node_message *
 node_message_new(enum node_message_kind kind); // aborts when out of memory: a message is < 4 KiB
+size_t node_message_size(const struct node_message *message); // bytes in memory: many small ones count, too
 void node_message_free(void *message);
 
 #endif
