@@ -19,7 +19,7 @@ static void max_window(const struct kernels_pool *p, const float *restrict x, ui
         const float *restrict at = x + (i / p->size_x * p->width + i % p->size_x) * p->channels;
         const uint32_t here = (uint32_t)i;
         for (size_t c = 0; c < p->channels; c++) {
-            const bool larger = !(at[c] <= y[c]);
+            const bool larger = !(at[c] <= y[c]) && y[c] == y[c]; // a NaN stays
             y[c] = larger ? at[c] : y[c];
             place[c] = larger ? here : place[c];
         }
@@ -35,7 +35,7 @@ INLINE void max_vector(const struct kernels_pool *p, const float *x, uint32_t *p
         const float *at = x + line * p->width * p->channels;
         for (size_t i = 0; i < p->size_x; i++, at += p->channels, here += 1) {
             const vec value = load(at);
-            const bits larger = ~(bits)(value <= most);
+            const bits larger = ~(bits)(value <= most) & (bits)(most == most);
             most = (vec)(((bits)value & larger) | ((bits)most & ~larger));
             where = (here & larger) | (where & ~larger);
         }

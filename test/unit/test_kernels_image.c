@@ -254,6 +254,32 @@ static void pools(const struct kernels_image *k, size_t size, size_t stride, siz
     free(place);
 }
 
+// Lines of one channel and of whole vectors, and the last line, which has no vectors; two NaN in each window.
+static void the_first_nan_is_the_largest(void **state)
+{
+    enum { IMAGES = 2, SIDE = 8, OUT = SIDE / 2 };
+    (void)state;
+    for (size_t p = 0; p < PATHS; p++) {
+        const struct kernels *k = kernels_cpu_table(paths[p]);
+        for (size_t channels = 1; k != NULL && channels <= 16; channels += 15) {
+            const struct kernels_pool pool = {IMAGES, SIDE, SIDE, channels, 2, 2, 2, OUT, OUT};
+            const size_t in = IMAGES * SIDE * SIDE * channels, out = IMAGES * OUT * OUT * channels;
+            float *x = drawn(in), *y = drawn(out);
+            uint32_t *place = calloc(out, sizeof *place);
+            assert_non_null(place);
+            for (size_t i = 0; i < in; i++) { // in a window's second and third place
+                const size_t column = i / channels % SIDE, row = i / channels / SIDE % SIDE;
+                x[i] = column % 2 != row % 2 ? NAN : 1.0f;
+            }
+            k->image->max_pool(&pool, x, place, y);
+            for (size_t i = 0; i < out; i++) {
+                assert_true(isnan(y[i]) && place[i] == 1);
+            }
+            free(x), free(y), free(place);
+        }
+    }
+}
+
 static void windows_have_a_largest_and_a_mean(void **state)
 {
     (void)state;
@@ -307,9 +333,8 @@ static void groups_have_mean_0_and_deviation_1(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions_are_sums_of_products),
-        cmocka_unit_test(convolutions_go_back),
-        cmocka_unit_test(windows_have_a_largest_and_a_mean),
+        cmocka_unit_test(convolutions_are_sums_of_products),  cmocka_unit_test(convolutions_go_back),
+        cmocka_unit_test(windows_have_a_largest_and_a_mean),  cmocka_unit_test(the_first_nan_is_the_largest),
         cmocka_unit_test(groups_have_mean_0_and_deviation_1),
     };
     const char *given = getenv("P2PML_SEED");
