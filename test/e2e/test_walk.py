@@ -1,13 +1,27 @@
-"""README's walk-through, typed: three nodes by hand, one is killed and resumed, a fourth comes with nothing but --peers."""
+"""README's lines, typed: three nodes by hand, one is killed and resumed, a fourth comes with nothing but --peers; the use of a
+model. Its first two commands are typed by test/roots.sh."""
 
 import os
+import random
 import re
 import shlex
+import subprocess
 
 from cluster import PROGRAM, ClusterTest, Node, free_ports, signal, unittest, wait_until
 
-README = os.path.join(os.path.dirname(__file__), "..", "..", "README.md")
-SECTION = "## Three nodes by hand"
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+README = os.path.join(ROOT, "README.md")
+TYPED = {"Two commands": 1, "Three nodes by hand": 2, "Use the model": 1}  # blocks of commands of a section
+
+
+P2PML = os.path.join(os.path.dirname(PROGRAM), "p2pml")
+
+
+def blocks(section):
+    """The commands of a section of README, a text each."""
+    with open(README) as f:
+        text = f.read().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return [block for block in re.findall(r"^```\n(.*?)^```", text, re.S | re.M) if re.match(r"(\./|p2pml)", block)]
 
 
 class Typed(Node):
@@ -22,11 +36,7 @@ class Typed(Node):
 class Walk(ClusterTest):
     def setUp(self):
         super().setUp()
-        with open(README) as f:
-            section = f.read().split(SECTION)[1].split("\n## ")[0]
-        blocks = re.findall(r"^```\n(p2pml-node .*?)^```", section, re.S | re.M)
-        self.assertEqual(len(blocks), 2, "README shows the command of the first three and that of the fourth")
-        self.three, self.fourth = (block.replace("\\\n", " ") for block in blocks)
+        self.three, self.fourth = (block.replace("\\\n", " ") for block in blocks("Three nodes by hand"))
         ports = free_ports(6)
         self.exchanged = {str(typed): str(port) for typed, port in zip((7400, 7401, 7402, 7480, 7481, 7482), ports)}
 
@@ -68,6 +78,8 @@ class Walk(ClusterTest):
         d.wait_log(r"fetched the model is complete")
         d.wait_log(r"checkpoint step \d+")
         d.wait_rows(3)
+        top = [P2PML, "top", "--once", f"127.0.0.1:{self.exchanged['7480']}"]
+        wait_until(lambda: "4 of 4 nodes answer" in subprocess.run(top, capture_output=True, text=True, check=False).stdout, "all in the table")
         # once more: killed at once, and resumed with the same line
         d.signal(signal.SIGKILL)
         d.process.wait()
@@ -151,6 +163,44 @@ class Walk(ClusterTest):
                  for name in ("x", "y")]
         ports = [tuple(node.wait_log(r"listening .*\(port (\d+)\).*\(port (\d+)\)").groups()) for node in nodes]
         self.assertEqual(len({*ports[0], *ports[1]}), 4, ports)
+
+
+class Readme(ClusterTest):
+    def test_nothing_else_is_to_be_typed(self):
+        with open(README) as f:
+            sections = re.findall(r"^## (.*)$", f.read(), re.M)
+        self.assertEqual({s: len(blocks(s)) for s in sections if blocks(s)}, TYPED)
+        scripts = re.findall(r"^\./\S+", "".join(blocks("Two commands")), re.M)
+        self.assertEqual([os.access(os.path.join(ROOT, script), os.X_OK) for script in scripts], [True, True])
+
+    def test_the_documents_that_it_names_exist(self):
+        folder = os.path.join(ROOT, "docs")
+        for document in (README, *(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".md"))):
+            with open(document) as f:
+                for link in re.findall(r"\]\((?!https?:)([^)#]+)", f.read()):
+                    self.assertTrue(os.path.exists(os.path.join(os.path.dirname(document), link)), f"{document}: {link}")
+
+    def test_use_the_model(self):
+        chance = random.Random(5)
+        with open(os.path.join(self.directory, "flowers.csv"), "w") as f:
+            f.write("length,width,colour,kind\n")
+            for _ in range(300):
+                kind = chance.randrange(3)
+                f.write(f"{chance.gauss(4 + kind, 0.4):.2f},{chance.gauss(2 * kind, 0.5):.2f},{chance.choice(('red', 'white'))},"
+                        f"{('daisy', 'iris', 'tulip')[kind]}\n")
+        os.symlink(os.path.join(ROOT, "configs"), os.path.join(self.directory, "configs"))
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("P2PML_")}
+        environment["PATH"] = os.path.dirname(PROGRAM) + ":" + environment["PATH"]
+        for line in blocks("Use the model")[0].splitlines():
+            done = subprocess.run(["bash", "-c", line], cwd=self.directory, env=environment, capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, f"{line}\n{done.stdout}{done.stderr}")
+            if line.startswith("p2pml eval"):
+                self.assertGreater(float(re.search(r"accuracy +([\d.]+)", done.stdout).group(1)), 85)
+        with open(os.path.join(self.directory, "answers.csv")) as f:
+            self.assertEqual(len(f.readlines()), 301)
+        for name in ("averaged.safetensors", "report.html"):
+            self.assertTrue(os.path.exists(os.path.join(self.directory, "run/flowers", name)), name)
+        self.assertGreater(os.path.getsize(os.path.join(self.directory, "flowers.onnx")), 500)
 
 
 if __name__ == "__main__":
