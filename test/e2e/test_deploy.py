@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import plain_yaml
-from cluster import free_block
+from cluster import free_block, python_with
 
 NODE = os.environ["P2PML_E2E_NODE"]
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -119,9 +119,15 @@ class Kubernetes(unittest.TestCase):
             self.assertIn("configuration is fine", done.stdout)
 
     def test_the_schema_of_kubernetes_where_it_is_known(self):
-        if not shutil.which("kubeconform"):
-            self.skipTest("no kubeconform here")
-        subprocess.run(["kubeconform", "-strict", os.path.join(KUBERNETES, "p2pml.yaml")], check=True, timeout=120)
+        python, file = python_with("kubernetes_validate"), os.path.join(KUBERNETES, "p2pml.yaml")
+        if shutil.which("kubeconform"):
+            subprocess.run(["kubeconform", "-strict", file], check=True, timeout=120)
+        elif python:
+            done = subprocess.run([python, "-m", "kubernetes_validate", "--strict", file], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=120, check=True)
+            self.assertEqual(re.findall(r"passed for resource (\w+)/p2pml", done.stdout), ["service", "statefulset", "poddisruptionbudget"])
+        else:
+            self.skipTest("neither kubeconform nor a Python with kubernetes-validate (P2PML_TEST_PYTHON) here")
 
 
 # Stands for srun: the tasks of all hosts as processes of this one, each with what Slurm would tell it.
