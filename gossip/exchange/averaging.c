@@ -149,6 +149,7 @@ static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *e
 {
     BASE_ASSERT(mine->saved <= mine->delta_bytes);
     edge->exchanges++;
+    edge->unanswered = 0;
     exchange->met = exchange->rounds;
     exchange->totals.exchanges++;
     exchange->totals.delta_bytes_out += mine->delta_bytes - mine->saved + mine->moment_bytes;

@@ -1,7 +1,11 @@
 #include "gossip/exchange/state.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define MUTE_AFTER   4u
+#define MUTE_DOUBLES 6u // of the ceiling, for which who is mute is not asked again
 
 struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
@@ -127,6 +131,21 @@ void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_ed
         edge->waited_for = false;
     if (edge->state == GOSSIP_EDGE_RESYNC && !edge->request.held)
         edge->alarm_ns = 0; // the next block goes at once
+}
+
+void gossip_edge_unanswered(const struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    BASE_ASSERT(edge->linked && edge->unanswered < UINT_MAX);
+    if (++edge->unanswered < MUTE_AFTER)
+        return;
+    unsigned doublings = edge->unanswered - MUTE_AFTER;
+    doublings = doublings < MUTE_DOUBLES ? doublings : MUTE_DOUBLES;
+    edge->ask_ns = exchange->now_ns + (exchange->options.deadline_ceiling_ns << doublings);
+}
+
+bool gossip_edge_mute(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return !exchange->options.sync && edge->unanswered >= MUTE_AFTER;
 }
 
 bool gossip_edge_asks(const struct gossip_edge *edge)

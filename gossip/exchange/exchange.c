@@ -63,6 +63,7 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
         exchange->active = NULL; // sent over the old link: in doubt until the peer's HELLO
     edge->deferred.held = false;
     edge->silent = false;
+    edge->ask_ns = 0;
     gossip_clocks_link(edge);
     edge->linked = true;
     edge->state = GOSSIP_EDGE_DOWN;
@@ -123,6 +124,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
     if (active && exchange->now_ns >= active->alarm_ns) {
         exchange->active = NULL;
         active->timeouts++;
+        gossip_edge_unanswered(exchange, active);
         active->state = GOSSIP_EDGE_IN_DOUBT;
         if (gossip_partner_meets(exchange, active))
             exchange->round.wanted = false;

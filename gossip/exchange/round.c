@@ -122,11 +122,12 @@ static bool can_meet(const struct gossip_exchange *exchange, const struct gossip
     return edge->state != GOSSIP_EDGE_DOWN || exchange->now_ns < lost_until(exchange, edge);
 }
 
-// All neighbours have refused each other's models for good: who waits for them waits for ever.
-static bool is_refused(const struct gossip_exchange *exchange)
+// All neighbours have refused each other's models for good, or have long not exchanged: who waits for them
+// waits for ever.
+static bool has_nobody(const struct gossip_exchange *exchange)
 {
     for (size_t i = 0; i < exchange->n_edges; i++)
-        if (!exchange->edges[i]->scaled_otherwise)
+        if (!exchange->edges[i]->scaled_otherwise && !gossip_edge_mute(exchange, exchange->edges[i]))
             return false;
     return exchange->n_edges > 0;
 }
@@ -134,7 +135,7 @@ static bool is_refused(const struct gossip_exchange *exchange)
 // No edge on which a peer answers, though others train: a local step now would be one alone.
 static bool is_alone(const struct gossip_exchange *exchange)
 {
-    if (!exchange->options.sync || !exchange->round.others || exchange->idle || is_refused(exchange))
+    if (!exchange->options.sync || !exchange->round.others || exchange->idle || has_nobody(exchange))
         return false;
     for (size_t i = 0; i < exchange->n_edges; i++)
         if (exchange->edges[i]->state == GOSSIP_EDGE_LIVE && !exchange->edges[i]->silent)
@@ -145,7 +146,7 @@ static bool is_alone(const struct gossip_exchange *exchange)
 // Async: others train, and for more than max_delay rounds no exchange has pulled on this model.
 static bool is_starved(const struct gossip_exchange *exchange)
 {
-    return !exchange->options.sync && exchange->round.others && !exchange->idle && !is_refused(exchange) &&
+    return !exchange->options.sync && exchange->round.others && !exchange->idle && !has_nobody(exchange) &&
            exchange->rounds - exchange->met > exchange->options.max_delay;
 }
 
@@ -183,12 +184,13 @@ void gossip_round_seek(struct gossip_exchange *exchange)
     struct gossip_edge *asked = gossip_partner_of(exchange), *best = NULL;
 
     if (!exchange->round.open || !is_starved(exchange) || exchange->active ||
-        (asked && asked->state == GOSSIP_EDGE_LIVE && !asked->silent &&
+        (asked && asked->state == GOSSIP_EDGE_LIVE && !asked->silent && !gossip_edge_mute(exchange, asked) &&
          exchange->round.retries < RETRIES_ONE))
         return;
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         if (edge->state == GOSSIP_EDGE_LIVE && !edge->silent && edge != asked &&
+            !gossip_edge_mute(exchange, edge) &&
             (!best || exchange->rounds - edge->met > exchange->rounds - best->met))
             best = edge;
     }
@@ -384,6 +386,17 @@ static void give_up_partner(struct gossip_exchange *exchange)
     exchange->round.wanted &= !exchange->options.sync;
 }
 
+// Who could have met this node in all that time, and did not.
+static void waited_in_vain(struct gossip_exchange *exchange)
+{
+    if (!is_starved(exchange))
+        return;
+    BASE_ASSERT(exchange->now_ns >= exchange->round.alone_ns);
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (exchange->edges[i]->state == GOSSIP_EDGE_LIVE || gossip_edge_asks(exchange->edges[i]))
+            gossip_edge_unanswered(exchange, exchange->edges[i]);
+}
+
 // Bounded: until no neighbour is too far behind, or they are given up.
 static bool waits_for_clocks(struct gossip_exchange *exchange)
 {
@@ -402,6 +415,7 @@ void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_a
     give_up_partner(exchange);
     if (waits_for_clocks(exchange))
         return;
+    waited_in_vain(exchange);
     hand_back(exchange, actions);
 }
 

@@ -18,6 +18,8 @@ struct gossip_edge {
     bool linked;                   // also while it is barred
     uint64_t lost_ns;              // when its link broke while it was live; 0: never, or it is no longer met
     bool silent;                   // missed a round; skipped until it sends something
+    unsigned unanswered;           // async: requests and waits in vain since the latest exchange
+    uint64_t ask_ns;               // mute: not asked before
     bool told;                     // has been told our clock of this round
     bool owed;                     // sync: what it was told holds it, or lets it pass, until it is told more
     bool waited_for;               // a round waited in vain for it to become live; none does until it has
@@ -172,6 +174,10 @@ void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // Does this end ask, where only one may (sync rounds, BOOT, ties)? The lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// Async: one more request, or wait, of ours has come to nothing.
+void gossip_edge_unanswered(const struct gossip_exchange *exchange, struct gossip_edge *edge);
+// So often that its peer is nobody to exchange with, until it does.
+bool gossip_edge_mute(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // LIVE, or RESYNC at its current offset.
 void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge);
 // HELLO or IN_DOUBT: a question is out, and is repeated until something answers it.

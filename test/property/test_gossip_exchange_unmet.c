@@ -1,6 +1,8 @@
 // Async: a node goes on while its exchange is under way, but few rounds without any, while others train.
 #include "exchange_cases.h"
 
+#include <stdio.h>
+
 enum { D = 200, CEILING_MS = 1000, ROUND_MS = 2, MAX_DELAY = 4 };
 
 #define MS 1000000ull
@@ -175,6 +177,85 @@ static void test_another_neighbour_is_asked(void **state)
     net_destroy(net);
 }
 
+struct mute {
+    struct gossip_message question;
+    bool asked;
+};
+
+static void note_question(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                          const struct gossip_exchange_actions *actions)
+{
+    struct mute *mute = net->watcher;
+
+    (void)event;
+    for (size_t i = 0; i < actions->count && node == 0; i++) {
+        const struct gossip_exchange_action *action = &actions->list[i];
+        if (action->kind != GOSSIP_EXCHANGE_SEND || action->message.kind != GOSSIP_HELLO ||
+            net_index(&action->peer) != 1 || action->message.as.hello.answer - 1u >= 127)
+            continue;
+        mute->question = action->message;
+        mute->asked = true;
+    }
+}
+
+// At the same place as the one that asks.
+static void answer_question(struct net *net, struct mute *mute)
+{
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &mute->question};
+
+    if (!mute->asked)
+        return;
+    mute->asked = false;
+    mute->question.as.hello.answer |= 128;
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+}
+
+// Of so many rounds of node 0, ROUND_MS each, those that lasted until somebody was given up.
+static unsigned rounds_held_up(struct net *net, struct mute *mute, unsigned rounds)
+{
+    unsigned held = 0;
+
+    for (unsigned k = 0; k < rounds; k++) {
+        const uint64_t begun_ns = net->now_ns;
+        net_round(net, 0, net->node[0].round + 1);
+        while (net->node[0].in_round || net->now_ns - begun_ns < ROUND_MS * MS) {
+            net_settle(net, MS / 4);
+            net->now_ns += MS / 4;
+            answer_question(net, mute);
+        }
+        held += net->now_ns - begun_ns > CEILING_MS / 20 * MS;
+    }
+    return held;
+}
+
+// Node 1 compares its state and never exchanges. Alone with it, or beside another neighbour, a node waits for
+// it some times, and then no longer, but for a try now and then; when it exchanges again it counts again.
+static void test_who_never_exchanges_holds_nobody(void **state)
+{
+    (void)state;
+    for (size_t nodes = 2; nodes <= 3; nodes++) {
+        struct mute mute = {.asked = false};
+        struct net *net = async_net(nodes, TOPOLOGY_RING, MAX_DELAY, net_seed(966));
+        train(net, 20 * ROUND_MS); // an edge that never met would begin anew
+        net->watch = note_question;
+        net->watcher = &mute;
+        net->node[1].paused = true;
+        const unsigned first = rounds_held_up(net, &mute, 100), later = rounds_held_up(net, &mute, 1000);
+        printf("%zu nodes: %u of 100 rounds held up, then %u of 1,000\n", nodes, first, later);
+        assert_in_range(first, 1, 5);
+        assert_in_range(later, 0, 3);
+        net->node[1].paused = false;
+        net->watch = NULL;
+        const uint64_t before = exchanges_of(net, 1);
+        train(net, 200);
+        assert_true(exchanges_of(net, 1) > before);
+        net->node[1].paused = true;
+        assert_true(rounds_held_up(net, &mute, 20) > 0 || nodes > 2);
+        net_destroy(net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_who_begins_anew_is_not_left_behind),
         cmocka_unit_test(test_who_can_meet_nobody_waits),
         cmocka_unit_test(test_another_neighbour_is_asked),
+        cmocka_unit_test(test_who_never_exchanges_holds_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
