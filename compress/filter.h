@@ -24,9 +24,6 @@ struct compress_history {
 // A list was sent and the exchange is committed. again: compress_filters_choose gave it. `index` is memory of
 // malloc, owned by the history from now on.
 void compress_history_take(struct compress_history *history, uint32_t *index, size_t count, bool again);
-// The same with a copy of `index`. BASE_ENOMEM: nothing has changed.
-enum base_error compress_history_sent(struct compress_history *history, const uint32_t *index, size_t count,
-                                      bool again) BASE_CHECK;
 // Nothing has been sent yet (RESYNC, a new neighbour). Frees the list; also the destructor.
 void compress_history_forget(struct compress_history *history);
 

@@ -73,10 +73,4 @@ size_t compress_reader_next(struct compress_reader *reader, size_t room, uint32_
 // of the others. Reads nothing off.
 float compress_reader_largest(const struct compress_reader *reader);
 
-// All of it at once, into `entries` (ordinary memory). As open and next; on an error entries->count stays as
-// it was.
-enum base_error compress_packet_decode(const struct kernels *kernels, const uint8_t *packet,
-                                       size_t packet_bytes, size_t count, const struct compress_keys *known,
-                                       struct compress_sparse *entries) BASE_CHECK;
-
 #endif

@@ -107,16 +107,3 @@ float compress_reader_largest(const struct compress_reader *reader)
     }
     return largest_of_values(reader, KERNELS_VALUES_BLOCK, value);
 }
-
-enum base_error compress_packet_decode(const struct kernels *kernels, const uint8_t *packet,
-                                       size_t packet_bytes, size_t count, const struct compress_keys *known,
-                                       struct compress_sparse *entries)
-{
-    struct compress_reader reader;
-    const enum base_error error =
-        compress_reader_open(kernels, packet, packet_bytes, count, entries->capacity, known, &reader);
-    if (error != BASE_OK)
-        return error;
-    entries->count = compress_reader_next(&reader, reader.entries, entries->index, entries->value);
-    return BASE_OK;
-}

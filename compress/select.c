@@ -2,13 +2,6 @@
 #include "base/limits.h"
 #include "compress/selecting.h"
 
-static const char *const names[COMPRESS_METHODS] = {"exact", "threshold", "bisection", "random"};
-
-const char *compress_method_name(enum compress_method method)
-{
-    return (unsigned)method < COMPRESS_METHODS ? names[method] : "unknown";
-}
-
 // How many of the k entries the elements [0, end) give: shares of stretches are differences of this.
 static size_t share_until(size_t k, size_t count, size_t end)
 {

@@ -30,8 +30,6 @@ struct compress_energy {
     double a, x; // |x - r|^2, |x|^2
 };
 
-const char *compress_method_name(enum compress_method method); // "exact", "threshold", "bisection", "random"
-
 // The capacity that `entries` must have: k and some room for candidates.
 size_t compress_select_room(const struct compress_selection *selection, size_t count);
 

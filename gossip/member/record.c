@@ -135,11 +135,6 @@ bool gossip_record_verify(const struct gossip_record *record, const struct gossi
     return verify(verifier, &record->id, bytes, count, record->signature);
 }
 
-bool gossip_record_valid(const struct gossip_record *record)
-{
-    return gossip_record_verify(record, NULL);
-}
-
 void gossip_record_write(const struct gossip_record *record, struct base_writer *writer)
 {
     write_signed_part(record, writer);
@@ -227,11 +222,6 @@ bool gossip_suspicion_verify(const struct gossip_suspicion *suspicion, const str
     uint8_t bytes[RECORD_BYTES_MAX];
     size_t count = signed_suspicion(suspicion, bytes);
     return verify(verifier, &suspicion->suspector, bytes, count, suspicion->signature);
-}
-
-bool gossip_suspicion_valid(const struct gossip_suspicion *suspicion)
-{
-    return gossip_suspicion_verify(suspicion, NULL);
 }
 
 void gossip_suspicion_write(const struct gossip_suspicion *suspicion, struct base_writer *writer)

@@ -67,14 +67,13 @@ struct gossip_suspicion {
 int gossip_version_compare(const struct gossip_version *a, const struct gossip_version *b);
 
 void gossip_record_sign(struct gossip_record *record, const struct gossip_identity *identity);
-bool gossip_record_valid(const struct gossip_record *record); // its signature
-// The same, asking `verifier` (NULL: it is computed).
-struct gossip_verifier { // must agree with gossip_identity_verify; a simulation of many members caches the
-                         // results
+// Checks signatures. Must agree with gossip_identity_verify; a simulation of many members caches the results.
+struct gossip_verifier {
     void *owner;
     bool (*verify)(void *owner, const struct gossip_id *id, const uint8_t *bytes, size_t count,
                    const uint8_t signature[64]);
 };
+// Its signature, by `verifier`; NULL: it is computed.
 bool gossip_record_verify(const struct gossip_record *record, const struct gossip_verifier *verifier);
 void gossip_record_write(const struct gossip_record *record, struct base_writer *writer);
 // Strict: flags, name, counts and families are checked. BASE_EFORMAT. The signature is not checked here.
@@ -82,7 +81,6 @@ enum base_error gossip_record_read(struct base_reader *reader, struct gossip_rec
 size_t gossip_record_bytes(const struct gossip_record *record);
 
 void gossip_suspicion_sign(struct gossip_suspicion *suspicion, const struct gossip_identity *identity);
-bool gossip_suspicion_valid(const struct gossip_suspicion *suspicion);
 bool gossip_suspicion_verify(const struct gossip_suspicion *suspicion,
                              const struct gossip_verifier *verifier);
 void gossip_suspicion_write(const struct gossip_suspicion *suspicion, struct base_writer *writer);

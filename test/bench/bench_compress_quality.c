@@ -4,6 +4,7 @@
 #include "test/support/bench.h"
 
 #include "base/rng.h"
+#include "test/support/compress_tools.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static void print_method(struct quality *q, enum compress_method method, size_t 
     select_entries(q, method, block);
     printf("{\"bench\": \"compress_quality\", \"case\": \"%s\", \"method\": \"%s\", \"block\": %zu, "
            "\"count\": %zu, \"entries\": %zu, \"energy_kept\": %.5f}\n",
-           q->data, compress_method_name(method), block, q->a.count, q->entries.count,
+           q->data, method_name(method), block, q->a.count, q->entries.count,
            energy_of(q->entries.value, q->entries.count) / energy_of(q->a.x, q->a.count));
 }
 

@@ -5,6 +5,7 @@
 #include "test/support/bench.h"
 
 #include "compress/select.h"
+#include "test/support/compress_tools.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static void group_fill(struct group *group, const struct bench_span *read, const
         struct selected s = *base;
         s.kernels = paths[0].table;
         s.selection.method = (enum compress_method)m;
-        (void)group_add(group, compress_method_name(s.selection.method), &paths[0], run_select, &s, 0);
+        (void)group_add(group, method_name(s.selection.method), &paths[0], run_select, &s, 0);
     }
 }
 

@@ -3,6 +3,7 @@
 // refused or give another valid list.
 #include "compress/packet.h"
 #include "compress_lists.h"
+#include "test/support/compress_tools.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -255,7 +256,7 @@ static void assert_refused_or_valid(const struct kernels *kernels, const uint8_t
                                     size_t count, struct compress_sparse *received, bool *accepted)
 {
     received->count = SIZE_MAX;
-    const enum base_error error = compress_packet_decode(kernels, packet, bytes, count, NULL, received);
+    const enum base_error error = packet_decode(kernels, packet, bytes, count, received);
     *accepted = error == BASE_OK;
     if (!*accepted) {
         assert_true(error == BASE_EFORMAT || error == BASE_ELIMIT || error == BASE_ENOTFOUND);

@@ -1,5 +1,6 @@
 // Filters on lists in another backend's memory.
 #include "compress_filters.h"
+#include "test/support/compress_tools.h"
 #include <sys/mman.h>
 
 // A backend whose memory the host cannot touch but through the table.
@@ -136,7 +137,7 @@ static void another_backend_sends_the_same_keys(void **state)
     bool chosen;
     device_create();
     world_fill(500);
-    assert_int_equal(compress_history_sent(&history, world.index, 500, false), BASE_OK);
+    history_sent(&history, world.index, 500, false);
     struct compress_sparse there = device_move(&a);
     there.count = 0;
     world.turn.last = &history;

@@ -2,6 +2,7 @@
 // memory is not the host's.
 #include "compress/packet.h"
 #include "kernels/cpu/cpu.h"
+#include "test/support/compress_tools.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +31,7 @@ static void assert_section(const uint32_t *list, size_t entries, size_t count, c
     assert_memory_equal(packet, head, 6);
     assert_memory_equal(packet + 6, section, bytes);
     struct compress_sparse received = {.index = back, .value = read, .capacity = 8};
-    assert_int_equal(compress_packet_decode(kernels, packet, length, count, NULL, &received), BASE_OK);
+    assert_int_equal(packet_decode(kernels, packet, length, count, &received), BASE_OK);
     assert_int_equal(received.count, entries);
     assert_memory_equal(back, list, entries * sizeof *list);
 }
@@ -61,10 +62,9 @@ static void reads_elias_fano_as_documented(void **state)
     float value[2];
     struct compress_sparse received = {.index = index, .value = value, .capacity = 2};
     const struct kernels *kernels = kernels_cpu_table(NULL);
-    assert_int_equal(compress_packet_decode(kernels, packet, sizeof packet, 701, NULL, &received), BASE_OK);
+    assert_int_equal(packet_decode(kernels, packet, sizeof packet, 701, &received), BASE_OK);
     assert_true(index[0] == 300 && index[1] == 700 && value[0] == 1.0f && value[1] == -1.0f);
-    assert_int_equal(compress_packet_decode(kernels, packet, sizeof packet, 700, NULL, &received),
-                     BASE_EFORMAT);
+    assert_int_equal(packet_decode(kernels, packet, sizeof packet, 700, &received), BASE_EFORMAT);
 }
 
 static void encoder_refuses(void **state)

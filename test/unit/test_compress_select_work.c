@@ -1,6 +1,7 @@
 // How much work a selection asks of a backend, counted, on vectors made to cost the most: no vector may take
 // many times what an ordinary one takes.
 #include "compress/select.h"
+#include "test/support/compress_tools.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +88,7 @@ static void no_vector_costs_many_passes(void **state)
                 const size_t found = passes_of((enum compress_method)method, x);
                 if (found > passes[method] + (stops ? 0 : 4)) {
                     fail_msg("%s, vector %d, stops in the middle: %d: %zu passes",
-                             compress_method_name((enum compress_method)method), (int)shape, stopping, found);
+                             method_name((enum compress_method)method), (int)shape, stopping, found);
                 }
             }
         }

@@ -61,7 +61,7 @@ static void record_round_trip(void **state)
     assert_int_equal(gossip_record_read(&reader, &read), BASE_OK);
     assert_int_equal(base_reader_left(&reader), 0);
     assert_memory_equal(&read, &record, sizeof read);
-    assert_true(gossip_record_valid(&read));
+    assert_true(gossip_record_verify(&read, NULL));
 }
 
 static void largest_record_fits(void **state)
@@ -92,7 +92,7 @@ static void every_changed_byte_is_refused(void **state)
         bytes[i] ^= 0x41;
         struct base_reader reader = base_reader_of(bytes, count);
         bool fine = gossip_record_read(&reader, &read) == BASE_OK && base_reader_left(&reader) == 0 &&
-                    gossip_record_valid(&read);
+                    gossip_record_verify(&read, NULL);
         assert_false(fine);
         bytes[i] ^= 0x41;
     }
@@ -173,14 +173,14 @@ static void nobody_signs_for_another(void **state)
     make_identity(2, &b);
     struct gossip_record record = example(&a);
     gossip_record_sign(&record, &b);
-    assert_false(gossip_record_valid(&record));
+    assert_false(gossip_record_verify(&record, NULL));
     struct gossip_suspicion suspicion = {.subject = a.id, .suspector = b.id, .version = record.version};
     gossip_suspicion_sign(&suspicion, &a);
-    assert_false(gossip_suspicion_valid(&suspicion));
+    assert_false(gossip_suspicion_verify(&suspicion, NULL));
     gossip_suspicion_sign(&suspicion, &b);
-    assert_true(gossip_suspicion_valid(&suspicion));
+    assert_true(gossip_suspicion_verify(&suspicion, NULL));
     suspicion.class = GOSSIP_SUSPECTED_EVIDENCE;
-    assert_false(gossip_suspicion_valid(&suspicion));
+    assert_false(gossip_suspicion_verify(&suspicion, NULL));
 }
 
 static void suspicion_round_trip(void **state)
