@@ -46,15 +46,10 @@ enum base_error train_dataset_load_idx(const char *images, const char *labels, s
 
 // LIBSVM text ("label index:value ..."), indices from 1, ascending, <= features. Labels are integers; -1/+1
 // and 0/1 become 0/1, 1..classes become 0..classes-1 (then no row may be labelled 0). Errors name file and
-// line; NaN and Inf are errors.
+// line; NaN and Inf are errors. Sparse: kept as it is, data->csr instead of x.
 enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
-                                          size_t count, struct train_dataset *data,
+                                          size_t count, bool sparse, struct train_dataset *data,
                                           struct base_reason *why) BASE_CHECK;
-
-// The same, kept as it is: data->csr instead of x.
-enum base_error train_dataset_load_libsvm_sparse(const char *path, size_t features, size_t classes,
-                                                 size_t first, size_t count, struct train_dataset *data,
-                                                 struct base_reason *why) BASE_CHECK;
 
 // Built-in digits: 28x28, ten classes, drawn from strokes under random affine and elastic distortion,
 // thickness and noise. Example i of a seed is always the same picture with label drawn from the seed, so the

@@ -327,8 +327,9 @@ static void fill(struct token text, size_t first, int32_t first_label, struct tr
     }
 }
 
-static enum base_error parse(const struct train_bytes *text, size_t features, size_t classes, size_t first,
-                             size_t count, bool sparse, struct train_dataset *data, struct base_reason *why)
+enum base_error train_libsvm_parse(const struct train_bytes *text, size_t features, size_t classes,
+                                   size_t first, size_t count, bool sparse, struct train_dataset *data,
+                                   struct base_reason *why)
 {
     if (classes == 0 || classes > LIMIT_CLASSES || features == 0 || features > LIMIT_DATASET_VALUES)
         return base_fail(why, BASE_EINVAL, "%zu features and %zu classes, expected 1 to %llu and 1 to %u",
@@ -354,22 +355,9 @@ static enum base_error parse(const struct train_bytes *text, size_t features, si
     return BASE_OK;
 }
 
-enum base_error train_libsvm_parse(const struct train_bytes *text, size_t features, size_t classes,
-                                   size_t first, size_t count, struct train_dataset *data,
-                                   struct base_reason *why)
-{
-    return parse(text, features, classes, first, count, false, data, why);
-}
-
-enum base_error train_libsvm_parse_sparse(const struct train_bytes *text, size_t features, size_t classes,
-                                          size_t first, size_t count, struct train_dataset *data,
+enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
+                                          size_t count, bool sparse, struct train_dataset *data,
                                           struct base_reason *why)
-{
-    return parse(text, features, classes, first, count, true, data, why);
-}
-
-static enum base_error load(const char *path, size_t features, size_t classes, size_t first, size_t count,
-                            bool sparse, struct train_dataset *data, struct base_reason *why)
 {
     uint8_t *bytes = NULL;
     struct train_bytes text = {.name = path};
@@ -377,20 +365,7 @@ static enum base_error load(const char *path, size_t features, size_t classes, s
     if (error != BASE_OK)
         return error;
     text.data = bytes;
-    error = parse(&text, features, classes, first, count, sparse, data, why);
+    error = train_libsvm_parse(&text, features, classes, first, count, sparse, data, why);
     free(bytes);
     return error;
-}
-
-enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
-                                          size_t count, struct train_dataset *data, struct base_reason *why)
-{
-    return load(path, features, classes, first, count, false, data, why);
-}
-
-enum base_error train_dataset_load_libsvm_sparse(const char *path, size_t features, size_t classes,
-                                                 size_t first, size_t count, struct train_dataset *data,
-                                                 struct base_reason *why)
-{
-    return load(path, features, classes, first, count, true, data, why);
 }

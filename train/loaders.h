@@ -39,15 +39,11 @@ enum base_error train_idx_parse(const struct train_bytes *images, const struct t
                                 struct base_reason *why) BASE_CHECK;
 
 enum base_error train_libsvm_parse(const struct train_bytes *text, size_t features, size_t classes,
-                                   size_t first, size_t count, struct train_dataset *data,
+                                   size_t first, size_t count, bool sparse, struct train_dataset *data,
                                    struct base_reason *why) BASE_CHECK;
 
 enum base_error train_cifar10_parse(const struct train_bytes *files, size_t n_files,
                                     struct train_dataset *data, struct base_reason *why) BASE_CHECK;
-
-enum base_error train_libsvm_parse_sparse(const struct train_bytes *text, size_t features, size_t classes,
-                                          size_t first, size_t count, struct train_dataset *data,
-                                          struct base_reason *why) BASE_CHECK;
 
 // `y` NULL: `x` is a .npz.
 enum base_error train_npy_parse(const struct train_bytes *x, const struct train_bytes *y, bool regression,

@@ -136,10 +136,9 @@ static enum base_error load(const struct node_config *config, bool test, struct 
                                       count, config->data.classes, data, why);
         break;
     case NODE_DATA_LIBSVM:
-        code = (config->model.kind == TRAIN_LOGISTIC ? train_dataset_load_libsvm_sparse
-                                                     : train_dataset_load_libsvm)(
-            test ? config->data.test_file : config->data.train_file, config->data.features,
-            config->data.classes, first, count, data, why);
+        code = train_dataset_load_libsvm(test ? config->data.test_file : config->data.train_file,
+                                         config->data.features, config->data.classes, first, count,
+                                         config->model.kind == TRAIN_LOGISTIC, data, why);
         break;
     case NODE_DATA_DIGITS:
         code = train_dataset_make_digits(config->data.seed, first, count, data, why);

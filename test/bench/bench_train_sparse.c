@@ -82,7 +82,7 @@ int main(int argc, char **argv)
     struct train_trainer *trainer = NULL;
     struct base_reason why = {"a LIBSVM file is needed"};
     if (argc < 2 || kernels_open("cpu", 1, &kernels, &why) != BASE_OK ||
-        train_dataset_load_libsvm_sparse(argv[1], features, 2, 0, 0, &data, &why) != BASE_OK) {
+        train_dataset_load_libsvm(argv[1], features, 2, 0, 0, true, &data, &why) != BASE_OK) {
         fail(&why);
     }
     const struct train_model_spec spec = {.kind = TRAIN_LOGISTIC, .inputs = features, .classes = 2};

@@ -21,7 +21,7 @@ static enum base_error parse(const char *text, size_t features, size_t classes, 
                              struct base_reason *why)
 {
     struct train_bytes bytes = {"rows", (const uint8_t *)text, strlen(text)};
-    return train_libsvm_parse(&bytes, features, classes, 0, 0, data, why);
+    return train_libsvm_parse(&bytes, features, classes, 0, 0, false, data, why);
 }
 
 static struct train_dataset parse_good(const char *text, size_t features, size_t classes)
@@ -66,16 +66,16 @@ static void takes_a_range(void **state)
     struct train_bytes bytes = {"rows", (const uint8_t *)text, sizeof text - 1};
     struct train_dataset data;
     struct base_reason why = {""};
-    assert_int_equal(train_libsvm_parse(&bytes, 1, 2, 1, 1, &data, &why), BASE_OK);
+    assert_int_equal(train_libsvm_parse(&bytes, 1, 2, 1, 1, false, &data, &why), BASE_OK);
     assert_int_equal(data.examples, 1);
     assert_true(data.x[0] == 2);
     assert_int_equal(data.labels[0], 1);
     train_dataset_destroy(&data);
-    assert_int_equal(train_libsvm_parse(&bytes, 1, 2, 2, 2, &data, &why), BASE_EINVAL);
+    assert_int_equal(train_libsvm_parse(&bytes, 1, 2, 2, 2, false, &data, &why), BASE_EINVAL);
     assert_string_equal(why.text, "rows has 3 examples, but 2 from number 2 on were asked for");
-    assert_int_equal(train_libsvm_parse(&bytes, 0, 2, 0, 0, &data, &why), BASE_EINVAL);
-    assert_int_equal(train_libsvm_parse(&bytes, 1, 0, 0, 0, &data, &why), BASE_EINVAL);
-    assert_int_equal(train_libsvm_parse(&bytes, (size_t)1 << 31, 2, 0, 0, &data, &why), BASE_ELIMIT);
+    assert_int_equal(train_libsvm_parse(&bytes, 0, 2, 0, 0, false, &data, &why), BASE_EINVAL);
+    assert_int_equal(train_libsvm_parse(&bytes, 1, 0, 0, 0, false, &data, &why), BASE_EINVAL);
+    assert_int_equal(train_libsvm_parse(&bytes, (size_t)1 << 31, 2, 0, 0, false, &data, &why), BASE_ELIMIT);
 }
 
 static void assert_labels(const char *text, size_t classes, uint32_t first, uint32_t second)
@@ -194,7 +194,7 @@ static void refuses_zero_bytes(void **state)
     struct train_bytes bytes = {"rows", (const uint8_t *)text, sizeof text - 1};
     struct train_dataset data = {0};
     struct base_reason why = {""};
-    assert_int_equal(train_libsvm_parse(&bytes, 4, 2, 0, 0, &data, &why), BASE_EFORMAT);
+    assert_int_equal(train_libsvm_parse(&bytes, 4, 2, 0, 0, false, &data, &why), BASE_EFORMAT);
     assert_string_equal(why.text, "rows:1: value \"1?\" of index 1 is not a finite decimal number");
 }
 
@@ -250,18 +250,18 @@ static void reads_files(void **state)
     snprintf(path, sizeof path, "%s/rows", directory);
     struct train_dataset data = {0};
     struct base_reason why = {""};
-    assert_int_equal(train_dataset_load_libsvm(path, 4, 2, 0, 0, &data, &why), BASE_ENOTFOUND);
+    assert_int_equal(train_dataset_load_libsvm(path, 4, 2, 0, 0, false, &data, &why), BASE_ENOTFOUND);
     assert_non_null(strstr(why.text, path));
-    assert_int_equal(train_dataset_load_libsvm(directory, 4, 2, 0, 0, &data, &why), BASE_EIO);
+    assert_int_equal(train_dataset_load_libsvm(directory, 4, 2, 0, 0, false, &data, &why), BASE_EIO);
     assert_non_null(strstr(why.text, directory));
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs("1 1:2\n0 9:1\n", file);
     fclose(file);
-    assert_int_equal(train_dataset_load_libsvm(path, 4, 2, 0, 0, &data, &why), BASE_ELIMIT);
+    assert_int_equal(train_dataset_load_libsvm(path, 4, 2, 0, 0, false, &data, &why), BASE_ELIMIT);
     assert_non_null(strstr(why.text, "rows:2: index 9"));
     assert_null(data.x);
-    assert_int_equal(train_dataset_load_libsvm(path, 9, 2, 1, 0, &data, &why), BASE_OK);
+    assert_int_equal(train_dataset_load_libsvm(path, 9, 2, 1, 0, false, &data, &why), BASE_OK);
     assert_true(data.x[8] == 1);
     train_dataset_destroy(&data);
     unlink(path);
@@ -280,7 +280,7 @@ static void reads_a9a(void **state)
     snprintf(path, sizeof path, "%s/a9a", directory);
     struct train_dataset data;
     struct base_reason why = {""};
-    if (train_dataset_load_libsvm(path, 123, 2, 0, 0, &data, &why) != BASE_OK)
+    if (train_dataset_load_libsvm(path, 123, 2, 0, 0, false, &data, &why) != BASE_OK)
         fail_msg("%s", why.text);
     assert_int_equal(data.examples, 32561);
     assert_int_equal(data.features, 123);

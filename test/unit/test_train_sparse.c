@@ -51,8 +51,8 @@ static void open_rows(struct world *w, size_t classes)
     struct base_reason why;
     struct base_rng rng;
     *w = (struct world){0};
-    if (train_libsvm_parse_sparse(&bytes, FEATURES, classes, 0, 0, &w->sparse, &why) != BASE_OK ||
-        train_libsvm_parse(&bytes, FEATURES, classes, 0, 0, &w->dense, &why) != BASE_OK) {
+    if (train_libsvm_parse(&bytes, FEATURES, classes, 0, 0, true, &w->sparse, &why) != BASE_OK ||
+        train_libsvm_parse(&bytes, FEATURES, classes, 0, 0, false, &w->dense, &why) != BASE_OK) {
         fail_msg("%s", why.text);
     }
     w->model = make_model(TRAIN_LOGISTIC, classes);
@@ -118,7 +118,7 @@ static void takes_a_range_of_sparse_rows(void **state)
     const struct train_bytes bytes = {"rows", (const uint8_t *)text, sizeof text - 1};
     struct train_dataset data;
     struct base_reason why;
-    assert_int_equal(train_libsvm_parse_sparse(&bytes, 4, 2, 1, 2, &data, &why), BASE_OK);
+    assert_int_equal(train_libsvm_parse(&bytes, 4, 2, 1, 2, true, &data, &why), BASE_OK);
     static const size_t start[] = {0, 0, 2};
     static const uint32_t column[] = {1, 3};
     static const float value[] = {3, -1};
@@ -127,7 +127,7 @@ static void takes_a_range_of_sparse_rows(void **state)
     assert_memory_equal(data.csr->value, value, sizeof value);
     assert_int_equal(data.labels[0], 1);
     train_dataset_destroy(&data);
-    assert_int_equal(train_libsvm_parse_sparse(&bytes, 3, 2, 0, 0, &data, &why), BASE_ELIMIT);
+    assert_int_equal(train_libsvm_parse(&bytes, 3, 2, 0, 0, true, &data, &why), BASE_ELIMIT);
     assert_string_equal(why.text, "rows:3: index 4, but the data set was said to have 3 features");
 }
 
