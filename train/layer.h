@@ -100,11 +100,6 @@ struct train_pass {
     const struct kernels_taker *taker; // backward gives the gradient (train_model_give); NULL: it writes it
 };
 
-struct train_layer_cost { // of a whole batch; backward with the gradient of the input
-    double forward_flops, backward_flops;
-    double bytes; // least traffic of both: parameters, their gradient, x, y, dy, dx, kept; each once
-};
-
 // Collects the tensors of a layer; names get the layer's name in front ("weight" -> "layers.0.weight").
 // Asserts LIMIT_TENSOR_NAME_BYTES. The returned tensor is valid until the next call: `abroad` may be changed
 // in it.
@@ -142,7 +137,6 @@ struct train_layer_type {
     // Whether backward of up to `examples` can give its gradient to pass->taker in the place of writing it.
     // NULL: never; a type without parameters need not say it.
     bool (*gives)(const struct train_layer *layer, const struct kernels *kernels, size_t examples);
-    void (*cost)(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost);
 };
 
 #endif

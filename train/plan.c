@@ -188,18 +188,6 @@ size_t train_abroad_next(struct train_abroad_walk *walk)
     return place;
 }
 
-void train_plan_cost(const struct train_plan *plan, size_t examples, struct train_layer_cost *cost)
-{
-    *cost = (struct train_layer_cost){0};
-    for (size_t i = 0; i < plan->n_layers; i++) {
-        struct train_layer_cost one = {0};
-        plan->layers[i].type->cost(&plan->layers[i], examples, &one);
-        cost->forward_flops += one.forward_flops;
-        cost->backward_flops += one.backward_flops;
-        cost->bytes += one.bytes;
-    }
-}
-
 enum base_error train_spec_check(const struct train_model_spec *spec, struct base_reason *why)
 {
     struct train_plan plan;

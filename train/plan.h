@@ -37,7 +37,4 @@ struct train_abroad_walk {
 void train_abroad_begin(const struct train_tensor *tensor, struct train_abroad_walk *walk);
 size_t train_abroad_next(struct train_abroad_walk *walk);
 
-// Of a step and of the evaluation of a batch.
-void train_plan_cost(const struct train_plan *plan, size_t examples, struct train_layer_cost *cost);
-
 #endif

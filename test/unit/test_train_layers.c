@@ -247,7 +247,7 @@ static void gradients_accumulate(void **state)
     }
 }
 
-static void evaluation_repeats_and_costs_are_told(void **state)
+static void evaluation_repeats(void **state)
 {
     (void)state;
     struct layer_case cases[CASES_MAX];
@@ -255,15 +255,11 @@ static void evaluation_repeats_and_costs_are_told(void **state)
     for (size_t i = 0; i < n; i++) {
         struct base_rng rng;
         struct bench b;
-        struct train_layer_cost cost;
         base_rng_seed_stream(&rng, seed, 200 + i);
         open_bench(&cases[i], &rng, &b);
         b.pass.training = false;
         const double first = weighted_sum(&b);
         assert_true(first == weighted_sum(&b) && isfinite(first));
-        train_plan_cost(&b.plan, EXAMPLES, &cost);
-        assert_true(cost.forward_flops > 0 && cost.backward_flops > 0);
-        assert_true(cost.bytes >= (double)(2 * b.plan.parameters + b.n_x + b.n_y) * sizeof(float));
         close_bench(&b);
     }
 }
@@ -273,7 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_differences),
         cmocka_unit_test(gradients_accumulate),
-        cmocka_unit_test(evaluation_repeats_and_costs_are_told),
+        cmocka_unit_test(evaluation_repeats),
     };
     struct base_reason why;
     const char *given = getenv("P2PML_SEED");

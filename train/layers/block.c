@@ -246,19 +246,6 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
                                     dx != NULL ? dx : dy, slope(&call, LN_1), slope(&call, LN_1_BIAS));
 }
 
-static void cost(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost)
-{
-    const double rows = (double)rows_of(layer, examples), c = (double)train_shape_width(&layer->in),
-                 tokens = (double)layer->in.positions;
-    struct kept kept;
-    // Half of the scores are behind the causal limit. Backward makes them again: 5 products for 2.
-    const double products = 2.0 * rows * 12.0 * c * c, attention = 2.0 * rows * tokens * c;
-    cost->forward_flops = products + attention;
-    cost->backward_flops = 2.0 * products + 2.5 * attention;
-    cost->bytes = 4.0 * (2.0 * 12.0 * c * (c + 1.0) + 2.0 * (double)divide(layer, examples, NULL, &kept) +
-                         4.0 * rows * c);
-}
-
 static const struct train_layer_type type = {
     .name = "block",
     .check = check,
@@ -268,7 +255,6 @@ static const struct train_layer_type type = {
     .initialise = initialise,
     .forward = forward,
     .backward = backward,
-    .cost = cost,
 };
 
 struct train_layer train_block(size_t heads, size_t layers, float dropout)

@@ -95,16 +95,6 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
                                         layer->d.conv.bias ? gradient + layer->tensors[1].offset : NULL, dx);
 }
 
-static void cost(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost)
-{
-    const double images = (double)(examples * layer->in.positions),
-                 window = (double)(layer->d.conv.size * layer->d.conv.size * layer->in.channels),
-                 in = (double)train_shape_width(&layer->in), out = (double)train_shape_width(&layer->out);
-    cost->forward_flops = 2.0 * images * out * window;
-    cost->backward_flops = 2.0 * cost->forward_flops;
-    cost->bytes = 4.0 * (2.0 * (window + 1.0) * (double)layer->d.conv.outputs + 2.0 * images * (in + out));
-}
-
 static const struct train_layer_type type = {
     .name = "conv2d",
     .check = check,
@@ -114,7 +104,6 @@ static const struct train_layer_type type = {
     .initialise = initialise,
     .forward = forward,
     .backward = backward,
-    .cost = cost,
 };
 
 struct train_layer train_conv(size_t outputs, size_t size, size_t stride, size_t padding, bool bias,

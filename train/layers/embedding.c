@@ -80,14 +80,6 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
                            gradient + layer->tensors[1].offset);
 }
 
-static void cost(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost)
-{
-    const double numbers = (double)examples * (double)train_shape_count(&layer->out);
-    cost->forward_flops = numbers;
-    cost->backward_flops = 2.0 * numbers;
-    cost->bytes = 4.0 * (5.0 * numbers + 2.0 * (double)layer->tensors[1].count);
-}
-
 static const struct train_layer_type type = {
     .name = "embedding",
     .check = check,
@@ -97,7 +89,6 @@ static const struct train_layer_type type = {
     .initialise = initialise,
     .forward = forward,
     .backward = backward,
-    .cost = cost,
 };
 
 struct train_layer train_embedding(size_t width, float dropout)

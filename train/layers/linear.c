@@ -128,15 +128,6 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     }
 }
 
-static void cost(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost)
-{
-    const double rows = (double)rows_of(layer, examples), inputs = (double)train_shape_width(&layer->in),
-                 outputs = (double)layer->d.linear.outputs;
-    cost->forward_flops = 2.0 * rows * inputs * outputs;
-    cost->backward_flops = 2.0 * cost->forward_flops;
-    cost->bytes = 4.0 * (2.0 * (inputs + 1.0) * outputs + 2.0 * rows * (inputs + outputs));
-}
-
 static const struct train_layer_type type = {
     .name = "linear",
     .check = check,
@@ -146,7 +137,6 @@ static const struct train_layer_type type = {
     .forward = forward,
     .backward = backward,
     .gives = gives,
-    .cost = cost,
 };
 
 struct train_layer train_linear(size_t outputs, bool relu)

@@ -67,14 +67,6 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
                                         gradient + layer->tensors[1].offset, dx);
 }
 
-static void cost(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost)
-{
-    const double count = (double)(examples * train_shape_count(&layer->in));
-    cost->forward_flops = 8.0 * count;
-    cost->backward_flops = 16.0 * count;
-    cost->bytes = 4.0 * (4.0 * count + 4.0 * (double)layer->in.channels);
-}
-
 static const struct train_layer_type type = {
     .name = "group norm",
     .check = check,
@@ -84,7 +76,6 @@ static const struct train_layer_type type = {
     .initialise = initialise,
     .forward = forward,
     .backward = backward,
-    .cost = cost,
 };
 
 struct train_layer train_norm(size_t groups, bool relu)

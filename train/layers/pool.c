@@ -67,15 +67,6 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     }
 }
 
-static void cost(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost)
-{
-    const double in = (double)(examples * train_shape_count(&layer->in)),
-                 out = (double)(examples * train_shape_count(&layer->out));
-    cost->forward_flops = in;
-    cost->backward_flops = in;
-    cost->bytes = 4.0 * (2.0 * in + (layer->d.pool.mean ? 2.0 : 3.0) * out);
-}
-
 static const struct train_layer_type type = {
     .name = "pool",
     .check = check,
@@ -83,7 +74,6 @@ static const struct train_layer_type type = {
     .floats = floats,
     .forward = forward,
     .backward = backward,
-    .cost = cost,
 };
 
 struct train_layer train_max_pool(size_t size)

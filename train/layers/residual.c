@@ -201,20 +201,6 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     }
 }
 
-static void cost(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost)
-{
-    struct parts parts;
-    divide(layer, examples, &parts);
-    *cost = (struct train_layer_cost){0};
-    for (size_t i = 0; i < PARTS; i++) {
-        struct train_layer_cost one = {0};
-        parts.at[i].type->cost(&parts.at[i], examples, &one);
-        cost->forward_flops += one.forward_flops;
-        cost->backward_flops += one.backward_flops;
-        cost->bytes += one.bytes;
-    }
-}
-
 static const struct train_layer_type type = {
     .name = "residual block",
     .check = check,
@@ -224,7 +210,6 @@ static const struct train_layer_type type = {
     .initialise = initialise,
     .forward = forward,
     .backward = backward,
-    .cost = cost,
 };
 
 struct train_layer train_residual(size_t outputs, size_t stride, size_t groups)

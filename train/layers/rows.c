@@ -136,15 +136,6 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     }
 }
 
-// Of dense rows; sparse ones cost their entries in the place of the inputs.
-static void cost(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost)
-{
-    const double rows = (double)examples, inputs = (double)layer->in.channels,
-                 outputs = (double)layer->d.rows.outputs;
-    cost->forward_flops = cost->backward_flops = 2.0 * rows * inputs * outputs;
-    cost->bytes = 4.0 * (2.0 * (inputs + 1.0) * outputs + rows * (inputs + 2.0 * outputs));
-}
-
 static const struct train_layer_type type = {
     .name = "rows",
     .check = check,
@@ -152,7 +143,6 @@ static const struct train_layer_type type = {
     .runs = runs,
     .forward = forward,
     .backward = backward,
-    .cost = cost,
 };
 
 struct train_layer train_rows_linear(size_t outputs)

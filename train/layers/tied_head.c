@@ -80,15 +80,6 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
         gradient + layer->tensors[GAIN].offset, gradient + layer->tensors[BIAS].offset);
 }
 
-static void cost(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost)
-{
-    const double rows = (double)rows_of(layer, examples), width = (double)train_shape_width(&layer->in),
-                 words = (double)layer->d.decoder.vocabulary;
-    cost->forward_flops = 2.0 * rows * width * words;
-    cost->backward_flops = 2.0 * cost->forward_flops;
-    cost->bytes = 4.0 * (2.0 * words * width + 2.0 * rows * words + 4.0 * rows * width);
-}
-
 static const struct train_layer_type type = {
     .name = "tied head",
     .check = check,
@@ -98,7 +89,6 @@ static const struct train_layer_type type = {
     .initialise = initialise,
     .forward = forward,
     .backward = backward,
-    .cost = cost,
 };
 
 struct train_layer train_tied_head(size_t vocabulary)
