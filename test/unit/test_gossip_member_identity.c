@@ -179,6 +179,46 @@ static void who_tells_of_another_process_hears_of_this_one(void **s)
     member_net_destroy(&net);
 }
 
+// Carries out the actions of the copy; returns whether it stops.
+static bool deliver_to_node_0(struct member_net_node *copy)
+{
+    struct gossip_membership_action action;
+    bool stopped = false;
+    while (gossip_membership_next(copy->membership, &action)) {
+        stopped |= action.kind == GOSSIP_MEMBERSHIP_CONFLICT;
+        if (action.kind == GOSSIP_MEMBERSHIP_SEND &&
+            gossip_id_compare(&action.peer, &net.nodes[0].identity.id) == 0)
+            member_net_step(&net, 0,
+                            &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                              .peer = copy->identity.id,
+                                                              .way = action.way,
+                                                              .bytes = action.bytes,
+                                                              .n_bytes = action.n_bytes});
+    }
+    return stopped;
+}
+
+// What node 0 knows of itself and of the shared identity, as a packet to the copy.
+static struct gossip_membership_event told_by_node_0(void)
+{
+    static uint8_t packet[1024];
+    memset(packet, 0, sizeof packet);
+    packet[0] = 6;
+    struct base_writer writer = base_writer_of(packet + HEADER, sizeof packet - HEADER);
+    for (size_t about = 0; about < 3; about += 2) {
+        struct gossip_member_info info;
+        assert_int_equal(
+            gossip_membership_find(net.nodes[0].membership, &net.nodes[about].identity.id, &info), BASE_OK);
+        base_write_u8(&writer, 1);
+        gossip_record_write(info.record, &writer);
+    }
+    return (struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                            .peer = net.nodes[0].identity.id,
+                                            .way = GOSSIP_BY_STREAM,
+                                            .bytes = packet,
+                                            .n_bytes = HEADER + base_writer_used(&writer)};
+}
+
 static void of_two_with_one_identity_the_second_stops(void **s)
 {
     (void)s;
@@ -193,7 +233,6 @@ static void of_two_with_one_identity_the_second_stops(void **s)
     copy->identity = net.nodes[2].identity;
     member_net_start(&net, 5, 2);
     // What the copy says arrives at node 0 under the shared identity, and what node 0 hears goes to the copy.
-    struct gossip_membership_action action;
     struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_LINKED,
                                             .peer = net.nodes[0].identity.id};
     bool stopped = false;
@@ -202,38 +241,11 @@ static void of_two_with_one_identity_the_second_stops(void **s)
         if (turn % 2)
             event.kind = GOSSIP_MEMBERSHIP_TIMER;
         assert_int_equal(gossip_membership_step(copy->membership, &event), BASE_OK);
-        while (gossip_membership_next(copy->membership, &action)) {
-            stopped |= action.kind == GOSSIP_MEMBERSHIP_CONFLICT;
-            if (action.kind == GOSSIP_MEMBERSHIP_SEND &&
-                gossip_id_compare(&action.peer, &net.nodes[0].identity.id) == 0)
-                member_net_step(&net, 0,
-                                &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
-                                                                  .peer = copy->identity.id,
-                                                                  .way = action.way,
-                                                                  .bytes = action.bytes,
-                                                                  .n_bytes = action.n_bytes});
-        }
+        stopped |= deliver_to_node_0(copy);
         net.nodes[5].running = false;
         member_net_run(&net, 50 * MILLISECOND);
         net.nodes[5].running = true;
-        // node 0 tells what it knows of itself and of this identity
-        static uint8_t packet[1024];
-        memset(packet, 0, sizeof packet);
-        packet[0] = 6;
-        struct base_writer writer = base_writer_of(packet + HEADER, sizeof packet - HEADER);
-        for (size_t about = 0; about < 3; about += 2) {
-            struct gossip_member_info info;
-            assert_int_equal(
-                gossip_membership_find(net.nodes[0].membership, &net.nodes[about].identity.id, &info),
-                BASE_OK);
-            base_write_u8(&writer, 1);
-            gossip_record_write(info.record, &writer);
-        }
-        event = (struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
-                                                 .peer = net.nodes[0].identity.id,
-                                                 .way = GOSSIP_BY_STREAM,
-                                                 .bytes = packet,
-                                                 .n_bytes = HEADER + base_writer_used(&writer)};
+        event = told_by_node_0();
     }
     assert_true(stopped);
     assert_int_equal(net.nodes[2].conflicts, 0);
