@@ -37,6 +37,7 @@ enum base_error train_table_name_columns(struct train_table *table, const struct
                                          struct base_reason *why) BASE_CHECK;
 // Where the column of that name is; SIZE_MAX: nowhere.
 size_t train_table_find_name(const struct train_table *table, const char *name);
+bool train_table_has(const struct train_names *names, const char *name);
 
 // From what was seen to columns, categories and classes in their agreed order.
 enum base_error train_table_mean(const struct train_table *table, struct train_meaning **meaning,

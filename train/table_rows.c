@@ -62,14 +62,6 @@ static bool is_header(const struct train_csv *csv, const struct train_meaning *m
     return words > 0 || found == meaning->n_columns || (numeric > 0 && train_table_looks_like_header(csv));
 }
 
-static bool has_name(const struct train_names *names, const char *name)
-{
-    for (size_t i = 0; i < names->count; i++)
-        if (strcmp(names->items[i], name) == 0)
-            return true;
-    return false;
-}
-
 // -- which column is which
 
 static enum base_error check_known(const struct train_table_rows *rows, struct base_reason *why)
@@ -83,7 +75,7 @@ static enum base_error check_known(const struct train_table_rows *rows, struct b
             return base_fail(why, BASE_EMISMATCH, "%s:1: columns %zu and %zu have one name, \"%s\"",
                              table->name, train_table_find_name(table, name) + 1, i + 1,
                              train_csv_show(&field).text);
-        if (rows->places[i].column == NULL && !has_name(&meaning->layout, name))
+        if (rows->places[i].column == NULL && !train_table_has(&meaning->layout, name))
             return base_fail(
                 why, BASE_EMISMATCH,
                 "%s:1: found a column %zu \"%s\", which the data that the model was trained on does "
@@ -124,7 +116,7 @@ static enum train_column_role role_of(const struct train_meaning *meaning, const
         return TRAIN_COLUMN_FEATURE;
     }
     const bool is_label = meaning->label && strcmp(meaning->label, name) == 0;
-    return is_label || has_name(&meaning->targets, name) ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
+    return is_label || train_table_has(&meaning->targets, name) ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
 }
 
 // All columns of the training file in their order, all but the target, or the features alone.

@@ -8,6 +8,7 @@
 #include "lab/record/results.h"
 #include "lab/report/report.h"
 #include "lab/sweep/sweep_keep.h"
+#include "lab/sweep/sweep_progress.h"
 #include "lab/sweep/sweep_workers.h"
 #include "lab/term/environment.h"
 
@@ -35,14 +36,6 @@ static int fail(const struct base_reason *why, int status)
 {
     fprintf(stderr, "p2pml: %s\n", why->text);
     return status;
-}
-
-static size_t count_state(const struct lab_sweep_plan *plan, enum lab_sweep_state state)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < plan->n_runs; i++)
-        count += plan->runs[i].state == state;
-    return count;
 }
 
 // Cores divided by the threads of the run that needs most.
@@ -74,7 +67,7 @@ static enum base_error find_kept(struct sweep *sweep, struct base_reason *why)
 
 static void say_begin(const struct sweep *sweep, size_t at_once)
 {
-    size_t kept = count_state(&sweep->plan, LAB_SWEEP_COMPLETE);
+    size_t kept = lab_sweep_count(&sweep->plan, LAB_SWEEP_COMPLETE);
     fprintf(stderr, "%s: %zu runs in %s, %zu at a time", sweep->experiment->experiment.name,
             sweep->plan.n_runs, sweep->directory.path, at_once);
     if (kept)
@@ -113,9 +106,9 @@ static enum base_error work(struct sweep *sweep, struct base_reason *why)
 // The results so far, also after a stop or a failure.
 static int conclude(const struct sweep *sweep, int status, struct base_reason *why)
 {
-    size_t failed = count_state(&sweep->plan, LAB_SWEEP_FAILED);
+    size_t failed = lab_sweep_count(&sweep->plan, LAB_SWEEP_FAILED);
     if (lab_results_write(sweep->directory.path, stdout, why) ||
-        (count_state(&sweep->plan, LAB_SWEEP_COMPLETE) && lab_report_write(sweep->directory.path, why)))
+        (lab_sweep_count(&sweep->plan, LAB_SWEEP_COMPLETE) && lab_report_write(sweep->directory.path, why)))
         status = fail(why, LAB_EXIT_FAILED);
     if (failed)
         fprintf(stderr, "p2pml: %zu of %zu runs failed; the same command runs these again\n", failed,

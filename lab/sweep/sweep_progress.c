@@ -23,7 +23,7 @@ static double median_seconds(const struct lab_sweep_plan *plan)
     return median;
 }
 
-static size_t count_state(const struct lab_sweep_plan *plan, enum lab_sweep_state state)
+size_t lab_sweep_count(const struct lab_sweep_plan *plan, enum lab_sweep_state state)
 {
     size_t count = 0;
     for (size_t i = 0; i < plan->n_runs; i++)
@@ -37,7 +37,7 @@ double lab_sweep_time_left(const struct lab_sweep_plan *plan, const struct lab_s
     double median = median_seconds(plan);
     if (isnan(median))
         return NAN;
-    double work = (double)count_state(plan, LAB_SWEEP_WAITING) * median, longest = 0;
+    double work = (double)lab_sweep_count(plan, LAB_SWEEP_WAITING) * median, longest = 0;
     for (size_t i = 0; i < n_running; i++) { // these still count as waiting
         work -= fmin(running[i].seconds, median);
         longest = fmax(longest, median - running[i].seconds);
@@ -60,7 +60,7 @@ void lab_sweep_print_span(double seconds, char text[LAB_SPAN_BYTES])
 
 static size_t print_head(const struct lab_sweep_plan *plan, double left, char line[LAB_SWEEP_LINE_BYTES])
 {
-    size_t done = count_state(plan, LAB_SWEEP_COMPLETE), failed = count_state(plan, LAB_SWEEP_FAILED);
+    size_t done = lab_sweep_count(plan, LAB_SWEEP_COMPLETE), failed = lab_sweep_count(plan, LAB_SWEEP_FAILED);
     size_t cells = plan->n_runs ? BAR_CELLS * (done + failed) / plan->n_runs : 0;
     char span[LAB_SPAN_BYTES], failures[32] = "";
     lab_sweep_print_span(left, span);
