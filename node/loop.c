@@ -303,6 +303,7 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
 static enum base_error make_cluster(struct node_loop *loop, struct node_ports *ports, struct base_reason *why)
 {
     const struct node_loop_options *o = &loop->options;
+    BASE_ASSERT(!loop->cluster && ports->peers >= 0 && ports->datagrams >= 0);
     struct node_cluster_options cluster = {.base = loop->base,
                                            .streams = loop->streams,
                                            .config = o->config,

@@ -30,6 +30,7 @@ void gossip_life_see_graph(struct gossip_life_self *self, const struct gossip_gr
     self->in_view = gossip_graph_counts(graph);
     self->n_view = gossip_graph_members(graph);
     self->n_neighbours = gossip_graph_neighbours(graph);
+    BASE_ASSERT(self->n_neighbours == 0 || (self->in_view && self->n_neighbours < self->n_view));
     self->edges_live = true;
     self->edge_live = false;
     for (size_t i = 0; i < self->n_neighbours; i++) {

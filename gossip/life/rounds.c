@@ -305,6 +305,7 @@ void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gos
 {
     const bool local = gossip_edges_local(edges);
 
+    BASE_ASSERT(!meet->meets || meet->round > 0);
     *event = (struct gossip_exchange_event){.kind = GOSSIP_EXCHANGE_ROUND};
     event->round.meets = meet->meets && !local &&
                          gossip_graph_partner(gossip_edges_graph(edges), meet->round, &event->round.partner,

@@ -465,6 +465,7 @@ static bool waits_once_more(const struct gossip_links *links, struct link *link)
 
 static void candidate_waited(struct gossip_links *links, struct link *link)
 {
+    BASE_ASSERT(link->state == GOSSIP_LINK_CANDIDATE);
     if (!waits_once_more(links, link)) {
         activate(links, link);
         return;

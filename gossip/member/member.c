@@ -335,6 +335,7 @@ void gossip_membership_totals(const struct gossip_membership *m, struct gossip_m
         counting += member_counts(m, x);
         lowest = lowest ? lowest : x;
     }
+    BASE_ASSERT(here + gone <= m->count && counting <= here + gone);
     *totals = m->totals;
     totals->view_hash = m->view_hash;
     totals->health = m->health;

@@ -400,6 +400,7 @@ bool gossip_joiner_complete(const struct gossip_joiner *joiner, uint64_t *round,
 
 void gossip_joiner_progress(const struct gossip_joiner *joiner, struct gossip_joiner_progress *progress)
 {
+    BASE_ASSERT(joiner->done <= joiner->total);
     *progress = (struct gossip_joiner_progress){
         .blocks = joiner->total, .done = joiner->done, .bytes = joiner->bytes};
     for (size_t i = 0; i < joiner->n_givers; i++)

@@ -90,6 +90,7 @@ static enum base_error add(struct gossip_statistics *s, const struct gossip_id *
 
 static void begin(struct entry *entry, uint64_t generation, uint64_t rows, uint32_t columns)
 {
+    BASE_ASSERT(rows > 0 && columns > 0);
     entry->generation = generation;
     entry->rows = rows;
     entry->missing = blocks_of(columns);
@@ -171,6 +172,7 @@ bool gossip_statistics_has(const struct gossip_statistics *statistics, const str
 static void join(struct gossip_spread *all, double m, const struct gossip_spread *more, double n)
 {
     const double apart = more->mean - all->mean, total = m + n;
+    BASE_ASSERT(m > 0 && n > 0);
     const double square = (m * (all->deviation * all->deviation) + n * (more->deviation * more->deviation) +
                            apart * apart * (m * n / total)) /
                           total;

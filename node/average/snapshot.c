@@ -74,6 +74,7 @@ static bool keep(struct node_snapshot *snapshot, enum gossip_snapshot_part part,
 {
     if (!values)
         return true;
+    BASE_ASSERT(!snapshot->kept.part[part]);
     snapshot->kept.part[part] = malloc(snapshot->parameters * sizeof *values);
     if (!snapshot->kept.part[part])
         return false;
@@ -85,6 +86,7 @@ static bool keep_blob(struct node_snapshot *snapshot, const struct gossip_blob *
 {
     if (!blob)
         return true;
+    BASE_ASSERT(!snapshot->kept.blob);
     snapshot->kept.blob = malloc(sizeof *blob);
     if (snapshot->kept.blob)
         *snapshot->kept.blob = *blob;

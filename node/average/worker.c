@@ -48,6 +48,7 @@ static void post_fetched(struct node_worker *worker, bool complete)
 
 static void begin_fetch(struct node_worker *worker, struct node_round *round)
 {
+    BASE_ASSERT(!worker->round && round->fetch);
     worker->round = round;
     node_worker_fetching(worker, true);
     if (node_snapshot_fetch(worker->snapshot, round) != BASE_OK) {

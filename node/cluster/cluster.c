@@ -77,6 +77,7 @@ static enum base_error make_sockets(struct node_cluster *cluster, struct base_re
                                        .listener = o->listener,
                                        .handler = &node_cluster_peers_handler,
                                        .owner = cluster};
+    BASE_ASSERT(o->listener >= 0 && o->datagrams >= 0 && !cluster->peers);
     memcpy(peers.psk, o->psk, sizeof peers.psk);
     cluster->timer = event_new(o->base, -1, 0, timer, cluster);
     enum base_error code = cluster->timer ? node_endpoints_create(&cluster->endpoints) : BASE_ENOMEM;

@@ -82,6 +82,7 @@ static void remove_member(struct node_cluster *cluster, const struct gossip_id *
 
 static void act(struct node_cluster *cluster, const struct gossip_membership_action *action)
 {
+    BASE_ASSERT(cluster->busy); // a handler that steps membership from here would lose actions
     switch (action->kind) {
     case GOSSIP_MEMBERSHIP_SEND:
         send_packet(cluster, action);

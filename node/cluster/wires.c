@@ -204,6 +204,7 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
     } else if (node_address_tell(&bound, &cluster->addresses[0])) {
         cluster->n_addresses = memcmp(cluster->addresses[0].ip, everywhere, sizeof everywhere) != 0;
     }
+    BASE_ASSERT(cluster->n_addresses <= LIMIT_ADDRESSES);
     cluster->addresses_given = cluster->n_addresses > 0;
     return BASE_OK;
 }

@@ -344,6 +344,7 @@ static enum base_error open_session(const struct node_link_options *options, str
 
 static bool make_events(struct node_link *link, struct event_base *base)
 {
+    BASE_ASSERT(link->socket >= 0 && !link->readable);
     link->readable = event_new(base, link->socket, EV_READ | EV_PERSIST, read_ready, link);
     link->writable = event_new(base, link->socket, EV_WRITE, write_ready, link);
     link->timeout = event_new(base, -1, 0, timed_out, link);
@@ -463,17 +464,24 @@ static void watch(struct node_link *link)
     }
 }
 
-void node_link_pause(struct node_link *link, bool paused)
+// `paused` or `stalled` has changed.
+static void follow_change(struct node_link *link)
 {
-    if (link->ended || link->connecting || link->paused == paused)
-        return;
-    link->paused = paused;
+    BASE_ASSERT(!link->ended);
     if (!link->stream) {
         watch(link);
         return;
     }
     update_events(link);
     node_stream_remind(link->stream);
+}
+
+void node_link_pause(struct node_link *link, bool paused)
+{
+    if (link->ended || link->connecting || link->paused == paused)
+        return;
+    link->paused = paused;
+    follow_change(link);
 }
 
 void node_link_stall(struct node_link *link, bool stalled)
@@ -481,17 +489,13 @@ void node_link_stall(struct node_link *link, bool stalled)
     if (link->ended || link->finishing || link->stalled == stalled)
         return;
     link->stalled = stalled;
-    if (!link->stream) {
-        watch(link);
-        return;
-    }
-    update_events(link);
-    node_stream_remind(link->stream);
+    follow_change(link);
 }
 
 int node_link_take_socket(struct node_link *link)
 {
     int s = link->socket;
+    BASE_ASSERT(link->ended && (s < 0 || link->stalled)); // the socket of any other link is closed
     link->socket = -1;
     return s;
 }

@@ -122,6 +122,7 @@ void node_resolver_destroy(struct node_resolver *resolver)
 // Signals belong to the loop's thread, and threads for names are made only when there are names.
 static enum base_error start(struct node_resolver *resolver, size_t at)
 {
+    BASE_ASSERT(!resolver->started[at]);
     struct lane *lane = malloc(sizeof *lane);
     if (!lane)
         return BASE_ENOMEM;

@@ -52,6 +52,7 @@ void node_stream_untell(struct node_stream *stream)
 enum base_error node_stream_open(struct node_streams *streams, const struct node_stream_options *options,
                                  struct node_stream **out)
 {
+    BASE_ASSERT(options->socket >= 0 && options->sealer && options->opener);
     struct node_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return BASE_ENOMEM;

@@ -10,6 +10,7 @@
 static void unorder(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
+    BASE_ASSERT(stream->shared.ordered);
     stream->shared.ordered = false;
     TAILQ_REMOVE(&streams->tx_ready, stream, shared.tx_ready);
     if (TAILQ_EMPTY(&streams->tx_ready) && !streams->stop)

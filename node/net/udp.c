@@ -73,6 +73,7 @@ static void unmap(struct node_address *address)
 
 static void map(struct node_address *address)
 {
+    BASE_ASSERT(address->storage.ss_family == AF_INET);
     const struct sockaddr_in v4 = *(const struct sockaddr_in *)&address->storage;
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = v4.sin_port};
     v6.sin6_addr.s6_addr[10] = v6.sin6_addr.s6_addr[11] = 0xff;
@@ -184,6 +185,7 @@ void node_udp_destroy(struct node_udp *udp)
 
 void node_udp_release(struct node_udp *udp)
 {
+    BASE_ASSERT(udp->socket >= 0);
     event_del(udp->readable);
     udp->socket = -1;
 }

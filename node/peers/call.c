@@ -135,6 +135,7 @@ static enum base_error make_entries(struct node_peers *peers)
 
 enum base_error peer_call_create(struct node_peers *peers)
 {
+    BASE_ASSERT(!peers->resolver && !peers->answered);
     enum base_error code = make_entries(peers);
     if (code == BASE_OK)
         code = node_resolver_create(&peers->resolver);
