@@ -1,5 +1,6 @@
-// Bytes of a program's own that travel with its model, or the scaling of the built-in trainer's data: a late
-// joiner gets them in the snapshot, a resumed node in the checkpoint. Nothing but their owner reads them.
+// Opaque bytes that travel with a model: the state of the program that trains, or the data scaling of the
+// built-in trainer. A late joiner receives them in the snapshot, a resumed node in the checkpoint. Only their
+// owner reads them.
 #ifndef GOSSIP_BLOB_H
 #define GOSSIP_BLOB_H
 
@@ -12,7 +13,7 @@ struct gossip_blob {
     uint8_t data[LIMIT_BLOB_BYTES];
 };
 
-// 0: there is none.
+// 0: the blob is empty.
 static inline uint64_t gossip_blob_hash(const struct gossip_blob *blob)
 {
     return blob->bytes > 0 ? base_hash_bytes(1, blob->data, blob->bytes) | 1 : 0;

@@ -1,5 +1,5 @@
-// A node's name to the protocols: its Ed25519 public key. Ordered bytewise; "the lower id wins" means this
-// order.
+// A node's identity in all protocols: its Ed25519 public key. Ordered bytewise; "the lower id wins" means
+// this order.
 #ifndef GOSSIP_ID_H
 #define GOSSIP_ID_H
 

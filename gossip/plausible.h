@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 // No value may exceed this many times the norm of the node's own model (the Euclidean one, which is at least
-// its largest value; at least 1), so that models which begin at zero, long absences and shards that differ
-// are all far from it.
+// its largest value; at least 1), so models that begin at zero, long absences and differing shards stay far
+// below this bound.
 #define GOSSIP_PLAUSIBLE       1e4f
-#define GOSSIP_PLAUSIBLE_COUNT (UINT64_MAX >> 2) // rounds, epochs, sequence numbers: they are counted on
+#define GOSSIP_PLAUSIBLE_COUNT (UINT64_MAX >> 2) // of received rounds, epochs and sequence numbers
 #define GOSSIP_PLAUSIBLE_SCALE 1e6f              // step scales of two ends, one over the other
 
 float gossip_plausible_value(double norm);

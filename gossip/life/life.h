@@ -69,13 +69,13 @@ enum gossip_life_partition { GOSSIP_LIFE_MERGE, GOSSIP_LIFE_MAJORITY, GOSSIP_LIF
 
 struct gossip_life_options {
     struct gossip_id self;
-    bool trains;          // false: the node is a member and counts, and never begins (tests of membership)
+    bool trains;          // false: the node is a member and counts, but never trains (tests of membership)
     bool resumed;         // from a checkpoint: its state is complete
-    bool sync;            // rounds are met in lock-step: a stop is agreed on
+    bool sync;            // rounds run in lock-step: nodes agree on the round of a stop
     bool local;           // there are no edges
     bool gathers;         // the scaling of its examples follows from those of all nodes (gossip/statistics)
-    bool alone_stops;     // what it would learn alone is not wanted (train.alone: stop): when only finished
-                          // nodes are left it ends with their model, and if it never met one, it has failed
+    bool alone_stops;     // train.alone is stop: once only finished nodes are left, the node ends with their
+                          // model; if it never met another node, it ends as failed
     uint64_t round, step; // done so far
     uint64_t steps;       // at which training ends: train.steps
     uint64_t local_steps; // of a round
@@ -84,8 +84,8 @@ struct gossip_life_options {
     enum gossip_life_partition partition;
     uint64_t start_timeout_ns, linger_ns, forget_after_ns;
     uint32_t shards;            // of the data set; below 2: there are none
-    bool told_shard;            // its shard is the cluster's choice: it may take another one instead
-    uint64_t takeover_after_ns; // a shard is orphaned when its nodes were gone for so long; UINT64_MAX: never
+    bool told_shard;            // the cluster chose its shard: it may move to another one
+    uint64_t takeover_after_ns; // a shard is orphaned when its nodes are gone this long; UINT64_MAX: never
     uint64_t now_ns;
 };
 
@@ -141,11 +141,11 @@ void gossip_life_see_graph(struct gossip_life_self *self, const struct gossip_gr
                            const struct gossip_life_edges *edges);
 void gossip_life_see_entry(struct gossip_life_self *self, const struct gossip_graph *graph,
                            const struct gossip_entry *entry);
-// It leads to no node in the graph, nor to this node itself.
+// True: the entry leads neither to a node in the graph nor to this node itself.
 bool gossip_life_misses(const struct gossip_graph *graph, const struct gossip_entry *entry);
 
-// The shard that the fewest living nodes have, this one included; of several the lowest. What a node is told
-// that comes late. shards <= LIMIT_PEERS.
+// The shard that the fewest living nodes have, this node included; of several the lowest. A node that joins
+// late is given this one. shards <= LIMIT_PEERS.
 uint32_t gossip_life_free_shard(const struct gossip_life_world *world, uint32_t shards);
 
 // Adds one member other than this node to a census.
@@ -166,7 +166,7 @@ enum gossip_life_event_kind {
     GOSSIP_LIFE_STARVED,   // none of the donors it asks has given a block of a model for `silent_ns`
     GOSSIP_LIFE_FETCHED,   // `ok`: the model is complete, round and step are its; else nothing was fetched
     GOSSIP_LIFE_DONE,      // the learner has done its last step; `ok`: all of them, else it ended alone
-    GOSSIP_LIFE_WRITTEN,   // the learner's last checkpoint is written, it takes nothing more; `status`
+    GOSSIP_LIFE_WRITTEN,   // the learner has written its last checkpoint and takes in nothing more; `status`
     GOSSIP_LIFE_STOP,      // this node is to stop
     GOSSIP_LIFE_DUPLICATE, // another process runs with this identity; `ok`: membership says that this one
                            // gives way, else a peer says that it has a working link to the other
@@ -191,8 +191,8 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_ANNOUNCE, // the round at which this node stops, in its record
     GOSSIP_LIFE_LINKS,    // ids: members to which links are wanted besides the neighbours; none: no more
     GOSSIP_LIFE_DEPART,   // tell all that this node leaves, then end its links
-    GOSSIP_LIFE_GATHER,   // peer: goes first, and is to hear the statistics of this node's examples, over a
-                          // link that is called where there is none, until the next LINKS
+    GOSSIP_LIFE_GATHER,   // peer: the node that begins first. It is to receive the statistics of this node's
+                          // examples; until the next LINKS a link to it is wanted
     // for the owner of the exchange
     GOSSIP_LIFE_ASK, // ids: members that can be asked for blocks of a model now. round, step: a donor that
                      // reports more is lying; 0: not known
@@ -225,24 +225,24 @@ enum gossip_life_notice {        // with its numbers in a and b
     GOSSIP_LIFE_NO_DONOR,        // no possible donor is there; waiting
     GOSSIP_LIFE_GAVE_UP,         // END_FETCH
     GOSSIP_LIFE_STARVED_BY,      // a: members that gave nothing, b: for how many s; others are asked
-    GOSSIP_LIFE_NO_SCALING,      // a resumed member has the scaling that this node needs, and does not begin
-                                 // to train. a: s for which it was waited for. It ends
-    GOSSIP_LIFE_NO_MODEL,        // END_FETCH, and it has none of its own. b: s in which no node gave one
-    GOSSIP_LIFE_PARTITION,       // half or more of the members that counted are dead
-    GOSSIP_LIFE_HEALED,          // policy majority: it takes the larger side's model
-    GOSSIP_LIFE_PAUSES,          // a: enum gossip_life_pause bits
-    GOSSIP_LIFE_GOES_ON,         // a: those that it paused for
-    GOSSIP_LIFE_LEFT_ALONE,      // all others have finished. a: steps done here, b: 1 it fetches their model
-    GOSSIP_LIFE_LAST_STEP,       // a: others that still train
-    GOSSIP_LIFE_LINGERED,        // a: others that still train though linger has passed
-    GOSSIP_LIFE_ISOLATED,        // a: neighbours; it averages with no node
-    GOSSIP_LIFE_MEETS_AGAIN,     // no longer
-    GOSSIP_LIFE_STOPS_AT,        // a: round
-    GOSSIP_LIFE_ORPHANS,         // numbers: shards without a living node, ascending
-    GOSSIP_LIFE_GIVES_WAY,       // to another process with this identity
-    GOSSIP_LIFE_REFUSED,         // a: listed peers, none of which this node can train with. It ends
-    GOSSIP_LIFE_MET_NOBODY,      // a: listed peers, none of which has ever answered. Its steps are done
-    GOSSIP_LIFE_OTHER_WEIGHTS,   // a member that goes first has other first weights: it will take that model
+    GOSSIP_LIFE_NO_SCALING,    // this node ends: a resumed member has the scaling that it needs, and does not
+                               // begin to train. a: s waited
+    GOSSIP_LIFE_NO_MODEL,      // END_FETCH, and it has none of its own. b: s in which no node gave one
+    GOSSIP_LIFE_PARTITION,     // half or more of the members that counted are dead
+    GOSSIP_LIFE_HEALED,        // policy majority: it takes the larger side's model
+    GOSSIP_LIFE_PAUSES,        // a: enum gossip_life_pause bits
+    GOSSIP_LIFE_GOES_ON,       // a: those that it paused for
+    GOSSIP_LIFE_LEFT_ALONE,    // all others have finished. a: steps done here, b: 1 it fetches their model
+    GOSSIP_LIFE_LAST_STEP,     // a: others that still train
+    GOSSIP_LIFE_LINGERED,      // a: others that still train though linger has passed
+    GOSSIP_LIFE_ISOLATED,      // a: neighbours; it averages with no node
+    GOSSIP_LIFE_MEETS_AGAIN,   // no longer isolated
+    GOSSIP_LIFE_STOPS_AT,      // a: round
+    GOSSIP_LIFE_ORPHANS,       // numbers: shards without a living node, ascending
+    GOSSIP_LIFE_GIVES_WAY,     // to another process with this identity
+    GOSSIP_LIFE_REFUSED,       // a: listed peers, none of which this node can train with. It ends
+    GOSSIP_LIFE_MET_NOBODY,    // a: listed peers, none of which has ever answered. Its steps are done
+    GOSSIP_LIFE_OTHER_WEIGHTS, // a member that goes first has other first weights: it will take that model
 };
 
 #define GOSSIP_LIFE_ABANDONED (-1) // status of END: at once, whatever other threads are doing

@@ -46,20 +46,20 @@
 #define GOSSIP_NO_ENTRY        SIZE_MAX
 
 #define GOSSIP_LINKS_CALL_NS      5000000000ull  // connection and handshake of an own call
-#define GOSSIP_LINKS_ANSWERED_NS  1000000000ull  // at one host's limit, who has answered gives way after this
+#define GOSSIP_LINKS_ANSWERED_NS  1000000000ull  // at one host's limit, an answered link is spared this long
 #define GOSSIP_LINKS_GREETING_NS  10000000000ull // from the proof of identity to the greeting
 #define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull // how long a silent older link stands in the way of a new one
-#define GOSSIP_LINKS_LATE_NS      500000000ull // a TIMER that comes so late: this process got no processor time
-#define GOSSIP_LINKS_IDLE_NS      10000000000ull // an unwanted link ends when nothing went over it
+#define GOSSIP_LINKS_LATE_NS      500000000ull  // a TIMER this late: the process did not get processor time
+#define GOSSIP_LINKS_IDLE_NS      10000000000ull // an unwanted link without traffic ends after this time
 #define GOSSIP_LINKS_PACKET_NS    10000000000ull // how long a packet waits for a link
 #define GOSSIP_LINKS_RESOLVE_NS   30000000000ull // how long addresses are waited for
 // Between two turns of calls: doubling, each with a jitter of 0.5 to 1.5. A link that ends sooner than the
 // longest pause does not begin anew.
 #define GOSSIP_LINKS_PAUSE_MIN_NS     200000000ull
-#define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull // of an entry: no node may ever be there
+#define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull // of an entry, where there may never be a node
 #define GOSSIP_LINKS_PAUSE_LONELY_NS  1000000000ull  // of an entry, while this node has no link at all
-#define GOSSIP_LINKS_CALL_LONELY_NS   2000000000ull  // then the next one begins beside it, likewise
-#define GOSSIP_LINKS_PAUSE_MEMBER_NS  2000000000ull  // of a member, which others know to be there
+#define GOSSIP_LINKS_CALL_LONELY_NS   2000000000ull // likewise: a call this old no longer delays the next one
+#define GOSSIP_LINKS_PAUSE_MEMBER_NS  2000000000ull // of a member, which others know to be there
 #define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that will not change soon
 #define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link missing for this long is reported
 // This many answers in a row, over this time, that a peer has a working link to another process with this id.
@@ -212,9 +212,9 @@ bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *a
 uint64_t gossip_links_deadline(const struct gossip_links *links);
 
 // A peer has called. `host` is the unit for which connections are counted (an address, of IPv6 its /64). At a
-// limit the oldest connection that is not authenticated gives way; at that of one host none that has ANSWERED
-// and is young. Its CLOSE is among the actions. 0: none may, or this node is leaving: close it without a
-// byte.
+// limit, the oldest connection that is not authenticated gives way, and its CLOSE is among the actions; at
+// the limit of one host, one that has ANSWERED is spared while it is young. 0: none may give way, or this
+// node is leaving: close the new connection without a byte.
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
 // The owner's pointer that comes back with every action about this link; of a CALL, before the next step.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);

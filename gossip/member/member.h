@@ -100,7 +100,8 @@ enum base_error gossip_membership_step(struct gossip_membership *membership,
 bool gossip_membership_next(struct gossip_membership *membership, struct gossip_membership_action *action);
 uint64_t gossip_membership_deadline(const struct gossip_membership *membership); // monotonic ns
 
-// Changes of this node's own record; told to all. Actions follow with the next step or timer (now).
+// Changes to this node's own record, which all members are told. The actions come with the next step; the
+// deadline is now.
 void gossip_membership_flags(struct gossip_membership *membership, uint8_t set, uint8_t clear);
 void gossip_membership_slot(struct gossip_membership *membership, uint32_t slot);
 void gossip_membership_addresses(struct gossip_membership *membership, const struct gossip_address *addresses,

@@ -63,7 +63,8 @@ void gossip_joiner_destroy(struct gossip_joiner *joiner);
 // The possible donors, and no others: linked members with complete state. One that is in use stays in use.
 void gossip_joiner_donors(struct gossip_joiner *joiner, const struct gossip_id *ids, size_t count,
                           uint64_t now_ns);
-// One of them. Down, too, when another link replaces the one over which it was asked: what was asked is lost.
+// The link to a donor came up or ended. Report it as down also when another link replaces it: what was asked
+// over the old one is lost.
 void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 // It asks for a model itself, so it has none to give: others are asked first. (Two that ask each other would

@@ -7,7 +7,7 @@
 
 int lab_command_run(int argc, char **argv);
 int lab_command_sim(int argc, char **argv);
-// What run and sim have in common: arguments, then perform.
+// What run and sim share: arguments are parsed, then `perform` is called.
 struct lab_run_options;
 int lab_command_experiment(int argc, char **argv, int (*perform)(const struct lab_run_options *options));
 int lab_command_keygen(int argc, char **argv);
@@ -24,7 +24,7 @@ int lab_command_report(int argc, char **argv);
 int lab_command_plot(int argc, char **argv);
 int lab_command_help(int argc, char **argv);
 
-// What ends a command, as its exit status. `name` is the command's.
+// The ways to end a command; each returns its exit status. `name`: of the command.
 int lab_command_about(const char *name); // p2pml help NAME
 int lab_command_usage(const char *name); // after the mistake: where to read more
 int lab_command_ended(const char *name, enum base_error error, const struct base_reason *why);

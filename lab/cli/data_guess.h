@@ -1,4 +1,4 @@
-// What a file of data is, from its name and its first bytes, as settings data.*. Blocking; main thread.
+// Guesses the settings data.* for a file from its name and its first bytes. Blocking; main thread.
 #ifndef LAB_CLI_DATA_GUESS_H
 #define LAB_CLI_DATA_GUESS_H
 
@@ -8,7 +8,8 @@
 void lab_data_start(const char *path, char *text, size_t capacity);
 enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
                                 struct base_reason *why) BASE_CHECK;
-// Kind and files, and what the kind wants to know beside them. BASE_ENOTFOUND, BASE_EINVAL, BASE_EFORMAT.
+// Sets the kind, the files, and the other settings that this kind needs. BASE_ENOTFOUND, BASE_EINVAL,
+// BASE_EFORMAT.
 enum base_error lab_data_guess(const char *path, struct node_config *config,
                                struct base_reason *why) BASE_CHECK;
 

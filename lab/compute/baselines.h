@@ -22,10 +22,10 @@ struct lab_baselines {
     double seconds;
 };
 
-// Those that the experiment wants, none of them run.
+// Lists the baselines that the experiment asks for; none of them has run yet.
 void lab_baselines_plan(const struct lab_experiment *experiment, struct lab_baselines *baselines);
-// Runs them all. Asked to stop (signals), it leaves unfinished runs as they are and returns
-// BASE_ESTATE. Another error: the first of a run.
+// Runs all of them. When asked to stop (signals), it leaves unfinished runs as they are and returns
+// BASE_ESTATE. Any other error is that of the first run that failed.
 enum base_error lab_baselines_run(const struct lab_workbench *bench, const struct lab_signals *signals,
                                   struct lab_display *display, struct lab_baselines *baselines,
                                   struct base_reason *why) BASE_CHECK;

@@ -25,8 +25,8 @@ struct lab_workbench {
     size_t threads;       // of baselines; 0: one a core
 };
 
-// The data first, so a bad file is reported before nodes start; the kernels, which start threads, only after
-// them.
+// Load the data before nodes start, so that a bad file is reported at once; open the kernels, which start
+// threads, after that.
 enum base_error lab_workbench_load(const struct lab_experiment *experiment, struct lab_workbench *bench,
                                    struct base_reason *why) BASE_CHECK;
 enum base_error lab_workbench_open(struct lab_workbench *bench, struct base_reason *why) BASE_CHECK;

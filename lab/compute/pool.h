@@ -9,15 +9,15 @@
 
 struct lab_pool;
 
-struct lab_job { // the owner's memory, at one place until it was waited for
+struct lab_job { // owned by the caller; stays in place until it has been waited for
     void (*run)(void *argument);
     void *argument;
     struct lab_job *next; // the pool's
     atomic_int state;     // the pool's
 };
 
-// `threads`: that compute, the caller of lab_pool_wait among them; 0: one a core. 1: no thread is started,
-// and a job runs when it is waited for.
+// `threads`: how many compute, including the caller of lab_pool_wait; 0: one a core. With 1 no thread is
+// started, and a job runs when it is waited for.
 enum base_error lab_pool_create(size_t threads, struct lab_pool **pool, struct base_reason *why) BASE_CHECK;
 void lab_pool_destroy(struct lab_pool *pool); // no job may be under way; NULL is fine
 size_t lab_pool_threads(const struct lab_pool *pool);

@@ -21,8 +21,8 @@ lab_shard_trainers_start(const struct lab_shard_trainers *shard_trainers); // [p
 struct train_trainer *lab_shard_trainer_trainer(struct lab_shard_trainers *shard_trainers, size_t node);
 struct train_model *lab_shard_trainer_model(struct lab_shard_trainers *shard_trainers,
                                             size_t node); // of that trainer
-// From its next step on the node trains on its part of the shards without a living node, too
-// (node/learn/data.h), or on its own again; living[s] for each shard, its own included.
+// living[s]: whether shard s has a living node; that of this node has. From its next step on, the node also
+// trains on its part of the others (node/learn/data.h); if all are alive, on its own shard only.
 enum base_error lab_shard_trainer_share(struct lab_shard_trainers *shard_trainers, size_t node,
                                         const bool *living, struct base_reason *why) BASE_CHECK;
 // Anew from the seed model at step 0, as a process that starts without a checkpoint.

@@ -6,13 +6,14 @@
 
 enum lab_churn_how { LAB_CHURN_KILL, LAB_CHURN_LEAVE };
 struct lab_churn {
-    uint64_t every;              // rounds between two that go; 0: none
-    uint64_t back_min, back_max; // rounds until one is started again
+    uint64_t every;              // rounds between two departures; 0: no churn
+    uint64_t back_min, back_max; // rounds until a departed node is started again
     int how;                     // enum lab_churn_how
 };
 
-// Adds them to the schedule of so many nodes that train for so many rounds. Nodes that the schedule names are
-// left alone, at least two run at any time, and a node that would return after the last round does not go.
+// Adds these events to the schedule of `nodes` nodes that train for `rounds` rounds. Nodes that the schedule
+// already names are not chosen, at least two nodes run at any time, and a node that would return after the
+// last round does not leave.
 enum base_error lab_churn_add(const struct lab_churn *churn, uint64_t seed, size_t nodes, uint64_t rounds,
                               struct lab_schedule *schedule, struct base_reason *why) BASE_CHECK;
 

@@ -32,17 +32,18 @@ struct lab_moment {    // progress of a run
     uint64_t round;    // of the cluster
 };
 
-// Reads and checks `events`, which a schedule borrows, for so many nodes that train for so many rounds.
-// BASE_EINVAL: the reason is without its place, which is that of *where. Then *schedule is empty.
+// Reads and checks `events` for `nodes` nodes that train for `rounds` rounds; the schedule borrows them.
+// BASE_EINVAL: the reason does not name the place in the file; *where does, and *schedule is empty.
 enum base_error lab_schedule_read(const struct node_tree *events, size_t nodes, uint64_t rounds,
                                   struct lab_schedule *schedule, const struct node_tree **where,
                                   struct base_reason *why) BASE_CHECK;
-// Puts an event behind those of the same moment.
+// Inserts an event after those of the same moment.
 enum base_error lab_schedule_add(struct lab_schedule *schedule, const struct lab_event *event,
                                  struct base_reason *why) BASE_CHECK;
-// The round that more than half of these nodes have done. Sorts them. 0: there are none.
+// The highest round that more than half of the nodes have done; 0 without nodes. Sorts `rounds`.
 uint64_t lab_cluster_round(uint64_t *rounds, size_t count);
-// The moment has come when it begins, or when it ends; one without a length ends when it begins.
+// True: it is time for the event to begin, or with `end` to end; an event without a length ends when it
+// begins.
 bool lab_event_due(const struct lab_event *event, const struct lab_moment *moment, bool end);
 bool lab_event_lasts(const struct lab_event *event); // STOP and PARTITION
 #define LAB_EVENT_WHEN_BYTES 40u

@@ -91,11 +91,11 @@ const char *lab_group_name(const struct lab_experiment *experiment, size_t node,
 
 bool lab_experiment_wants(const struct lab_experiment *experiment, enum lab_baseline baseline);
 
-// The configuration that all nodes share, seeds shifted by experiment.seed, data.shards filled in, the keys
-// that average.method decides settled. A view: it borrows everything and is not to be freed; texts of single
+// The configuration that all nodes share: seeds are shifted by experiment.seed, data.shards and the keys that
+// average.method decides are filled in. A view: it borrows everything and is not to be freed; texts of single
 // nodes are put into it by pointer.
 void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view);
-// The same before it is settled, for its checks.
+// The same without the keys that average.method decides, for the checks.
 void lab_experiment_shift_seeds(const struct lab_experiment *experiment, struct node_config *view);
 
 // topology.file, with the names of this experiment's nodes, each of which must be in it; NULL for other

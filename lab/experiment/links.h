@@ -20,8 +20,8 @@ struct lab_links {
     size_t count;
 };
 
-// Reads and checks sim.links for so many nodes. BASE_EINVAL: the reason is without its place, which is that
-// of *where; then *links is empty.
+// Reads and checks sim.links for `nodes` nodes. BASE_EINVAL: the reason does not name the place in the file;
+// *where does, and *links is empty.
 enum base_error lab_links_read(const struct node_tree *tree, size_t nodes, const struct lab_link *common,
                                struct lab_links *links, const struct node_tree **where,
                                struct base_reason *why) BASE_CHECK;

@@ -28,9 +28,9 @@ enum base_error lab_network_create(const struct lab_links *links, uint64_t seed,
                                    struct base_reason *why) BASE_CHECK;
 void lab_network_destroy(struct lab_network *network); // NULL is fine
 
-// From one host to another one at now_ns. Calls come in the order of time: one that is early finds the wires
-// as earlier calls left them. False: lost. A stream is in order: its owner lets no message arrive before
-// the one before it.
+// A message from one host to another at now_ns. Calls come in the order of time; one that is early finds the
+// wires as earlier calls left them. False: it is lost. To keep a stream in order, its owner delays a message
+// until the one before it has arrived.
 bool lab_network_send(struct lab_network *network, enum lab_carrier carrier, size_t from, size_t to,
                       size_t bytes, uint64_t now_ns, uint64_t *arrival_ns);
 

@@ -1,4 +1,4 @@
-// Files of data from the network, each known by its SHA-256: what is not that file is not kept. The only room
+// Downloads data files, each known by its SHA-256; a file with another digest is not kept. The only room
 // that names libcurl; a build without it says what to download, from where, and where to put it. Blocking;
 // main thread.
 #ifndef LAB_FETCH_FETCH_H
@@ -39,11 +39,10 @@ struct lab_fetch_options {
 };
 
 // <directory>/<name>, which appears only when it is complete; one that is there already and is the right one
-// is left as it is (*there true). A transfer has failed when it has no connection after wait_s seconds, or
-// when fewer than LAB_FETCH_SLOW bytes a second came in as many, so that every one ends. On error nothing is
-// left of it. BASE_EMISMATCH: another digest, of
-// what is there or of what came, or another process fetches the file; BASE_EIO: network or disk; BASE_ESTATE:
-// built without libcurl.
+// is left as it is (*there true). A transfer fails when it has no connection after wait_s seconds, or when it
+// was slower than LAB_FETCH_SLOW bytes a second for that long, so every transfer ends. On error nothing of it
+// is left. BASE_EMISMATCH: the file that is there, or the one that came, has another digest, or another
+// process fetches the file; BASE_EIO: network or disk; BASE_ESTATE: built without libcurl.
 enum base_error lab_fetch(const struct lab_fetch_file *file, const struct lab_fetch_options *options,
                           bool *there, struct base_reason *why) BASE_CHECK;
 

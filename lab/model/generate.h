@@ -7,12 +7,12 @@
 #include <stdio.h>
 
 struct lab_generate {
-    // UTF-8; of a model that knows neither bytes nor characters, ids with blanks between them. "": begins
-    // with the end of a line, or with the last id.
+    // UTF-8, or ids with blanks between them where the model knows neither bytes nor characters. "": begins
+    // with a line feed, or with the last id.
     const char *prompt;
     size_t tokens;          // to write
     double temperature;     // 0: the likeliest one always
-    size_t top_k;           // only the likeliest so many; 0: all
+    size_t top_k;           // only this many of the likeliest tokens; 0: all
     uint64_t seed;          // the same text for the same seed
     bool scores;            // no text: the logits of the token behind the prompt, a line "id,logit" each
     const char *vocabulary; // file of GPT-2's vocab.json, by which ids are written as text; NULL: none

@@ -16,9 +16,9 @@ struct lab_directory {
 #define LAB_SWEEP "sweep.json" // the file that says which runs there are
 #define LAB_RUNS  "runs"       // the directory of them
 
-// Makes it, or accepts one that is empty or ours, and removes files of an earlier run. `fresh`: also one that
-// is neither; foreign files in it stay. BASE_ESTATE: not empty and not ours, or another runner is at work
-// there, or, unless `fresh`, it holds the runs of a sweep.
+// Creates the directory, or accepts one that is empty or ours, and removes the files of an earlier run.
+// `fresh`: accepts any other directory, too; foreign files in it stay. BASE_ESTATE: not empty and not ours,
+// or another runner is at work there, or, unless `fresh`, it holds the runs of a sweep.
 enum base_error lab_directory_open(const char *path, bool fresh, struct lab_directory *directory,
                                    struct base_reason *why) BASE_CHECK;
 // The same for a sweep, which keeps the runs that are there, unless `fresh`.

@@ -10,7 +10,7 @@ struct lab_player_acts {
     void *owner;
     double (*time)(void *owner); // unix seconds
     bool (*runs)(void *owner, size_t node);
-    // Rounds that it has done. False: it does not run, or has done none since it was started.
+    // Rounds that the node has done. False: it does not run, or has done none since it was started.
     bool (*trains)(void *owner, size_t node, uint64_t *round);
     enum base_error (*start)(void *owner, size_t node, struct base_reason *why); // also again
     void (*kill)(void *owner, size_t node);
@@ -35,7 +35,7 @@ bool lab_player_look(struct lab_player *player, uint64_t now_ns);
 // Of the next event at a time; UINT64_MAX: there is none.
 uint64_t lab_player_next(const struct lab_player *player, uint64_t now_ns);
 uint64_t lab_player_next_round(const struct lab_player *player); // of the next event at a round; UINT64_MAX
-// No node runs, but only because events ended them, and one is still to be started.
+// True: no node runs because events have ended them all, and an event will start one again.
 bool lab_player_goes_on(const struct lab_player *player);
 // No more events follow: resumes stopped nodes.
 void lab_player_close(struct lab_player *player, const char *reason);

@@ -35,8 +35,8 @@ void lab_journal_read(struct lab_journal *journal);
 void lab_journal_again(struct lab_journal *journal); // the node is about to be started again
 void lab_journal_close(struct lab_journal *journal);
 
-// When the last of `members` had its first sign of these kinds, from `from` until before `until`; NAN: one
-// had none, or there are none.
+// When the last of `members` had its first sign of these kinds at or after `from` and before `until`; NAN: a
+// member had none, or there are no members.
 double lab_journal_all(const struct lab_journal *journal, unsigned kinds, const struct lab_set *members,
                        double from, double until);
 // Of the first view with any of `members` among its neighbours (`present`), or with none of them.

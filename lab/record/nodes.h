@@ -63,11 +63,11 @@ double lab_unix_seconds(void);
 // Starts the node's process; again: with --resume, and what it appends is followed.
 enum base_error lab_node_start(struct lab_node *node, const char *program, char *const *environment,
                                struct base_reason *why) BASE_CHECK;
-// It was not a process, and has ended.
+// Marks a node that has no process as ended.
 void lab_node_pretend_end(struct lab_node *node);
-// It ended by itself, with status 0.
+// True: it ended by itself, with status 0.
 bool lab_node_ended_well(const struct lab_node *node);
-// Neither that, nor ended by an event, nor still to be started by one.
+// True: it did not end well, was not ended by an event, and no event is still to start it.
 bool lab_node_failed(const struct lab_node *node);
 // Writes the ids of the nodes in `cut` into its fault file; it is told once it can listen.
 enum base_error lab_node_cut(const struct lab_cluster *cluster, struct lab_node *node,

@@ -19,7 +19,7 @@ enum lab_line {
 const char *lab_axis_name(enum lab_axis axis); // "round"
 const char *lab_line_name(enum lab_line line); // "accuracy"
 
-// One number of several runs; all NAN, seen 0: none has it.
+// One number over several runs; if no run has it, all are NAN and seen is 0.
 struct lab_band {
     double mean, low, high;
     size_t seen; // runs that have it

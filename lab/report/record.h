@@ -1,4 +1,4 @@
-// One run as its files tell it: the row of results.jsonl, summary.json and rounds.jsonl. One owner.
+// One run as its files describe it: the row of results.jsonl, summary.json and rounds.jsonl. One owner.
 #ifndef LAB_REPORT_RECORD_H
 #define LAB_REPORT_RECORD_H
 

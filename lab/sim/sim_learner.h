@@ -21,9 +21,9 @@ struct sim_learner {
     void (*ready)(void *owner, size_t host, enum sim_origin origin);
     // A round's exchange is over and its corrections are in the vectors.
     void (*done)(void *owner, size_t host, const struct gossip_rounds *rounds);
-    // The last one: others have finished, too, or it leaves.
+    // The last call: the others have finished, too, or the node leaves.
     void (*finish)(void *owner, size_t host, const struct gossip_rounds *rounds);
-    // All others have finished, so that it takes no more steps. NULL: it goes on alone.
+    // All others have finished, so the node takes no more steps. NULL: it goes on alone.
     void (*alone)(void *owner, size_t host);
     // Shards of the data that have a living node, ascending: from the next steps on the others are taken
     // over.

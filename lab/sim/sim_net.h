@@ -24,8 +24,8 @@ struct sim_path {
     uint64_t clogged_until_ns;
 };
 
-// How long what is sent takes, instead of the qualities below: a model with bandwidths, for one. Of one
-// packet, or of a write to a stream as a whole; in the order of virtual time. False: a datagram is lost.
+// How long a packet, or a write to a stream as a whole, is under way; replaces the qualities below, for
+// instance by a model with bandwidths. Called in the order of virtual time. False: a datagram is lost.
 struct sim_wire {
     void *owner;
     bool (*send)(void *owner, bool stream, size_t from, size_t to, size_t bytes, uint64_t now_ns,

@@ -19,7 +19,7 @@ struct sim_plans {
 };
 
 struct sim_world;
-// The plan of a view, made if no process has it; drop it once for each time it was taken.
+// The plan of a view, made if no process has it yet; each call needs one sim_plans_drop.
 struct sim_plan *sim_plans_take(struct sim_world *world, const struct gossip_record *view, size_t count);
 void sim_plans_drop(struct sim_world *world, struct sim_plan *plan); // NULL is fine
 

@@ -1,5 +1,5 @@
-// What will happen, in the order of virtual time; what is due at one moment happens in the order in which it
-// was put in. A binary heap of events by value. One owner.
+// Future events in the order of virtual time; those of one moment run in the order in which they were
+// inserted. A binary heap of events by value. One owner.
 #ifndef LAB_SIM_QUEUE_H
 #define LAB_SIM_QUEUE_H
 

@@ -8,7 +8,7 @@
 struct lab_samples_source {
     const struct lab_cluster *cluster;
     const struct lab_workbench *bench; // open
-    const struct lab_average *average; // of the end
+    const struct lab_average *average; // at the end of the run
 };
 struct lab_samples_span {
     double seconds; // from the first round of any node to the last

@@ -13,7 +13,7 @@ struct lab_sweep_running {
 
 size_t lab_sweep_count(const struct lab_sweep_plan *plan, enum lab_sweep_state state); // runs in it
 
-// Until all is done: from the median of the runs that are complete. NAN: none is.
+// Estimated seconds until all is done, from the median of the complete runs. NAN: there is none.
 double lab_sweep_time_left(const struct lab_sweep_plan *plan, const struct lab_sweep_running *running,
                            size_t n_running, size_t at_once);
 

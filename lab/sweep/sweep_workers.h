@@ -1,4 +1,5 @@
-// Runs what waits in a sweep: starts processes, watches them and the user, says what fails. Main thread.
+// Runs the waiting runs of a sweep: starts processes, watches them and the user, reports what fails. Main
+// thread.
 #ifndef LAB_SWEEP_SWEEP_WORKERS_H
 #define LAB_SWEEP_SWEEP_WORKERS_H
 

@@ -1,5 +1,5 @@
-// The whole terminal: raw keys from stdin, the alternate screen on stdout. Closing brings back what was
-// there. Main thread.
+// The whole terminal: raw keys from stdin, the alternate screen on stdout. Closing restores the previous
+// contents. Main thread.
 #ifndef LAB_TERM_SCREEN_H
 #define LAB_TERM_SCREEN_H
 

@@ -18,7 +18,7 @@ struct lab_signals {
 };
 
 enum base_error lab_signals_open(struct lab_signals *signals, struct base_reason *why) BASE_CHECK;
-// Waits until a signal comes or the time is over. Returns how often we were asked to stop.
+// Waits for a signal or until the time is over. Returns how often the user has asked to stop.
 unsigned lab_signals_wait(const struct lab_signals *signals, uint64_t timeout_ns);
 void lab_signals_close(struct lab_signals *signals); // signals act as before
 
