@@ -123,6 +123,15 @@ class Reports(unittest.TestCase):
         for name in ("one_run", "real"):
             self.assertTrue({"time", "wall clock"} <= set(self.texts(self.open(name), "#table th")))
 
+    def test_when_a_target_was_reached(self):
+        """Of real processes the averaged model is known at the end only: until then the worst node says it."""
+        reached = lambda name: [t for t in self.texts(self.open(name), ".tile") if t.startswith("bytes to")]
+        self.assertNotRegex(reached("one_run")[0], "worst node")
+        self.assertRegex(reached("real")[0], r"after [\d.]+ s, the worst node$")
+        rows = lambda name: self.texts(self.open(name), "[data-chart=to-bytes] .row")
+        self.assertTrue(any("averaged" in row for row in rows("one_run")))
+        self.assertTrue(rows("real") and not any("averaged" in row for row in rows("real")), rows("real"))
+
     def test_the_table_sorts(self):
         page = self.open("sweep")
         at = self.head(page, "bytes to 93%")

@@ -15,9 +15,10 @@ function costOf(c, accuracy, what, who = state.who) {
   return target && target.of ? { band: target[who + "_" + what], of: target.of } : null;
 }
 
-// Of a single case: every target, of the averaged model and of the worst node.
+// Of a single case: every target, of the averaged model where its way is known, and of the worst node.
 function costsOfOne(c, what) {
-  const rows = targetList().flatMap(accuracy => [["averaged", "averaged model"], ["worst", "worst node"]].map(([who, name], index) =>
+  const known = [["averaged", "averaged model"], ["worst", "worst node"]].filter(([who]) => who === "worst" || shared.kind !== "run");
+  const rows = targetList().flatMap(accuracy => known.map(([who, name], index) =>
     ({ label: shortPercent(accuracy) + ", " + name, index, cost: costOf(c, accuracy, what, who) })));
   return rows.filter(row => row.cost);
 }
