@@ -100,7 +100,7 @@ static bool is_gone(const struct lab_cluster *cluster, size_t node, double time)
 static bool sum_up(const struct sweep *sweep, double time, struct lab_sample *sample, double *mean_round)
 {
     const struct lab_cluster *cluster = sweep->source->cluster;
-    double count = 0, rounds = 0, steps = 0, accuracy = 0, loss = 0;
+    double count = 0, measured = 0, rounds = 0, steps = 0, accuracy = 0, loss = 0;
     *sample = (struct lab_sample){
         .accuracy = NAN, .loss = NAN, .worst = INFINITY, .best = -INFINITY, .consensus = NAN};
     for (size_t i = 0; i < cluster->count; i++) {
@@ -114,7 +114,10 @@ static bool sum_up(const struct sweep *sweep, double time, struct lab_sample *sa
         rounds += (double)row->round;
         steps += (double)row->step;
         loss += row->loss;
-        accuracy += row->accuracy; // NAN where a node did not measure yet
+        if (isnan(row->accuracy))
+            continue; // it has not measured yet: worst, mean and best are those of the others
+        measured++;
+        accuracy += row->accuracy;
         sample->worst = row->accuracy < sample->worst ? row->accuracy : sample->worst;
         sample->best = row->accuracy > sample->best ? row->accuracy : sample->best;
     }
@@ -123,7 +126,7 @@ static bool sum_up(const struct sweep *sweep, double time, struct lab_sample *sa
     sample->round = (uint64_t)(rounds / count);
     sample->step = (uint64_t)(steps / count);
     sample->time = time - sweep->begin;
-    sample->mean = accuracy / count;
+    sample->mean = accuracy / measured;
     sample->train_loss = loss / count;
     return count > 0;
 }

@@ -112,6 +112,17 @@ static void a_point_whenever_the_mean_node_is_that_far(void **state)
     assert_true(span.seconds == 3.5 && span.steps == 32);
 }
 
+static void who_has_not_measured_yet_leaves_no_gap(void **state)
+{
+    struct world *w = *state;
+    struct lab_sample p[16];
+    struct lab_samples_span span;
+    add_rounds(w, 0, 100, 1, 4, 0.5);
+    add_rounds(w, 1, 100.5, 1, 1, 0.6);
+    assert_true(points_of(w, p, &span) >= 2);
+    assert_true(p[1].nodes == 2 && p[1].worst == 0.5 && p[1].mean == 0.5 && p[1].best == 0.5);
+}
+
 static void who_is_killed_is_not_there_until_it_is_back(void **state)
 {
     struct world *w = *state;
@@ -188,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_point_whenever_the_mean_node_is_that_far, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(who_has_not_measured_yet_leaves_no_gap, make_world, remove_world),
         cmocka_unit_test_setup_teardown(who_is_killed_is_not_there_until_it_is_back, make_world,
                                         remove_world),
         cmocka_unit_test_setup_teardown(what_a_killed_process_sent_stays_sent, make_world, remove_world),
