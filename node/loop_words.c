@@ -124,6 +124,12 @@ static const struct words words_of[] = {
                               "no edge to any of %" PRIu64
                               " neighbours works: this node averages with no other; "
                               "can they reach each other's peer port?"},
+    [GOSSIP_LIFE_APART] = {LOGGED, BASE_LOG_ERROR, "apart",
+                           "all neighbours have learned with another scaling of the data "
+                           "(data.scale_from: cluster; hash %016" PRIx64 " here, %016" PRIx64
+                           " there), and models of two scalings are never averaged: this node ends; start "
+                           "one of the two without --resume in an empty directory, and it takes the "
+                           "other's model"},
     [GOSSIP_LIFE_MEETS_AGAIN] = {TOLD, BASE_LOG_INFO, "isolated", "an edge works again"},
     [GOSSIP_LIFE_STOPS_AT] = {TOLD, BASE_LOG_INFO, "stop", "this node stops after round %" PRIu64},
     [GOSSIP_LIFE_REFUSED] = {LOGGED, BASE_LOG_ERROR, "refused",

@@ -43,6 +43,16 @@ static bool edge(const void *owner, size_t index, struct gossip_id *peer)
     return at->state == GOSSIP_EDGE_LIVE;
 }
 
+static bool apart(const void *owner, size_t index, uint64_t scaling[2])
+{
+    const struct node_edge_status *at = &((const struct node_loop *)owner)->edges[index];
+    if (!at->other_scaling)
+        return false;
+    scaling[0] = at->scaling;
+    scaling[1] = at->other_scaling;
+    return true;
+}
+
 static void self(const void *owner, struct gossip_life_self *self)
 {
     const struct node_loop *loop = owner;
@@ -50,15 +60,15 @@ static void self(const void *owner, struct gossip_life_self *self)
     const struct node_peers *peers = node_cluster_peers(loop->cluster);
     *self = (struct gossip_life_self){.links_ended = node_peers_gone(peers)};
     gossip_life_see_membership(self, node_cluster_membership(loop->cluster));
-    gossip_life_see_graph(self, graph,
-                          &(struct gossip_life_edges){.owner = loop, .count = edges, .at = edge});
+    gossip_life_see_graph(
+        self, graph, &(struct gossip_life_edges){.owner = loop, .count = edges, .at = edge, .apart = apart});
     for (size_t i = 0; i < node_peers_entries(peers); i++)
         gossip_life_see_entry(self, graph, node_peers_entry(peers, i));
 }
 
 struct gossip_life_world node_loop_world(const struct node_loop *loop, struct gossip_life_edges *known)
 {
-    *known = (struct gossip_life_edges){.owner = loop, .count = edges, .at = edge};
+    *known = (struct gossip_life_edges){.owner = loop, .count = edges, .at = edge, .apart = apart};
     return (struct gossip_life_world){.owner = loop,
                                       .edges = known,
                                       .members = members,

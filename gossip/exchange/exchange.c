@@ -234,5 +234,5 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         if (gossip_request_answerable(exchange, edge))
             next = exchange->now_ns; // more of them than one step answers
     }
-    return gossip_clocks_untold(exchange) ? exchange->now_ns : next;
+    return gossip_clocks_untold(exchange) || gossip_hello_untold(exchange) ? exchange->now_ns : next;
 }

@@ -185,6 +185,7 @@ struct gossip_edge_info {
     uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible; // since start
     uint64_t answer_median_ns, deadline_ns;
     uint64_t pace_ns;                    // of one local step there, as last reported; 0: not known
+    uint64_t scaling, other_scaling;     // ours and the peer's where they are two, else 0 and 0
     bool barred;                         // it sent something that was refused: not met for a while
     enum gossip_standing standing;       // of the other end, as last reported
     const float *reference, *correction; // [d], borrowed until the next step; correction may be NULL

@@ -64,11 +64,24 @@ void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edg
     send_hello(exchange, edge, 0, actions);
 }
 
+static bool is_untold(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->linked && edge->state != GOSSIP_EDGE_DOWN && edge->scaling_told != exchange->scaling;
+}
+
+bool gossip_hello_untold(const struct gossip_exchange *exchange)
+{
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (is_untold(exchange, exchange->edges[i]))
+            return true;
+    return false;
+}
+
 void gossip_hello_update(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (edge->linked && edge->state != GOSSIP_EDGE_DOWN && edge->scaling_told != exchange->scaling)
+        if (is_untold(exchange, edge))
             gossip_hello_tell(exchange, edge, actions);
     }
 }
@@ -183,8 +196,8 @@ static bool is_scaled_otherwise(const struct gossip_exchange *exchange, const st
 enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                   const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
 {
-    edge->scaled_otherwise = is_scaled_otherwise(exchange, theirs);
-    if (edge->scaled_otherwise) {
+    edge->other_scaling = is_scaled_otherwise(exchange, theirs) ? theirs->scaling : 0;
+    if (edge->other_scaling) {
         gossip_plausible_bar(exchange, edge, 0);
         return BASE_EMISMATCH;
     }

@@ -39,6 +39,8 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .timeouts = edge->timeouts,
         .mismatches = edge->mismatches,
         .implausible = edge->implausible,
+        .scaling = edge->other_scaling ? exchange->scaling : 0,
+        .other_scaling = edge->other_scaling,
         .barred = gossip_plausible_barred(edge),
         .standing = edge->standing,
         .answer_median_ns = gossip_deadline_median(&edge->answers),

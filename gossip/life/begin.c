@@ -132,7 +132,7 @@ static bool yields(struct gossip_life *life)
     }
     const uint64_t beside_ns = found.resumed ? life->now_ns - life->resumed_ns : 0;
     if (beside_ns >= patience_ns + LIFE_NOTHING_NS && life->census.training == 0) {
-        life_abandon(life, GOSSIP_LIFE_NO_SCALING, beside_ns / LIFE_SECOND);
+        life_abandon(life, GOSSIP_LIFE_NO_SCALING, beside_ns / LIFE_SECOND, 0);
         return true;
     }
     give_statistics(life, &found.first);
@@ -335,7 +335,7 @@ void life_consider_waiting(struct gossip_life *life)
     if (!is_late(life) && has_rivals(life))
         return;
     if (is_late(life) && is_refused(life)) {
-        life_abandon(life, GOSSIP_LIFE_REFUSED, life->self.listed);
+        life_abandon(life, GOSSIP_LIFE_REFUSED, life->self.listed, 0);
         return;
     }
     const bool all = all_are_there(life), joins = life->census.training > 0; // then no new node is waited for

@@ -193,11 +193,11 @@ void life_duplicate(struct gossip_life *life, bool gives_way)
 {
     if (!gives_way && (life->begun || has_been_answered(life)))
         return;
-    life_abandon(life, GOSSIP_LIFE_GIVES_WAY, 0);
+    life_abandon(life, GOSSIP_LIFE_GIVES_WAY, 0, 0);
 }
 
-void life_abandon(struct gossip_life *life, enum gossip_life_notice why, uint64_t a)
+void life_abandon(struct gossip_life *life, enum gossip_life_notice why, uint64_t a, uint64_t b)
 {
-    life_tell(life, why, a, 0);
+    life_tell(life, why, a, b);
     end(life, GOSSIP_LIFE_ABANDONED);
 }

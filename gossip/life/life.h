@@ -100,9 +100,11 @@ struct gossip_life_self {   // what membership and links say of this node
     uint64_t held_until_ns; // held out of the graph (flap damping) until then; 0: it is not
     size_t n_view;          // members of the view in use
     size_t n_neighbours;
-    size_t listed;  // entries of the peer list that do not lead to this node itself
-    size_t missing; // of them: those that lead to no node in the view
-    size_t refused; // of them: the node there trains something else, or one end refuses the other
+    size_t apart;        // of them: have learned with another scaling of their data
+    uint64_t scaling[2]; // then: ours, and that of one of them
+    size_t listed;       // entries of the peer list that do not lead to this node itself
+    size_t missing;      // of them: those that lead to no node in the view
+    size_t refused;      // of them: the node there trains something else, or one end refuses the other
 };
 
 struct gossip_life_census { // of the others
@@ -119,6 +121,9 @@ struct gossip_life_edges { // of this node's exchange, those of a checkpoint inc
     const void *owner;
     size_t (*count)(const void *owner);
     bool (*at)(const void *owner, size_t index, struct gossip_id *peer); // true: LIVE
+    // The peer has learned with another scaling of its data, so that the two are never averaged: scaling[] is
+    // then ours and the peer's.
+    bool (*apart)(const void *owner, size_t index, uint64_t scaling[2]);
 };
 
 struct gossip_life_world {
@@ -236,6 +241,7 @@ enum gossip_life_notice {        // with its numbers in a and b
     GOSSIP_LIFE_LAST_STEP,     // a: others that still train
     GOSSIP_LIFE_LINGERED,      // a: others that still train though linger has passed
     GOSSIP_LIFE_ISOLATED,      // a: neighbours; it averages with no node
+    GOSSIP_LIFE_APART,         // all neighbours have another scaling. a: ours, b: one of theirs. It ends
     GOSSIP_LIFE_MEETS_AGAIN,   // no longer isolated
     GOSSIP_LIFE_STOPS_AT,      // a: round
     GOSSIP_LIFE_ORPHANS,       // numbers: shards without a living node, ascending

@@ -184,6 +184,7 @@ void life_written(struct gossip_life *life, int status);
 void life_stop(struct gossip_life *life);
 void life_consider_stop(struct gossip_life *life);
 void life_duplicate(struct gossip_life *life, bool gives_way);
-void life_abandon(struct gossip_life *life, enum gossip_life_notice why, uint64_t a); // ends at once
+void life_abandon(struct gossip_life *life, enum gossip_life_notice why, uint64_t a,
+                  uint64_t b); // ends at once
 
 #endif

@@ -11,17 +11,22 @@ void gossip_life_see_membership(struct gossip_life_self *self, const struct goss
     self->held_until_ns = totals.counts ? 0 : totals.held_until_ns;
 }
 
-static bool is_live(const struct gossip_life_edges *edges, const struct gossip_id *peer)
+static void see_edge(struct gossip_life_self *self, const struct gossip_life_edges *edges,
+                     const struct gossip_id *peer)
 {
     const size_t count = edges->count(edges->owner);
+    bool live = false;
 
     for (size_t i = 0; i < count; i++) {
         struct gossip_id id;
-        bool live = edges->at(edges->owner, i, &id);
-        if (gossip_id_compare(&id, peer) == 0)
-            return live;
+        const bool is_live = edges->at(edges->owner, i, &id);
+        if (gossip_id_compare(&id, peer) != 0)
+            continue;
+        live = is_live;
+        self->apart += edges->apart(edges->owner, i, self->scaling);
     }
-    return false;
+    self->edges_live &= live;
+    self->edge_live |= live;
 }
 
 void gossip_life_see_graph(struct gossip_life_self *self, const struct gossip_graph *graph,
@@ -33,11 +38,9 @@ void gossip_life_see_graph(struct gossip_life_self *self, const struct gossip_gr
     BASE_ASSERT(self->n_neighbours == 0 || (self->in_view && self->n_neighbours < self->n_view));
     self->edges_live = true;
     self->edge_live = false;
-    for (size_t i = 0; i < self->n_neighbours; i++) {
-        bool live = is_live(edges, gossip_graph_neighbour(graph, i));
-        self->edges_live &= live;
-        self->edge_live |= live;
-    }
+    self->apart = 0;
+    for (size_t i = 0; i < self->n_neighbours; i++)
+        see_edge(self, edges, gossip_graph_neighbour(graph, i));
 }
 
 bool gossip_life_misses(const struct gossip_graph *graph, const struct gossip_entry *entry)

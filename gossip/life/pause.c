@@ -255,6 +255,10 @@ static void consider_isolation(struct gossip_life *life)
     if (life->lonely_ns == 0)
         life->lonely_ns = life->now_ns;
     life_wake(life, life->lonely_ns + ISOLATED_NS);
+    if (life->now_ns - life->lonely_ns >= ISOLATED_NS && life->self.apart == life->self.n_neighbours) {
+        life_abandon(life, GOSSIP_LIFE_APART, life->self.scaling[0], life->self.scaling[1]);
+        return;
+    }
     if (!life->isolated && life->now_ns - life->lonely_ns >= ISOLATED_NS) {
         life->isolated = true;
         life_tell(life, GOSSIP_LIFE_ISOLATED, life->self.n_neighbours, 0);

@@ -52,10 +52,22 @@ static bool edge(const void *owner, size_t index, struct gossip_id *peer)
     return info.state == GOSSIP_EDGE_LIVE;
 }
 
+static bool apart(const void *owner, size_t index, uint64_t scaling[2])
+{
+    struct gossip_edge_info info;
+
+    gossip_exchange_edge_info(((const struct sim_node *)owner)->exchange, index, &info);
+    if (!info.other_scaling)
+        return false;
+    scaling[0] = info.scaling;
+    scaling[1] = info.other_scaling;
+    return true;
+}
+
 static void self(const void *owner, struct gossip_life_self *self)
 {
     const struct sim_node *node = owner;
-    const struct gossip_life_edges known = {.owner = node, .count = edges, .at = edge};
+    const struct gossip_life_edges known = {.owner = node, .count = edges, .at = edge, .apart = apart};
 
     *self = (struct gossip_life_self){.links_ended = true}; // they are ended with the process
     if (!node->world->options.known)
@@ -175,7 +187,7 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
 
 static void step(struct sim_node *node, const struct gossip_life_event *event)
 {
-    const struct gossip_life_edges known = {.owner = node, .count = edges, .at = edge};
+    const struct gossip_life_edges known = {.owner = node, .count = edges, .at = edge, .apart = apart};
     const struct gossip_life_world world = {.owner = node,
                                             .edges = &known,
                                             .members = members,

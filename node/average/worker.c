@@ -179,6 +179,8 @@ static struct node_edge_status edge_status(const struct gossip_exchange *exchang
                                      .timeouts = info.timeouts,
                                      .mismatches = info.mismatches,
                                      .implausible = info.implausible,
+                                     .scaling = info.scaling,
+                                     .other_scaling = info.other_scaling,
                                      .barred = info.barred,
                                      .standing = (uint8_t)info.standing,
                                      .answer_median_ns = info.answer_median_ns,

@@ -60,10 +60,11 @@ struct node_edge_status {
     struct gossip_id peer;
     int state; // enum gossip_edge_state
     uint64_t epoch, sequence, exchanges, resyncs, replays, busy, timeouts, mismatches, answer_median_ns;
-    uint64_t step_ns;     // computing time of a local step there, as last reported; 0: not known
-    uint64_t implausible; // messages refused that no honest member would send
-    bool barred;          // because of one: not met for a while
-    uint8_t standing;     // enum gossip_standing of the other end, as last reported
+    uint64_t step_ns;                // computing time of a local step there, as last reported; 0: not known
+    uint64_t implausible;            // messages refused that no honest member would send
+    uint64_t scaling, other_scaling; // ours and the peer's where they are two, else 0 and 0
+    bool barred;                     // because of one: not met for a while
+    uint8_t standing;                // enum gossip_standing of the other end, as last reported
 };
 
 struct node_progress {

@@ -75,12 +75,20 @@ static bool edge(const void *owner, size_t index, struct gossip_id *peer)
     return true;
 }
 
+static bool apart(const void *owner, size_t index, uint64_t scaling[2])
+{
+    (void)owner;
+    (void)index;
+    (void)scaling;
+    return false;
+}
+
 const struct gossip_life_world *life_world_table(const struct life_world *world)
 {
     static struct gossip_life_edges of;
     static struct gossip_life_world table;
 
-    of = (struct gossip_life_edges){.owner = world, .count = edges, .at = edge};
+    of = (struct gossip_life_edges){.owner = world, .count = edges, .at = edge, .apart = apart};
     table = (struct gossip_life_world){.owner = world,
                                        .edges = &of,
                                        .members = members,

@@ -346,6 +346,14 @@ static bool edge_of(const void *owner, size_t index, struct gossip_id *peer)
     return index > 0;
 }
 
+static bool apart_of(const void *owner, size_t index, uint64_t scaling[2])
+{
+    (void)owner;
+    scaling[0] = 5;
+    scaling[1] = 6 + index;
+    return index == 0;
+}
+
 static size_t edges_of(const void *owner)
 {
     return gossip_graph_neighbours(owner);
@@ -362,12 +370,14 @@ static void edges_are_live_where_all_neighbours_have_one(void **state)
         view[i] = graph_record(i);
     for (size_t n = 12; n > 0; n = n == 12 ? 1 : 0) {
         struct gossip_graph *graph = graph_of(&options, view, n, 0);
-        const struct gossip_life_edges known = {.owner = graph, .count = edges_of, .at = edge_of};
+        const struct gossip_life_edges known = {
+            .owner = graph, .count = edges_of, .at = edge_of, .apart = apart_of};
         gossip_life_see_graph(&self, graph, &known);
         assert_true(self.in_view && self.n_view == n);
         assert_int_equal(self.n_neighbours, gossip_graph_neighbours(graph));
         assert_int_equal(self.edge_live, n > 1);
         assert_int_equal(self.edges_live, n == 1); // nobody is missed
+        assert_int_equal(self.apart, n > 1);
         gossip_graph_drop(graph);
     }
     gossip_life_see_graph(&self, NULL, NULL);

@@ -173,11 +173,34 @@ static void who_averages_with_nobody_says_so(void **state)
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_MEETS_AGAIN), 1);
 }
 
+// One neighbour of another scaling is none to average with; if all are, no time will help.
+static void who_has_another_scaling_than_all_others_ends(void **state)
+{
+    (void)state;
+    for (size_t apart = 1; apart <= 2; apart++) {
+        life_world_init(&w);
+        life_world_train(&w);
+        w.self.edge_live = w.self.edges_live = false;
+        w.self.n_neighbours = 2;
+        w.self.apart = apart;
+        w.self.scaling[0] = 71;
+        w.self.scaling[1] = 72;
+        life_world_pass(&w, 14 * SECOND);
+        assert_false(w.ended);
+        life_world_pass(&w, 2 * SECOND);
+        assert_int_equal(w.ended, apart == 2);
+        assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_APART), apart == 2);
+        if (apart < 2)
+            life_world_end(&w);
+    }
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
         RULE(held_out_means_waiting),
+        RULE(who_has_another_scaling_than_all_others_ends),
         RULE(who_is_held_out_does_not_begin),
         RULE(held_out_within_reach_goes_on_behind_the_others),
         RULE(cut_off_goes_on_where_the_others_say_after_it),
