@@ -19,10 +19,6 @@ static struct {
     char node[LIMIT_NODE_NAME_BYTES];
 } settings = {.least = BASE_LOG_INFO, .format = BASE_LOG_TEXT};
 
-static _Thread_local struct {
-    char before[LINE_BYTES / 2], last[LINE_BYTES / 2];
-} errors;
-
 struct line {
     char bytes[LINE_BYTES];
     size_t used, most; // what closes the line stands behind `most`
@@ -129,19 +125,6 @@ static void put_plain(struct line *line, enum base_log_level level, const char *
     put_raw(line, "\n");
 }
 
-static void remember(const char *message)
-{
-    if (strncmp(errors.last, message, sizeof errors.last - 1) == 0)
-        return;
-    memcpy(errors.before, errors.last, sizeof errors.before);
-    snprintf(errors.last, sizeof errors.last, "%.*s", (int)sizeof errors.last - 1, message);
-}
-
-void base_log_errors(char *text, size_t bytes)
-{
-    snprintf(text, bytes, "%s%s%s", errors.before, errors.before[0] ? "; " : "", errors.last);
-}
-
 static void write_line(enum base_log_level level, const char *event, const char *fields, const char *format,
                        va_list arguments)
 {
@@ -149,8 +132,6 @@ static void write_line(enum base_log_level level, const char *event, const char 
     char message[LINE_BYTES];
     if (vsnprintf(message, sizeof message, format, arguments) < 0)
         message[0] = 0;
-    if (level == BASE_LOG_ERROR)
-        remember(message);
     struct line line = {.most = LINE_BYTES - sizeof "\"}\n"};
     if (settings.format == BASE_LOG_JSON)
         put_json(&line, level, event, fields, message);

@@ -19,8 +19,4 @@ void base_log(enum base_log_level level, const char *event, const char *format, 
 void base_log_fields(enum base_log_level level, const char *event, const char *fields, const char *format,
                      ...) BASE_PRINTF(4, 5);
 
-// What this thread logged at BASE_LOG_ERROR: the last two texts that differ, the newer one last; "" where
-// there were none. For whoever must say why a node has ended, beside its log.
-void base_log_errors(char *text, size_t bytes);
-
 #endif

@@ -376,8 +376,6 @@ static void *run(void *argument)
 {
     p2pml_node *n = argument;
     n->status = node_threads_run(n->threads, &n->why);
-    if (n->status != 0 && !n->why.text[0])
-        base_log_errors(n->why.text, sizeof n->why.text);
     if (n->status == 0 && node_starts_end(n->setup.starts_path, &n->why) != BASE_OK)
         n->status = 1;
     node_hosted_over(n->hosted);

@@ -218,8 +218,10 @@ static void handle(struct node_loop *loop, struct node_message *message)
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !message->as.alone});
         break;
     case NODE_MESSAGE_LEFT:
-        node_loop_live(
-            loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = message->as.exit_status});
+        if (message->as.left.exit_status != 0 && message->as.left.cause[0])
+            snprintf(loop->cause.text, sizeof loop->cause.text, "%s", message->as.left.cause);
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN,
+                                                        .status = message->as.left.exit_status});
         break;
     case NODE_MESSAGE_LEAVE_CLUSTER:
         if (!gossip_life_stopping(loop->life))
@@ -447,6 +449,11 @@ out:
         if (left[i] >= 0)
             close(left[i]);
     return code;
+}
+
+const char *node_loop_cause(const struct node_loop *loop)
+{
+    return loop->cause.text;
 }
 
 int node_loop_run(struct node_loop *loop)

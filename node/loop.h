@@ -56,6 +56,8 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
 // The same, when this node is to begin anew with settings of the cluster: node_loop_taken.
 #define NODE_LOOP_JOINS (-3)
 int node_loop_run(struct node_loop *loop);
+// After the loop has run: why this node did not end in order, as a clause; "" where nothing is known of it.
+const char *node_loop_cause(const struct node_loop *loop);
 // "key=value" a line, and why, as a clause; borrowed until the loop is destroyed.
 const char *node_loop_taken(const struct node_loop *loop, const char **why);
 void node_loop_destroy(struct node_loop *loop);

@@ -39,6 +39,7 @@ struct node_loop {
     bool duplicate, gives_way; // another process has this identity; membership says that it was here first
     char duplicate_at[NODE_ADDRESS_TEXT]; // as a peer says
     int status;
+    struct base_reason cause;    // of an end that is none in order; ""
     char *taken;                 // settings of the cluster that this node is to begin anew with; NULL: none
     struct gossip_id twin_shard; // the member that was last reported to have this node's shard, too
     char taken_why[NODE_ADDRESS_TEXT + LIMIT_NODE_NAME_BYTES + 80];
@@ -74,6 +75,8 @@ bool node_loop_join_statistics(struct node_loop *loop);
 void node_loop_drop_statistics(struct node_loop *loop); // a model has come, and its scaling with it
 
 // loop_words.c
+// Logs why this node is about to end; node_loop_cause.
+void node_loop_fail(struct node_loop *loop, const char *event, const char *format, ...) BASE_PRINTF(3, 4);
 void node_loop_say(struct node_loop *loop, const struct gossip_life_action *notice);
 // Entries of the peer list that lead to no member; their addresses into text, as many as fit.
 size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity);

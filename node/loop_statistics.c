@@ -96,8 +96,8 @@ bool node_loop_join_statistics(struct node_loop *loop)
         post_joined(loop, joined, spreads);
     } else {
         free(spreads);
-        base_log(BASE_LOG_ERROR, "out_of_memory",
-                 "no memory for the statistics of %zu columns: this node ends", columns);
+        node_loop_fail(loop, "out_of_memory", "no memory for the statistics of %zu columns: this node ends",
+                       columns);
     }
     free(joined);
     return enough;

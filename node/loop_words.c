@@ -3,6 +3,7 @@
 #include "base/plural.h"
 #include "node/loop_private.h"
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -169,6 +170,37 @@ static const char *one_of(size_t notice)
     return notice < sizeof words_of_one / sizeof *words_of_one ? words_of_one[notice] : NULL;
 }
 
+void node_loop_fail(struct node_loop *loop, const char *event, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(loop->cause.text, sizeof loop->cause.text, format, arguments);
+    va_end(arguments);
+    base_log(BASE_LOG_ERROR, event, "%s", loop->cause.text);
+}
+
+// What it is about stands in other lines of the log; the cause of an end stands alone.
+static void fail_refused(struct node_loop *loop, const char *line)
+{
+    const char *refusal = node_peers_refusal(node_cluster_peers(loop->cluster));
+    node_loop_fail(loop, "refused", "%s", line);
+    if (refusal[0])
+        snprintf(loop->cause.text, sizeof loop->cause.text, "%s; %s", refusal, line);
+}
+
+static void fail_conflict(struct node_loop *loop)
+{
+    const struct node_loop_options *o = &loop->options;
+    const char *address = loop->gives_way ? "" : loop->duplicate_at;
+    char hex[GOSSIP_ID_HEX];
+    gossip_id_hex(&o->identity->id, hex);
+    node_loop_fail(
+        loop, "conflict",
+        "another process runs with this identity (%s)%s%s and was here first; every node needs an identity "
+        "of its own: remove 'identity' from this node's directory (%s), or stop the other process",
+        hex, address[0] ? " at " : "", address, o->config->node.dir);
+}
+
 static void say_words(struct node_loop *loop, const struct words *words, const char *one, uint64_t a,
                       uint64_t b)
 {
@@ -176,6 +208,10 @@ static void say_words(struct node_loop *loop, const struct words *words, const c
     snprintf(line, sizeof line, a == 1 && one ? one : words->format, a, b);
     if (words->as == TOLD)
         node_cluster_tell(loop->cluster, words->event, line);
+    else if (words == &words_of[GOSSIP_LIFE_REFUSED])
+        fail_refused(loop, line);
+    else if (words->level == BASE_LOG_ERROR)
+        node_loop_fail(loop, words->event, "%s", line);
     else
         base_log(words->level, words->event, "%s", line);
 }
@@ -187,9 +223,10 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *noti
         say_without(loop, notice);
         break;
     case GOSSIP_LIFE_NO_MODEL:
-        base_log(BASE_LOG_ERROR, "fetch",
-                 "others train, and none of them has given this node a model for %" PRIu64 " s; it ends",
-                 notice->b);
+        node_loop_fail(loop, "fetch",
+                       "others train, and none of them has given this node a model for %" PRIu64
+                       " s; it ends",
+                       notice->b);
         break;
     case GOSSIP_LIFE_PAUSES:
         node_cluster_tell(loop->cluster, "paused", why_paused(notice->a));
@@ -204,7 +241,7 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *noti
         node_cluster_tell_takeover(loop->cluster, notice->numbers, notice->count);
         break;
     case GOSSIP_LIFE_GIVES_WAY:
-        node_cluster_tell_conflict(loop->cluster, loop->gives_way ? NULL : loop->duplicate_at);
+        fail_conflict(loop);
         break;
     default:
         BASE_ASSERT(notice->notice < sizeof words_of / sizeof *words_of && words_of[notice->notice].format);

@@ -192,6 +192,8 @@ int node_threads_run(struct node_threads *t, struct base_reason *why)
     }
     node_learner_join(t->learner);
     node_worker_join(t->worker);
+    if (status != 0)
+        snprintf(why->text, sizeof why->text, "%s", node_loop_cause(t->loop));
     return status;
 }
 

@@ -21,7 +21,8 @@ struct node_threads_options {
 enum base_error node_threads_open(const struct node_threads_options *options, struct node_threads **threads,
                                   struct base_reason *why) BASE_CHECK;
 // Starts worker and learner and runs the loop on the calling thread until the node has left. Returns 0 or 1
-// as an exit status; NODE_THREADS_UNSTARTED with *why where the threads can't be started. With `signals`, a
+// as an exit status, with 1 the cause in *why, "" where it is not known; NODE_THREADS_UNSTARTED with *why
+// where the threads can't be started. With `signals`, a
 // second one (or another process with this identity) returns NODE_LOOP_ABANDONED at once with worker and
 // learner still at work, and only _exit may follow; a hosted node instead writes its checkpoint, without
 // telling the other nodes.

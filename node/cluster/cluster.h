@@ -80,7 +80,6 @@ void node_cluster_reload_faults(struct node_cluster *cluster);
 void node_cluster_tell(struct node_cluster *cluster, const char *event, const char *line);
 
 void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *orphans, size_t count);
-void node_cluster_tell_conflict(struct node_cluster *cluster, const char *address);
 
 struct node_peers *node_cluster_peers(struct node_cluster *cluster);
 // An entry of the peer list. One that has not answered this node's call yet stands for the member that

@@ -150,17 +150,6 @@ void node_cluster_tell(struct node_cluster *cluster, const char *name, const cha
     node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%s", line);
 }
 
-void node_cluster_tell_conflict(struct node_cluster *cluster, const char *address)
-{
-    char hex[GOSSIP_ID_HEX];
-    gossip_id_hex(&cluster->options.identity->id, hex);
-    base_log(
-        BASE_LOG_ERROR, "conflict",
-        "another process runs with this identity (%s)%s%s and was here first; every node needs an identity "
-        "of its own: remove 'identity' from this node's directory (%s), or stop the other process",
-        hex, address ? " at " : "", address ? address : "", cluster->options.config->node.dir);
-}
-
 void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer)
 {
     char text[LIMIT_NODE_NAME_BYTES];

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "node/learn/private.h"
 #include "node/queue/clock.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -226,8 +227,8 @@ static void take_blob(struct node_learner *l, const struct gossip_blob *blob)
         *l->vectors.blob = *blob;
     if (!l->options.scaling || node_scaling_take(l->options.scaling, blob, &why) == BASE_OK)
         return;
+    snprintf(l->refused, sizeof l->refused, "this node ends, with a donor's model: %.200s", why.text);
     base_log(BASE_LOG_ERROR, "statistics", "this node ends, with a donor's model: %s", why.text);
-    l->refused = true;
     gossip_rounds_order(&l->rounds, &(struct gossip_order){.kind = GOSSIP_ORDER_STOP});
 }
 

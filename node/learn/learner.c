@@ -143,6 +143,23 @@ static void tell_result(const struct node_learner *l, struct train_score measure
     base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", %s%s", l->rounds.step, loss, test);
 }
 
+// Of a status that is not 0; "" where the loop knows it.
+static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
+{
+    if (l->refused[0])
+        snprintf(cause, bytes, "%s", l->refused);
+    else if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX)
+        snprintf(cause, bytes,
+                 "the model was not finite %u rounds in a row; this node ends. --resume goes on from the "
+                 "checkpoint, with a smaller train.rate or without what makes the data or its neighbours "
+                 "diverge",
+                 l->rounds.unusable_in_row);
+    else if (l->checkpoint_failed)
+        snprintf(cause, bytes, "the last checkpoint could not be written; the log says why");
+    else if (l->rounds.ended_alone && l->rounds.bereft)
+        snprintf(cause, bytes, "all others have finished, and the model of none of them could be had");
+}
+
 // The last measurement, and the status of this node. Half a snapshot is not a state, and the state that a
 // snapshot was to replace must not be continued from.
 static int finish(struct node_learner *l, int status)
@@ -153,13 +170,7 @@ static int finish(struct node_learner *l, int status)
     write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished");
     node_learner_tell(l, l->state, true);
     tell_result(l, measured);
-    if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX)
-        base_log(BASE_LOG_ERROR, "rollback",
-                 "the model was not finite %u rounds in a row; this node ends. --resume goes on from the "
-                 "checkpoint, "
-                 "with a smaller train.rate or without what makes the data or its neighbours diverge",
-                 l->rounds.unusable_in_row);
-    return l->checkpoint_failed || l->refused ? 1 : status;
+    return l->checkpoint_failed || l->refused[0] ? 1 : status;
 }
 
 // False: that was all.
@@ -211,7 +222,11 @@ static void *learn(void *argument)
         next = gossip_rounds_next(&l->rounds);
     } while (carry_out(l, &next));
     struct node_message *left = node_message_new(NODE_MESSAGE_LEFT);
-    left->as.exit_status = finish(l, next.status);
+    left->as.left.exit_status = finish(l, next.status);
+    if (left->as.left.exit_status != 0)
+        tell_cause(l, left->as.left.cause, sizeof left->as.left.cause);
+    if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX)
+        base_log(BASE_LOG_ERROR, "rollback", "%s", left->as.left.cause);
     node_learner_post(l, left);
     return NULL;
 }

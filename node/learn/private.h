@@ -28,7 +28,7 @@ struct node_learner {
     bool round_is_over;           // its row is to be written
     bool undone;                  // the latest steps, by whoever took them
     bool told_finished;
-    bool refused;                // a model came whose scaling it cannot use
+    char refused[256];           // why a model that came cannot be used; ""
     bool checkpoint_failed;      // the last one
     bool save;                   // one was asked for
     bool row_failed;             // of metrics.jsonl, the last one

@@ -97,7 +97,8 @@ bool node_peers_gone(const struct node_peers *peers);
 
 bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer); // a link in use
 size_t node_peers_linked(const struct node_peers *peers);
-size_t node_peers_entries(const struct node_peers *peers); // of the peer list
+const char *node_peers_refusal(const struct node_peers *peers); // the latest, of a peer or by one; ""
+size_t node_peers_entries(const struct node_peers *peers);      // of the peer list
 const struct gossip_entry *node_peers_entry(const struct node_peers *peers, size_t entry);
 // The name of this entry was last resolved to one of these addresses, among others.
 bool node_peers_entry_is_at(const struct node_peers *peers, size_t entry,

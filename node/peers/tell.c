@@ -82,9 +82,22 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
                        link->name, link->name[0] ? " " : "", hex, link->address);
         return;
     }
-    node_peers_log(peers, BASE_LOG_ERROR, "peer_refused", "%s%s%.16s at %s: %s%s", link->name,
-                   link->name[0] ? " " : "", hex, link->address, compared ? "" : "it is ",
-                   compared ? text.text : gossip_close_text(why));
+    snprintf(peers->refusal, sizeof peers->refusal, "%s%s%.16s at %s: %s%.160s", link->name,
+             link->name[0] ? " " : "", hex, link->address, compared ? "" : "it is ",
+             compared ? text.text : gossip_close_text(why));
+    node_peers_log(peers, BASE_LOG_ERROR, "peer_refused", "%s", peers->refusal);
+}
+
+static void tell_refused(struct peer_link *link, const char *reason)
+{
+    struct node_peers *peers = link->peers;
+    snprintf(peers->refusal, sizeof peers->refusal, "%s: %.160s", link->address, reason);
+    node_peers_log(peers, BASE_LOG_ERROR, "refused_by_peer", "%s", peers->refusal);
+}
+
+const char *node_peers_refusal(const struct node_peers *peers)
+{
+    return peers->refusal;
 }
 
 void peer_tell_close(struct peer_link *link, const struct gossip_links_action *action)
@@ -94,8 +107,7 @@ void peer_tell_close(struct peer_link *link, const struct gossip_links_action *a
     if (gossip_close_is_refusal(action->why) && action->changed)
         tell_refusal(link, action->why);
     else if (action->why == GOSSIP_CLOSE_REFUSED_THERE && action->changed && bye)
-        node_peers_log(peers, BASE_LOG_ERROR, "refused_by_peer", "%s: %s", link->address,
-                       peers->heard->as.bye.reason);
+        tell_refused(link, peers->heard->as.bye.reason);
     link->closing = gossip_close_text(action->why);
     if (action->why == GOSSIP_CLOSE_HEARD && bye)
         link->closing = gossip_close_heard(gossip_close_of(peers->heard->as.bye.reason));

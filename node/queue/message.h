@@ -43,7 +43,7 @@ enum node_message_kind {
     NODE_MESSAGE_PROGRESS, // progress
     NODE_MESSAGE_FINISHED, // last step done: tell the peers, answer them until they are done too or linger
                            // has passed. as.alone: steps were left, but all others have finished
-    NODE_MESSAGE_LEFT,     // final checkpoint written: say BYE, flush and end the loop; as.exit_status
+    NODE_MESSAGE_LEFT,     // final checkpoint written: say BYE, flush and end the loop; as.left
     // owner of the threads -> loop
     NODE_MESSAGE_LEAVE_CLUSTER, // as on SIGTERM
     NODE_MESSAGE_RELOAD,        // as on SIGHUP
@@ -117,8 +117,11 @@ struct node_message {
         char reason[256];               // CLOSE
         bool complete;                  // FETCHED
         bool alone;                     // FINISHED
-        int exit_status;                // LEFT
-        uint64_t silent_ns;             // STARVED
+        struct {                        // LEFT
+            int exit_status;
+            char cause[256]; // of a status that is not 0, where the learner knows it
+        } left;
+        uint64_t silent_ns; // STARVED
     } as;
     struct node_progress progress;
     struct gossip_exchange_totals totals;

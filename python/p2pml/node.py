@@ -13,7 +13,7 @@ import os
 import select
 import time
 import weakref
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _c, errors
 
@@ -92,6 +92,7 @@ class Node:
         self._resume = resume
         self._elsewhere = False  # torchrun: the first process of the host has the node
         self._handle: Optional[_Handle] = None
+        self.meanwhile: Callable[[], None] = lambda: None  # now and then while it waits for others
         self._lent = self._started = False
         self._ended: Optional[str] = None
         self._closed = False
@@ -253,6 +254,7 @@ class Node:
             if waited > _PATIENCE and not told:
                 told = True
                 logger.warning("waiting for %s since %.0f s", what, waited)
+            self.meanwhile()
             poll.poll(1000 if timeout is None else max(1, min(1000, int((timeout - waited) * 1000))))
 
     def _round(self, r: _c.Round) -> Round:

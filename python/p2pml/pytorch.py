@@ -22,14 +22,14 @@ _attached: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref[Attachment]]"
 
 def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int = 30, *,
            share_second_moment: bool = True, state: Optional[Dict[str, Any]] = None,
-           timeout: Optional[float] = None, group: Any = None) -> "Attachment":
+           timeout: Optional[float] = None, group: Any = None, patience: float = torchrun.PATIENCE) -> "Attachment":
     """Joins ``node``'s cluster with ``model``; on return the parameters are the cluster's. From then on every ``optimizer.step()``
     is a local step, and after each ``every`` of them the node exchanges with a neighbour.
 
     Shared are the parameters that ``optimizer`` updates, so adapters alone where only they are trained. Buffers (such as the
     running statistics of batch norm) stay each node's own. ``state``: a ``state_dict`` of an attachment of this model, to go on
     from there with its edges, whatever is in the node's directory. ``timeout``: seconds to wait for the cluster; None: as long as
-    ``node.start_timeout`` and the others take. ``group``: under torchrun, see :func:`p2pml.torchrun.within`."""
+    ``node.start_timeout`` and the others take. ``group``: under torchrun, and ``patience``, see :func:`p2pml.torchrun.within`."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
@@ -38,7 +38,7 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     known = reference() if reference is not None else None
     if known is not None and not known.closed:
         raise errors.OrderError("this model is attached to a node already; close that attachment first")
-    host = torchrun.within(node, group)
+    host = torchrun.within(node, group, patience)
     if state is not None:
         _restore(host, state, Attachment._order(model, optimizer))
     attachment = Attachment(host, model, optimizer, every, share_second_moment)
@@ -401,6 +401,8 @@ class Attachment:
             return
         self.closed = True
         self._unhook()
+        if isinstance(self.node, (torchrun.Leader, torchrun.Follower)):
+            self.node.release()
         with torch.no_grad():
             for i, (_, p) in enumerate(self._named):
                 if self._direct[i]:

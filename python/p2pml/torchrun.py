@@ -6,11 +6,15 @@ one is raised in all."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import datetime
 import math
 import os
-from typing import Any, Callable, List, Optional, Union
+import signal
+import threading
+import time
+from typing import Any, Callable, Iterator, List, Optional, Union
 
 import torch
 import torch.distributed as dist
@@ -18,23 +22,29 @@ import torch.distributed as dist
 from . import _c, errors
 from .node import Node, Round
 
-_PATIENCE = datetime.timedelta(days=365)  # how long the first process waits for other hosts has its bounds in the node
+PATIENCE = 1800.0  # seconds that a process waits for another one of its host, as long as torch.distributed's own groups do
+_WORD = 10.0  # seconds after which the others hear that the first process still waits for other hosts
+_WAITS = "the first process waits"
 _VECTORS = (_c.MODEL, _c.SECOND_MOMENT, _c.CORRECTION)
 
 
-def within(node: Node, group: Any = None) -> Union[Node, "Leader", "Follower"]:
+def within(node: Node, group: Any = None, patience: float = PATIENCE) -> Union[Node, "Leader", "Follower"]:
     """``node`` itself in a program of one process. ``group``: a gloo group of the processes that hold one model; None: those of this
-    host; False: every process is a node of its own."""
+    host; False: every process is a node of its own. ``patience``: seconds that a process waits for a word of another one in the group
+    that is made here, before it raises; one that ended is known at once."""
     if group is False or not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return node
-    if group is None:
-        group = _host()
+    own = group is None
+    if own:
+        group = _host(datetime.timedelta(seconds=patience))
     if dist.get_world_size(group) == 1:
+        if own:
+            dist.destroy_process_group(group)
         return node
-    return Leader(node, group) if dist.get_rank(group) == 0 else Follower(node, group)
+    return Leader(node, group, own) if dist.get_rank(group) == 0 else Follower(node, group, own)
 
 
-def _host() -> Any:
+def _host(patience: datetime.timedelta) -> Any:
     """torchrun numbers processes host by host. A group of p2pml's own: vectors are on the CPU, whatever the gradients travel with."""
     world = dist.get_world_size()
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
@@ -44,15 +54,32 @@ def _host() -> Any:
     mine = None
     for first in range(0, world, local):  # all processes make all groups
         ranks = list(range(first, first + local))
-        group = dist.new_group(ranks, timeout=_PATIENCE, backend="gloo")
+        group = dist.new_group(ranks, timeout=patience, backend="gloo")
         if dist.get_rank() in ranks:
             mine = group
     return mine
 
 
+@contextlib.contextmanager
+def _whole() -> Iterator[None]:
+    """Ctrl-C counts behind the block: half a broadcast would leave the others waiting for the rest."""
+    held: List[Any] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *arguments: held.append(arguments))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held:
+            before(*held[0])
+
+
 class _Member:
-    def __init__(self, group: Any):
-        self._group, self._first = group, dist.get_global_rank(group, 0)
+    def __init__(self, group: Any, own: bool):
+        self._group, self._first, self._own = group, dist.get_global_rank(group, 0), own
         self._vectors: List[torch.Tensor] = []
 
     def _hold(self) -> None:
@@ -63,6 +90,13 @@ class _Member:
         for vector in self._vectors:
             dist.broadcast(vector, self._first, self._group)
 
+    def release(self) -> None:
+        """Nothing is passed on any more."""
+        self._vectors = []
+        if self._own and dist.is_initialized():
+            dist.destroy_process_group(self._group)
+        self._own = False
+
     def _pass(self, what: Any = None) -> Any:
         box = [what]
         dist.broadcast_object_list(box, self._first, self._group)
@@ -72,21 +106,35 @@ class _Member:
 class Leader(_Member):
     """The first process of a host: the node, whose results the others hear."""
 
-    def __init__(self, node: Node, group: Any):
-        super().__init__(group)
+    def __init__(self, node: Node, group: Any, own: bool):
+        super().__init__(group, own)
         self._node = node
+        self._told = 0.0
+        node.meanwhile = self._reassure
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._node, name)
 
-    def _tell(self, call: Callable[[], Any]) -> Any:
+    def _tell(self, call: Callable[[], Any], vectors: bool = False) -> Any:
+        self._told = time.monotonic()
         try:
             result = call()
         except BaseException as error:  # Ctrl-C, too: the others wait for this word
-            self._pass((None, error, self._node.lent))
+            with _whole():
+                self._pass((None, error, self._node.lent))
             raise
-        self._pass((result, None, self._node.lent))
+        with _whole():
+            self._pass((result, None, self._node.lent))
+            if vectors and result is not None:
+                self._pass_vectors()
         return result
+
+    def _reassure(self) -> None:
+        """The others hear now and then that this process is there, and waits for other hosts."""
+        if time.monotonic() - self._told > _WORD:
+            with _whole():
+                self._pass(_WAITS)
+            self._told = time.monotonic()
 
     def open(self, tensors: Any, **options: Any) -> "Leader":
         def opened() -> Any:
@@ -100,9 +148,7 @@ class Leader(_Member):
         def without_lists() -> Optional[Round]:
             round = call()
             return None if round is None else round._replace(changes=None)
-        round: Optional[Round] = self._tell(without_lists)
-        if round is not None:
-            self._pass_vectors()
+        round: Optional[Round] = self._tell(without_lists, vectors=True)
         return round
 
     def start(self, timeout: Optional[float] = None) -> Optional[Round]:
@@ -124,15 +170,15 @@ class Leader(_Member):
         return self._tell(self._node.checkpoint)
 
     def close(self) -> None:
-        self._vectors = []
+        self.release()
         self._node.close()
 
 
 class Follower(_Member):
     """Another process of the host: vectors of its own, filled by the first one."""
 
-    def __init__(self, node: Node, group: Any):
-        super().__init__(group)
+    def __init__(self, node: Node, group: Any, own: bool):
+        super().__init__(group, own)
         node._elsewhere = True
         self._node = node
         self.lent = False  # as in the first process
@@ -142,8 +188,14 @@ class Follower(_Member):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._node, name)  # which says where to ask
 
-    def _hear(self) -> Any:
-        result, error, self.lent = self._pass()
+    def _hear(self, vectors: bool = False) -> Any:
+        with _whole():
+            word = self._pass()
+            while word == _WAITS:
+                word = self._pass()
+            result, error, self.lent = word
+            if vectors and result is not None:
+                self._pass_vectors()
         if error is not None:
             raise error
         return result
@@ -163,10 +215,7 @@ class Follower(_Member):
         return self._buffers[which]
 
     def _round(self) -> Any:
-        round = self._hear()
-        if round is not None:
-            self._pass_vectors()
-        return round
+        return self._hear(vectors=True)
 
     def start(self, timeout: Optional[float] = None) -> Any:
         return self._round()
@@ -193,4 +242,4 @@ class Follower(_Member):
         pass
 
     def close(self) -> None:
-        self._vectors = []
+        self.release()

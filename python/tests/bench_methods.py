@@ -2,6 +2,8 @@
 
 cnn: LeNet on the 10,000 images of MNIST's test set (8,000 to train on, Dirichlet 0.1 over the nodes, 2,000 to test).
 mlp: that of configs/mnist-dirichlet.yaml, on its rows; `--only builtin p2pml` compares the trainer that is built in with PyTorch's.
+    With `--order bench_train_order` both take the same first weights, shards and batches (test/bench), and `--unweighted` leaves out
+    that a node counts by its examples.
 gpt: 2 layers, 64 wide, context 32, on the characters of tinyshakespeare, a contiguous part a node, the last tenth to test.
 
 central: one process that takes the batches of all nodes at once, what an all-reduce of every gradient gives up to rounding. all-reduce and
@@ -13,6 +15,7 @@ import gzip
 import math
 import multiprocessing
 import os
+import subprocess
 import tempfile
 import time
 
@@ -88,6 +91,23 @@ class Perceptron(Digits):
     def schedule(self, done):
         return 1 if done < 0.6 else 0.3 if done < 0.85 else 0.1
 
+    def take_order(self, program, run, seed):
+        """First weights, shards and batches of the trainer that is built in, and how much each node counts."""
+        files = [os.path.join(self.data, f"t10k-{name}-ubyte.gz") for name in ("images-idx3", "labels-idx1")]
+        with tempfile.NamedTemporaryFile() as file:
+            subprocess.run([program, *files, *map(str, (seed, run.nodes, run.steps, self.batch)), file.name], check=True)
+            data = bytearray(file.read())
+        with torch.no_grad():
+            at = 0
+            for layer in run.model[1], run.model[3]:
+                for p in layer.weight, layer.bias:
+                    count, shape = p.numel(), p.shape[::-1]  # [inputs, outputs] there
+                    p.copy_(torch.frombuffer(data, dtype=torch.float32, count=count, offset=4 * at).view(shape).t() if p.dim() == 2 else 0)
+                    at += count
+        places = torch.frombuffer(data, dtype=torch.int32, offset=4 * at).view(run.nodes, -1)
+        run.weights = (places[:, 0].clone().view(torch.float32) * run.nodes).tolist()
+        run.places = [node[1:].long().view(run.steps, self.batch) for node in places]
+
     def builtin(self, nodes, steps, seed, ratio, every):
         """The averaged model's accuracy, and the bytes of a node."""
         images, labels = (os.path.join(self.data, f"t10k-{name}-ubyte.gz") for name in ("images-idx3", "labels-idx1"))
@@ -152,24 +172,29 @@ class GPT(torch.nn.Module):
 class Run:
     """The loop is the same for all; ``after_backward`` and ``after_step`` are what a method adds."""
 
-    def __init__(self, task, rank, nodes, steps, seed):
+    def __init__(self, task, rank, nodes, steps, seed, order=None, unweighted=False):
         self.task, self.rank, self.nodes, self.steps = task, rank, nodes, steps
         torch.manual_seed(seed)
         self.model = task.make()
         self.optimizer = task.optimizer(self.model)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, lambda t: min(1, (t + 1) / 20) * task.schedule(t / steps))
-        self.places = []
+            self.optimizer, lambda t: (1 if order else min(1, (t + 1) / 20)) * task.schedule(t / steps))
+        self.places, self.weights = [], [1.0] * nodes
         for node, shard in enumerate(task.shards(nodes, seed)):
             drawn = torch.randint(len(shard), (steps, task.batch), generator=torch.Generator().manual_seed(1000 * seed + node))
             self.places.append(shard[drawn])
         self.d, self.bytes, self.figure = sum(p.numel() for p in self.model.parameters()), 0.0, None
         self.seed = seed
+        if order:
+            task.take_order(order, self, seed)
+        if unweighted:
+            self.weights = [1.0] * nodes
 
     def train(self, batches, after_backward=lambda: None, after_step=lambda done: None):
+        weight = self.weights[self.rank] if batches is self.places[self.rank] else 1.0
         for step in range(self.steps):
             self.optimizer.zero_grad()
-            self.task.loss(self.model, batches[step]).backward()
+            (weight * self.task.loss(self.model, batches[step])).backward()
             after_backward()
             self.optimizer.step()
             self.schedule.step()
@@ -252,7 +277,7 @@ def work(rank, options, port):
             continue
         began, found = time.monotonic(), []
         for seed in range(options.seeds):
-            run = Run(task, rank, options.nodes, options.steps, seed)
+            run = Run(task, rank, options.nodes, options.steps, seed, options.order, options.unweighted)
             getattr(run, method[0])(*method[1:])
             found.append(averaged(run))
         if rank == 0:
@@ -278,6 +303,8 @@ def main():
     parser.add_argument("--outer", type=float, nargs="*", default=[0.4, 0.7], help="its outer learning rates")
     parser.add_argument("--p2pml", nargs="*", default=["1/10:4", "1/16:2", "1/32:1"], help="average.ratio and local steps")
     parser.add_argument("--only", nargs="*", help="central, all_reduce, diloco, p2pml, builtin")
+    parser.add_argument("--order", help="mlp: path of bench_train_order")
+    parser.add_argument("--unweighted", action="store_true", help="with --order: every node counts the same")
     parser.add_argument("--data", help="folder with t10k-images-idx3-ubyte.gz and so on, or tinyshakespeare.txt; data/mnist, data/tiny-shakespeare")
     options = parser.parse_args()
     print(f"{options.model}, {options.nodes} nodes, {options.steps} steps, {options.seeds} seeds\n\n| method | mean | each seed | MB a node | of all-reduce | s |\n"

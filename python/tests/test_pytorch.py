@@ -14,7 +14,7 @@ import warnings
 import torch
 
 import p2pml
-from processes import PATIENCE, Processes, free_ports
+from processes import Processes, free_ports, patience
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -58,7 +58,7 @@ class Together(Processes):
         lonely = self.start(0, 10, ports)  # waits for the other one
         self.wait_for(0, "listening")
         lonely.send_signal(signal.SIGINT)
-        self.assertNotEqual(lonely.wait(PATIENCE), 0)
+        self.assertNotEqual(lonely.wait(patience()), 0)
         self.assertIn("KeyboardInterrupt", self.read(0))
 
 
@@ -174,14 +174,14 @@ class InOneProcess(unittest.TestCase):
             model = torch.nn.Linear(3, 2 + i)
             node = self.join(str(i), peers=f"127.0.0.1:{ports[1 - i]}", listen=f"127.0.0.1:{ports[i]}", node__start_timeout="3s")
             try:
-                p2pml.attach(node, model, torch.optim.SGD(model.parameters(), lr=0.1), timeout=PATIENCE)
+                p2pml.attach(node, model, torch.optim.SGD(model.parameters(), lr=0.1), timeout=patience())
             except p2pml.Ended as why:
                 told[i] = str(why)
         threads = [threading.Thread(target=other, args=(i,)) for i in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(patience())
         for i in range(2):
             self.assertRegex(told.get(i, ""), r"it trains another model: .* 8 parameters .*listed peer")
 
@@ -316,7 +316,7 @@ class InOneProcess(unittest.TestCase):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(patience())
         self.step(*models[0], times=20)
         self.assertIn(b"edge.", models[0][1]._p2pml.state_dict()["checkpoint"].numpy().tobytes())
 

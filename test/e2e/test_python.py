@@ -1,8 +1,10 @@
 """The Python package with the library of this build: python/tests, by the first Python that has torch."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -20,8 +22,24 @@ if python is None:
     print("skipped: no Python with torch and numpy; P2PML_PYTHON names one (Debian: python3-torch)")
     sys.exit(77)
 
-environment = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"), PYTHONDONTWRITEBYTECODE="1")
+MARGIN = 120  # seconds in which what is late is told, before all of it is killed
+seconds = float(os.environ.get("P2PML_TEST_SECONDS", "2400")) - MARGIN
+deadline = time.monotonic() + seconds
+environment = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"), PYTHONDONTWRITEBYTECODE="1", PYTHONFAULTHANDLER="1",
+                   P2PML_TEST_DEADLINE=str(deadline))
+
+
+def run(name):
+    tests = subprocess.Popen([python, os.path.join(ROOT, "python", "tests", name)], env=environment)
+    try:
+        return tests.wait(max(1.0, deadline + MARGIN / 2 - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        print(f"{name} has not ended; where it waits:", file=sys.stderr, flush=True)
+        tests.send_signal(signal.SIGABRT)  # the lines of all its threads
+        return tests.wait()
+
+
 status = 0
-for name in ("test_examples.py", "test_integrations.py", "test_lab.py", "test_notebook.py", "test_pytorch.py", "test_versions.py"):
-    status |= subprocess.run([python, os.path.join(ROOT, "python", "tests", name)], env=environment).returncode
+for name in ("test_examples.py", "test_integrations.py", "test_lab.py", "test_notebook.py", "test_processes.py", "test_pytorch.py", "test_versions.py"):
+    status |= run(name) != 0
 sys.exit(status)

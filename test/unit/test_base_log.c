@@ -145,26 +145,6 @@ static void long_lines_are_cut_whole(void **state)
         }
 }
 
-static void the_last_two_errors_that_differ_are_kept(void **state)
-{
-    (void)state;
-    char text[64];
-    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, "");
-    base_log_errors(text, sizeof text);
-    assert_string_equal(text, "");
-    logged(BASE_LOG_ERROR, "event", "first");
-    logged(BASE_LOG_WARN, "event", "not told");
-    base_log_errors(text, sizeof text);
-    assert_string_equal(text, "first");
-    logged(BASE_LOG_ERROR, "event", "second");
-    logged(BASE_LOG_ERROR, "event", "third");
-    logged(BASE_LOG_ERROR, "event", "third");
-    base_log_errors(text, sizeof text);
-    assert_string_equal(text, "second; third");
-    base_log_errors(text, 9);
-    assert_string_equal(text, "second; ");
-}
-
 static void errno_survives(void **state)
 {
     (void)state;
@@ -180,7 +160,6 @@ static void errno_survives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_two_errors_that_differ_are_kept), // before others log errors
         cmocka_unit_test(fields_stand_in_json_lines_only),
         cmocka_unit_test(a_text_line_has_time_level_node_event_and_text),
         cmocka_unit_test(lower_levels_are_silent),

@@ -257,6 +257,31 @@ static void test_what_is_not_finite_is_taken_back(void **state)
     p2pml_close(node);
 }
 
+// Whatever else its log has: here the learner knows the cause, and the loop has logged an error before.
+static void test_the_reason_of_an_end_is_its_cause(void **state)
+{
+    (void)state;
+    const int port = free_port(), other = free_port();
+    const struct wish a = {.name = "cause-a", .port = port}, b = {.name = "cause-b",
+                                                                  .port = other,
+                                                                  .peer = port,
+                                                                  .rows = ROWS + 1,
+                                                                  .more = {"node.start_timeout=2s"}};
+    p2pml_node *one = open_node(&a), *two = open_node(&b);
+    int code = p2pml_start(one, WAIT_MS, NULL);
+    assert_int_equal(p2pml_start(two, WAIT_MS, NULL), P2PML_ENDED); // `one` logs that it refused it
+    p2pml_close(two);
+    for (int i = 0; i < 100 && code == P2PML_OK; i++) {
+        p2pml_vector(one, P2PML_MODEL, NULL)[7] = NAN;
+        assert_int_equal(p2pml_round_begin(one, STEPS, STEPS * rate, NAN), P2PML_OK);
+        code = p2pml_round_end(one, WAIT_MS, NULL);
+    }
+    assert_int_equal(code, P2PML_ENDED);
+    assert_non_null(strstr(p2pml_reason(one), "rounds in a row"));
+    assert_null(strstr(p2pml_reason(one), "trains another model"));
+    p2pml_close(one);
+}
+
 static void test_a_second_moment_of_its_own_that_is_not_finite_begins_anew(void **state)
 {
     (void)state;
@@ -436,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_changes_tell_all_that_changed),
         cmocka_unit_test(test_a_late_joiner_gets_the_blob_with_the_model),
         cmocka_unit_test(test_what_is_not_finite_is_taken_back),
+        cmocka_unit_test(test_the_reason_of_an_end_is_its_cause),
         cmocka_unit_test(test_a_second_moment_of_its_own_that_is_not_finite_begins_anew),
         cmocka_unit_test(test_calls_out_of_order_change_nothing),
         cmocka_unit_test(test_bad_options_are_told),
