@@ -39,9 +39,14 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     if known is not None and not known.closed:
         raise errors.OrderError("this model is attached to a node already; close that attachment first")
     host = torchrun.within(node, group, patience)
-    if state is not None:
-        _restore(host, state, Attachment._order(model, optimizer))
-    attachment = Attachment(host, model, optimizer, every, share_second_moment)
+    try:
+        if state is not None:
+            _restore(host, state, Attachment._order(model, optimizer))
+        attachment = Attachment(host, model, optimizer, every, share_second_moment)
+    except BaseException:
+        if isinstance(host, (torchrun.Leader, torchrun.Follower)):
+            host.release()
+        raise
     _attached[model] = weakref.ref(attachment)
     try:
         attachment.start(timeout)
@@ -306,12 +311,13 @@ class Attachment:
         self._exchanging = False
 
     def _take_interrupted(self) -> bool:
-        """Ctrl-C may have come between the first word of an exchange and its last number in the parameters."""
+        """Ctrl-C may have come between the first word of an exchange and its last number in the parameters. True: the vectors were
+        still the node's, and what was done with them since is lost."""
         if not self._exchanging:
             return False
-        round = self.node.recover() if self.node.lent else None
-        self._take(round)
-        return True
+        lent = bool(self.node.lent)
+        self._take(self.node.recover() if lent else None)
+        return lent
 
     @torch.no_grad()
     def _moments_to_state(self) -> None:

@@ -1,5 +1,7 @@
 """One of two processes of a host, for the tests: host_worker.py FOLDER. Prints what both are to see of one node."""
 
+import os
+import signal
 import sys
 import unittest.mock
 import warnings
@@ -8,6 +10,7 @@ import torch
 import torch.distributed
 
 import p2pml
+import p2pml.torchrun
 
 torch.distributed.init_process_group("gloo")
 torch.set_num_threads(1)
@@ -60,6 +63,24 @@ except KeyboardInterrupt:
     steps(2)
     if not attachment.node.lent and all_equal(trained.weight.tolist()):
         print("interrupted and together again")
+own = attachment.node._group
+send = p2pml.torchrun.Leader._pass_vectors
+
+
+def interrupted(leader):
+    os.kill(os.getpid(), signal.SIGINT)
+    send(leader)
+
+
+try:
+    with unittest.mock.patch.object(p2pml.torchrun.Leader, "_pass_vectors", interrupted):
+        attachment.exchange()
+    late = rank == 1
+except KeyboardInterrupt:
+    late = rank == 0
+steps(3)
+if late and all_equal(trained.weight.tolist()):
+    print("interrupted after the broadcast, and together")
 with torch.no_grad():
     trained.weight[0, 0] = float("nan")
 with warnings.catch_warnings(record=True) as told:
@@ -72,4 +93,9 @@ with warnings.catch_warnings(record=True) as told:
     steps(2)
     if any("goes on alone" in str(w.message) for w in told):
         print("goes on alone")
+attachment.detach()
+try:
+    torch.distributed.broadcast(torch.ones(1), 0, own)
+except (RuntimeError, ValueError):
+    print("the group is gone")
 print("same", int(all_equal(trained.weight.tolist())), flush=True)

@@ -74,6 +74,8 @@ class Together(Processes):
             self.assertIn("ConfigurationError settings: found the unknown key", self.read(i))
             self.assertIn("state of the same step", self.read(i))
             self.assertIn("interrupted and together again", self.read(i))
+            self.assertIn("interrupted after the broadcast, and together", self.read(i))
+            self.assertIn("the group is gone", self.read(i))
             self.assertIn("taken back", self.read(i))
             self.assertIn("goes on alone", self.read(i))
         self.assertIn("status in rank 0\n", self.read(0))
