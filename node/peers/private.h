@@ -52,7 +52,7 @@ struct node_peers {
     size_t n_entries;
     struct peer_account *accounts;
     size_t n_accounts;
-    char refusal[512]; // the latest, of a peer or by one; ""
+    char refusal[1280]; // the latest, of a peer or by one; ""
     uint64_t stranger_told_ns, turned_away_told_ns, strangers;
     struct node_allowance lines; // of the log, about what peers do
     bool paused;

@@ -82,7 +82,7 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
                        link->name, link->name[0] ? " " : "", hex, link->address);
         return;
     }
-    snprintf(peers->refusal, sizeof peers->refusal, "%s%s%.16s at %s: %s%.160s", link->name,
+    snprintf(peers->refusal, sizeof peers->refusal, "%s%s%.16s at %s: %s%.900s", link->name,
              link->name[0] ? " " : "", hex, link->address, compared ? "" : "it is ",
              compared ? text.text : gossip_close_text(why));
     node_peers_log(peers, BASE_LOG_ERROR, "peer_refused", "%s", peers->refusal);
@@ -91,7 +91,7 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
 static void tell_refused(struct peer_link *link, const char *reason)
 {
     struct node_peers *peers = link->peers;
-    snprintf(peers->refusal, sizeof peers->refusal, "%s: %.160s", link->address, reason);
+    snprintf(peers->refusal, sizeof peers->refusal, "%s: %.900s", link->address, reason);
     node_peers_log(peers, BASE_LOG_ERROR, "refused_by_peer", "%s", peers->refusal);
 }
 

@@ -69,7 +69,7 @@ def measure(name, make, pairs):
             correction = timed(attachment._correct)
             over.append((times[id(shared)] - times[id(plain)] - correction) / times[id(plain)])
         passes = []
-        for _ in range(max(5, pairs // 5)):
+        for _ in range(max(5, pairs)):
             step(shared, ours, x)
             one = statistics.median(timed(lambda: a.add_(b)) for _ in range(5))
             passes.append(timed(attachment.exchange) / one)
