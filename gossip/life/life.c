@@ -48,6 +48,9 @@ static void look(struct gossip_life *life)
     if (life->state == GOSSIP_LIFE_ENDED)
         return;
     life_consider_pause(life);
+    life_consider_isolation(life);
+    if (life->state == GOSSIP_LIFE_ENDED)
+        return;
     life_consider_donors(life);
     life_consider_alone(life);
     life_consider_leave(life);

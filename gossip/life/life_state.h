@@ -158,6 +158,7 @@ void life_consider_donors(struct gossip_life *life);
 
 // pause.c
 void life_consider_pause(struct gossip_life *life);
+void life_consider_isolation(struct gossip_life *life);
 void life_go_on(struct gossip_life *life);                       // with training, or waits first
 void life_catch_up(struct gossip_life *life);                    // it takes the round and step of the others
 void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; earlier reports are too old

@@ -5,7 +5,6 @@
 
 #define WORD_NS     (10 * LIFE_SECOND) // how long others may take to say where the cluster is
 #define LOST_ALL_NS (60 * LIFE_SECOND) // how long a node waits for others that it lost all at once
-#define ISOLATED_NS (15 * LIFE_SECOND) // without a live edge, before people are told
 
 static bool has_begun(const struct gossip_life *life)
 {
@@ -238,38 +237,10 @@ static void follow(struct gossip_life *life, unsigned bits)
         life_enter(life, GOSSIP_LIFE_TRAINING);
 }
 
-// Silence of all edges is a fault that nothing else would show: a firewall on both ends, say.
-static void consider_isolation(struct gossip_life *life)
-{
-    const bool lonely = life->state == GOSSIP_LIFE_TRAINING && life->census.others > 0 &&
-                        !life->options.local && life->self.n_neighbours > 0 && !life->self.edge_live;
-
-    BASE_ASSERT(!life->isolated || life->lonely_ns > 0);
-    if (!lonely) {
-        if (life->isolated && life->self.edge_live)
-            life_tell(life, GOSSIP_LIFE_MEETS_AGAIN, 0, 0);
-        life->isolated = false;
-        life->lonely_ns = 0;
-        return;
-    }
-    if (life->lonely_ns == 0)
-        life->lonely_ns = life->now_ns;
-    life_wake(life, life->lonely_ns + ISOLATED_NS);
-    if (life->now_ns - life->lonely_ns >= ISOLATED_NS && life->self.apart == life->self.n_neighbours) {
-        life_abandon(life, GOSSIP_LIFE_APART, life->self.scaling[0], life->self.scaling[1]);
-        return;
-    }
-    if (!life->isolated && life->now_ns - life->lonely_ns >= ISOLATED_NS) {
-        life->isolated = true;
-        life_tell(life, GOSSIP_LIFE_ISOLATED, life->self.n_neighbours, 0);
-    }
-}
-
 void life_consider_pause(struct gossip_life *life)
 {
     note_being_alone(life);
     consider_partition(life);
     if (has_begun(life) || life->state == GOSSIP_LIFE_FETCHING)
         follow(life, reasons(life));
-    consider_isolation(life);
 }
