@@ -56,7 +56,7 @@ static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, bool 
     assert_int_equal(round->step, step);
     answer(bench, round);
     struct node_message *left = take_told(bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(left->as.exit_status, 0);
+    assert_int_equal(left->as.left.exit_status, 0);
     node_message_free(left);
 }
 
@@ -195,7 +195,7 @@ static void a_stop_ends_a_fetch_and_leaves_no_checkpoint(void **state)
     round->fetched = false;
     answer(&bench, round);
     struct node_message *message = take_told(&bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(message->as.exit_status, 0);
+    assert_int_equal(message->as.left.exit_status, 0);
     node_message_free(message);
     assert_null(node_mailbox_take(bench.boxes.worker, 0));
     bench_destroy(&bench);
@@ -209,7 +209,7 @@ static void a_fetch_that_fails_is_told(void **state)
     order(&bench, GOSSIP_ORDER_START, true);
     answer(&bench, take_round(&bench)); // out of memory, say
     struct node_message *message = take_told(&bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(message->as.exit_status, 1);
+    assert_int_equal(message->as.left.exit_status, 1);
     node_message_free(message);
     bench_destroy(&bench);
 }

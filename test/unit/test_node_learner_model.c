@@ -155,7 +155,7 @@ static void ten_rounds_that_are_not_finite_end_the_node(void **state)
     assert_true(round->model[3] == 0.25f && vectors[0].values[3] == 0);
     answer(&bench, round);
     struct node_message *left = take_told(&bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(left->as.exit_status, 1);
+    assert_int_equal(left->as.left.exit_status, 1);
     node_message_free(left);
     bench_destroy(&bench);
 }
@@ -232,7 +232,7 @@ static void half_a_snapshot_leaves_the_node_as_it_was(void **state)
     assert_true(round->checkpoint); // its own state is whole
     answer(&bench, round);
     struct node_message *left = take_told(&bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(left->as.exit_status, 1); // and not the cluster's
+    assert_int_equal(left->as.left.exit_status, 1); // and not the cluster's
     node_message_free(left);
     bench_destroy(&bench);
 }
