@@ -121,7 +121,7 @@ static void *post_all(void *argument)
         BASE_ASSERT(message->bytes);
         memcpy(message->bytes, &i, sizeof i);
         message->n_bytes = sizeof i;
-        message->as.exit_status = poster->index;
+        message->as.left.exit_status = poster->index;
         while (node_mailbox_post(poster->box, message)) // full: the taker is behind
             sched_yield();
     }
@@ -150,7 +150,7 @@ static void many_posters_lose_and_reorder_nothing(void **state)
         assert_non_null(message);
         int number;
         memcpy(&number, message->bytes, sizeof number);
-        assert_int_equal(number, next[message->as.exit_status]++); // in the order of its poster
+        assert_int_equal(number, next[message->as.left.exit_status]++); // in the order of its poster
         node_message_free(message);
         taken++;
     }
