@@ -60,11 +60,10 @@ static void release_copy(struct gossip_donor *donor)
     donor->frozen = false;
 }
 
-void gossip_donor_reset(struct gossip_donor *donor)
+void gossip_donor_thaw(struct gossip_donor *donor)
 {
     BASE_ASSERT(donor->n_waiting <= WAITING_MAX);
-    release_copy(donor);
-    donor->n_waiting = 0;
+    release_copy(donor); // joiners are patient: what waits is answered from the next copy
 }
 
 void gossip_donor_destroy(struct gossip_donor *donor)
@@ -214,7 +213,8 @@ enum base_error gossip_donor_freeze(struct gossip_donor *donor, const struct gos
     BASE_ASSERT(vectors->part[GOSSIP_PART_MODEL]);
     enum base_error error = copy_parts(donor, vectors);
     if (error) {
-        gossip_donor_reset(donor);
+        release_copy(donor);
+        donor->n_waiting = 0;
         return error;
     }
     for (size_t p = 0; p < GOSSIP_PARTS; p++)

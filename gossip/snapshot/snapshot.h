@@ -44,7 +44,8 @@ enum base_error gossip_donor_freeze(struct gossip_donor *donor, const struct gos
 // The next waiting ask, answered; false: none is left.
 bool gossip_donor_waiting(struct gossip_donor *donor, struct gossip_id *peer, struct gossip_message *answer);
 void gossip_donor_tick(struct gossip_donor *donor, uint64_t now_ns); // frees a copy that is no longer read
-void gossip_donor_reset(struct gossip_donor *donor);                 // drops the copy and all waiting asks
+// Drops a copy that is obsolete, because this node takes another model itself. Asks wait for the next freeze.
+void gossip_donor_thaw(struct gossip_donor *donor);
 uint64_t gossip_donor_deadline(const struct gossip_donor *donor); // of the next tick; UINT64_MAX: none needed
 
 // -- joiner: owned by the worker until it is complete

@@ -144,6 +144,6 @@ void sim_fetch_begin(struct sim_node *node)
     for (size_t p = 0; p < GOSSIP_PARTS; p++)
         node->into.part[p] =
             *own_part(node, p) ? sim_copy(*own_part(node, p), options.parameters * sizeof(float)) : NULL;
-    gossip_donor_reset(node->donor); // what it holds is worth nothing any more
+    gossip_donor_thaw(node->donor); // what it holds is worth nothing any more
     BASE_ASSERT(gossip_joiner_create(&options, &node->joiner) == BASE_OK);
 }

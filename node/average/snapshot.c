@@ -151,7 +151,7 @@ enum base_error node_snapshot_fetch(struct node_snapshot *snapshot, struct node_
     enum base_error error = gossip_joiner_create(&options, &snapshot->joiner);
     if (error)
         return error;
-    gossip_donor_reset(snapshot->donor); // what it holds is obsolete
+    gossip_donor_thaw(snapshot->donor); // what it holds is obsolete
     free_orphans(snapshot);
     snapshot->round = round;
     return BASE_OK;

@@ -103,6 +103,29 @@ static void a_copy_that_nobody_reads_is_given_back(void **state)
     gossip_donor_destroy(donor);
 }
 
+// The donor fetches a model itself: its copy is of the old one.
+static void who_waits_for_a_copy_waits_while_the_donor_takes_another_model(void **state)
+{
+    struct gossip_donor *donor = donor_create();
+    struct gossip_message answer;
+    struct gossip_id peer;
+    (void)state;
+    freeze(donor, 1, 1, 0);
+    assert_false(ask(donor, 2, (struct gossip_snapshot_ask){.block = 1}, 5 * SECOND, &answer)); // begins
+    gossip_donor_thaw(donor);
+    assert_true(gossip_donor_wants(donor));
+    assert_false(ask(donor, 3, (struct gossip_snapshot_ask){.snapshot = 1}, 6 * SECOND, &answer));
+    assert_false(gossip_donor_waiting(donor, &peer, &answer));
+    freeze(donor, 2, 9, 7 * SECOND);
+    for (uint8_t who = 2; who <= 3; who++) {
+        assert_true(gossip_donor_waiting(donor, &peer, &answer));
+        assert_int_equal(peer.bytes[0], who);
+        assert_int_equal(answer.as.tell.round, 9);
+    }
+    assert_false(gossip_donor_wants(donor));
+    gossip_donor_destroy(donor);
+}
+
 static void what_waits_is_bounded(void **state)
 {
     struct gossip_donor *donor = donor_create();
@@ -146,7 +169,10 @@ static void a_donor_refuses_what_is_not_there(void **state)
     assert_false(gossip_donor_waiting(donor, &first, &answer));
     assert_int_equal(gossip_donor_ask(donor, &peer, &outer, 0, &answer, &answered), BASE_EFORMAT);
     v->second[D - 1] = NAN;
-    assert_int_equal(gossip_donor_freeze(donor, &view, 0), BASE_ESTATE);
+    const struct gossip_snapshot_ask later = {.block = 1};
+    assert_false(ask(donor, 3, later, 9 * SECOND, &answer));
+    assert_int_equal(gossip_donor_freeze(donor, &view, 9 * SECOND), BASE_ESTATE);
+    assert_false(gossip_donor_wants(donor));
     assert_false(ask(donor, 2, (struct gossip_snapshot_ask){0}, 0, &answer));
     free(v);
     gossip_donor_destroy(donor);
@@ -184,6 +210,7 @@ int main(void)
         cmocka_unit_test(asks_wait_for_a_copy_and_are_answered_from_it),
         cmocka_unit_test(one_copy_serves_many_and_only_a_fresh_one_those_who_begin),
         cmocka_unit_test(a_copy_that_nobody_reads_is_given_back),
+        cmocka_unit_test(who_waits_for_a_copy_waits_while_the_donor_takes_another_model),
         cmocka_unit_test(what_waits_is_bounded),
         cmocka_unit_test(a_donor_refuses_what_is_not_there),
         cmocka_unit_test(a_donor_gives_the_blob_of_its_copy),
