@@ -188,16 +188,17 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
     }
 }
 
-static bool is_scaled_otherwise(const struct gossip_exchange *exchange, const struct gossip_hello *theirs)
+bool gossip_edge_apart(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return exchange->scaling != 0 && theirs->scaling != 0 && theirs->scaling != exchange->scaling;
+    return exchange->scaling != 0 && edge->peer_scaling != 0 && edge->peer_scaling != exchange->scaling;
 }
 
 enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                   const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
 {
-    edge->other_scaling = is_scaled_otherwise(exchange, theirs) ? theirs->scaling : 0;
-    if (edge->other_scaling) {
+    edge->peer_scaling = theirs->scaling;
+    if (gossip_edge_apart(exchange, edge)) {
+        gossip_hello_tell(exchange, edge, actions); // its end has to know why, too
         gossip_plausible_bar(exchange, edge, 0);
         return BASE_EMISMATCH;
     }

@@ -127,7 +127,8 @@ static bool can_meet(const struct gossip_exchange *exchange, const struct gossip
 static bool has_nobody(const struct gossip_exchange *exchange)
 {
     for (size_t i = 0; i < exchange->n_edges; i++)
-        if (!exchange->edges[i]->other_scaling && !gossip_edge_mute(exchange, exchange->edges[i]))
+        if (!gossip_edge_apart(exchange, exchange->edges[i]) &&
+            !gossip_edge_mute(exchange, exchange->edges[i]))
             return false;
     return exchange->n_edges > 0;
 }

@@ -52,7 +52,7 @@ struct gossip_edge {
     uint64_t alarm_ns;  // active: give up; hello, in doubt: ask again; resync: give up the block, or the next
     uint64_t barred_ns; // implausible data, or another scaling: down until then, whatever its link is
     uint64_t scaling_told;                // by our latest HELLO
-    uint64_t other_scaling;               // at its other end: they are never averaged; 0: there is none
+    uint64_t peer_scaling;                // of the data at its other end, as last told; 0: not known
     uint8_t question;                     // number of our latest HELLO question, 1..127
     uint8_t repeats;                      // of it
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request
@@ -410,6 +410,8 @@ void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edg
 // Edges that have not heard of the scaling that is in use now.
 void gossip_hello_update(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 bool gossip_hello_untold(const struct gossip_exchange *exchange); // there are such edges
+// The data at its two ends are scaled otherwise: their models are never averaged.
+bool gossip_edge_apart(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // BASE_EMISMATCH: the other end's data are scaled otherwise; the edge is barred.
 enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                   const struct gossip_hello *theirs,
