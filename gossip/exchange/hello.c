@@ -198,7 +198,6 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
 {
     edge->peer_scaling = theirs->scaling;
     if (gossip_edge_apart(exchange, edge)) {
-        gossip_hello_tell(exchange, edge, actions); // its end has to know why, too
         gossip_plausible_bar(exchange, edge, 0);
         return BASE_EMISMATCH;
     }

@@ -124,6 +124,7 @@ static void way_open(struct way *way, const struct gossip_exchange_options *opti
         fprintf(stderr, "%s\n", why.text);
         exit(1);
     }
+    way->edge->linked = true;
     gossip_edge_resume(way->exchange, way->edge);
     bench_fill(BENCH_GAUSSIAN, 2, way->exchange->model, d); // the other end's model first
     run_prepare(way);
