@@ -110,19 +110,21 @@ class Leader(_Member):
         super().__init__(group, own)
         self._node = node
         self._told = 0.0
-        node.meanwhile = self._reassure
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._node, name)
 
     def _tell(self, call: Callable[[], Any], vectors: bool = False) -> Any:
         self._told = time.monotonic()
+        before, self._node.meanwhile = self._node.meanwhile, self._reassure  # here only: else the others do not listen
         try:
             result = call()
         except BaseException as error:  # Ctrl-C, too: the others wait for this word
             with _whole():
                 self._pass((None, error, self._node.lent))
             raise
+        finally:
+            self._node.meanwhile = before
         with _whole():
             self._pass((result, None, self._node.lent))
             if vectors and result is not None:
