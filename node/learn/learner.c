@@ -146,14 +146,15 @@ static void tell_result(const struct node_learner *l, struct train_score measure
 // Of a status that is not 0; "" where the loop knows it.
 static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
 {
-    if (l->refused[0])
-        snprintf(cause, bytes, "%s", l->refused);
-    else if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX)
+    if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX) {
         snprintf(cause, bytes,
                  "the model was not finite %u rounds in a row; this node ends. --resume goes on from the "
                  "checkpoint, with a smaller train.rate or without what makes the data or its neighbours "
                  "diverge",
                  l->rounds.unusable_in_row);
+        base_log(BASE_LOG_ERROR, "rollback", "%s", cause);
+    } else if (l->refused[0])
+        snprintf(cause, bytes, "%s", l->refused);
     else if (l->checkpoint_failed)
         snprintf(cause, bytes, "the last checkpoint could not be written; the log says why");
     else if (l->rounds.ended_alone && l->rounds.bereft)
@@ -225,8 +226,6 @@ static void *learn(void *argument)
     left->as.left.exit_status = finish(l, next.status);
     if (left->as.left.exit_status != 0)
         tell_cause(l, left->as.left.cause, sizeof left->as.left.cause);
-    if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX)
-        base_log(BASE_LOG_ERROR, "rollback", "%s", left->as.left.cause);
     node_learner_post(l, left);
     return NULL;
 }
