@@ -17,6 +17,31 @@ static inline double *checks_doubles(size_t count)
     return values;
 }
 
+// Moments of an optimiser before its first step.
+static inline struct checks_vector checks_zeros(const struct kernels *k, size_t n)
+{
+    struct checks_vector v = checks_make(k, n);
+    memset(v.host, 0, n * sizeof *v.host);
+    checks_send(k, &v);
+    return v;
+}
+
+static inline struct checks_state checks_state_of(const struct checks_vector *x)
+{
+    struct checks_state s = {checks_doubles(x->count), checks_doubles(x->count), checks_doubles(x->count)};
+    for (size_t i = 0; i < x->count; i++) {
+        s.x[i] = (double)x->host[i];
+    }
+    return s;
+}
+
+static inline void checks_state_free(struct checks_state *s)
+{
+    free(s->x);
+    free(s->m);
+    free(s->v);
+}
+
 static inline void checks_sgd_reference(const struct kernels_sgd *o, size_t n, const float *g, const float *c,
                                         struct checks_state *s)
 {
@@ -56,13 +81,8 @@ static inline void checks_sgd_run(const struct kernels *k, size_t n, float momen
 {
     const struct kernels_sgd o = {.rate = 0.05f, .momentum = momentum, .weight_decay = decay};
     struct checks_vector x = checks_gaussian(k, n, 1.0), c = checks_gaussian(k, n, 1.0),
-                         m = checks_make(k, n);
-    memset(m.host, 0, n * sizeof *m.host);
-    checks_send(k, &m);
-    struct checks_state s = {checks_doubles(n), checks_doubles(n), NULL};
-    for (size_t i = 0; i < n; i++) {
-        s.x[i] = (double)x.host[i];
-    }
+                         m = checks_zeros(k, n);
+    struct checks_state s = checks_state_of(&x);
     for (int step = 0; step < CHECKS_STEPS; step++) {
         struct checks_vector g = checks_gaussian(k, n, 1.0);
         k->sgd_step(n, &o, g.device, corrected ? c.device : NULL, momentum != 0.0f ? m.device : NULL,
@@ -75,8 +95,7 @@ static inline void checks_sgd_run(const struct kernels *k, size_t n, float momen
     if (momentum != 0.0f) {
         checks_compare_state(k, "sgd m", &m, s.m);
     }
-    free(s.x);
-    free(s.m);
+    checks_state_free(&s);
     checks_free(k, &x);
     checks_free(k, &c);
     checks_free(k, &m);
@@ -97,15 +116,8 @@ static inline void checks_adamw_run(const struct kernels *k, size_t n, float dec
     struct kernels_adamw o = {
         .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .weight_decay = decay};
     struct checks_vector x = checks_gaussian(k, n, 1.0), c = checks_gaussian(k, n, 1.0);
-    struct checks_vector m = checks_make(k, n), v = checks_make(k, n);
-    memset(m.host, 0, n * sizeof *m.host);
-    memset(v.host, 0, n * sizeof *v.host);
-    checks_send(k, &m);
-    checks_send(k, &v);
-    struct checks_state s = {checks_doubles(n), checks_doubles(n), checks_doubles(n)};
-    for (size_t i = 0; i < n; i++) {
-        s.x[i] = (double)x.host[i];
-    }
+    struct checks_vector m = checks_zeros(k, n), v = checks_zeros(k, n);
+    struct checks_state s = checks_state_of(&x);
     for (int step = 1; step <= CHECKS_STEPS; step++) {
         struct checks_vector g = checks_gaussian(k, n, 1.0);
         o.correction1 = (float)(1.0 - pow((double)o.beta1, step));
@@ -118,9 +130,7 @@ static inline void checks_adamw_run(const struct kernels *k, size_t n, float dec
     checks_compare_state(k, "adamw x", &x, s.x);
     checks_compare_state(k, "adamw m", &m, s.m);
     checks_compare_state(k, "adamw v", &v, s.v);
-    free(s.x);
-    free(s.m);
-    free(s.v);
+    checks_state_free(&s);
     checks_free(k, &x);
     checks_free(k, &c);
     checks_free(k, &m);
@@ -140,13 +150,8 @@ static inline void checks_lion_run(const struct kernels *k, size_t n, float deca
 {
     const struct kernels_lion o = {.rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .weight_decay = decay};
     struct checks_vector x = checks_gaussian(k, n, 1.0), c = checks_gaussian(k, n, 1.0),
-                         m = checks_make(k, n);
-    memset(m.host, 0, n * sizeof *m.host);
-    checks_send(k, &m);
-    struct checks_state s = {checks_doubles(n), checks_doubles(n), NULL};
-    for (size_t i = 0; i < n; i++) {
-        s.x[i] = (double)x.host[i];
-    }
+                         m = checks_zeros(k, n);
+    struct checks_state s = checks_state_of(&x);
     for (int step = 1; step <= CHECKS_STEPS; step++) {
         struct checks_vector g = checks_gaussian(k, n, 1.0);
         k->lion_step(n, &o, g.device, corrected ? c.device : NULL, m.device, x.device);
@@ -163,8 +168,7 @@ static inline void checks_lion_run(const struct kernels *k, size_t n, float deca
     }
     checks_compare_state(k, "lion x", &x, s.x);
     checks_compare_state(k, "lion m", &m, s.m);
-    free(s.x);
-    free(s.m);
+    checks_state_free(&s);
     checks_free(k, &x);
     checks_free(k, &c);
     checks_free(k, &m);
