@@ -10,8 +10,9 @@ endif()
 # The programs say what the pages hold, so the pages are made when the programs are.
 set(pages ${CMAKE_BINARY_DIR}/man)
 file(GLOB page_sources CONFIGURE_DEPENDS ${P2PML_DEPLOY}/man/*)
+string(REPLACE ";" " " emulator "${CMAKE_CROSSCOMPILING_EMULATOR}") # as a shell splits it
 add_custom_command(OUTPUT ${pages}/p2pml.1 ${pages}/p2pml-node.1 ${pages}/p2pml-node.yaml.5
-  COMMAND ${CMAKE_COMMAND} -E env "EMULATOR=${CMAKE_CROSSCOMPILING_EMULATOR}" sh ${P2PML_DEPLOY}/man/make.sh
+  COMMAND ${CMAKE_COMMAND} -E env "EMULATOR=${emulator}" sh ${P2PML_DEPLOY}/man/make.sh
     $<TARGET_FILE:p2pml-node> $<TARGET_FILE:p2pml> ${PROJECT_VERSION} ${pages}
   DEPENDS p2pml-node p2pml ${page_sources}
   COMMENT "Making the manual pages" VERBATIM)
