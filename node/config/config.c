@@ -313,7 +313,7 @@ static const struct node_key keys[] = {
          "The living nodes train on the shard of a dead node, each on a part of it, until the node comes "
          "back. Requires data.shards.",
          TOLD),
-    DURATION("data.takeover_after", data.takeover_after_ns, "10s", 0, DAY,
+    DURATION("data.takeover_after", data.takeover_after_ns, "1s", 0, DAY,
              "How long a node must be dead before its shard is taken over.", TOLD),
 
     INTEGER(
