@@ -198,6 +198,8 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
 {
     edge->peer_scaling = theirs->scaling;
     if (gossip_edge_apart(exchange, edge)) {
+        // Our first HELLO may have come before its view had this node: it would not know why it is refused.
+        gossip_hello_tell(exchange, edge, actions);
         gossip_plausible_bar(exchange, edge, 0);
         return BASE_EMISMATCH;
     }

@@ -1,17 +1,36 @@
 // A node none of whose edges is live, though others are there: people are told. Where all its neighbours have
 // another scaling it ends.
 #include "gossip/life/life_state.h"
+#include <string.h>
 
 #define ISOLATED_NS (15 * LIFE_SECOND) // without a live edge, before people are told
+
+// Neighbours that end for this cause leave the view: what they were is remembered, or the last of them would
+// train on alone.
+static void see_apart(struct gossip_life *life)
+{
+    BASE_ASSERT(life->self.apart <= life->self.n_neighbours);
+    if (life->census.others == 0 || life->self.n_neighbours == 0)
+        return;
+    life->apart = life->self.apart == life->self.n_neighbours;
+    if (life->apart)
+        memcpy(life->scaling, life->self.scaling, sizeof life->scaling);
+}
+
+static bool is_lonely(const struct gossip_life *life)
+{
+    const bool has_neighbours = life->census.others > 0 && life->self.n_neighbours > 0;
+
+    return life->state == GOSSIP_LIFE_TRAINING && !life->options.local && !life->self.edge_live &&
+           (has_neighbours || life->apart);
+}
 
 // Silence of all edges is a fault that nothing else would show: a firewall on both ends, say.
 void life_consider_isolation(struct gossip_life *life)
 {
-    const bool lonely = life->state == GOSSIP_LIFE_TRAINING && life->census.others > 0 &&
-                        !life->options.local && life->self.n_neighbours > 0 && !life->self.edge_live;
-
+    see_apart(life);
     BASE_ASSERT(!life->isolated || life->lonely_ns > 0);
-    if (!lonely) {
+    if (!is_lonely(life)) {
         if (life->isolated && life->self.edge_live)
             life_tell(life, GOSSIP_LIFE_MEETS_AGAIN, 0, 0);
         life->isolated = false;
@@ -21,11 +40,11 @@ void life_consider_isolation(struct gossip_life *life)
     if (life->lonely_ns == 0)
         life->lonely_ns = life->now_ns;
     life_wake(life, life->lonely_ns + ISOLATED_NS);
-    if (life->now_ns - life->lonely_ns >= ISOLATED_NS && life->self.apart == life->self.n_neighbours) {
-        life_abandon(life, GOSSIP_LIFE_APART, life->self.scaling[0], life->self.scaling[1]);
+    if (life->now_ns - life->lonely_ns < ISOLATED_NS)
         return;
-    }
-    if (!life->isolated && life->now_ns - life->lonely_ns >= ISOLATED_NS) {
+    if (life->apart) {
+        life_abandon(life, GOSSIP_LIFE_APART, life->scaling[0], life->scaling[1]);
+    } else if (!life->isolated) {
         life->isolated = true;
         life_tell(life, GOSSIP_LIFE_ISOLATED, life->self.n_neighbours, 0);
     }

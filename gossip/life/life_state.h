@@ -74,6 +74,8 @@ struct gossip_life {
     bool minority, isolated, was_alone;
     bool withdrawn;             // it does not count, since it was cut off; else it would
     uint64_t lonely_ns;         // since when no edge is live; 0: one is
+    bool apart;                 // the neighbours that were there last had all another scaling of their data
+    uint64_t scaling[2];        // then: ours, and that of one of them
     uint64_t away_ns;           // it was away until then, and may be far from the cluster; 0: no
     uint64_t words_ns;          // ... known from what others have said since
     struct life_ids other_side; // the dead of a partition in which this node is the minority

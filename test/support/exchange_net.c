@@ -262,6 +262,21 @@ void net_round(struct net *net, size_t node, uint64_t round)
     BASE_ASSERT(net_step(net, node, &event) == BASE_OK);
 }
 
+// What was said before a link ends in order arrives, and may be refused there, too.
+static void flush(struct net *net, size_t from, size_t to)
+{
+    struct gossip_message message;
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(from), .message = &message};
+
+    for (const struct net_message *item = net->first; item; item = item->next) {
+        if (item->from != from || item->to != to)
+            continue;
+        BASE_ASSERT(gossip_message_decode(item->bytes, item->count, &message) == BASE_OK);
+        (void)net_step(net, to, &event);
+    }
+}
+
 static void deliver(struct net *net, struct net_message *item)
 {
     struct gossip_message message;
@@ -274,6 +289,8 @@ static void deliver(struct net *net, struct net_message *item)
         enum base_error error = net_step(net, item->to, &event);
         cut = (error == BASE_EFORMAT || error == BASE_EMISMATCH) && net->forgets;
         BASE_ASSERT(!error || cut);
+        if (cut && error == BASE_EMISMATCH)
+            flush(net, item->to, item->from);
     }
     if (cut) {
         net->cuts++;

@@ -195,12 +195,38 @@ static void who_has_another_scaling_than_all_others_ends(void **state)
     }
 }
 
+// The other one ends for the same cause, some seconds before, and is gone from the view then.
+static void who_had_only_neighbours_of_another_scaling_ends_without_them(void **state)
+{
+    (void)state;
+    for (size_t others = 0; others <= 1; others++) { // one that comes may be of the same scaling
+        life_world_init(&w);
+        life_world_train(&w);
+        w.self.edge_live = w.self.edges_live = false;
+        w.self.n_neighbours = w.self.apart = 2;
+        w.self.scaling[0] = 71;
+        w.self.scaling[1] = 72;
+        life_world_pass(&w, 10 * SECOND);
+        w.self.n_neighbours = others;
+        w.self.apart = 0;
+        w.self.scaling[0] = w.self.scaling[1] = 0;
+        life_world_pass(&w, 4 * SECOND);
+        assert_false(w.ended);
+        life_world_pass(&w, 2 * SECOND);
+        assert_int_equal(w.ended, others == 0);
+        assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_APART), others == 0);
+        if (others > 0)
+            life_world_end(&w);
+    }
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
         RULE(held_out_means_waiting),
         RULE(who_has_another_scaling_than_all_others_ends),
+        RULE(who_had_only_neighbours_of_another_scaling_ends_without_them),
         RULE(who_is_held_out_does_not_begin),
         RULE(held_out_within_reach_goes_on_behind_the_others),
         RULE(cut_off_goes_on_where_the_others_say_after_it),
