@@ -37,6 +37,14 @@ struct peer_entry { // of the peer list
     char told[200];                     // which was this
 };
 
+struct peer_refusal { // as told
+    struct gossip_id id;
+    uint64_t told_ns; // 0: none
+    char why[256];
+};
+
+#define PEER_REFUSALS 16u // remembered; the oldest goes
+
 struct node_peers {
     struct node_peers_options options;
     const struct node_link_handler *sessions; // takes what they say
@@ -53,6 +61,7 @@ struct node_peers {
     struct peer_account *accounts;
     size_t n_accounts;
     char refusal[1280]; // the latest, of a peer or by one; ""
+    struct peer_refusal refusals[PEER_REFUSALS];
     uint64_t stranger_told_ns, turned_away_told_ns, strangers;
     struct node_allowance lines; // of the log, about what peers do
     bool paused;

@@ -67,6 +67,28 @@ void peer_tell_up(struct peer_link *link)
                        link->address, link->name);
 }
 
+// Both ends call, again and again, and each call is refused: told once while the cause is the same, and again
+// after a while.
+static bool is_told(struct node_peers *peers, const struct gossip_id *id, const char *why)
+{
+    const uint64_t now_ns = node_clock_ns();
+    struct peer_refusal *at = &peers->refusals[0];
+    for (size_t i = 0; i < PEER_REFUSALS; i++) {
+        struct peer_refusal *other = &peers->refusals[i];
+        const bool told = other->told_ns != 0 && gossip_id_compare(&other->id, id) == 0;
+        if (told && strncmp(other->why, why, sizeof other->why - 1) == 0 &&
+            now_ns - other->told_ns < REMIND_NS)
+            return true;
+        if (told || other->told_ns < at->told_ns)
+            at = other;
+        if (told)
+            break;
+    }
+    *at = (struct peer_refusal){.id = *id, .told_ns = now_ns};
+    snprintf(at->why, sizeof at->why, "%s", why);
+    return false;
+}
+
 static void tell_refusal(struct peer_link *link, enum gossip_close why)
 {
     struct node_peers *peers = link->peers;
@@ -82,17 +104,19 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
                        link->name, link->name[0] ? " " : "", hex, link->address);
         return;
     }
+    const char *cause = compared ? text.text : gossip_close_text(why);
     snprintf(peers->refusal, sizeof peers->refusal, "%s%s%.16s at %s: %s%.900s", link->name,
-             link->name[0] ? " " : "", hex, link->address, compared ? "" : "it is ",
-             compared ? text.text : gossip_close_text(why));
-    node_peers_log(peers, BASE_LOG_ERROR, "peer_refused", "%s", peers->refusal);
+             link->name[0] ? " " : "", hex, link->address, compared ? "" : "it is ", cause);
+    if (!is_told(peers, &link->id, cause))
+        node_peers_log(peers, BASE_LOG_ERROR, "peer_refused", "%s", peers->refusal);
 }
 
 static void tell_refused(struct peer_link *link, const char *reason)
 {
     struct node_peers *peers = link->peers;
     snprintf(peers->refusal, sizeof peers->refusal, "%s: %.900s", link->address, reason);
-    node_peers_log(peers, BASE_LOG_ERROR, "refused_by_peer", "%s", peers->refusal);
+    if (!is_told(peers, &link->id, reason))
+        node_peers_log(peers, BASE_LOG_ERROR, "refused_by_peer", "%s", peers->refusal);
 }
 
 const char *node_peers_refusal(const struct node_peers *peers)

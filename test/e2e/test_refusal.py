@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -232,7 +233,10 @@ class Peers(ClusterTest):
                 a.wait_log(rf"peer_refused .*its {name}: {there}, here it is {here}; make it the same")
                 b.wait_log(rf"peer_refused .*its {name}: {here}, here it is {there}; make it the same")
                 for node in (a, b):  # neither trains alone beside the other
-                    self.assertRegex(node.wait_exit(1), r"refused .*cannot train with its only listed peer")
+                    words = node.wait_exit(1)
+                    self.assertRegex(words, r"refused .*cannot train with its only listed peer")
+                    for event in ("peer_refused", "refused"):  # both have called: each has refused two links
+                        self.assertEqual(len(re.findall(rf"(?m)^\S+ error \S+ {event} ", words)), 1, words)
                     self.assertEqual((node.rows(), node.checkpoints()), ([], []))
 
     def test_other_rules_end_nobody_who_trains(self):
