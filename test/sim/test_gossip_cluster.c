@@ -269,6 +269,9 @@ static bool learns(struct trial *trial)
         return false;
     if (!sim_check_edges_match(world))
         return fails(trial, "the ends of an edge differ");
+    if (!trial->check.may_lose && sim_check_sum_error(world) > SUM_ERROR)
+        return fails(trial, "the mean of the models has moved");
+    world->resting = false; // at rest no boundary comes, and a node that is to fetch a model waits for one
     if (!pulled && sim_check_excess_loss(world) > EXCESS_LOSS)
         return fails(trial, "the loss is not near the best");
     trial->learnt = !pulled;
@@ -285,11 +288,7 @@ static bool trial_run(struct trial *trial)
     trial->agreed_ns = sim_world_now(&trial->world);
     if (is_copied(&trial->world) && !(run_until(trial, patience) && !is_copied(&trial->world)))
         return fails(trial, "two processes with one identity still run");
-    if (!learns(trial) || !views_agree(trial, sim_world_now(&trial->world) + 5 * SIM_SECOND))
-        return false;
-    if (!trial->check.may_lose && sim_check_sum_error(&trial->world) > SUM_ERROR)
-        return fails(trial, "the mean of the models has moved");
-    return true;
+    return learns(trial) && views_agree(trial, sim_world_now(&trial->world) + 5 * SIM_SECOND);
 }
 
 static void report(const struct trial *trial)

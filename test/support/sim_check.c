@@ -68,10 +68,10 @@ static void need(struct sim_node *node, bool good, const char *what)
 
 static void step(void *owner, struct sim_node *node)
 {
-    (void)owner;
     struct gossip_membership_totals totals;
     size_t nodes = node->world->options.nodes, count;
 
+    sim_apart_look(owner);
     if (node->world->counts.steps % 64)
         return;
     count = gossip_membership_count(node->membership);
@@ -109,19 +109,26 @@ static bool kept_apart(const struct sim_world *world, size_t a, size_t b)
            until_ns - first->since_ns >= tolerated_ns(world);
 }
 
-static bool runs(const struct sim_world *world, size_t identity)
+// The process of the record, not a later one of which the observer has not heard.
+static bool runs(const struct sim_node *observer, size_t identity)
 {
-    return sim_check_process(world, identity) != NULL;
+    const struct sim_node *process = sim_check_process(observer->world, identity);
+    struct gossip_member_info info;
+
+    return process && (!sim_member_info(observer, identity, &info) ||
+                       info.record->version.instance_id == process->instance);
 }
 
 static void died(struct sim_check *check, struct sim_node *node, size_t peer,
                  const struct gossip_membership_action *action)
 {
     struct sim_world *world = node->world;
-    bool explained = !runs(world, peer) || node->liar || world->node[peer]->liar ||
+    const struct sim_node *subject = sim_check_process(world, peer);
+    bool explained = !runs(node, peer) || node->liar || world->node[peer]->liar ||
                      sim_check_excused(world, peer) || sim_check_excused(world, node->host) ||
-                     kept_apart(world, node->host, peer) || (node->self < world->options.twins) ||
-                     peer < world->options.twins;
+                     kept_apart(world, node->host, peer) ||
+                     sim_apart_for(check, node->host, subject->host, tolerated_ns(world)) ||
+                     (node->self < world->options.twins) || peer < world->options.twins;
 
     check->deaths++;
     check->deaths_evidence += action->evidence;
@@ -275,6 +282,7 @@ void sim_check_create(struct sim_check *check, struct sim_world *world, size_t n
                                           .exchanged = exchanged}};
     check->harm = sim_must(calloc(hosts, sizeof *check->harm));
     check->seen = sim_must(calloc(hosts * nodes, sizeof *check->seen));
+    check->apart = sim_must(calloc(hosts * hosts, sizeof *check->apart));
     check->stuck = sim_must(calloc(hosts, sizeof *check->stuck));
 }
 
@@ -282,5 +290,6 @@ void sim_check_destroy(struct sim_check *check)
 {
     free(check->harm);
     free(check->seen);
+    free(check->apart);
     free(check->stuck);
 }

@@ -1,6 +1,7 @@
 // Invariants, checked at every step of every process. A death is false unless something explains
-// it: the process was down, or a fault kept it (or the observer) from the others for about as long as a
-// suspicion lasts. Loss, slow nodes, jumping clocks, cuts between two nodes and liars explain nothing.
+// it: that process was down, or a fault kept it (or the observer) from the others for about as long as a
+// suspicion lasts, or observer and subject had no way to each other for as long (sim_apart.c). Loss, slow
+// nodes, jumping clocks, liars, and a cut between two nodes where a third can vouch explain nothing.
 #ifndef TEST_SUPPORT_SIM_CHECK_H
 #define TEST_SUPPORT_SIM_CHECK_H
 
@@ -13,6 +14,10 @@ struct sim_harm {
     uint64_t excused_until_ns;   // it was down, or cut off for long
 };
 
+struct sim_apart {
+    uint64_t since_ns, until_ns; // one stretch without a way between two processes
+};
+
 struct sim_seen { // of one identity by one process
     bool known;
     enum gossip_member_state state;
@@ -22,12 +27,14 @@ struct sim_seen { // of one identity by one process
 struct sim_check {
     struct sim_watch watch; // of which it is the owner
     struct sim_world *world;
-    struct sim_harm *harm; // [hosts] what explains a death
-    struct sim_seen *seen; // [hosts * nodes]
-    unsigned *stuck;       // [hosts] turns of a timer that did not pass
-    bool gentle;           // no process may lose state: the ends of edges fit
-    bool may_lose;         // a process lost its memory, or an edge was forgotten: sums may change
-    bool lenient;          // false deaths are counted only
+    struct sim_harm *harm;   // [hosts] what explains a death
+    struct sim_seen *seen;   // [hosts * nodes]
+    struct sim_apart *apart; // [hosts * hosts] by observer and subject
+    uint64_t look_ns;        // when the ways between processes are looked at next
+    unsigned *stuck;         // [hosts] turns of a timer that did not pass
+    bool gentle;             // no process may lose state: the ends of edges fit
+    bool may_lose;           // a process lost its memory, or an edge was forgotten: sums may change
+    bool lenient;            // false deaths are counted only
     uint64_t deaths, deaths_evidence, false_deaths, suspects;
     // Told of every change of a member at an observer; may be NULL.
     void (*changed)(struct sim_world *world, size_t host, const struct gossip_membership_action *action);
@@ -42,6 +49,10 @@ struct sim_check *sim_check_of(const struct sim_world *world);
 void sim_check_harm(struct sim_world *world, size_t host, uint64_t until_ns);
 void sim_check_excuse(struct sim_world *world, size_t host, uint64_t until_ns);
 bool sim_check_excused(const struct sim_world *world, size_t host);
+
+void sim_apart_look(struct sim_check *check);
+// No way for at least so long, and until a moment ago.
+bool sim_apart_for(const struct sim_check *check, size_t observer, size_t subject, uint64_t least_ns);
 
 // -- after everything has healed
 bool sim_check_agree(struct sim_world *world,
