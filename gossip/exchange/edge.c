@@ -153,6 +153,11 @@ bool gossip_edge_asks(const struct gossip_edge *edge)
     return edge->state == GOSSIP_EDGE_HELLO || edge->state == GOSSIP_EDGE_IN_DOUBT;
 }
 
+bool gossip_edge_shunned(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return gossip_edge_mute(exchange, edge) && exchange->now_ns < edge->ask_ns;
+}
+
 uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return gossip_deadline_after(&edge->answers, exchange->options.deadline_floor_ns,

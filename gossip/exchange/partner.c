@@ -17,8 +17,7 @@ struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange)
 {
     struct gossip_edge *edge = gossip_partner_of(exchange);
 
-    if (!edge || edge->state != GOSSIP_EDGE_LIVE ||
-        (gossip_edge_mute(exchange, edge) && exchange->now_ns < edge->ask_ns))
+    if (!edge || edge->state != GOSSIP_EDGE_LIVE || gossip_edge_shunned(exchange, edge))
         return NULL;
     bool asks = !exchange->options.sync || gossip_edge_leads(exchange, edge) ||
                 gossip_clocks_passed(exchange, edge); // it will no longer ask for this round

@@ -185,8 +185,8 @@ void gossip_round_seek(struct gossip_exchange *exchange)
     struct gossip_edge *asked = gossip_partner_of(exchange), *best = NULL;
 
     if (!exchange->round.open || !is_starved(exchange) || exchange->active ||
-        (asked && asked->state == GOSSIP_EDGE_LIVE && !asked->silent && !gossip_edge_mute(exchange, asked) &&
-         exchange->round.retries < RETRIES_ONE))
+        (asked && asked->state == GOSSIP_EDGE_LIVE && !asked->silent &&
+         !gossip_edge_shunned(exchange, asked) && exchange->round.retries < RETRIES_ONE))
         return;
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];

@@ -73,9 +73,11 @@ static uint64_t asked_of(const struct gossip_exchange *exchange, uint64_t missed
     return fair < all ? fair : all;
 }
 
-static bool is_in_use(const struct gossip_edge *edge)
+// Over an edge that is mute nothing is caught up with, for as long as it is.
+static bool is_in_use(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_RESYNC;
+    return (edge->state == GOSSIP_EDGE_LIVE && !gossip_edge_mute(exchange, edge)) ||
+           edge->state == GOSSIP_EDGE_RESYNC;
 }
 
 // A neighbour that is behind, too, gives nothing to catch up with; between two slow ones it would take
@@ -83,7 +85,7 @@ static bool is_in_use(const struct gossip_edge *edge)
 static bool counts_peers_away(const struct gossip_exchange *exchange)
 {
     for (size_t i = 0; i < exchange->n_edges; i++)
-        if (is_in_use(exchange->edges[i]) && !exchange->edges[i]->peer_away)
+        if (is_in_use(exchange, exchange->edges[i]) && !exchange->edges[i]->peer_away)
             return false;
     return true;
 }
@@ -95,7 +97,7 @@ static bool caught_up(const struct gossip_exchange *exchange)
 
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        if (!is_in_use(edge) || (edge->peer_away && !all_count))
+        if (!is_in_use(exchange, edge) || (edge->peer_away && !all_count))
             continue;
         if (edge->caught_up < asked_of(exchange, edge->missed) || edge->caught_up == 0)
             return false;

@@ -178,6 +178,8 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
 void gossip_edge_unanswered(const struct gossip_exchange *exchange, struct gossip_edge *edge);
 // So often that its peer is nobody to exchange with, until it does.
 bool gossip_edge_mute(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// ... and it is not yet asked again.
+bool gossip_edge_shunned(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // LIVE, or RESYNC at its current offset.
 void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge);
 // HELLO or IN_DOUBT: a question is out, and is repeated until something answers it.

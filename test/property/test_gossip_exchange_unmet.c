@@ -2,6 +2,7 @@
 #include "exchange_cases.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { D = 200, CEILING_MS = 1000, ROUND_MS = 2, MAX_DELAY = 4 };
 
@@ -256,6 +257,71 @@ static void test_who_never_exchanges_holds_nobody(void **state)
     }
 }
 
+// Three nodes on a ring; the edge from node 0 to node 1 is mute.
+static struct net *net_beside_a_mute(struct mute *mute, uint64_t max_delay, uint64_t seed)
+{
+    struct net *net = async_net(3, TOPOLOGY_RING, max_delay, seed);
+
+    train(net, 20 * ROUND_MS);
+    net->watch = note_question;
+    net->watcher = mute;
+    net->node[1].paused = true;
+    rounds_held_up(net, mute, 100);
+    return net;
+}
+
+// The link stays: what was sent to a node while it was mute is never read.
+static void lose_messages_to(struct net *net, size_t node)
+{
+    struct net_message **at = &net->first;
+
+    while (*at) {
+        struct net_message *message = *at;
+        if (message->to != node) {
+            at = &message->next;
+            continue;
+        }
+        *at = message->next;
+        free(message->bytes);
+        free(message);
+    }
+    net->last = at;
+}
+
+// Even where every round needs an exchange, and node 2 always has time for one: with node 0 mute to node 1 as
+// well neither would ask again.
+static void test_who_was_mute_is_asked_again(void **state)
+{
+    (void)state;
+    for (uint64_t max_delay = 0; max_delay <= MAX_DELAY; max_delay += MAX_DELAY) {
+        struct mute mute = {.asked = false};
+        struct net *net = net_beside_a_mute(&mute, max_delay, net_seed(967));
+        const uint64_t before = exchanges_of(net, 1);
+        lose_messages_to(net, 1);
+        net->node[1].paused = false;
+        net->watch = NULL;
+        net->now_ns += 65 * SECOND; // the longest pause between two tries
+        rounds_held_up(net, &mute, 30);
+        assert_true(exchanges_of(net, 1) > before);
+        net_destroy(net);
+    }
+}
+
+// It would never have caught up with node 1, and what it learns would never move node 2.
+static void test_a_mute_neighbour_keeps_nobody_away(void **state)
+{
+    struct gossip_exchange_totals totals;
+    struct mute mute = {.asked = false};
+    struct net *net = net_beside_a_mute(&mute, MAX_DELAY, net_seed(968));
+
+    (void)state;
+    net->node[0].standing = GOSSIP_AWAY;
+    rounds_held_up(net, &mute, 200);
+    gossip_exchange_totals(net->node[0].exchange, &totals);
+    assert_int_equal(totals.standing, GOSSIP_PRESENT);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +331,8 @@ int main(void)
         cmocka_unit_test(test_who_can_meet_nobody_waits),
         cmocka_unit_test(test_another_neighbour_is_asked),
         cmocka_unit_test(test_who_never_exchanges_holds_nobody),
+        cmocka_unit_test(test_who_was_mute_is_asked_again),
+        cmocka_unit_test(test_a_mute_neighbour_keeps_nobody_away),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
