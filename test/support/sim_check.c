@@ -124,7 +124,8 @@ static void died(struct sim_check *check, struct sim_node *node, size_t peer,
 {
     struct sim_world *world = node->world;
     const struct sim_node *subject = sim_check_process(world, peer);
-    bool explained = !runs(node, peer) || node->liar || world->node[peer]->liar ||
+    bool told = !action->known; // it was judged where it was found
+    bool explained = told || !runs(node, peer) || node->liar || world->node[peer]->liar ||
                      sim_check_excused(world, peer) || sim_check_excused(world, node->host) ||
                      kept_apart(world, node->host, peer) ||
                      sim_apart_for(check, node->host, subject->host, tolerated_ns(world)) ||
