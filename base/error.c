@@ -1,23 +1,28 @@
 #include "base/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 // Through a text of our own, because an argument may point into why->text.
-enum base_error base_fail(struct base_reason *why, enum base_error code, const char *format, ...)
+enum base_error base_fail_list(struct base_reason *why, enum base_error code, const char *format,
+                               va_list arguments)
 {
+    struct base_reason text;
     if (!why)
         return code;
-    struct base_reason text;
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text.text, sizeof text.text, format, arguments);
-    va_end(arguments);
-    if (length < 0)
+    if (vsnprintf(text.text, sizeof text.text, format, arguments) < 0)
         text.text[0] = 0;
     *why = text;
+    return code;
+}
+
+enum base_error base_fail(struct base_reason *why, enum base_error code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    base_fail_list(why, code, format, arguments);
+    va_end(arguments);
     return code;
 }
 

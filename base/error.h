@@ -9,6 +9,7 @@
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 enum base_error {
@@ -36,6 +37,9 @@ struct base_reason {
 // Fills *why (may be NULL) and returns `code`: `return base_fail(why, BASE_EFORMAT, "...");`
 enum base_error base_fail(struct base_reason *why, enum base_error code, const char *format, ...)
     BASE_PRINTF(3, 4);
+// The same for a function that has such arguments itself.
+enum base_error base_fail_list(struct base_reason *why, enum base_error code, const char *format,
+                               va_list arguments) BASE_PRINTF(3, 0);
 
 // Puts "context: " before a reason that is already there; returns `code`.
 enum base_error base_fail_context(struct base_reason *why, enum base_error code, const char *format, ...)

@@ -27,20 +27,17 @@ static enum base_error check_most(const struct lab_experiment *e, size_t most, c
 {
     if (e->experiment.nodes <= most)
         return BASE_OK;
-    return lab_experiment_at(e, "experiment.nodes", why,
-                             base_fail(why, BASE_EINVAL, "found %" PRIu64 ", expected at most %zu %s",
-                                       e->experiment.nodes, most, whose));
+    return lab_experiment_refuse(e, "experiment.nodes", why, "found %" PRIu64 ", expected at most %zu %s",
+                                 e->experiment.nodes, most, whose);
 }
 
 static enum base_error check_method(const struct lab_experiment *e, struct base_reason *why)
 {
     if (runs_on_nodes(e->node.average.method))
         return BASE_OK;
-    return lab_experiment_at(
-        e, "average.method", why,
-        base_fail(why, BASE_EINVAL,
-                  "this method is no exchange of two nodes, expected edge-ref, model-average or "
-                  "local; p2pml sim with sim.engine rounds has it"));
+    return lab_experiment_refuse(e, "average.method", why,
+                                 "this method is no exchange of two nodes, expected edge-ref, model-average "
+                                 "or local; p2pml sim with sim.engine rounds has it");
 }
 
 enum base_error lab_experiment_graph(const struct lab_experiment *e, struct topology_graph **graph,
@@ -82,10 +79,9 @@ enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct 
         error = node_config_check_runnable(&view, why);
     }
     if (!error && e->sim.vector)
-        error = lab_experiment_at(e, "sim.vector", why,
-                                  base_fail(why, BASE_EINVAL,
-                                            "found in an experiment of p2pml run, expected only with "
-                                            "p2pml sim; 0 trains"));
+        error = lab_experiment_refuse(
+            e, "sim.vector", why,
+            "found in an experiment of p2pml run, expected only with p2pml sim; 0 trains");
     return error;
 }
 
@@ -96,9 +92,8 @@ static enum base_error check_nodes_engine(const struct lab_experiment *e, struct
     if (!error)
         error = check_method(e, why);
     if (!error && e->sim.vector)
-        error = lab_experiment_at(
-            e, "sim.vector", why,
-            base_fail(why, BASE_EINVAL, "found it with sim.engine nodes, expected sim.engine rounds, or 0"));
+        error = lab_experiment_refuse(e, "sim.vector", why,
+                                      "found it with sim.engine nodes, expected sim.engine rounds, or 0");
     return error;
 }
 
@@ -107,9 +102,8 @@ enum base_error lab_experiment_check_sim(const struct lab_experiment *e, struct 
     if (lab_experiment_engine(e) == LAB_ENGINE_NODES)
         return check_nodes_engine(e, why);
     if (e->sim.vector && e->experiment.nodes > LAB_NODES_MAX && e->events.count)
-        return lab_experiment_at(
-            e, "events", why,
-            base_fail(why, BASE_EINVAL, "found events, expected none for more than %u nodes", LAB_NODES_MAX));
+        return lab_experiment_refuse(e, "events", why, "found events, expected none for more than %u nodes",
+                                     LAB_NODES_MAX);
     return e->sim.vector ? BASE_OK : check_most(e, LAB_NODES_MAX, "that train; sim.vector takes more", why);
 }
 

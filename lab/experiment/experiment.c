@@ -171,12 +171,10 @@ static enum base_error check_refused(const struct lab_experiment *e, struct base
 {
     for (size_t i = 0; i < REFUSED; i++)
         if (strcmp(node_schema_origin(&e->schema, e, refused[i].key), "default") != 0)
-            return lab_experiment_at(
+            return lab_experiment_refuse(
                 e, refused[i].key, why,
-                base_fail(why, BASE_EINVAL,
-                          "found in an experiment, expected only in the configuration of one "
-                          "node: %s; leave it out",
-                          refused[i].decided));
+                "found in an experiment, expected only in the configuration of one node: %s; leave it out",
+                refused[i].decided);
     return BASE_OK;
 }
 
@@ -188,10 +186,9 @@ static enum base_error check_baselines(const struct lab_experiment *e, struct ba
         while (known < LAB_BASELINES && strcmp(texts->items[i], baseline_names[known]) != 0)
             known++;
         if (known == LAB_BASELINES)
-            return lab_experiment_at(e, "experiment.baselines", why,
-                                     base_fail(why, BASE_EINVAL,
-                                               "found \"%.64s\", expected lone, central or central_total",
-                                               texts->items[i]));
+            return lab_experiment_refuse(e, "experiment.baselines", why,
+                                         "found \"%.64s\", expected lone, central or central_total",
+                                         texts->items[i]);
     }
     return BASE_OK;
 }
@@ -200,17 +197,16 @@ static enum base_error read_targets(struct lab_experiment *e, struct base_reason
 {
     const struct node_texts *texts = &e->experiment.targets;
     if (texts->count > LAB_TARGETS_MAX)
-        return lab_experiment_at(e, "experiment.targets", why,
-                                 base_fail(why, BASE_EINVAL, "found %zu accuracies, expected at most %u",
-                                           texts->count, LAB_TARGETS_MAX));
+        return lab_experiment_refuse(e, "experiment.targets", why,
+                                     "found %zu accuracies, expected at most %u", texts->count,
+                                     LAB_TARGETS_MAX);
     for (size_t i = 0; i < texts->count; i++) {
         const struct node_tree text = {.kind = NODE_TREE_TEXT, .text = texts->items[i]};
         double *target = &e->targets.items[e->targets.count++];
         if (!node_tree_real(&text, target) || !(*target > 0) || *target > 1)
-            return lab_experiment_at(e, "experiment.targets", why,
-                                     base_fail(why, BASE_EINVAL,
-                                               "found \"%.64s\", expected an accuracy above 0 and at most 1",
-                                               texts->items[i]));
+            return lab_experiment_refuse(e, "experiment.targets", why,
+                                         "found \"%.64s\", expected an accuracy above 0 and at most 1",
+                                         texts->items[i]);
     }
     return BASE_OK;
 }
@@ -225,13 +221,10 @@ static enum base_error check_name(const struct lab_experiment *e, struct base_re
 {
     if (is_name(e->experiment.name))
         return BASE_OK;
-    return lab_experiment_at(
-        e, "experiment.name", why,
-        base_fail(
-            why, BASE_EINVAL,
-            "found \"%.64s\", expected a name of at most %u letters, digits, '.', '_' and '-' that does "
-            "not begin with a dot",
-            e->experiment.name, LIMIT_NODE_NAME_BYTES - 1));
+    return lab_experiment_refuse(e, "experiment.name", why,
+                                 "found \"%.64s\", expected a name of at most %u letters, digits, '.', '_' "
+                                 "and '-' that does not begin with a dot",
+                                 e->experiment.name, LIMIT_NODE_NAME_BYTES - 1);
 }
 
 // "configs/demo.yaml" -> "demo"
@@ -291,10 +284,9 @@ static enum base_error check_steps(const struct lab_experiment *e, struct base_r
 {
     if (e->node.train.steps > 0)
         return BASE_OK;
-    return lab_experiment_at(e, "train.steps", why,
-                             base_fail(why, BASE_EINVAL,
-                                       "found 0, which trains until it is stopped, expected at least 1: an "
-                                       "experiment has an end"));
+    return lab_experiment_refuse(
+        e, "train.steps", why,
+        "found 0, which trains until it is stopped, expected at least 1: an experiment has an end");
 }
 
 static uint64_t rounds_of(const struct lab_experiment *e)
@@ -323,14 +315,12 @@ static enum base_error add_churn(struct lab_experiment *e, struct base_reason *w
     if (!e->churn.every)
         return BASE_OK;
     if (e->churn.back_max < e->churn.back_min)
-        return lab_experiment_at(e, "churn.back_max", why,
-                                 base_fail(why, BASE_EINVAL,
-                                           "found %" PRIu64 ", expected at least churn.back_min, %" PRIu64,
-                                           e->churn.back_max, e->churn.back_min));
+        return lab_experiment_refuse(e, "churn.back_max", why,
+                                     "found %" PRIu64 ", expected at least churn.back_min, %" PRIu64,
+                                     e->churn.back_max, e->churn.back_min);
     if (e->experiment.nodes > LAB_NODES_MAX)
-        return lab_experiment_at(
-            e, "churn.every", why,
-            base_fail(why, BASE_EINVAL, "found it for more than %u nodes, expected 0", LAB_NODES_MAX));
+        return lab_experiment_refuse(e, "churn.every", why, "found it for more than %u nodes, expected 0",
+                                     LAB_NODES_MAX);
     enum base_error error =
         lab_churn_add(&e->churn, e->experiment.seed, e->experiment.nodes, rounds_of(e), &e->schedule, why);
     return error ? lab_experiment_at(e, "churn.every", why, error) : BASE_OK;

@@ -71,6 +71,9 @@ void lab_experiment_free(struct lab_experiment *experiment);
 // Puts the place of the key before the reason.
 enum base_error lab_experiment_at(const struct lab_experiment *experiment, const char *key,
                                   struct base_reason *why, enum base_error error);
+// The value of a key is wrong: what was found and what was expected. Returns BASE_EINVAL.
+enum base_error lab_experiment_refuse(const struct lab_experiment *experiment, const char *key,
+                                      struct base_reason *why, const char *format, ...) BASE_PRINTF(4, 5);
 
 // What only `p2pml run` refuses, and what only `p2pml sim` does. Errors as above.
 enum base_error lab_experiment_check_run(const struct lab_experiment *experiment,

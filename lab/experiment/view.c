@@ -1,10 +1,22 @@
 // What of an experiment is a node's configuration, and where a value of it came from.
 #include "lab/experiment/experiment.h"
 
+#include <stdarg.h>
+
 enum base_error lab_experiment_at(const struct lab_experiment *e, const char *key, struct base_reason *why,
                                   enum base_error error)
 {
     return base_fail_context(why, error, "%s: %s", node_schema_origin(&e->schema, e, key), key);
+}
+
+enum base_error lab_experiment_refuse(const struct lab_experiment *e, const char *key,
+                                      struct base_reason *why, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const enum base_error error = base_fail_list(why, BASE_EINVAL, format, arguments);
+    va_end(arguments);
+    return lab_experiment_at(e, key, why, error);
 }
 
 void lab_experiment_shift_seeds(const struct lab_experiment *experiment, struct node_config *view)

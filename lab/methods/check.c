@@ -25,11 +25,9 @@ static enum base_error check_events(const struct lab_experiment *e, struct base_
         if (event->kind == LAB_KILL)
             continue;
         if (!event->part)
-            return lab_experiment_at(
-                e, "churn.every", why,
-                base_fail(why, BASE_EINVAL,
-                          "nobody comes back in sim.engine rounds, which has no membership; "
-                          "expected 0, or sim.engine nodes"));
+            return lab_experiment_refuse(e, "churn.every", why,
+                                         "nobody comes back in sim.engine rounds, which has no membership; "
+                                         "expected 0, or sim.engine nodes");
         node_schema_origin_of(&e->schema, e, "events", event->part, place, sizeof place);
         return base_fail(why, BASE_EINVAL,
                          "%s: events: found %s, which sim.engine rounds does not know, because it has no "
@@ -44,32 +42,26 @@ static enum base_error check_graph(const struct lab_experiment *e, struct base_r
     const struct rounds_method *method = rounds_method_of(e);
     if (!method->has_graph || e->node.topology.kind != TOPOLOGY_MATCHINGS)
         return BASE_OK;
-    return lab_experiment_at(
-        e, "topology.kind", why,
-        base_fail(why, BASE_EINVAL,
-                  "found matchings, which is another graph every round, with "
-                  "average.method %s, which keeps something of every neighbour; expected "
-                  "any other kind",
-                  method->name));
+    return lab_experiment_refuse(e, "topology.kind", why,
+                                 "found matchings, which is another graph every round, with average.method "
+                                 "%s, which keeps something of every neighbour; expected any other kind",
+                                 method->name);
 }
 
 static enum base_error check_average(const struct lab_experiment *e, struct base_reason *why)
 {
     bool edges = e->node.average.method == NODE_METHOD_EDGE_REF;
     if (e->node.average.outer_momentum > 0)
-        return lab_experiment_at(
-            e, "average.outer_momentum", why,
-            base_fail(why, BASE_EINVAL, "sim.engine rounds has none; expected 0, or sim.engine nodes"));
+        return lab_experiment_refuse(e, "average.outer_momentum", why,
+                                     "sim.engine rounds has none; expected 0, or sim.engine nodes");
     if (e->node.average.filters.count && !edges)
-        return lab_experiment_at(
-            e, "average.filters", why,
-            base_fail(why, BASE_EINVAL, "filters belong to average.method edge-ref; expected []"));
+        return lab_experiment_refuse(e, "average.filters", why,
+                                     "filters belong to average.method edge-ref; expected []");
     if (edges && e->node.average.mode != NODE_MODE_SYNC &&
         strcmp(node_schema_origin(&e->schema, e, "average.mode"), "default") != 0)
-        return lab_experiment_at(
+        return lab_experiment_refuse(
             e, "average.mode", why,
-            base_fail(why, BASE_EINVAL,
-                      "sim.engine rounds goes in lock-step; expected sync, or sim.engine nodes"));
+            "sim.engine rounds goes in lock-step; expected sync, or sim.engine nodes");
     return BASE_OK;
 }
 

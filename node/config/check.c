@@ -23,13 +23,11 @@ static enum base_error check_name(const struct node_config *config, const char *
     size_t length = strlen(name);
     node_schema_found(name, length, found);
     if (length >= LIMIT_NODE_NAME_BYTES)
-        return node_config_at(config, key, why,
-                              base_fail(why, BASE_EINVAL, "found %s with %zu characters, expected at most %u",
-                                        found, length, LIMIT_NODE_NAME_BYTES - 1));
+        return node_config_refuse(config, key, why, "found %s with %zu characters, expected at most %u",
+                                  found, length, LIMIT_NODE_NAME_BYTES - 1);
     if (!is_name(name))
-        return node_config_at(
-            config, key, why,
-            base_fail(why, BASE_EINVAL, "found %s, expected only letters, digits, '.', '_' and '-'", found));
+        return node_config_refuse(config, key, why,
+                                  "found %s, expected only letters, digits, '.', '_' and '-'", found);
     return BASE_OK;
 }
 
@@ -41,11 +39,9 @@ static enum base_error check_names(const struct node_config *config, struct base
     if (!error)
         error = check_name(config, "cluster.name", config->cluster.name, why);
     if (!error && !config->cluster.name[0])
-        error = node_config_at(config, "cluster.name", why,
-                               base_fail(why, BASE_EINVAL, "found \"\", expected a name"));
+        error = node_config_refuse(config, "cluster.name", why, "found \"\", expected a name");
     if (!error && !config->node.dir[0])
-        error = node_config_at(config, "node.dir", why,
-                               base_fail(why, BASE_EINVAL, "found \"\", expected a directory"));
+        error = node_config_refuse(config, "node.dir", why, "found \"\", expected a directory");
     return error;
 }
 
@@ -58,22 +54,20 @@ static enum base_error check_addresses(const struct node_config *config, struct 
         return node_config_at(config, "node.listen", why, error);
     node_schema_found(config->node.listen, strlen(config->node.listen), found);
     if (!node_address_is_loopback(host) && !config->cluster.secret_file[0] && !config->cluster.allow_file[0])
-        return node_config_at(
+        return node_config_refuse(
             config, "node.listen", why,
-            base_fail(why, BASE_EINVAL,
-                      "found %s, which other hosts can reach, with neither cluster.secret_file nor "
-                      "cluster.allow_file, expected one of them: make a secret with 'p2pml keygen --secret "
-                      "FILE', copy it to every node and name it in cluster.secret_file",
-                      found));
+            "found %s, which other hosts can reach, with neither cluster.secret_file nor cluster.allow_file, "
+            "expected one of them: make a secret with 'p2pml keygen --secret FILE', copy it to every node "
+            "and name it in cluster.secret_file",
+            found);
     if (!config->node.http[0])
         return BASE_OK;
     error = node_address_parse(config->node.http, http_host, &http_port, why);
     if (error)
         return node_config_at(config, "node.http", why, error);
     if (port && port == http_port && strcasecmp(host, http_host) == 0)
-        return node_config_at(
-            config, "node.http", why,
-            base_fail(why, BASE_EINVAL, "found %s, which is node.listen too, expected another port", found));
+        return node_config_refuse(config, "node.http", why,
+                                  "found %s, which is node.listen too, expected another port", found);
     if (!node_address_is_loopback(http_host))
         node_config_say(BASE_LOG_WARN, config, "node.http",
                         "every host that can reach %s can read the status of this node: it asks for no "
@@ -139,21 +133,16 @@ static enum base_error check_decoder(const struct node_config *config, struct ba
                                        "model.dropout"};
     const bool decodes = config->model.kind == TRAIN_GPT2;
     if (decodes != node_config_is_text(config))
-        return node_config_at(
+        return node_config_refuse(
             config, "model.kind", why,
-            base_fail(why, BASE_EINVAL,
-                      decodes ? "found gpt2, which learns from text, expected data.kind text or "
-                                "tokens beside it"
-                              : "found a model of numbers, expected gpt2 beside data.kind text "
-                                "and tokens"));
+            decodes ? "found gpt2, which learns from text, expected data.kind text or tokens beside it"
+                    : "found a model of numbers, expected gpt2 beside data.kind text and tokens");
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !decodes; i++)
         node_config_warn_unused(config, keys[i], "model.kind is gpt2");
     if (decodes && config->model.width % config->model.heads)
-        return node_config_at(config, "model.heads", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found %" PRIu64
-                                        ", expected a number that divides model.width, %" PRIu64,
-                                        config->model.heads, config->model.width));
+        return node_config_refuse(config, "model.heads", why,
+                                  "found %" PRIu64 ", expected a number that divides model.width, %" PRIu64,
+                                  config->model.heads, config->model.width);
     return BASE_OK;
 }
 
@@ -174,11 +163,9 @@ static enum base_error check_model(const struct node_config *config, struct base
         return BASE_OK;
     }
     if (!hidden->count)
-        return node_config_at(
-            config, "model.hidden", why,
-            base_fail(why, BASE_EINVAL,
-                      "found an empty list, expected the units of at least one layer, such as [256]; without "
-                      "hidden layers it is model.kind softmax"));
+        return node_config_refuse(config, "model.hidden", why,
+                                  "found an empty list, expected the units of at least one layer, such as "
+                                  "[256]; without hidden layers it is model.kind softmax");
     if (hidden->count > LIMIT_LAYERS)
         return node_config_at(config, "model.hidden", why,
                               base_fail(why, BASE_ELIMIT, "found %zu layers, expected at most %u",

@@ -56,11 +56,9 @@ enum base_error node_config_image_size(const struct node_config *config, size_t 
     const bool both = end && *end == 'x' && end[1] >= '1' && end[1] <= '9';
     const unsigned long h = both ? strtoul(end + 1, &end, 10) : 0;
     if (!both || *end || w > LIMIT_IMAGE_SIDE || h > LIMIT_IMAGE_SIDE)
-        return node_config_at(
-            config, "data.image_size", why,
-            base_fail(why, BASE_EINVAL,
-                      "found %s, expected width and height in pixels, as 28x28, each at most %u", found,
-                      LIMIT_IMAGE_SIDE));
+        return node_config_refuse(config, "data.image_size", why,
+                                  "found %s, expected width and height in pixels, as 28x28, each at most %u",
+                                  found, LIMIT_IMAGE_SIDE);
     *width = w;
     *height = h;
     return BASE_OK;
@@ -210,11 +208,9 @@ static enum base_error check_split(const struct node_config *config, struct base
     }
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!node_schema_is_initial(&node_config_schema, config, keys[i]))
-            return node_config_at(
-                config, keys[i], why,
-                base_fail(why, BASE_EINVAL,
-                          "found a range without data.test_file, expected data.test_file (it may be "
-                          "the training file) or data.test_part"));
+            return node_config_refuse(config, keys[i], why,
+                                      "found a range without data.test_file, expected data.test_file (it may "
+                                      "be the training file) or data.test_part");
     return BASE_OK;
 }
 
@@ -232,10 +228,9 @@ static enum base_error check_table(const struct node_config *config, struct base
     node_schema_found(delimiter, strlen(delimiter), found);
     const bool named = strcmp(delimiter, "tab") == 0 || strcmp(delimiter, "space") == 0;
     if (!named && (strlen(delimiter) != 1 || strchr("\"\n\r", delimiter[0])))
-        return node_config_at(
-            config, "data.delimiter", why,
-            base_fail(why, BASE_EINVAL,
-                      "found %s, expected one character other than a quote, or tab or space", found));
+        return node_config_refuse(config, "data.delimiter", why,
+                                  "found %s, expected one character other than a quote, or tab or space",
+                                  found);
     return BASE_OK;
 }
 
@@ -255,18 +250,14 @@ static enum base_error check_loss(const struct node_config *config, struct base_
     if (config->model.loss == NODE_LOSS_CROSS_ENTROPY)
         return BASE_OK;
     if (kind != NODE_DATA_CSV && kind != NODE_DATA_NPY)
-        return node_config_at(
-            config, "model.loss", why,
-            base_fail(why, BASE_EINVAL,
-                      "found a regression of data.kind %s, which has classes, expected cross-entropy "
-                      "or data.kind csv or npy",
-                      kind_names[kind]));
+        return node_config_refuse(config, "model.loss", why,
+                                  "found a regression of data.kind %s, which has classes, expected "
+                                  "cross-entropy or data.kind csv or npy",
+                                  kind_names[kind]);
     if (config->data.partition == NODE_PARTITION_DIRICHLET && config->data.shards > 1)
-        return node_config_at(
+        return node_config_refuse(
             config, "data.partition", why,
-            base_fail(why, BASE_EINVAL,
-                      "found dirichlet, which deals out classes, and a regression has none, expected "
-                      "iid"));
+            "found dirichlet, which deals out classes, and a regression has none, expected iid");
     return BASE_OK;
 }
 
@@ -279,35 +270,29 @@ static enum base_error check_text(const struct node_config *config, struct base_
     if (!node_config_is_text(config))
         return BASE_OK;
     if (config->data.scale)
-        return node_config_at(
+        return node_config_refuse(
             config, "data.scale", why,
-            base_fail(why, BASE_EINVAL,
-                      "found a scale of data.kind %s, which has no numbers to scale, expected none",
-                      kind_names[config->data.kind]));
+            "found a scale of data.kind %s, which has no numbers to scale, expected none",
+            kind_names[config->data.kind]);
     if (config->data.partition == NODE_PARTITION_DIRICHLET && config->data.shards > 1)
-        return node_config_at(
+        return node_config_refuse(
             config, "data.partition", why,
-            base_fail(why, BASE_EINVAL,
-                      "found dirichlet, which deals out classes, and a text has none, expected "
-                      "contiguous or iid"));
+            "found dirichlet, which deals out classes, and a text has none, expected contiguous or iid");
     return BASE_OK;
 }
 
 static enum base_error check_scale(const struct node_config *config, struct base_reason *why)
 {
     if (config->data.scale && config->data.kind == NODE_DATA_LIBSVM && config->model.kind == TRAIN_LOGISTIC)
-        return node_config_at(
-            config, "data.scale", why,
-            base_fail(why, BASE_EINVAL,
-                      "found a scale beside model.kind logistic, whose libsvm rows stay sparse: shifted, no "
-                      "value would be 0; expected none"));
+        return node_config_refuse(config, "data.scale", why,
+                                  "found a scale beside model.kind logistic, whose libsvm rows stay sparse: "
+                                  "shifted, no value would be 0; expected none");
     if (!config->data.scale_from[0])
         return BASE_OK;
     if (node_config_scales_together(config) && !config->data.scale)
-        return node_config_at(config, "data.scale_from", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found cluster with data.scale none, expected a scale to agree on: "
-                                        "data.scale standard or minmax"));
+        return node_config_refuse(config, "data.scale_from", why,
+                                  "found cluster with data.scale none, expected a scale to agree on: "
+                                  "data.scale standard or minmax");
     if (node_config_scales_together(config))
         return BASE_OK;
     if (config->data.kind == NODE_DATA_DIGITS) {
@@ -322,18 +307,16 @@ static enum base_error check_shards(const struct node_config *config, struct bas
 {
     struct node_data_ranges ranges;
     if (config->data.shard >= config->data.shards)
-        return node_config_at(config, "data.shard", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found %" PRIu64 ", expected less than data.shards, which is %" PRIu64
-                                        ": shards are counted from 0",
-                                        config->data.shard, config->data.shards));
+        return node_config_refuse(config, "data.shard", why,
+                                  "found %" PRIu64 ", expected less than data.shards, which is %" PRIu64
+                                  ": shards are counted from 0",
+                                  config->data.shard, config->data.shards);
     node_config_data_ranges(config, &ranges);
     if (ranges.train_count && ranges.train_count < config->data.shards)
-        return node_config_at(config, "data.shards", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found %" PRIu64
-                                        ", expected at most the number of training examples, %" PRIu64,
-                                        config->data.shards, ranges.train_count));
+        return node_config_refuse(config, "data.shards", why,
+                                  "found %" PRIu64
+                                  ", expected at most the number of training examples, %" PRIu64,
+                                  config->data.shards, ranges.train_count);
     if (config->data.partition != NODE_PARTITION_DIRICHLET)
         node_config_warn_unused(config, "data.alpha", "data.partition is dirichlet");
     return BASE_OK;
@@ -342,9 +325,8 @@ static enum base_error check_shards(const struct node_config *config, struct bas
 static enum base_error check_numbers(const struct node_config *config, struct base_reason *why)
 {
     if (config->data.kind == NODE_DATA_LIBSVM && !config->data.features)
-        return node_config_at(
-            config, "data.features", why,
-            base_fail(why, BASE_EINVAL, "found 0, expected the number of features of the libsvm files"));
+        return node_config_refuse(config, "data.features", why,
+                                  "found 0, expected the number of features of the libsvm files");
     if (config->data.kind != NODE_DATA_LIBSVM)
         node_config_warn_unused(config, "data.features", "data.kind is libsvm");
     if (config->data.kind == NODE_DATA_DIGITS && config->data.classes != NODE_DIGITS_CLASSES)

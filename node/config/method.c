@@ -11,11 +11,10 @@
 static enum base_error refuse(const struct node_config *config, const char *key, struct base_reason *why,
                               const char *found, const char *expected)
 {
-    return node_config_at(config, key, why,
-                          base_fail(why, BASE_EINVAL,
-                                    "found %s, expected %s or no such key: average.method is model-average, "
-                                    "which sends whole models",
-                                    found, expected));
+    return node_config_refuse(
+        config, key, why,
+        "found %s, expected %s or no such key: average.method is model-average, which sends whole models",
+        found, expected);
 }
 
 static bool is_given(const struct node_config *config, const char *key)
@@ -77,11 +76,9 @@ enum base_error node_config_check_runnable_method(const struct node_config *conf
         [NODE_METHOD_NOLOCO] = "noloco",       [NODE_METHOD_SPARSELOCO] = "sparseloco"};
     if (config->average.method < NODE_METHOD_CHOCO)
         return BASE_OK;
-    return node_config_at(
-        config, "average.method", why,
-        base_fail(why, BASE_EINVAL,
-                  "%s is a baseline of p2pml sim; expected edge-ref, model-average or local",
-                  names[config->average.method]));
+    return node_config_refuse(config, "average.method", why,
+                              "%s is a baseline of p2pml sim; expected edge-ref, model-average or local",
+                              names[config->average.method]);
 }
 
 bool node_config_stops_alone(const struct node_config *config)

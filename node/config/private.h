@@ -8,9 +8,12 @@
 #define NODE_DIGITS_FEATURES 784u
 #define NODE_DIGITS_CLASSES  10u
 
-// `node_config_at(config, "a.b", why, base_fail(why, ...))`: puts origin and key before the reason.
+// Puts the origin of the key's value and the key before the reason; returns `error`.
 enum base_error node_config_at(const struct node_config *config, const char *key, struct base_reason *why,
                                enum base_error error);
+// The value of a key is wrong: what was found and what was expected. Returns BASE_EINVAL.
+enum base_error node_config_refuse(const struct node_config *config, const char *key, struct base_reason *why,
+                                   const char *format, ...) BASE_PRINTF(4, 5);
 void node_config_say(enum base_log_level level, const struct node_config *config, const char *key,
                      const char *format, ...) BASE_PRINTF(4, 5);
 // A key at its default is never an error: configs/node/node.yaml shows all of them.

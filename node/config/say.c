@@ -14,6 +14,16 @@ enum base_error node_config_at(const struct node_config *config, const char *key
     return base_fail_context(why, error, "%s: %s", node_schema_origin(&node_config_schema, config, key), key);
 }
 
+enum base_error node_config_refuse(const struct node_config *config, const char *key, struct base_reason *why,
+                                   const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const enum base_error error = base_fail_list(why, BASE_EINVAL, format, arguments);
+    va_end(arguments);
+    return node_config_at(config, key, why, error);
+}
+
 void node_config_say(enum base_log_level level, const struct node_config *config, const char *key,
                      const char *format, ...)
 {
@@ -46,17 +56,14 @@ enum base_error node_config_check_file(const struct node_config *config, const c
     struct stat status;
     node_schema_found(path, strlen(path), found);
     if (!path[0])
-        return node_config_at(config, key, why,
-                              base_fail(why, BASE_EINVAL, "found \"\", expected a file with %s", what));
+        return node_config_refuse(config, key, why, "found \"\", expected a file with %s", what);
     if (stat(path, &status) || access(path, R_OK))
         return node_config_at(config, key, why,
                               base_fail(why, BASE_ENOTFOUND,
                                         "found %s, which cannot be read (%s), expected a file with %s%s",
                                         found, strerror(errno), what, hint(path)));
     if (S_ISDIR(status.st_mode))
-        return node_config_at(config, key, why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found %s, which is a directory, expected a file with %s", found,
-                                        what));
+        return node_config_refuse(config, key, why, "found %s, which is a directory, expected a file with %s",
+                                  found, what);
     return BASE_OK;
 }

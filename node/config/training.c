@@ -86,27 +86,23 @@ static enum base_error check_shrink(const struct node_config *config, struct bas
                 {"train.blocks", config->train.blocks > 1}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys && config->model.kind != TRAIN_LOGISTIC; i++)
         if (keys[i].used)
-            return node_config_at(
-                config, keys[i].key, why,
-                base_fail(why, BASE_EINVAL, "found it beside model.kind %s, expected logistic",
-                          train_model_kind_name((enum train_model_kind)config->model.kind)));
+            return node_config_refuse(config, keys[i].key, why,
+                                      "found it beside model.kind %s, expected logistic",
+                                      train_model_kind_name((enum train_model_kind)config->model.kind));
     if (!(config->train.l1 > 0 || config->train.l2 > 0))
         return BASE_OK;
     if (config->train.optimizer != TRAIN_SGD)
-        return node_config_at(
-            config, "train.optimizer", why,
-            base_fail(why, BASE_EINVAL, "found %s beside train.l1 or train.l2, expected sgd",
-                      train_optimizer((enum train_optimizer_kind)config->train.optimizer)->name));
+        return node_config_refuse(config, "train.optimizer", why,
+                                  "found %s beside train.l1 or train.l2, expected sgd",
+                                  train_optimizer((enum train_optimizer_kind)config->train.optimizer)->name);
     if (config->average.outer_momentum > 0)
-        return node_config_at(config, "average.outer_momentum", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found it beside train.l1 or train.l2, expected 0: it moves weights "
-                                        "that are 0"));
+        return node_config_refuse(
+            config, "average.outer_momentum", why,
+            "found it beside train.l1 or train.l2, expected 0: it moves weights that are 0");
     if (config->train.scale_rate)
-        return node_config_at(config, "train.scale_rate", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found true beside train.l1 or train.l2, expected false: their steps "
-                                        "must be of one length on all nodes"));
+        return node_config_refuse(config, "train.scale_rate", why,
+                                  "found true beside train.l1 or train.l2, expected false: their steps must "
+                                  "be of one length on all nodes");
     return BASE_OK;
 }
 
@@ -118,15 +114,13 @@ enum base_error node_config_check_train(const struct node_config *config, struct
         return error;
     if (config->train.steps == 0 && schedule.count > 0 &&
         node_schema_is_set(&node_config_schema, config, "train.schedule"))
-        return node_config_at(config, "train.schedule", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found parts of all steps, but train.steps is 0, which trains until "
-                                        "it is stopped; expected [] or a number of steps"));
+        return node_config_refuse(config, "train.schedule", why,
+                                  "found parts of all steps, but train.steps is 0, which trains until it is "
+                                  "stopped; expected [] or a number of steps");
     if (config->train.steps > 0 && config->average.local_steps > config->train.steps)
-        return node_config_at(config, "average.local_steps", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found %" PRIu64 ", expected at most train.steps, which is %" PRIu64,
-                                        config->average.local_steps, config->train.steps));
+        return node_config_refuse(config, "average.local_steps", why,
+                                  "found %" PRIu64 ", expected at most train.steps, which is %" PRIu64,
+                                  config->average.local_steps, config->train.steps);
     error = check_shrink(config, why);
     if (error)
         return error;
@@ -164,18 +158,16 @@ enum base_error node_config_check_average(const struct node_config *config, stru
     if (config->average.deadline_floor_ns > config->average.deadline_ceiling_ns) {
         node_schema_print_duration(config->average.deadline_floor_ns, floor);
         node_schema_print_duration(config->average.deadline_ceiling_ns, ceiling);
-        return node_config_at(config, "average.deadline_floor", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found %s, expected at most average.deadline_ceiling, which is %s",
-                                        floor, ceiling));
+        return node_config_refuse(config, "average.deadline_floor", why,
+                                  "found %s, expected at most average.deadline_ceiling, which is %s", floor,
+                                  ceiling);
     }
     if (config->average.select_block && (double)config->average.select_block * config->average.ratio < 1)
-        return node_config_at(config, "average.select_block", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found %" PRIu64
-                                        ", expected at least 1 / average.ratio, which is %.0f: each block "
-                                        "must have a value to send",
-                                        config->average.select_block, ceil(1 / config->average.ratio)));
+        return node_config_refuse(
+            config, "average.select_block", why,
+            "found %" PRIu64
+            ", expected at least 1 / average.ratio, which is %.0f: each block must have a value to send",
+            config->average.select_block, ceil(1 / config->average.ratio));
     struct compress_filters filters;
     enum base_error error = node_config_filters(config, &filters, why);
     if (error)
