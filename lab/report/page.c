@@ -1,6 +1,7 @@
 #include "lab/report/page.h"
 
 #include "base/file.h"
+#include "lab/record/directory.h"
 #include "lab/report/report.h"
 
 #include <stdlib.h>
@@ -35,7 +36,6 @@ char *lab_page_embed(const json_t *json)
 
 static enum base_error write_page(const char *directory, const char *data, struct base_reason *why)
 {
-    char *path = NULL;
     const struct base_span spans[] = {
         {lab_page_head, lab_page_head_bytes}, {data, strlen(data)}, {lab_page_tail, lab_page_tail_bytes}};
     if (spans[1].bytes > PAGE_BYTES_MAX)
@@ -43,9 +43,8 @@ static enum base_error write_page(const char *directory, const char *data, struc
                          "the report of '%s' would have %zu MiB of data, more than the %zu MiB of one page; "
                          "results.csv holds the figures of all runs",
                          directory, spans[1].bytes >> 20, PAGE_BYTES_MAX >> 20);
-    enum base_error error = lab_path_join(directory, "report.html", &path, why);
-    if (!error)
-        error = base_file_write(path, 0644, spans, sizeof spans / sizeof *spans, why);
+    char *path = lab_path("%s/report.html", directory);
+    enum base_error error = base_file_write(path, 0644, spans, sizeof spans / sizeof *spans, why);
     free(path);
     return error;
 }

@@ -1,6 +1,7 @@
 #include "lab/report/plot.h"
 
 #include "base/file.h"
+#include "lab/record/directory.h"
 
 #include <errno.h>
 #include <spawn.h>
@@ -12,19 +13,6 @@
 #define NOT_FOUND 127 // env's exit status for a program that is not there
 
 extern char **environ;
-
-// Writes the output of `fill` as a whole file.
-static enum base_error write_text(const char *directory, const char *name, const char *text, size_t bytes,
-                                  struct base_reason *why)
-{
-    char *path = NULL;
-    const struct base_span span = {text, bytes};
-    enum base_error error = lab_path_join(directory, name, &path, why);
-    if (!error)
-        error = base_file_write(path, 0644, &span, 1, why);
-    free(path);
-    return error;
-}
 
 enum content { CURVES, TARGETS, SCRIPT };
 
@@ -51,8 +39,12 @@ static enum base_error write_file(const struct wanted *wanted, enum content cont
         lab_plot_script(wanted->results, wanted->plot, wanted->format, out);
     if (fclose(out) || error)
         error = base_fail(why, BASE_ENOMEM, "no memory for '%s'", name);
-    if (!error)
-        error = write_text(directory, name, text, bytes, why);
+    if (!error) {
+        const struct base_span span = {text, bytes};
+        char *path = lab_path("%s/%s", directory, name);
+        error = base_file_write(path, 0644, &span, 1, why);
+        free(path);
+    }
     free(text);
     return error;
 }
@@ -84,11 +76,8 @@ static enum base_error finish(pid_t child, const char *directory, const char *sc
 static enum base_error draw(const char *directory, const char *script, struct base_reason *why)
 {
     pid_t child;
-    char env[] = "env", gnuplot[] = "gnuplot", *name = strdup(script), *chdir = NULL;
-    if (!name || asprintf(&chdir, "--chdir=%s", directory) < 0) {
-        free(name);
-        return base_fail(why, BASE_ENOMEM, "no memory to start gnuplot");
-    }
+    char env[] = "env", gnuplot[] = "gnuplot", *name = lab_path("%s", script),
+         *chdir = lab_path("--chdir=%s", directory);
     char *const arguments[] = {env, chdir, gnuplot, name, NULL};
     int failed = posix_spawnp(&child, env, NULL, NULL, arguments, environ);
     free(chdir);
@@ -129,16 +118,13 @@ enum base_error lab_plot_write(const char *directory, const char *out, enum lab_
                                unsigned *pictures, struct base_reason *why)
 {
     struct lab_run_results results;
-    char *beside = NULL;
     *pictures = 0;
     enum base_error error = lab_run_results_read(directory, &results, why);
     if (error)
         return error;
-    if (!out)
-        error = lab_path_join(directory, "plots", &beside, why);
-    if (!error)
-        error = write_all(&results, out ? out : beside, format, pictures, why);
-    free(beside);
+    char *to = out ? lab_path("%s", out) : lab_path("%s/plots", directory);
+    error = write_all(&results, to, format, pictures, why);
+    free(to);
     lab_run_results_free(&results);
     return error;
 }

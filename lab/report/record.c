@@ -2,6 +2,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "lab/record/directory.h"
 #include "lab/record/results_private.h"
 
 #include <errno.h>
@@ -21,15 +22,6 @@ double lab_json_number(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-enum base_error lab_path_join(const char *directory, const char *name, char **path, struct base_reason *why)
-{
-    char *joined = NULL;
-    if (asprintf(&joined, "%s/%s", directory, name) < 0)
-        return base_fail(why, BASE_ENOMEM, "no memory for a path in '%s'", directory);
-    *path = joined;
-    return BASE_OK;
 }
 
 // A run by itself, as a sweep would list it.
@@ -128,12 +120,8 @@ static enum base_error read_rounds(const char *path, struct lab_record *record, 
 enum base_error lab_record_read(const char *directory, struct lab_record *record, struct base_reason *why)
 {
     struct lab_record read = {.row = record->row};
-    char *summary = NULL, *rounds = NULL;
-    enum base_error error = lab_path_join(directory, "summary.json", &summary, why);
-    if (!error)
-        error = lab_path_join(directory, "rounds.jsonl", &rounds, why);
-    if (!error)
-        error = read_summary(summary, &read.summary, why);
+    char *summary = lab_path("%s/summary.json", directory), *rounds = lab_path("%s/rounds.jsonl", directory);
+    enum base_error error = read_summary(summary, &read.summary, why);
     if (!error)
         error = read_rounds(rounds, &read, why);
     if (!error && !read.row && !(read.row = row_of(read.summary)))

@@ -29,8 +29,4 @@ const char *lab_json_text(const json_t *object, const char *key, const char *oth
 // NAN where there is no number.
 double lab_json_number(const json_t *object, const char *key);
 
-// "directory/name", malloc'ed.
-enum base_error lab_path_join(const char *directory, const char *name, char **path,
-                              struct base_reason *why) BASE_CHECK;
-
 #endif

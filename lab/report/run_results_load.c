@@ -3,6 +3,7 @@
 #include "lab/report/run_results.h"
 
 #include "base/file.h"
+#include "lab/record/directory.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -81,16 +82,13 @@ static enum base_error read_rows(char *text, struct lab_run_results *results)
 }
 
 // A run of a sweep whose files are damaged is still a row of the table.
-static enum base_error read_run(const char *runs, struct lab_run_results *results, struct lab_record *record,
-                                struct base_reason *why)
+static enum base_error read_run(const char *directory, struct lab_run_results *results,
+                                struct lab_record *record, struct base_reason *why)
 {
     struct base_reason problem = {""};
     const char *label = lab_json_text(record->row, "run", "");
-    char *path = NULL;
-    enum base_error error = lab_path_join(runs, label, &path, why);
-    if (error)
-        return error;
-    error = lab_record_read(path, record, &problem);
+    char *path = lab_path("%s/runs/%s", directory, label);
+    enum base_error error = lab_record_read(path, record, &problem);
     free(path);
     if (error == BASE_ENOMEM)
         return base_fail(why, error, "%s", problem.text);
@@ -105,11 +103,9 @@ static enum base_error read_run(const char *runs, struct lab_run_results *result
 static enum base_error read_runs(const char *directory, struct lab_run_results *results,
                                  struct base_reason *why)
 {
-    char *runs = NULL;
-    enum base_error error = lab_path_join(directory, "runs", &runs, why);
+    enum base_error error = BASE_OK;
     for (size_t i = 0; i < results->n_records && !error; i++)
-        error = read_run(runs, results, &results->records[i], why);
-    free(runs);
+        error = read_run(directory, results, &results->records[i], why);
     return error;
 }
 
@@ -137,10 +133,7 @@ static enum base_error read_single(const char *directory, struct lab_run_results
 // Both have results.jsonl, only a run has a summary.
 static bool is_run(const char *directory)
 {
-    char *path = NULL;
-    struct base_reason why;
-    if (lab_path_join(directory, "summary.json", &path, &why))
-        return false;
+    char *path = lab_path("%s/summary.json", directory);
     bool found = access(path, F_OK) == 0;
     free(path);
     return found;
@@ -149,17 +142,12 @@ static bool is_run(const char *directory)
 static enum base_error read_results(const char *directory, struct lab_run_results *results,
                                     struct base_reason *why)
 {
-    char *path = NULL;
     uint8_t *text = NULL;
     size_t bytes = 0;
-    enum base_error error = lab_path_join(directory, "results.jsonl", &path, why);
-    if (error)
-        return error;
-    if (is_run(directory)) {
-        free(path);
+    if (is_run(directory))
         return read_single(directory, results, why);
-    }
-    error = base_file_read(path, RESULTS_BYTES_MAX, &text, &bytes, why);
+    char *path = lab_path("%s/results.jsonl", directory);
+    enum base_error error = base_file_read(path, RESULTS_BYTES_MAX, &text, &bytes, why);
     free(path);
     if (error == BASE_ENOTFOUND)
         return read_single(directory, results, why);

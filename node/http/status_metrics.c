@@ -76,124 +76,82 @@ static void member_metrics(FILE *out, const struct node_status *s)
     fprintf(out, "p2pml_datagram_bytes_total{direction=\"received\"} %" PRIu64 "\n", d->bytes_received);
 }
 
-struct membership_metric {
+struct row {
     const char *name, *type, *help;
-    uint64_t value;
+    double value;
 };
 
 static void membership_metrics(FILE *out, const struct node_status *s)
 {
     const struct gossip_membership_totals *t = &s->membership;
-    const struct membership_metric list[] = {
+    const struct row list[] = {
         {"member_health", "gauge", "Local health multiplier: 0 is healthy, 8 is worst.", t->health},
         {"member_minority", "gauge", "1 when half or more of the members are dead.", t->minority},
-        {"view_changes_total", "counter", "Changes of the view that the graph is made of.", t->view_changes},
-        {"probes_total", "counter", "Members probed.", t->probes},
-        {"probes_failed_total", "counter", "Probes without any answer.", t->probes_failed},
-        {"suspicions_total", "counter", "Members that came under suspicion.", s->cluster_counters.suspicions},
-        {"deaths_total", "counter", "Members that were found dead.", s->cluster_counters.deaths},
+        {"view_changes_total", "counter", "Changes of the view that the graph is made of.",
+         (double)t->view_changes},
+        {"probes_total", "counter", "Members probed.", (double)t->probes},
+        {"probes_failed_total", "counter", "Probes without any answer.", (double)t->probes_failed},
+        {"suspicions_total", "counter", "Members that came under suspicion.",
+         (double)s->cluster_counters.suspicions},
+        {"deaths_total", "counter", "Members that were found dead.", (double)s->cluster_counters.deaths},
         {"refutations_total", "counter", "Times that this node was suspected and refuted it.",
-         t->refutations},
-        {"syncs_total", "counter", "Full comparisons of what two members know.", t->syncs},
-        {"pauses_total", "counter", "Times that this process stood still.", t->pauses},
+         (double)t->refutations},
+        {"syncs_total", "counter", "Full comparisons of what two members know.", (double)t->syncs},
+        {"pauses_total", "counter", "Times that this process stood still.", (double)t->pauses},
         {"datagrams_refused_total", "counter", "Datagrams and packets that were not genuine or not whole.",
-         s->cluster_counters.refused},
+         (double)s->cluster_counters.refused},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        metric(out, list[i].name, list[i].type, list[i].help, (double)list[i].value);
+        metric(out, list[i].name, list[i].type, list[i].help, list[i].value);
 }
 
-struct edge_metric {
-    const char *name, *type, *help;
-    double (*value)(const struct node_status_edge *edge);
-};
+#define EDGE_ROWS 13u
 
-static double edge_live(const struct node_status_edge *e)
+static void rows_of_edge(const struct node_status_edge *edge, struct row rows[EDGE_ROWS])
 {
-    return e->edge.state == GOSSIP_EDGE_LIVE;
-}
-static double edge_exchanges(const struct node_status_edge *e)
-{
-    return (double)e->edge.exchanges;
-}
-static double edge_resyncs(const struct node_status_edge *e)
-{
-    return (double)e->edge.resyncs;
-}
-static double edge_replays(const struct node_status_edge *e)
-{
-    return (double)e->edge.replays;
-}
-static double edge_busy(const struct node_status_edge *e)
-{
-    return (double)e->edge.busy;
-}
-static double edge_timeouts(const struct node_status_edge *e)
-{
-    return (double)e->edge.timeouts;
-}
-static double edge_mismatches(const struct node_status_edge *e)
-{
-    return (double)e->edge.mismatches;
-}
-static double edge_implausible(const struct node_status_edge *e)
-{
-    return (double)e->edge.implausible;
-}
-static double edge_barred(const struct node_status_edge *e)
-{
-    return e->edge.barred;
-}
-static double edge_away(const struct node_status_edge *e)
-{
-    return e->edge.standing == GOSSIP_AWAY;
-}
-static double edge_answer(const struct node_status_edge *e)
-{
-    return (double)e->edge.answer_median_ns / (double)NODE_SECOND_NS;
-}
-static double edge_sent(const struct node_status_edge *e)
-{
-    return (double)e->traffic.sent;
-}
-static double edge_received(const struct node_status_edge *e)
-{
-    return (double)e->traffic.received;
+    const struct node_edge_status *e = &edge->edge;
+    const struct row list[EDGE_ROWS] = {
+        {"edge_live", "gauge", "1 when exchanges can run over the edge.", e->state == GOSSIP_EDGE_LIVE},
+        {"edge_exchanges_total", "counter", "Sparse exchanges committed over the edge.",
+         (double)e->exchanges},
+        {"edge_boots_total", "counter", "Dense restarts of the edge's reference.", (double)e->resyncs},
+        {"edge_replays_total", "counter", "Answers that were lost and replayed.", (double)e->replays},
+        {"edge_busy_total", "counter", "Exchanges that the peer put off.", (double)e->busy},
+        {"edge_timeouts_total", "counter", "Exchanges without an answer in time.", (double)e->timeouts},
+        {"edge_mismatches_total", "counter", "References that differed on the two ends.",
+         (double)e->mismatches},
+        {"edge_implausible_total", "counter",
+         "Messages refused because no honest peer could have meant them.", (double)e->implausible},
+        {"edge_barred", "gauge", "1 while the peer is not met because of such a message.", e->barred},
+        {"edge_away", "gauge", "1 while the peer says that it was away and is behind.",
+         e->standing == GOSSIP_AWAY},
+        {"edge_answer_seconds", "gauge", "Median time of the peer's answers.",
+         (double)e->answer_median_ns / (double)NODE_SECOND_NS},
+        {"edge_sent_bytes_total", "counter", "Bytes sent to the peer, framing included.",
+         (double)edge->traffic.sent},
+        {"edge_received_bytes_total", "counter", "Bytes received from the peer, framing included.",
+         (double)edge->traffic.received},
+    };
+    memcpy(rows, list, sizeof list);
 }
 
-static const struct edge_metric edge_metrics[] = {
-    {"edge_live", "gauge", "1 when exchanges can run over the edge.", edge_live},
-    {"edge_exchanges_total", "counter", "Sparse exchanges committed over the edge.", edge_exchanges},
-    {"edge_boots_total", "counter", "Dense restarts of the edge's reference.", edge_resyncs},
-    {"edge_replays_total", "counter", "Answers that were lost and replayed.", edge_replays},
-    {"edge_busy_total", "counter", "Exchanges that the peer put off.", edge_busy},
-    {"edge_timeouts_total", "counter", "Exchanges without an answer in time.", edge_timeouts},
-    {"edge_mismatches_total", "counter", "References that differed on the two ends.", edge_mismatches},
-    {"edge_implausible_total", "counter", "Messages refused because no honest peer could have meant them.",
-     edge_implausible},
-    {"edge_barred", "gauge", "1 while the peer is not met because of such a message.", edge_barred},
-    {"edge_away", "gauge", "1 while the peer says that it was away and is behind.", edge_away},
-    {"edge_answer_seconds", "gauge", "Median time of the peer's answers.", edge_answer},
-    {"edge_sent_bytes_total", "counter", "Bytes sent to the peer, framing included.", edge_sent},
-    {"edge_received_bytes_total", "counter", "Bytes received from the peer, framing included.",
-     edge_received},
-};
-
-static void write_edges(FILE *out, const struct node_status *s)
+// The samples of a metric stand together.
+static void edge_metrics(FILE *out, const struct node_status *s)
 {
-    for (size_t m = 0; m < sizeof edge_metrics / sizeof *edge_metrics && s->n_edges > 0; m++) {
-        const struct edge_metric *metric_of = &edge_metrics[m];
-        head(out, metric_of->name, metric_of->type, metric_of->help);
+    struct row rows[EDGE_ROWS];
+    for (size_t m = 0; m < EDGE_ROWS; m++)
         for (size_t i = 0; i < s->n_edges; i++) {
             char hex[GOSSIP_ID_HEX];
+            rows_of_edge(&s->edges[i], rows);
+            if (i == 0)
+                head(out, rows[m].name, rows[m].type, rows[m].help);
             gossip_id_hex(&s->edges[i].edge.peer, hex);
-            fprintf(out, "p2pml_%s{", metric_of->name);
+            fprintf(out, "p2pml_%s{", rows[m].name);
             label(out, "peer", hex);
             fputc(',', out);
             label(out, "name", s->edges[i].name);
-            fprintf(out, "} %.17g\n", metric_of->value(&s->edges[i]));
+            fprintf(out, "} %.17g\n", rows[m].value);
         }
-    }
 }
 
 // What the line of the log says.
@@ -298,7 +256,7 @@ static void write_metrics(FILE *out, const struct node_status *s)
            (double)s->peers.refused);
     member_metrics(out, s);
     membership_metrics(out, s);
-    write_edges(out, s);
+    edge_metrics(out, s);
 }
 
 char *node_status_metrics(const struct node_status *status)
