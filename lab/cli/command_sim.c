@@ -1,5 +1,5 @@
 #include "lab/cli/command.h"
-#include "lab/virtual/simulate.h"
+#include "lab/run/run.h"
 
 int lab_command_sim(int argc, char **argv)
 {

@@ -1,0 +1,94 @@
+// The nodes of a run as simulated ones, in the engine that the experiment names.
+#include "lab/run/perform.h"
+#include "lab/virtual/simulate_rounds.h"
+
+static enum base_error check(const struct lab_experiment *e, struct base_reason *why)
+{
+    enum base_error error = lab_experiment_check_sim(e, why);
+    if (!error && lab_experiment_engine(e) == LAB_ENGINE_ROUNDS)
+        error = lab_rounds_check(e, why);
+    return error;
+}
+
+static enum base_error load(struct run *run, struct base_reason *why)
+{
+    const struct lab_experiment *e = &run->experiment;
+    return e->sim.vector ? BASE_OK : lab_workbench_load(e, &run->bench, why);
+}
+
+// The properties of a model that is only a vector.
+static void pretend_bench(struct run *run)
+{
+    run->bench = (struct lab_workbench){.parameters = run->experiment.sim.vector};
+    lab_experiment_view(&run->experiment, &run->bench.view);
+    snprintf(run->bench.description, sizeof run->bench.description, "Gaussian vectors");
+}
+
+static enum base_error open_bench(struct run *run, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    if (run->experiment.sim.vector)
+        pretend_bench(run);
+    else
+        error = lab_workbench_open(&run->bench, why);
+    if (error)
+        return error;
+    size_t threads = run->experiment.sim.threads;
+    if (run->bench.kernels && !run->bench.kernels->shares_host)
+        threads = 1; // one device
+    run->bench.threads = threads;
+    return lab_pool_create(threads, &run->pool, why);
+}
+
+static enum base_error run_engine(struct run *run, struct base_reason *why)
+{
+    struct lab_summary *summary = &run->summary;
+    struct lab_simulated simulated = {0};
+    const struct lab_simulate_options options = {.experiment = &run->experiment,
+                                                 .bench = &run->bench,
+                                                 .directory = run->directory.path,
+                                                 .pool = run->pool,
+                                                 .signals = &run->signals,
+                                                 .display = &run->display};
+    bool nodes = lab_experiment_engine(&run->experiment) == LAB_ENGINE_NODES;
+    summary->engine = nodes ? "nodes" : "rounds";
+    enum base_error error =
+        lab_cluster_pretend(&run->experiment, run->directory.path, nodes, &run->cluster, why);
+    if (!error && nodes)
+        error = lab_simulate_nodes(&options, &run->cluster, &simulated, why);
+    else if (!error)
+        error = lab_simulate_rounds(&options, &run->cluster, &simulated, &run->rounds, why);
+    if (error) {
+        lab_average_free(&simulated.average);
+        return error;
+    }
+    summary->average = simulated.average;
+    summary->virtual_seconds = simulated.virtual_seconds;
+    summary->steps = simulated.steps;
+    return BASE_OK;
+}
+
+static enum base_error train(struct run *run, struct base_reason *why)
+{
+    enum base_error error = open_bench(run, why);
+    return error ? error : run_engine(run, why);
+}
+
+// The engine has written rounds.jsonl.
+static enum base_error sum_up(struct run *run, const char *points, struct base_reason *why)
+{
+    (void)points;
+    (void)why;
+    run->summary.threads = lab_pool_threads(run->pool);
+    run->summary.edges = run->rounds.edges;
+    run->summary.n_edges = run->rounds.n_edges;
+    return BASE_OK;
+}
+
+static const struct run_kind simulation = {
+    .command = "sim", .simulated = true, .check = check, .load = load, .train = train, .sum_up = sum_up};
+
+int lab_simulate(const struct lab_run_options *options)
+{
+    return run_perform(&simulation, options);
+}
