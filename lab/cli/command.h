@@ -4,6 +4,7 @@
 #define LAB_CLI_COMMAND_H
 
 #include "base/error.h"
+#include "lab/cli/arguments.h"
 
 int lab_command_run(int argc, char **argv);
 int lab_command_sim(int argc, char **argv);
@@ -24,6 +25,8 @@ int lab_command_report(int argc, char **argv);
 int lab_command_plot(int argc, char **argv);
 int lab_command_help(int argc, char **argv);
 
+// Reads the arguments. False: the command ends with *status, because help was printed or a mistake reported.
+bool lab_command_begin(const struct lab_arguments *arguments, int argc, char **argv, void *into, int *status);
 // The ways to end a command; each returns its exit status. `name`: of the command.
 int lab_command_about(const char *name); // p2pml help NAME
 int lab_command_usage(const char *name); // after the mistake: where to read more

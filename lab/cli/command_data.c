@@ -22,27 +22,14 @@
 
 struct wanted {
     const char *path, *stats;
-    const char **settings; // [n_settings] of --set
-    size_t n_settings;
+    struct lab_texts settings; // of --set
 };
 
-static bool parse(int argc, char **argv, struct wanted *wanted)
-{
-    static const struct option options[] = {
-        {"set", required_argument, NULL, 's'}, {"stats", required_argument, NULL, 't'}, {0}};
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == 's')
-            wanted->settings[wanted->n_settings++] = optarg;
-        else if (option == 't')
-            wanted->stats = optarg;
-        else
-            return false;
-    }
-    if (argc - optind != 2 || strcmp(argv[optind], "info") != 0)
-        return false;
-    wanted->path = argv[optind + 1];
-    return true;
-}
+static const struct lab_argument table[] = {
+    LAB_ARGUMENT("set", TEXTS, settings),
+    LAB_ARGUMENT("stats", TEXT, stats),
+};
+static const struct lab_arguments arguments = {"data", table, sizeof table / sizeof *table};
 
 // -- what is in it
 
@@ -209,8 +196,8 @@ static enum base_error configure(const struct wanted *wanted, struct node_config
     enum base_error error = node_schema_defaults(&node_config_schema, config, why);
     if (!error)
         error = lab_data_guess(wanted->path, config, why);
-    for (size_t i = 0; i < wanted->n_settings && !error; i++)
-        error = node_schema_set(&node_config_schema, wanted->settings[i], config, why);
+    for (size_t i = 0; i < wanted->settings.count && !error; i++)
+        error = node_schema_set(&node_config_schema, wanted->settings.items[i], config, why);
     return error ? error : node_config_check(config, why);
 }
 
@@ -291,10 +278,11 @@ int lab_command_data(int argc, char **argv)
     int status = LAB_EXIT_USAGE;
     if (argc > 1 && strcmp(argv[1], "fetch") == 0)
         return lab_command_fetch(argc - 1, argv + 1);
-    wanted.settings = calloc((size_t)argc, sizeof *wanted.settings);
-    if (!wanted.settings)
-        return LAB_EXIT_FAILED;
-    if (!parse(argc, argv, &wanted)) {
+    const enum lab_arguments_end end = lab_arguments_read(&arguments, argc, argv, &wanted);
+    wanted.path = argv[argc - 1];
+    if (end == LAB_ARGUMENTS_HELP) {
+        status = lab_command_about("data");
+    } else if (end == LAB_ARGUMENTS_WRONG || argc - optind != 2 || strcmp(argv[optind], "info") != 0) {
         fputs("p2pml data: expected 'p2pml data info FILE' or 'p2pml data fetch NAME'; 'p2pml help data' "
               "says more\n",
               stderr);
@@ -304,6 +292,6 @@ int lab_command_data(int argc, char **argv)
         status = fflush(stdout) || ferror(stdout) ? LAB_EXIT_FAILED : LAB_EXIT_DONE;
     }
     node_schema_free(&node_config_schema, &config);
-    free(wanted.settings);
+    free(wanted.settings.items);
     return status;
 }

@@ -8,34 +8,15 @@
 
 struct wanted {
     const char *path;
-    const char **settings; // [n_settings] of --set
-    size_t n_settings;
-    bool json, help;
+    struct lab_texts settings; // of --set
+    bool json;
 };
 
-static bool parse(int argc, char **argv, struct wanted *wanted)
-{
-    static const struct option options[] = {{"set", required_argument, NULL, 's'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        if (option == 's')
-            wanted->settings[wanted->n_settings++] = optarg;
-        else if (option == 'j')
-            wanted->json = true;
-        else if (option == 'h')
-            return wanted->help = true;
-        else
-            return false;
-    }
-    if (argc - optind != 1) {
-        fprintf(stderr, "p2pml eval: found %d files, expected one model\n", argc - optind);
-        return false;
-    }
-    wanted->path = argv[optind];
-    return true;
-}
+static const struct lab_argument table[] = {
+    LAB_ARGUMENT("set", TEXTS, settings),
+    LAB_ARGUMENT("json", FLAG, json),
+};
+static const struct lab_arguments arguments = {"eval", table, sizeof table / sizeof *table};
 
 static int print(const struct lab_measured *measured, bool json)
 {
@@ -64,7 +45,7 @@ static int perform(const struct wanted *wanted)
     int status = LAB_EXIT_FAILED;
     enum base_error error = lab_model_open(wanted->path, &model, &why);
     if (!error)
-        error = lab_model_measure(&model, wanted->settings, wanted->n_settings, &measured, &why);
+        error = lab_model_measure(&model, wanted->settings.items, wanted->settings.count, &measured, &why);
     if (error)
         fprintf(stderr, "p2pml eval: %s\n", why.text);
     else
@@ -77,13 +58,16 @@ int lab_command_eval(int argc, char **argv)
 {
     struct wanted wanted = {0};
     int status;
-    wanted.settings = calloc((size_t)argc, sizeof *wanted.settings);
-    if (!wanted.settings)
-        return LAB_EXIT_FAILED;
-    if (!parse(argc, argv, &wanted))
+    if (!lab_command_begin(&arguments, argc, argv, &wanted, &status))
+        goto out;
+    if (argc - optind != 1) {
+        fprintf(stderr, "p2pml eval: found %d files, expected one model\n", argc - optind);
         status = lab_command_usage("eval");
-    else
-        status = wanted.help ? lab_command_about("eval") : perform(&wanted);
-    free(wanted.settings);
+        goto out;
+    }
+    wanted.path = argv[optind];
+    status = perform(&wanted);
+out:
+    free(wanted.settings.items);
     return status;
 }

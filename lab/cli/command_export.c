@@ -4,46 +4,19 @@
 
 #include <getopt.h>
 #include <stdio.h>
-#include <string.h>
 
 enum form { NO_FORM, TORCH, ONNX };
 
 struct wanted {
     const char *path, *out;
-    enum form form;
-    bool help;
+    int form; // enum form
 };
 
-static bool take_form(const char *text, enum form *form)
-{
-    *form = strcmp(text, "torch") == 0 ? TORCH : strcmp(text, "onnx") == 0 ? ONNX : NO_FORM;
-    if (!*form)
-        fprintf(stderr, "p2pml export: --format: found '%s', expected torch or onnx\n", text);
-    return *form != NO_FORM;
-}
-
-static bool parse(int argc, char **argv, struct wanted *wanted)
-{
-    static const struct option options[] = {{"format", required_argument, NULL, 'f'},
-                                            {"out", required_argument, NULL, 'o'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    for (int option; (option = getopt_long(argc, argv, "ho:", options, NULL)) != -1;) {
-        if (option == 'o')
-            wanted->out = optarg;
-        else if (option == 'h')
-            return wanted->help = true;
-        else if (option != 'f' || !take_form(optarg, &wanted->form))
-            return false;
-    }
-    if (argc - optind == 1 && wanted->form && wanted->out) {
-        wanted->path = argv[optind];
-        return true;
-    }
-    fprintf(stderr, "p2pml export: found %d models, %s format and %s file to write, expected one of each\n",
-            argc - optind, wanted->form ? "one" : "no", wanted->out ? "one" : "no");
-    return false;
-}
+static const struct lab_argument table[] = {
+    LAB_ARGUMENT("format", CHOICE, form, .expected = "torch or onnx"),
+    LAB_ARGUMENT("out", TEXT, out, .letter = 'o'),
+};
+static const struct lab_arguments arguments = {"export", table, sizeof table / sizeof *table};
 
 static enum base_error perform(const struct wanted *wanted, struct base_reason *why)
 {
@@ -64,9 +37,15 @@ int lab_command_export(int argc, char **argv)
 {
     struct wanted wanted = {0};
     struct base_reason why = {""};
-    if (!parse(argc, argv, &wanted))
+    int status;
+    if (!lab_command_begin(&arguments, argc, argv, &wanted, &status))
+        return status;
+    if (argc - optind != 1 || !wanted.form || !wanted.out) {
+        fprintf(stderr,
+                "p2pml export: found %d models, %s format and %s file to write, expected one of each\n",
+                argc - optind, wanted.form ? "one" : "no", wanted.out ? "one" : "no");
         return lab_command_usage("export");
-    if (wanted.help)
-        return lab_command_about("export");
+    }
+    wanted.path = argv[optind];
     return lab_command_ended("export", perform(&wanted, &why), &why);
 }

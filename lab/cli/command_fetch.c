@@ -5,49 +5,24 @@
 
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct wanted {
     const char *what, *digest; // a name, or an address and its SHA-256
     char directory[LAB_FETCH_PATH];
     struct lab_fetch_options options;
+    uint64_t wait_s;
 };
 
-static bool parse_wait(const char *text, unsigned *wait_s)
-{
-    char *end;
-    const unsigned long value = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || value < 1 || value > LAB_FETCH_WAITS) {
-        fprintf(stderr, "p2pml data fetch: --timeout: found '%s', expected seconds from 1 to %u\n", text,
-                LAB_FETCH_WAITS);
-        return false;
-    }
-    *wait_s = (unsigned)value;
-    return true;
-}
-
-static bool parse(int argc, char **argv, struct wanted *wanted)
-{
-    static const struct option options[] = {
-        {"dir", required_argument, NULL, 'd'},     {"from", required_argument, NULL, 'f'},
-        {"ca", required_argument, NULL, 'c'},      {"sha256", required_argument, NULL, 's'},
-        {"timeout", required_argument, NULL, 't'}, {0}};
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == 'd')
-            wanted->options.directory = optarg;
-        else if (option == 'f')
-            wanted->options.from = optarg;
-        else if (option == 'c')
-            wanted->options.authority = optarg;
-        else if (option == 's')
-            wanted->digest = optarg;
-        else if (option != 't' || !parse_wait(optarg, &wanted->options.wait_s))
-            return false;
-    }
-    wanted->what = argv[optind];
-    return argc - optind == 1;
-}
+static const struct lab_argument table[] = {
+    LAB_ARGUMENT("dir", TEXT, options.directory),
+    LAB_ARGUMENT("from", TEXT, options.from),
+    LAB_ARGUMENT("ca", TEXT, options.authority),
+    LAB_ARGUMENT("sha256", TEXT, digest),
+    LAB_ARGUMENT("timeout", COUNT, wait_s, .expected = "seconds from 1 to 86400", .least = 1,
+                 .most = LAB_FETCH_WAITS),
+};
+static const struct lab_arguments arguments = {"data fetch", table, sizeof table / sizeof *table};
 
 static int list(void)
 {
@@ -120,8 +95,13 @@ static int get_address(struct wanted *wanted)
 int lab_command_fetch(int argc, char **argv)
 {
     struct wanted wanted = {0};
-    if (!parse(argc, argv, &wanted))
+    const enum lab_arguments_end end = lab_arguments_read(&arguments, argc, argv, &wanted);
+    if (end == LAB_ARGUMENTS_HELP)
+        return lab_command_about("data");
+    if (end == LAB_ARGUMENTS_WRONG || argc - optind != 1)
         return list();
+    wanted.what = argv[optind];
+    wanted.options.wait_s = (unsigned)wanted.wait_s;
     if (strncmp(wanted.what, "https://", 8) == 0)
         return get_address(&wanted);
     const struct lab_fetch_set *set = lab_fetch_find(wanted.what);

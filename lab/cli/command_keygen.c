@@ -7,29 +7,13 @@
 
 struct wanted {
     const char *identity, *secret;
-    bool help;
 };
 
-static bool parse(int argc, char **argv, struct wanted *wanted)
-{
-    static const struct option options[] = {{"identity", required_argument, NULL, 'i'},
-                                            {"secret", required_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        if (option == 'i')
-            wanted->identity = optarg;
-        else if (option == 's')
-            wanted->secret = optarg;
-        else if (option == 'h')
-            wanted->help = true;
-        else
-            return false;
-    }
-    if (optind < argc)
-        fprintf(stderr, "p2pml keygen: found '%s', expected only options\n", argv[optind]);
-    return optind == argc;
-}
+static const struct lab_argument table[] = {
+    LAB_ARGUMENT("identity", TEXT, identity),
+    LAB_ARGUMENT("secret", TEXT, secret),
+};
+static const struct lab_arguments arguments = {"keygen", table, sizeof table / sizeof *table};
 
 static enum base_error make_identity(const char *path, struct base_reason *why)
 {
@@ -48,10 +32,13 @@ int lab_command_keygen(int argc, char **argv)
 {
     struct wanted wanted = {0};
     struct base_reason why = {""};
-    if (!parse(argc, argv, &wanted))
+    int status;
+    if (!lab_command_begin(&arguments, argc, argv, &wanted, &status))
+        return status;
+    if (optind < argc) {
+        fprintf(stderr, "p2pml keygen: found '%s', expected only options\n", argv[optind]);
         return lab_command_usage("keygen");
-    if (wanted.help)
-        return lab_command_about("keygen");
+    }
     if (!wanted.identity && !wanted.secret) {
         fputs("p2pml keygen: expected --identity FILE or --secret FILE or both; try 'p2pml help keygen'\n",
               stderr);

@@ -7,63 +7,41 @@
 #include <unistd.h>
 
 struct wanted {
-    struct lab_run_options options;
-    const char **settings; // [n_settings] of --set
-    bool help;
+    struct lab_texts settings; // of --set
+    const char *out;
+    bool fresh, check;
 };
 
-static bool take(int option, struct wanted *wanted)
-{
-    switch (option) {
-    case 's':
-        wanted->settings[wanted->options.source.n_settings++] = optarg;
-        return true;
-    case 'o':
-        wanted->options.source.out = optarg;
-        return true;
-    case 'f':
-        return wanted->options.fresh = true;
-    case 'c':
-        return wanted->options.check = true;
-    case 'h':
-        return wanted->help = true;
-    default:
-        return false;
-    }
-}
-
-static bool parse(int argc, char **argv, struct wanted *wanted)
-{
-    static const struct option options[] = {
-        {"set", required_argument, NULL, 's'}, {"out", required_argument, NULL, 'o'},
-        {"fresh", no_argument, NULL, 'f'},     {"check", no_argument, NULL, 'c'},
-        {"help", no_argument, NULL, 'h'},      {0}};
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;)
-        if (!take(option, wanted))
-            return false;
-    if (wanted->help)
-        return true;
-    if (argc - optind != 1) {
-        fprintf(stderr, "p2pml %s: found %d files, expected one experiment\n", argv[0], argc - optind);
-        return false;
-    }
-    wanted->options.source.path = argv[optind];
-    return true;
-}
+static const struct lab_argument table[] = {
+    LAB_ARGUMENT("set", TEXTS, settings),
+    LAB_ARGUMENT("out", TEXT, out),
+    LAB_ARGUMENT("fresh", FLAG, fresh),
+    LAB_ARGUMENT("check", FLAG, check),
+};
 
 int lab_command_experiment(int argc, char **argv, int (*perform)(const struct lab_run_options *options))
 {
-    struct wanted wanted = {.options = {.source = {.environment = environ}, .version = P2PML_VERSION}};
+    const struct lab_arguments arguments = {argv[0], table, sizeof table / sizeof *table};
+    struct wanted wanted = {0};
     int status;
-    wanted.settings = calloc((size_t)argc, sizeof *wanted.settings);
-    if (!wanted.settings)
-        return LAB_EXIT_FAILED;
-    wanted.options.source.settings = wanted.settings;
-    if (!parse(argc, argv, &wanted))
+    if (!lab_command_begin(&arguments, argc, argv, &wanted, &status))
+        goto out;
+    if (argc - optind != 1) {
+        fprintf(stderr, "p2pml %s: found %d files, expected one experiment\n", argv[0], argc - optind);
         status = lab_command_usage(argv[0]);
-    else
-        status = wanted.help ? lab_command_about(argv[0]) : perform(&wanted.options);
-    free(wanted.settings);
+        goto out;
+    }
+    const struct lab_run_options options = {.source = {.path = argv[optind],
+                                                       .settings = wanted.settings.items,
+                                                       .n_settings = wanted.settings.count,
+                                                       .out = wanted.out,
+                                                       .environment = environ},
+                                            .version = P2PML_VERSION,
+                                            .fresh = wanted.fresh,
+                                            .check = wanted.check};
+    status = perform(&options);
+out:
+    free(wanted.settings.items);
     return status;
 }
 
