@@ -20,8 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PACKET_ROOM 256u                 // headers of packets and blocks, generously
-#define BESIDE_NS   (2 * NODE_SECOND_NS) // a checkpoint that the last one replaces may take so long
+#define PACKET_ROOM 256u                  // headers of packets and blocks, generously
+#define BESIDE_NS   (2 * NODE_SECOND_NS)  // a checkpoint that the last one replaces may take so long
+#define RESCUE_NS   (30 * NODE_SECOND_NS) // ... where the last one cannot be written
 
 enum base_error node_setup_path(const struct node_config *config, const char *name,
                                 char path[NODE_PATH_BYTES], struct base_reason *why)
@@ -134,15 +135,12 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .about = &s->about};
 }
 
-// While everything stands still: the last one, or if no process can be forked for it. The last one replaces
-// one that is still being written: who stops the node does not wait long for that.
+// While everything stands still: the last one, or if no process can be forked for it.
 static enum base_error write_checkpoint(struct node_setup *s, const struct node_checkpoint_parts *parts,
                                         struct base_reason *why)
 {
-    struct base_reason before;
-    if (node_checkpoint_end(&s->beside, BESIDE_NS, &before) != BASE_OK)
-        base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", before.text);
-    enum base_error code = node_checkpoint_write(s->config->node.dir, s->config->checkpoint.keep, parts, why);
+    enum base_error code = node_checkpoint_replace(
+        &s->beside, s->config->node.dir, s->config->checkpoint.keep, parts, BESIDE_NS, RESCUE_NS, why);
     if (code == BASE_OK)
         base_log(BASE_LOG_INFO, "checkpoint", "step %llu is written",
                  (unsigned long long)train_trainer_steps_done(s->trainer));
@@ -394,6 +392,9 @@ enum base_error node_setup_create(const struct node_config *config, const struct
 
 void node_setup_destroy(struct node_setup *s)
 {
+    struct base_reason why;
+    if (node_checkpoint_end(&s->beside, BESIDE_NS, &why) != BASE_OK) // a program that hosts a node goes on
+        base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", why.text);
     if (s->metrics)
         node_metrics_close(s->metrics);
     node_tensorboard_close(s->tensorboard);

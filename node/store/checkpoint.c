@@ -196,8 +196,8 @@ static enum base_error check_finite(const struct draft *draft, const struct kern
     return BASE_OK;
 }
 
-enum base_error node_checkpoint_write(const char *directory, size_t keep,
-                                      const struct node_checkpoint_parts *parts, struct base_reason *why)
+enum base_error node_checkpoint_add(const char *directory, size_t keep,
+                                    const struct node_checkpoint_parts *parts, struct base_reason *why)
 {
     char path[NODE_CHECKPOINT_PATH];
     struct draft draft = {0};
@@ -208,7 +208,6 @@ enum base_error node_checkpoint_write(const char *directory, size_t keep,
     error = base_directory_make(directory, why);
     if (error)
         goto out;
-    base_file_sweep(directory, NODE_CHECKPOINT_PREFIX);
     error = draft_make(parts, &draft, why);
     if (!error)
         error = check_finite(&draft, train_model_kernels(parts->model), why);
@@ -221,6 +220,13 @@ out:
     if (error)
         return base_fail_context(why, error, "no checkpoint of step %" PRIu64 " was written", step);
     return BASE_OK;
+}
+
+enum base_error node_checkpoint_write(const char *directory, size_t keep,
+                                      const struct node_checkpoint_parts *parts, struct base_reason *why)
+{
+    base_file_sweep(directory, NODE_CHECKPOINT_PREFIX);
+    return node_checkpoint_add(directory, keep, parts, why);
 }
 
 enum base_error node_checkpoint_newest(const char *directory, char *path, size_t capacity,

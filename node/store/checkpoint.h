@@ -50,6 +50,11 @@ enum base_error node_checkpoint_write(const char *directory, size_t keep,
                                       const struct node_checkpoint_parts *parts,
                                       struct base_reason *why) BASE_CHECK;
 
+// The same, where another process has begun to write one there: its unfinished file stays.
+enum base_error node_checkpoint_add(const char *directory, size_t keep,
+                                    const struct node_checkpoint_parts *parts,
+                                    struct base_reason *why) BASE_CHECK;
+
 // Loads the newest whole checkpoint into the parts (their `round`, `resumes`, `unsettled`, `open` and
 // `open_scale` are set; `outer` becomes zero where the file has none, `round_start` the model). One that
 // holds NaN or infinity is as damaged as one that does not read back. The exchange object needs the resumed

@@ -1,7 +1,9 @@
 #include "node/store/checkpoint_beside.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "node/queue/clock.h"
+#include "node/store/checkpoint_files.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,6 +21,7 @@
 #define NICE       10 // behind the learner: nothing waits for it
 #define ANSWER_FD  3  // of the child
 #define FIRST_FREE (ANSWER_FD + 1)
+#define DEATH_NS   (100 * NODE_MILLISECOND_NS) // of a killed process, while training waits
 
 struct answer {
     int32_t error;
@@ -84,35 +87,6 @@ static void advise_scratch(const struct train_trainer *trainer, int advice)
         (void)madvise((void *)first, end - first, advice); // only whole pages of it: others lie next to it
 }
 
-enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, const char *directory,
-                                      size_t keep, const struct node_checkpoint_parts *parts,
-                                      struct base_reason *why)
-{
-    int ends[2];
-    sigset_t all, before;
-    if (beside->pid)
-        return base_fail(why, BASE_ESTATE, "the checkpoint before it is still being written");
-    if (pipe2(ends, O_CLOEXEC))
-        return base_fail(why, BASE_EIO, "no pipe for a checkpoint: %s", strerror(errno));
-    const pid_t parent = getpid();
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    advise_scratch(parts->trainer, MADV_DONTFORK);
-    const pid_t child = fork();
-    const int failure = errno;
-    if (child == 0)
-        write_and_end(ends[1], parent, &before, directory, keep, parts);
-    advise_scratch(parts->trainer, MADV_DOFORK);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    close(ends[1]);
-    if (child < 0) {
-        close(ends[0]);
-        return base_fail(why, BASE_EIO, "no process for a checkpoint: %s", strerror(failure));
-    }
-    *beside = (struct node_checkpoint_beside){.pid = child, .answer = ends[0]};
-    return BASE_OK;
-}
-
 static enum base_error told(int pipe, int status, struct base_reason *why)
 {
     struct answer answer;
@@ -137,16 +111,29 @@ static pid_t ended_by(pid_t pid, int *status, uint64_t deadline_ns)
     }
 }
 
-// One that does not even die, on a disk that hangs, writes nothing more once it goes on.
-static enum base_error give_up(pid_t pid, uint64_t wait_ns, struct base_reason *why)
+static void forget(struct node_checkpoint_beside *beside)
 {
+    BASE_ASSERT(beside->pid > 0);
+    close(beside->answer);
+    *beside = (struct node_checkpoint_beside){0};
+}
+
+// One that does not even die, on a disk that hangs, writes nothing more once it goes on. It stays known: no
+// other is begun before it has ended.
+static enum base_error give_up(struct node_checkpoint_beside *beside, uint64_t wait_ns,
+                               struct base_reason *why)
+{
+    const uint64_t now_ns = node_clock_ns();
     int status;
-    (void)kill(pid, SIGKILL);
-    (void)ended_by(pid, &status, node_clock_ns() + wait_ns);
-    return base_fail(
-        why, BASE_EIO,
-        "a checkpoint that was still being written after %.1f s is given up; the last one replaces it",
-        (double)wait_ns / (double)NODE_SECOND_NS);
+    BASE_ASSERT(beside->pid > 0 && !beside->killed);
+    (void)kill(beside->pid, SIGKILL);
+    beside->killed = true;
+    const bool hangs = ended_by(beside->pid, &status, now_ns + wait_ns) == 0;
+    const double lasted = (double)(now_ns - beside->begun_ns) / (double)NODE_SECOND_NS;
+    if (!hangs)
+        forget(beside);
+    return base_fail(why, BASE_EIO, "a checkpoint that was still being written after %.1f s is given up%s",
+                     lasted, hangs ? ", and its process does not die: does the disk answer?" : "");
 }
 
 enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, uint64_t wait_ns,
@@ -156,11 +143,101 @@ enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, uint6
     if (!beside->pid)
         return BASE_OK;
     const bool runs = ended_by(beside->pid, &status, wait_ns ? node_clock_ns() + wait_ns : 0) == 0;
-    if (runs && wait_ns == 0)
+    if (runs && (wait_ns == 0 || beside->killed))
         return BASE_OK;
-    const enum base_error error =
-        runs ? give_up(beside->pid, wait_ns, why) : told(beside->answer, status, why);
-    close(beside->answer);
-    *beside = (struct node_checkpoint_beside){0};
+    if (runs)
+        return give_up(beside, wait_ns, why);
+    const enum base_error error = beside->killed ? BASE_OK : told(beside->answer, status, why);
+    forget(beside);
     return error;
+}
+
+// Whether one may be begun.
+static enum base_error make_room(struct node_checkpoint_beside *beside, struct base_reason *why)
+{
+    if (!beside->pid)
+        return BASE_OK;
+    if (!beside->killed && node_clock_ns() - beside->begun_ns < NODE_CHECKPOINT_LONGEST_NS)
+        return base_fail(why, BASE_ESTATE, "the checkpoint before it is still being written");
+    enum base_error error =
+        beside->killed ? node_checkpoint_end(beside, 0, why) : give_up(beside, DEATH_NS, why);
+    if (beside->pid)
+        return base_fail(why, BASE_ESTATE,
+                         "the process that wrote the checkpoint before it was killed and does not die: does "
+                         "the disk answer?");
+    if (error)
+        base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", why->text);
+    return BASE_OK;
+}
+
+enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, const char *directory,
+                                      size_t keep, const struct node_checkpoint_parts *parts,
+                                      struct base_reason *why)
+{
+    int ends[2];
+    sigset_t all, before;
+    enum base_error error = make_room(beside, why);
+    if (error)
+        return error;
+    if (pipe2(ends, O_CLOEXEC))
+        return base_fail(why, BASE_EIO, "no pipe for a checkpoint: %s", strerror(errno));
+    const pid_t parent = getpid();
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    advise_scratch(parts->trainer, MADV_DONTFORK);
+    const pid_t child = fork();
+    const int failure = errno;
+    if (child == 0)
+        write_and_end(ends[1], parent, &before, directory, keep, parts);
+    advise_scratch(parts->trainer, MADV_DOFORK);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        return base_fail(why, BASE_EIO, "no process for a checkpoint: %s", strerror(failure));
+    }
+    *beside = (struct node_checkpoint_beside){.pid = child, .answer = ends[0], .begun_ns = node_clock_ns()};
+    return BASE_OK;
+}
+
+// What became of the one before it; a failure is only logged.
+static void end_before(struct node_checkpoint_beside *beside, uint64_t wait_ns)
+{
+    struct base_reason why;
+    if (node_checkpoint_end(beside, wait_ns, &why) != BASE_OK)
+        base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", why.text);
+}
+
+static bool runs_after(const struct node_checkpoint_beside *beside, uint64_t wait_ns)
+{
+    siginfo_t end = {.si_pid = 0};
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    const uint64_t deadline_ns = node_clock_ns() + wait_ns;
+    while (waitid(P_PID, (id_t)beside->pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == 0) {
+        if (node_clock_ns() >= deadline_ns)
+            return true;
+        (void)nanosleep(&moment, NULL);
+    }
+    return false;
+}
+
+enum base_error node_checkpoint_replace(struct node_checkpoint_beside *beside, const char *directory,
+                                        size_t keep, const struct node_checkpoint_parts *parts,
+                                        uint64_t wait_ns, uint64_t rescue_ns, struct base_reason *why)
+{
+    const bool runs = beside->pid && !beside->killed && runs_after(beside, wait_ns);
+    struct base_reason before;
+    if (runs) {
+        (void)kill(beside->pid, SIGSTOP);
+        if (node_checkpoint_add(directory, keep, parts, why) == BASE_OK) {
+            (void)give_up(beside, wait_ns, &before);
+            base_file_sweep(directory, NODE_CHECKPOINT_PREFIX); // what it leaves
+            return BASE_OK;
+        }
+        base_log(BASE_LOG_WARN, "checkpoint_failed", "%s; the one before it goes on first", why->text);
+        (void)kill(beside->pid, SIGCONT);
+    }
+    if (beside->pid)
+        end_before(beside, runs ? rescue_ns : 0);
+    return node_checkpoint_write(directory, keep, parts, why);
 }

@@ -11,17 +11,23 @@
 #define NODE_STORE_CHECKPOINT_BESIDE_H
 
 #include "node/store/checkpoint.h"
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#define NODE_CHECKPOINT_LONGEST_NS 3600000000000u // under way for so long, it hangs
 
 struct node_checkpoint_beside { // zeroed at first
     pid_t pid;                  // 0: none is under way
     int answer;                 // read end of a pipe: how it went
+    uint64_t begun_ns;
+    bool killed; // told as failed; a process that hangs in the kernel (a disk that does not answer) goes on
 };
 
 // node_checkpoint_write in a process of its own; returns as soon as that has begun. BASE_ESTATE: another is
-// under way. BASE_EIO: no process could be had. The log line "checkpoint" comes from there, when the new
-// checkpoint is synced.
+// under way, which is killed after NODE_CHECKPOINT_LONGEST_NS; one that does not even die then is waited for,
+// so that there are never two. BASE_EIO: no process could be had. The log line "checkpoint" comes from there,
+// when the new checkpoint is synced.
 enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, const char *directory,
                                       size_t keep, const struct node_checkpoint_parts *parts,
                                       struct base_reason *why) BASE_CHECK;
@@ -29,8 +35,16 @@ enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, con
 // Its result. wait_ns 0: a look; BASE_OK: none is under way (it was written, or none was begun), or it is
 // still running; beside->pid tells. Else its end is waited for, at most so long; then it is killed (the
 // process runs behind all others, and a busy machine may hold it up for minutes): BASE_EIO. Returns within
-// two wait_ns. How it failed is told once.
+// two wait_ns. How it failed is told once. beside->pid is left where it did not even die.
 enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, uint64_t wait_ns,
                                     struct base_reason *why) BASE_CHECK;
+
+// node_checkpoint_write in place of one that is under way, whose end is waited for at most wait_ns. After
+// that it stands still until this one is written, and is killed. If this one can't be written, the other goes
+// on, for at most rescue_ns: nothing newer may be left. Then this one is tried once more.
+enum base_error node_checkpoint_replace(struct node_checkpoint_beside *beside, const char *directory,
+                                        size_t keep, const struct node_checkpoint_parts *parts,
+                                        uint64_t wait_ns, uint64_t rescue_ns,
+                                        struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -294,13 +294,102 @@ static void who_ends_does_not_wait_for_ever(void **state)
     assert_int_equal(files_of(node, ".tmp-"), 1);
     assert_int_equal(end(node, NODE_MILLISECOND_NS), BASE_EIO);
     assert_non_null(strstr(node->why.text, "given up"));
-    assert_int_equal(node->beside.pid, 0);
-    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) // it was killed; to die may take it longer
-        ;
+    assert_true(node->beside.pid == 0 || node->beside.killed);
+    while (node->beside.pid) { // it was killed; to die may take it longer
+        assert_int_equal(node->beside.pid, child);
+        assert_int_equal(end(node, NODE_MILLISECOND_NS), BASE_OK);
+    }
     learner_train(&node->learner, 1);
     begin(node);
     end_well(node);
     assert_int_equal(files_of(node, ".tmp-"), 0);
+}
+
+// The last checkpoint can't be written, and the one before it, which it was to replace, is still under way:
+// that one is kept.
+static void a_last_one_that_fails_loses_none(void **state)
+{
+    struct node *node = *state;
+    const pid_t child = fork(); // a file size limit stands for the full disk
+    int status;
+    assert_true(child >= 0);
+    learner_train(&node->learner, 1);
+    const uint64_t before = learner_hash(&node->learner);
+    if (child == 0) {
+        const struct rlimit size = {4096, 4096};
+        begin_stopped(node);
+        learner_train(&node->learner, 1);
+        signal(SIGXFSZ, SIG_IGN);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &size), 0);
+        const enum base_error error =
+            node_checkpoint_replace(&node->beside, node->world->directory, 1, &node->learner.parts,
+                                    NODE_MILLISECOND_NS, PATIENCE_NS, &node->why);
+        _exit(error == BASE_EIO && strstr(node->why.text, "no checkpoint of step 2") && node->beside.pid == 0
+                  ? 0
+                  : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(files_of(node, ""), 1);
+    assert_int_equal(resumed_hash(node), before);
+}
+
+// It writes nothing more once the last one is there, and leaves nothing.
+static void the_last_one_replaces_one_that_is_under_way(void **state)
+{
+    struct node *node = *state;
+    begin_stopped_in_file(node);
+    learner_train(&node->learner, 1);
+    assert_int_equal(node_checkpoint_replace(&node->beside, node->world->directory, 3, &node->learner.parts,
+                                             NODE_MILLISECOND_NS, PATIENCE_NS, &node->why),
+                     BASE_OK);
+    assert_int_equal(files_of(node, ""), 1);
+    assert_int_equal(resumed_hash(node), learner_hash(&node->learner));
+}
+
+// One that hangs is killed in the end, and the next one has a chance.
+static void one_that_hangs_is_killed(void **state)
+{
+    struct node *node = *state;
+    begin_stopped(node);
+    const pid_t hangs = node->beside.pid;
+    assert_int_equal(
+        node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts, &node->why),
+        BASE_ESTATE);
+    assert_int_equal(node->beside.pid, hangs);
+    node->beside.begun_ns -= NODE_CHECKPOINT_LONGEST_NS;
+    for (int tries = 0; tries < 3000; tries++) // to die may take it longer than training waits
+        if (node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts,
+                                  &node->why) == BASE_OK)
+            break;
+    assert_int_equal(waitpid(hangs, NULL, WNOHANG), -1); // it is gone, and nothing is left of it
+    assert_int_not_equal(node->beside.pid, hangs);
+    end_well(node);
+    assert_int_equal(files_of(node, ""), 1);
+}
+
+// Killed, it does not die, as in a call to a disk that does not answer: no other is begun beside it, nobody
+// waits for it, and its end is no news.
+static void one_that_does_not_die_stays_the_only_one(void **state)
+{
+    struct node *node = *state;
+    begin_stopped(node);
+    const pid_t hangs = node->beside.pid;
+    node->beside.killed = true;
+    for (int tries = 0; tries < 2; tries++) {
+        assert_int_equal(
+            node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts, &node->why),
+            BASE_ESTATE);
+        assert_non_null(strstr(node->why.text, "does not die"));
+        assert_int_equal(end(node, NODE_MILLISECOND_NS), BASE_OK);
+        assert_int_equal(node->beside.pid, hangs);
+    }
+    assert_int_equal(kill(hangs, SIGKILL), 0);
+    while (node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts,
+                                 &node->why) != BASE_OK)
+        assert_int_equal(node->beside.pid, hangs);
+    assert_int_not_equal(node->beside.pid, hangs);
+    end_well(node);
 }
 
 int main(void)
@@ -315,6 +404,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_not_finite_is_told, make_node, free_node),
         cmocka_unit_test_setup_teardown(holds_no_descriptor, make_node, free_node),
         cmocka_unit_test_setup_teardown(who_ends_does_not_wait_for_ever, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_last_one_that_fails_loses_none, make_node, free_node),
+        cmocka_unit_test_setup_teardown(the_last_one_replaces_one_that_is_under_way, make_node, free_node),
+        cmocka_unit_test_setup_teardown(one_that_hangs_is_killed, make_node, free_node),
+        cmocka_unit_test_setup_teardown(one_that_does_not_die_stays_the_only_one, make_node, free_node),
     };
     if (pthread_atfork(NULL, NULL, stop_child))
         return 1;
