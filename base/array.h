@@ -1,4 +1,4 @@
-// Growing arrays without a capacity of their own; the order and the median of numbers.
+// Growing arrays whose capacity follows from their count; order and median of numbers.
 #ifndef BASE_ARRAY_H
 #define BASE_ARRAY_H
 

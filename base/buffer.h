@@ -14,7 +14,7 @@ struct base_buffer {
     size_t capacity; // allocated bytes
 };
 
-// {0} is an empty buffer. Frees memory and returns to that.
+// Frees the memory and leaves {0}, which is an empty buffer.
 void base_buffer_free(struct base_buffer *buffer);
 size_t base_buffer_length(const struct base_buffer *buffer);
 const uint8_t *base_buffer_head(const struct base_buffer *buffer);

@@ -37,7 +37,7 @@ struct base_reason {
 // Fills *why (may be NULL) and returns `code`: `return base_fail(why, BASE_EFORMAT, "...");`
 enum base_error base_fail(struct base_reason *why, enum base_error code, const char *format, ...)
     BASE_PRINTF(3, 4);
-// The same for a function that has such arguments itself.
+// The same with the arguments as a va_list.
 enum base_error base_fail_list(struct base_reason *why, enum base_error code, const char *format,
                                va_list arguments) BASE_PRINTF(3, 0);
 

@@ -23,9 +23,9 @@ enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, s
 enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
                                 size_t n_spans, struct base_reason *why) BASE_CHECK;
 
-// Removes the temporary files of files whose names begin so ("": any) that base_file_write left in the
-// directory when its process was killed; another process that writes one now fails. What can't be removed is
-// logged.
+// Removes the temporary files that base_file_write left in the directory when its process was killed, for
+// files whose names start with `beginning` ("": all). A process that is writing such a file now will fail.
+// What can't be removed is logged.
 void base_file_sweep(const char *directory, const char *beginning);
 
 // Makes a directory and its parents where they are missing, and checks that it can be written to.

@@ -43,13 +43,13 @@
 #define LIMIT_DATAGRAM_OVERHEAD    48u    // of sealing: tag of the pair, nonce, Poly1305
 #define LIMIT_GOSSIP_BYTES         16384u // one membership packet on a stream
 #define LIMIT_SNAPSHOT_BLOCK       65536u // elements of one block of a snapshot (256 KiB as fp32)
-#define LIMIT_BLOB_BYTES           65536u // of a program's own, beside the model of a snapshot
+#define LIMIT_BLOB_BYTES           65536u // of a program's own data, beside the model in a snapshot
 #define LIMIT_STATISTICS_COLUMNS   8190u // features and targets whose scaling a cluster agrees on: fits a blob
 #define LIMIT_MAILBOX              1024u // messages waiting between two threads
 
 #define LIMIT_CONFIG_BYTES            (1u << 20) // one configuration file
 #define LIMIT_CHECKPOINT_HEADER_BYTES (1u << 24) // JSON header of a safetensors file
-#define LIMIT_MEANING_BYTES           (1u << 23) // of it, what the data mean (node/store/meaning_text.h)
+#define LIMIT_MEANING_BYTES           (1u << 23) // of that header: what the data mean (node/store/meaning_text.h)
 #define LIMIT_LINE_FILES              1000u      // of metrics.jsonl, and of events.jsonl
 #define LIMIT_HTTP_REQUEST_BYTES      8192u      // one HTTP request, headers included
 
