@@ -10,7 +10,7 @@ struct topology_operator {
     size_t n;
     void (*apply)(void *self, const double *x, double *y); // y = A x, both [n]; A maps constants to constants
     void *self;
-    double enough; // not 0: a largest eigenvalue that is sure to reach this is known well enough
+    double enough; // not 0: the search ends once the largest eigenvalue is sure to reach this
 };
 
 // Smallest and largest eigenvalue of A on the complement of the constant vectors, n >= 2, to `accuracy`

@@ -50,7 +50,8 @@ struct topology_meeting {
     double weight;
 };
 
-// A list that grows. After a failure it stays as it is, and `failed` holds: looked at once, at the end.
+// A list that grows. When memory runs out it stays as it is and sets `failed`, which is checked once, at the
+// end.
 struct topology_meetings {
     struct topology_meeting *list;
     size_t count;

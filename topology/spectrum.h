@@ -1,8 +1,7 @@
 // What a plan is worth: degrees, diameter, spectral gaps, rounds until all agree. W_t is the matrix of round
 // t (x_i' = (1-w) x_i + w x_j for each meeting), P the product of the first R of them, J the matrix of the
-// mean,
-// |.| the spectral norm. Symmetric eigenproblems by C. Lanczos' method with full reorthogonalisation, on the
-// complement of the constant vectors. Any thread; no state.
+// mean, |.| the spectral norm. Symmetric eigenproblems by C. Lanczos' method with full reorthogonalisation,
+// on the complement of the constant vectors. Any thread; no state.
 #ifndef TOPOLOGY_SPECTRUM_H
 #define TOPOLOGY_SPECTRUM_H
 
