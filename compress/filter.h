@@ -87,7 +87,7 @@ enum base_error compress_filters_choose(const struct compress_filters *filters,
                                         const struct compress_turn *turn, struct compress_sparse *entries,
                                         bool *chosen) BASE_CHECK;
 
-// Could the chain give a list? Then both ends have to remember what was sent (struct compress_history).
+// Whether the chain could give a list. Then both ends must remember what was sent (struct compress_history).
 bool compress_filters_remember(const struct compress_filters *filters);
 
 // Drops from selected entries (backend's memory), in place. No memory of its own on the CPU; on another

@@ -34,9 +34,9 @@ enum base_error compress_packet_encode(const struct kernels *kernels, struct com
                                        const struct compress_keys *known, uint8_t *packet, size_t capacity,
                                        size_t *packet_bytes) BASE_CHECK;
 
-// A packet of the encoder once more, with the hash of `known`, which is the list of its indices, in their
-// place: for a receiver that has the list; the packet itself can still be read without it.
-// BASE_ELIMIT when `capacity` is too small, BASE_EINVAL for a list of another length.
+// Copies a packet of the encoder with the hash of `known`, the list of its indices, in the place of these
+// indices: for a receiver that has the list. The original packet can be read without it. BASE_ELIMIT when
+// `capacity` is too small, BASE_EINVAL for a list of another length.
 enum base_error compress_packet_shorten(const uint8_t *packet, size_t packet_bytes,
                                         const struct compress_keys *known, uint8_t *shorter, size_t capacity,
                                         size_t *shorter_bytes) BASE_CHECK;
@@ -70,7 +70,7 @@ enum base_error compress_reader_open(const struct kernels *kernels, const uint8_
 size_t compress_reader_next(struct compress_reader *reader, size_t room, uint32_t *index, float *value);
 
 // No value of the packet is larger: from the scales of the formats that have some, from the values themselves
-// of the others. Reads nothing off.
+// of the others. Does not advance the reader.
 float compress_reader_largest(const struct compress_reader *reader);
 
 #endif

@@ -33,10 +33,10 @@ struct compress_energy {
 // The capacity that `entries` must have: k and some room for candidates.
 size_t compress_select_room(const struct compress_selection *selection, size_t count);
 
-// Exactly min(k, elements that are not zero) entries (per block, where asked for), ascending; zeros are never
-// selected, but by COMPRESS_RANDOM. BASE_EFORMAT when any element of a is NaN or infinite (entries->count
-// stays as it was, its arrays may have changed), BASE_ELIMIT when entries->capacity is too small,
-// BASE_ENOMEM. energy may be NULL.
+// Exactly min(k, elements that are not zero) entries (per block, where asked for), ascending; only
+// COMPRESS_RANDOM selects zeros. BASE_EFORMAT when any element of a is NaN or infinite (entries->count stays
+// as it was, its arrays may have changed), BASE_ELIMIT when entries->capacity is too small, BASE_ENOMEM.
+// energy may be NULL.
 enum base_error compress_select(const struct kernels *kernels, const struct compress_selection *selection,
                                 const struct kernels_difference *a, struct compress_sparse *entries,
                                 struct compress_energy *energy) BASE_CHECK;

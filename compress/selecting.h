@@ -16,7 +16,7 @@ struct selecting {
     uint32_t *index;
     float *value;
     size_t room, entries;
-    size_t stretch;           // elements that the gathering before could take at once; 0: none was before
+    size_t stretch;           // elements that the previous gathering took at once; 0: there was none
     struct kernels_seen seen; // of the last pass over all of [first, end)
 };
 
