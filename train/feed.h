@@ -1,6 +1,5 @@
 // The batches of one data set: seeded epochs without replacement, gathered into the kernels' memory. Owns
-// order and buffers; all is allocated when it is made. Private to train/. One owner (the
-// trainer).
+// order and buffers; all is allocated when it is made. Private to train/. One owner (the trainer).
 #ifndef TRAIN_FEED_H
 #define TRAIN_FEED_H
 

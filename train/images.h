@@ -7,7 +7,7 @@
 #include "train/dataset.h"
 
 struct train_images_options {
-    size_t width, height;       // all are brought to; 0: all are of the size of the first
+    size_t width, height;       // size that all images are brought to; 0: all have the size of the first
     size_t channels;            // 1 or 3; 0: as the first, and all are alike
     struct train_meaning *like; // borrowed: size, colour and classes as there; NULL: as found
 };

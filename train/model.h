@@ -44,13 +44,13 @@ struct train_model_spec {
 };
 
 // BASE_EINVAL with the reason for shapes that can't be (no classes, an MLP without hidden layers, over
-// LIMIT_PARAMETERS). The others take a spec that has passed.
+// LIMIT_PARAMETERS). The other functions expect a spec that has passed.
 enum base_error train_spec_check(const struct train_model_spec *spec, struct base_reason *why) BASE_CHECK;
 size_t train_spec_parameters(const struct train_model_spec *spec); // 0: out of memory
 void train_spec_describe(const struct train_model_spec *spec, char *text,
                          size_t capacity); // "mlp 784-256-10"
-// What train_spec_describe said, back. BASE_ENOTFOUND, without a reason: no kind of this name, or one whose
-// weights tell its shape (softmax, mlp). BASE_EFORMAT, or train_spec_check.
+// Parses a text that train_spec_describe wrote. BASE_ENOTFOUND, without a reason: no kind of this name, or
+// one whose weights tell its shape (softmax, mlp). BASE_EFORMAT, or train_spec_check.
 enum base_error train_spec_parse(const char *text, struct train_model_spec *spec,
                                  struct base_reason *why) BASE_CHECK;
 const char *train_model_kind_name(enum train_model_kind kind); // as in model.kind
@@ -120,8 +120,8 @@ void train_model_gradient(struct train_model *model, const float *parameters, co
                           const uint32_t *labels, size_t rows, float weight, float *gradient,
                           struct kernels_loss *loss);
 
-// What the model says to these rows: x [rows, inputs] to logits [rows, classes], both in host memory;
-// parameters in the kernels' memory; rows <= max_batch.
+// The outputs of the model for x [rows, inputs]: logits [rows, classes], both in host memory; parameters in
+// the kernels' memory; rows <= max_batch.
 void train_model_logits(struct train_model *model, const float *parameters, const void *x, size_t rows,
                         float *logits);
 

@@ -16,11 +16,11 @@ struct train_plan {
 };
 
 // For the functions of models: puts a layer on top. `name` and `abroad` are formats that get the number of
-// the layer ("layers.%zu"). What fails is told by train_plan_create.
+// the layer ("layers.%zu"). train_plan_create reports what failed.
 void train_plan_add(struct train_plan *plan, struct train_layer layer, const char *name, const char *abroad);
 
-// Holds the layers that were added to plan->in against each other and fills everything else. As
-// train_plan_create; the plan is to be destroyed either way.
+// Checks that the layers added on top of plan->in fit each other, and fills in everything else. Errors as
+// train_plan_create; destroy the plan in either case.
 enum base_error train_plan_fill(struct train_plan *plan, struct base_reason *why) BASE_CHECK;
 
 // From a spec that need not have been checked. BASE_EINVAL: the spec, or layers that do not fit; BASE_ELIMIT:

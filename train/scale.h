@@ -12,13 +12,14 @@
 enum base_error train_scale_measure(struct train_dataset *data, enum train_scale scale,
                                     struct base_reason *why) BASE_CHECK;
 
-// What no rows ask for: a column of such numbers stays as it is, and of another node no such scaling is
-// taken.
+// Bounds of a plausible scaling: a column that would need a factor beyond them is not scaled, and such a
+// scaling of another node is refused.
 #define TRAIN_SCALE_FACTOR_MIN 1e-30f
 #define TRAIN_SCALE_FACTOR_MAX 1e30f // and of |shift| * factor
 bool train_scale_is_plausible(float shift, float factor);
 
-// (value - shift) * factor, as the meaning of `data` says; once. NULL or TRAIN_SCALE_NONE: nothing.
+// Scales `data` in place, once: (value - shift) * factor, as its meaning says. NULL or TRAIN_SCALE_NONE:
+// nothing.
 void train_scale_apply(struct train_dataset *data);
 
 // Rows that a model with this meaning is to be used on, `features` wide: as train_scale_apply. And its
@@ -32,7 +33,7 @@ enum base_error train_scale_open(struct train_dataset *data, enum train_scale sc
 // Back to the numbers of before train_scale_apply, but for rounding; after train_scale_open the same bits.
 void train_scale_undo(struct train_dataset *data);
 
-// How one column of `stride` lies: over rows 0 .. examples-1 of `values`.
+// Statistics of one column of `stride`, over the rows 0 .. examples-1 of `values` (train_scale_spread).
 struct train_spread {
     double least, most, mean, deviation;
 };

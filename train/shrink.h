@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Of a threshold, what a weight must reach so that it is sent: between this and the threshold itself nodes
-// may still find together that the weight has to move.
+// The part of the threshold that a weight must reach to be sent. Between this part and the threshold, the
+// nodes may still find together that the weight has to move.
 #define TRAIN_SHRINK_FILTER 0.9f
 
 // The minimiser over x of |x - z|^2 / 2 + t1 |x| + t2 x^2 / 2, into each of x[0..count-1], which hold z. t1,
@@ -17,7 +17,7 @@
 void train_shrink(size_t count, float t1, float t2, float *x);
 
 // The KKT filter: a weight whose shrunk value is zero by more than a small margin becomes zero, so that it is
-// not sent. It is at zero and stays there: there, |direction| times the rate is what z is.
+// not sent. Such a weight is at zero and stays there, so |z| is |direction| times the rate.
 void train_shrink_filter(size_t count, float t1, float *z);
 
 struct train_block { // features from .. to-1

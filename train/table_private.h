@@ -30,7 +30,7 @@ enum base_error train_table_survey(const struct train_bytes *text, const struct 
                                    struct train_table *table, struct base_reason *why) BASE_CHECK;
 void train_table_free(struct train_table *table);
 
-// Does the first record look like one, for no field of it is a number?
+// Whether the first record looks like a header: no field of it is a number.
 bool train_table_looks_like_header(const struct train_csv *csv);
 // Fills table->columns from the first record: its names where has_header, else numbers from 1. BASE_ENOMEM.
 enum base_error train_table_name_columns(struct train_table *table, const struct train_csv *csv,

@@ -35,8 +35,8 @@ enum base_error train_dataset_load_text(const char *path, const struct train_tex
 enum base_error train_dataset_load_tokens(const char *path, size_t vocabulary, size_t context,
                                           struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
-// For a data set whose `tokens` is there: ids[context] and labels[context] of window `example`. `phase` below
-// context moves it so many tokens on where the next window is in the set, too; else it stays.
+// For a data set whose `tokens` is there: ids[context] and labels[context] of window `example`. Where the set
+// also has the next window, the window moves on by `phase` tokens (below context).
 void train_tokens_window(const struct train_dataset *data, size_t example, size_t phase, uint32_t *ids,
                          uint32_t *labels);
 

@@ -1,6 +1,5 @@
 // The training loop of one node, one local step at a time: owns the parameters, the optimiser's state, the
-// gradient and the place in the data. It knows no peers, rounds or time. One owner (the trainer
-// thread).
+// gradient and the place in the data. It does not know peers, rounds or time. One owner (the learner thread).
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -107,7 +106,7 @@ void train_trainer_scale(struct train_trainer *trainer, double factor);
 float *train_trainer_model(struct train_trainer *trainer);
 // Bytes of all vectors of the trainer, in host memory and on a device.
 uint64_t train_trainer_memory(const struct train_trainer *trainer);
-// What holds nothing between two steps: the gradient, in the kernels' memory; NULL where it is taken in
+// Memory that is free between two steps: the gradient, in the kernels' memory; NULL where it is taken in
 // pieces (train_model_give), and of a program of the user's own.
 void *train_trainer_scratch(const struct train_trainer *trainer, size_t *bytes);
 float *train_trainer_second_moment(struct train_trainer *trainer); // the optimiser's shared state, or NULL
@@ -125,9 +124,9 @@ size_t train_trainer_state_vectors(struct train_trainer *trainer,
                                    struct train_state_vector vectors[TRAIN_STATES]);
 // Takes back what was written into them; nothing else may have been stepped since they were asked for.
 void train_trainer_store_state(struct train_trainer *trainer);
-// Where in the data: written to and read from checkpoints as numbers. Always about the data set of the
-// creation, because a resumed trainer begins with that: while another one is in its place, the cursor stands
-// at the end of an epoch, and seek() begins a new one.
+// The place in the data: written to and read from checkpoints as numbers. It always refers to the data set
+// that the trainer was created with, because a resumed trainer begins with that one. While another data set
+// is in use, the cursor stands at the end of an epoch, and train_trainer_seek begins a new one.
 struct train_cursor {
     uint64_t step, epoch, position, seed;
 };
