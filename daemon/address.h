@@ -14,7 +14,7 @@ struct daemon_address {
 // BASE_EINVAL: not "unix:PATH", or too long for a socket.
 enum base_error daemon_address_check(const char *text, struct base_reason *why) BASE_CHECK;
 // `text` is checked. What is left there of a daemon that died is removed. The listener does not block.
-// BASE_EIO: the path is in use, or cannot be used. *address is to be closed after that, too.
+// BASE_EIO: the path is in use, or cannot be used. Close *address after an error, too.
 enum base_error daemon_address_open(struct daemon_address *address, const char *text,
                                     struct base_reason *why) BASE_CHECK;
 void daemon_address_close(struct daemon_address *address);

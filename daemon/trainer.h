@@ -16,7 +16,7 @@
 #include "node/config/config.h"
 
 struct daemon_trainer_options {
-    const struct node_config *config; // borrowed, checked and settled
+    const struct node_config *config; // borrowed; checked and completed
     bool resume;
     const char *address; // daemon_address_check
 };

@@ -8,7 +8,7 @@
 #include "node/config/config.h"
 
 struct lib_options {
-    const struct node_config *config; // borrowed, checked and settled
+    const struct node_config *config; // borrowed; checked and completed
     const struct p2pml_tensor *tensors;
     size_t n_tensors;
     bool resume, changes;
