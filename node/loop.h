@@ -34,13 +34,13 @@ struct node_loop_options {
     const char *starts_path, *events_path; // NULL: nothing is written
     uint64_t round, step;                  // done so far, of a checkpoint
     uint64_t reach;                        // gossip_exchange_reach
-    const struct train_spread *spreads; // [columns] of this node's `rows` examples, where its scaling follows
-    uint32_t columns;                   // from those of all nodes; else NULL
+    const struct train_spread *spreads;    // [columns] of this node's `rows` examples; NULL unless its
+    uint32_t columns;                      // scaling follows from the examples of all nodes
     uint64_t rows;
     uint64_t first_model; // digest of the weights it begins with; 0: resumed
     bool resumed;         // from a checkpoint: this node's state is complete, whatever others do
     bool joins; // takes settings of a cluster that trains already: node_loop_run may return NODE_LOOP_JOINS
-    bool told_shard; // ... its shard among them: it takes another one if another node came to it as well
+    bool told_shard; // ... and its shard is one of them: it takes another if a second node has taken the same
     bool signals;    // SIGTERM, SIGINT and SIGHUP are handled
     bool manager;    // a service manager, where there is one, hears of this node (notify.h)
 };
@@ -49,7 +49,7 @@ struct node_loop_options {
 // to do); BASE_EAUTH when a bind that is not loopback has neither secret nor allow-list.
 enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **loop,
                                  struct base_reason *why) BASE_CHECK;
-// Until NODE_MESSAGE_LEFT was handled; returns its status, and has told the worker to stop. SIGTERM and
+// Runs until NODE_MESSAGE_LEFT was handled; returns its status, after telling the worker to stop. SIGTERM and
 // SIGINT make the node leave; a second one, and another process with this identity, return
 // NODE_LOOP_ABANDONED at once, with the other threads still at work.
 #define NODE_LOOP_ABANDONED (-1)

@@ -13,8 +13,8 @@ struct node_worker {
     pthread_t thread;
     struct gossip_edges *edges;
     struct node_snapshot *snapshot;
-    struct node_round *round; // being settled, or NULL
-    bool asks;                // its schedule names a partner:
+    struct node_round *round; // under way, or NULL
+    bool asks;                // the schedule names a partner,
     struct gossip_id partner;
     bool edges_dirty;
     uint64_t edges_posted_ns;
@@ -22,7 +22,7 @@ struct node_worker {
 
 // step.c. One event of the exchange and what follows from it; now_ns is filled in.
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event);
-void node_worker_round_done(struct node_worker *worker); // nothing, where no round is being settled
+void node_worker_round_done(struct node_worker *worker); // nothing where no round is under way
 void node_worker_post(struct node_worker *worker,
                       struct node_message *message); // to the loop; takes the message
 // `owner`: the worker, so that the snapshot's handler can be these.

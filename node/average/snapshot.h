@@ -39,8 +39,8 @@ void node_snapshot_told(struct node_snapshot *snapshot, const struct gossip_id *
 void node_snapshot_donors(struct node_snapshot *snapshot, const struct gossip_id *donors, size_t n,
                           uint64_t round_limit, uint64_t step_limit, uint64_t now_ns);
 void node_snapshot_gone(struct node_snapshot *snapshot, const struct gossip_id *peer, uint64_t now_ns);
-bool node_snapshot_complete(struct node_snapshot *snapshot); // once: after it nothing is fetched
-void node_snapshot_end(struct node_snapshot *snapshot);      // without one
+bool node_snapshot_complete(struct node_snapshot *snapshot); // true once: it is whole, the fetch ends
+void node_snapshot_end(struct node_snapshot *snapshot);      // ends the fetch without a snapshot
 
 void node_snapshot_tick(struct node_snapshot *snapshot, uint64_t now_ns); // after every event and deadline
 uint64_t node_snapshot_deadline(const struct node_snapshot *snapshot);

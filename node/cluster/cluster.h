@@ -27,7 +27,7 @@ struct node_cluster_handler { // to the owner; all must be set. Called from the 
                        const struct gossip_statistics_message *message); // valid during the call
     void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // new state
     void (*removed)(void *owner, const struct gossip_id *peer);                                // forgotten
-    void (*view)(void *owner, struct gossip_graph *graph); // the view has changed; the callee is to drop it
+    void (*view)(void *owner, struct gossip_graph *graph); // a new view; the callee releases the graph
     // A greeting came from this address; true: this node ends and starts anew, nothing else follows.
     bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
     void (*changed)(void *owner); // something that a decision may depend on
@@ -69,10 +69,10 @@ void node_cluster_tick(struct node_cluster *cluster, uint64_t now_ns); // severa
 void node_cluster_leave(struct node_cluster *cluster);
 
 void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear); // GOSSIP_RECORD_*
-// Of this node: sent with every packet; and the round at which it stops, in its record.
+// The progress of this node, sent with every packet; and the round at which it stops, which is in its record.
 void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_t step);
 void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round);
-// Links that are kept beside those to the neighbours: to donors.
+// Sets the donors: links to them are kept beside those to the neighbours.
 void node_cluster_want(struct node_cluster *cluster, const struct gossip_id *ids, size_t count);
 void node_cluster_allow_changed(struct node_cluster *cluster);
 void node_cluster_reload_faults(struct node_cluster *cluster);

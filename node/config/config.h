@@ -169,7 +169,7 @@ extern const struct node_schema node_config_schema;
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
 
 // Only what loading the test examples needs (node_data_load_tests); `known`: a model says what they mean, so
-// no training file is needed but to take test examples from.
+// a training file is needed only where test examples are a part of it.
 enum base_error node_config_check_tests(const struct node_config *config, bool known,
                                         struct base_reason *why) BASE_CHECK;
 

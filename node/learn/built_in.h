@@ -24,8 +24,8 @@ struct node_built_in {
     uint64_t reset; // optimiser vectors that were not finite and began anew, so far
 };
 
-// At process start: everything except the borrowed fields is as at first. The caller has filled the vectors:
-// V with zeroes, x0 with the model, or both from a checkpoint.
+// At process start: sets everything except the borrowed fields to its first value. The caller has filled the
+// vectors: V with zeroes, x0 with the model, or both from a checkpoint.
 void node_built_in_begin(struct node_built_in *trainee, struct gossip_learner_vectors *vectors);
 void node_built_in_steps(struct node_built_in *trainee, uint64_t count, double pace);
 void node_built_in_boundary(struct node_built_in *trainee, struct gossip_learner_steps *did);

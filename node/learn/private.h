@@ -10,7 +10,7 @@
 struct node_learner {
     struct node_learner_options options;
     pthread_t thread;
-    struct gossip_learner learner; // the one in use; of the built-in trainer
+    struct gossip_learner learner; // in use: the built-in trainer, or options.other
     struct gossip_learner_vectors vectors;
     struct gossip_rounds rounds; // what comes next
     float *device_scratch;       // [parameters] for evaluation on a device; NULL on a CPU

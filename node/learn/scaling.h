@@ -20,10 +20,11 @@ enum base_error node_scaling_create(struct train_dataset *train, struct train_da
                                     struct node_scaling **scaling, struct base_reason *why) BASE_CHECK;
 void node_scaling_destroy(struct node_scaling *scaling); // NULL is fine
 
-// What the nodes have found together: spreads[columns]. Of a scaling that is in use nothing changes.
+// Sets the scaling from the statistics of all nodes, spreads[columns]. Does nothing where a scaling is in
+// use.
 void node_scaling_agree(struct node_scaling *scaling, const struct train_spread *spreads);
-// Another's, with its model; or a checkpoint's. BASE_EFORMAT: not of these columns, or no scaling
-// (train_scale_is_plausible): nothing has changed.
+// Takes the scaling of another node, with its model, or of a checkpoint. BASE_EFORMAT: not of these columns,
+// or no scaling (train_scale_is_plausible): nothing has changed.
 enum base_error node_scaling_take(struct node_scaling *scaling, const struct gossip_blob *blob,
                                   struct base_reason *why) BASE_CHECK;
 

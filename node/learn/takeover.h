@@ -30,13 +30,13 @@ enum base_error node_shards_create(const struct node_config *config, const struc
 // to itself.
 void node_shards_destroy(struct node_shards *shards, uint64_t deadline_ns);
 
-// The shards that have a living node, in any order; the own one always has, numbers that are no shard are
-// passed over. A newer requested replaces older ones, whatever their state.
+// The shards that have a living node, in any order; the own one always has. Numbers that are not shards are
+// ignored. A newer request replaces older ones, whatever their state.
 void node_shards_want(struct node_shards *shards, const uint32_t *living, size_t count);
 
-// At a round boundary: is there another set to train on? *set stays valid until settle, which must follow
-// before the next call here: with `taken` it is in use from then on, and the set before it is freed; else it
-// is dropped, and tried again like one that could not be loaded.
+// At a round boundary: is there another set to train on? *set stays valid until node_shards_commit, which
+// must be the next call: with `taken` it is in use from then on, and the set before it is freed; else it is
+// dropped, and tried again like one that could not be loaded.
 bool node_shards_ready(struct node_shards *shards, uint64_t now_ns, struct node_shards_set *set);
 void node_shards_commit(struct node_shards *shards, bool taken);
 

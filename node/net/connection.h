@@ -51,16 +51,15 @@ struct node_link_traffic {
 enum base_error node_link_create(const struct node_link_options *options, struct node_link **link) BASE_CHECK;
 void node_link_destroy(struct node_link *link); // at any time; no callback follows. NULL is fine
 
-// Sends one message, header and payloads joined. BASE_ESTATE when not established or already ending;
-// BASE_ELIMIT when the peer reads too slowly: the link is then closed.
-// A copy of it. With up to LIMIT_PROMPT_BYTES bytes it goes ahead of what was given, also between the pieces
-// of a large message.
+// Sends a copy of one message, header and payloads joined. One of at most LIMIT_PROMPT_BYTES goes ahead of
+// those passed to node_link_give, also between the pieces of a large one. BASE_ESTATE: not established, or
+// already ending. BASE_ELIMIT: the peer reads too slowly; the link is then closed.
 enum base_error node_link_send(struct node_link *link, const void *message, size_t bytes) BASE_CHECK;
-// Without a copy: malloc'ed bytes become the link's, whatever the result. What was given keeps its order.
+// The same without a copy: malloc'ed bytes become the link's, whatever the result. Messages sent so keep
+// their order.
 enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t bytes) BASE_CHECK;
-// Ends at once: what node_link_send has taken still goes out if the socket takes it without waiting, as when
-// it is destroyed.
-// `closed` follows with this code and reason.
+// Ends the link at once; `closed` follows with this code and reason. What node_link_send has taken still goes
+// out if the socket takes it without waiting, as when the link is destroyed.
 void node_link_close(struct node_link *link, enum base_error code, const char *why);
 // Sends what is queued, then ends; what still comes in is thrown away. Bounded in time.
 void node_link_finish(struct node_link *link);

@@ -63,7 +63,7 @@ struct node_edge_status {
     uint64_t step_ns;                // computing time of a local step there, as last reported; 0: not known
     uint64_t implausible;            // messages refused that no honest member would send
     uint64_t scaling, other_scaling; // ours and the peer's where they are two, else 0 and 0
-    bool barred;                     // because of one: not met for a while
+    bool barred;                     // not met for a while, because of an implausible message
     uint8_t standing;                // enum gossip_standing of the other end, as last reported
 };
 
@@ -96,7 +96,7 @@ struct node_round { // one rendezvous of learner and worker
     bool fetch;               // fill the vectors from a donor's snapshot instead; round and step become its
     bool fetched;             // out: that is done; false: it was ended before
     bool checkpoint;          // begin one while everything stands still
-    uint64_t round;           // out: that the node goes on from; of a snapshot: its completed rounds
+    uint64_t round;           // out: completed rounds to continue from; with a snapshot, its donor's
     bool met;                 // out: the exchange of this round was made, or none was due
     struct gossip_exchange_totals totals; // out
     double pace;                          // out: of this node's steps over the median of its neighbours'

@@ -61,7 +61,7 @@ enum base_error node_checkpoint_add(const char *directory, size_t keep,
 // model at its creation, so resume is called with exchange = NULL and *file kept, then
 // node_checkpoint_resume_edges(file, exchange). A damaged one is named in the log and the next older is
 // tried. BASE_ENOTFOUND: none there. BASE_EMISMATCH: another model (with both shapes), optimiser, shard or
-// version. BASE_EFORMAT: all are damaged. On error nothing has changed. `id` may be another than the file's,
+// version. BASE_EFORMAT: all are damaged. On error nothing has changed. A file of another `id` is resumed
 // with a warning: its edges will RESYNC.
 enum base_error node_checkpoint_resume(const char *directory, struct node_checkpoint_parts *parts,
                                        struct node_safetensors **file, struct base_reason *why) BASE_CHECK;
@@ -72,9 +72,8 @@ void node_checkpoint_resume_edges(const struct node_safetensors *file, struct go
 // The newest checkpoint's path into path[capacity]; BASE_ENOTFOUND.
 enum base_error node_checkpoint_newest(const char *directory, char *path, size_t capacity,
                                        struct base_reason *why) BASE_CHECK;
-// Only its model: node_model_read (node/store/model_file.h).
-// `p2pml inspect`: what is in a file, for people, to stdout. BASE_EFORMAT, behind all of it, where a tensor
-// of a checkpoint holds NaN or infinity, with its name.
+// `p2pml inspect`: prints to stdout, for people, what is in a file. To read only the model: node_model_read.
+// BASE_EFORMAT, behind all of it, where a tensor of a checkpoint holds NaN or infinity, with its name.
 enum base_error node_checkpoint_inspect(const char *path, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -32,10 +32,11 @@ enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, con
                                       size_t keep, const struct node_checkpoint_parts *parts,
                                       struct base_reason *why) BASE_CHECK;
 
-// Its result. wait_ns 0: a look; BASE_OK: none is under way (it was written, or none was begun), or it is
-// still running; beside->pid tells. Else its end is waited for, at most so long; then it is killed (the
-// process runs behind all others, and a busy machine may hold it up for minutes): BASE_EIO. Returns within
-// two wait_ns. How it failed is told once. beside->pid is left where it did not even die.
+// The result of the latest one. wait_ns 0: does not wait, and BASE_OK means that it was written, that none
+// was begun, or, while beside->pid is not 0, that it is still running. Otherwise waits for its end, at most
+// wait_ns, then kills it: BASE_EIO (the process has the lowest priority, so a busy machine may hold it up for
+// minutes). Returns within two wait_ns; a process that does not even die then stays in beside->pid. A failure
+// is reported once.
 enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, uint64_t wait_ns,
                                     struct base_reason *why) BASE_CHECK;
 
