@@ -28,8 +28,8 @@ int lab_command_help(int argc, char **argv);
 // Reads the arguments. False: the command ends with *status, because help was printed or a mistake reported.
 bool lab_command_begin(const struct lab_arguments *arguments, int argc, char **argv, void *into, int *status);
 // The ways to end a command; each returns its exit status. `name`: of the command.
-int lab_command_about(const char *name); // p2pml help NAME
-int lab_command_usage(const char *name); // after the mistake: where to read more
+int lab_command_about(const char *name); // prints what `p2pml help NAME` prints
+int lab_command_usage(const char *name); // after a mistake was reported: says where to read more
 int lab_command_ended(const char *name, enum base_error error, const struct base_reason *why);
 
 #endif

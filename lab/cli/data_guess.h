@@ -4,7 +4,8 @@
 
 #include "node/config/config.h"
 
-// The first bytes, unpacked, with a zero behind them; "" where they cannot be read.
+// Reads the beginning of a file, unpacked where it is gzip, into text[capacity], zero-terminated; "" where it
+// cannot be read.
 void lab_data_start(const char *path, char *text, size_t capacity);
 enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
                                 struct base_reason *why) BASE_CHECK;

@@ -1,5 +1,5 @@
-// What the cluster is compared with: lone nodes and central runs, trained in this process by the same code as
-// in a node, as many at a time as there are processors.
+// The baselines that a cluster is compared with: lone nodes and central runs. They train in this process with
+// the code of a node, as many at a time as there are processors.
 #ifndef LAB_COMPUTE_BASELINES_H
 #define LAB_COMPUTE_BASELINES_H
 
@@ -14,7 +14,7 @@ struct lab_baseline_run {
     struct lab_score score;
     double seconds;
     bool done;
-    struct base_reason why; // where it failed
+    struct base_reason why; // why it failed; "": it did not
 };
 struct lab_baselines {
     struct lab_baseline_run runs[LAB_NODES_MAX + 2];

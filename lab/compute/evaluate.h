@@ -35,12 +35,14 @@ void lab_workbench_close(struct lab_workbench *bench); // also after one of the 
 // What `accuracy` is: "accuracy", or "R2" of a regression.
 const char *lab_workbench_measures(const struct lab_workbench *bench);
 
-// Parameters in host memory; `model` fits them and is the caller's thread's own.
+// Measures parameters[bench->parameters], in host memory, on the test examples. `model` has their shape; no
+// other thread uses it meanwhile.
 enum base_error lab_score_model(const struct lab_workbench *bench, struct train_model *model,
                                 const float *parameters, struct lab_score *score) BASE_CHECK;
 
-// models[count], each [parameters]. The mean, rounded once; the RMS distance of the models to it over its
-// norm, which is NAN where that is zero and the models differ.
+// models[count], each [parameters]. The first writes their mean, rounded once, into mean[parameters]. The
+// second returns the consensus distance: the RMS distance of the models to `mean` over the norm of `mean`;
+// NAN where that norm is zero and the models differ.
 void lab_models_mean(const float *const *models, size_t count, size_t parameters, float *mean);
 double lab_models_consensus(const float *const *models, size_t count, size_t parameters, const float *mean);
 

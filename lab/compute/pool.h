@@ -22,9 +22,10 @@ enum base_error lab_pool_create(size_t threads, struct lab_pool **pool, struct b
 void lab_pool_destroy(struct lab_pool *pool); // no job may be under way; NULL is fine
 size_t lab_pool_threads(const struct lab_pool *pool);
 void lab_pool_submit(struct lab_pool *pool, struct lab_job *job);
-// Returns when that job is done; computes it, or others, meanwhile.
+// Returns when the job is done. The calling thread runs it, or other jobs, meanwhile.
 void lab_pool_wait(struct lab_pool *pool, struct lab_job *job);
-// run(arguments + i * bytes) for all i < count, and waits for all. Short of memory it runs them here.
+// Calls run(arguments + i * bytes) for all i < count and waits for all; if out of memory, on the calling
+// thread alone.
 void lab_pool_each(struct lab_pool *pool, void (*run)(void *argument), void *arguments, size_t bytes,
                    size_t count);
 

@@ -32,7 +32,7 @@ struct lab_moment {    // progress of a run
     uint64_t round;    // of the cluster
 };
 
-// Reads and checks `events` for `nodes` nodes that train for `rounds` rounds; the schedule borrows them.
+// Reads and checks `events` for `nodes` nodes that train for `rounds` rounds; the schedule borrows the tree.
 // BASE_EINVAL: the reason does not name the place in the file; *where does, and *schedule is empty.
 enum base_error lab_schedule_read(const struct node_tree *events, size_t nodes, uint64_t rounds,
                                   struct lab_schedule *schedule, const struct node_tree **where,
@@ -49,7 +49,7 @@ bool lab_event_lasts(const struct lab_event *event); // STOP and PARTITION
 #define LAB_EVENT_WHEN_BYTES 40u
 // When it is to happen: "2.5 s", "round 300". Returns `text`.
 const char *lab_event_when(const struct lab_event *event, char text[LAB_EVENT_WHEN_BYTES]);
-// A partition puts the two into different groups.
+// Whether the partition puts the two nodes into different groups.
 bool lab_event_cuts(const struct lab_event *event, size_t one, size_t other);
 void lab_schedule_free(struct lab_schedule *schedule);
 

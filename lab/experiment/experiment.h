@@ -75,7 +75,7 @@ enum base_error lab_experiment_at(const struct lab_experiment *experiment, const
 enum base_error lab_experiment_refuse(const struct lab_experiment *experiment, const char *key,
                                       struct base_reason *why, const char *format, ...) BASE_PRINTF(4, 5);
 
-// What only `p2pml run` refuses, and what only `p2pml sim` does. Errors as above.
+// What `p2pml run` refuses beyond that, and what `p2pml sim` does. Errors as above.
 enum base_error lab_experiment_check_run(const struct lab_experiment *experiment,
                                          struct base_reason *why) BASE_CHECK;
 enum base_error lab_experiment_check_sim(const struct lab_experiment *experiment,
@@ -88,7 +88,7 @@ enum lab_engine lab_experiment_engine(const struct lab_experiment *experiment);
 
 // "node-07", "node-1023"; returns `name`.
 const char *lab_node_name(size_t node, char name[LAB_NODE_NAME_BYTES]);
-// Of its group, "group-00" and so on, "" without groups; returns `name`.
+// Name of the group of a node: "group-00" and so on, "" without groups; returns `name`.
 const char *lab_group_name(const struct lab_experiment *experiment, size_t node,
                            char name[LAB_NODE_NAME_BYTES]);
 

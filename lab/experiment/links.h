@@ -27,8 +27,8 @@ enum base_error lab_links_read(const struct node_tree *tree, size_t nodes, const
                                struct base_reason *why) BASE_CHECK;
 void lab_links_free(struct lab_links *links);
 
-// Of the link from a to b, which is that from b to a. Its bandwidth, 0 where no exception names one, is a
-// limit beside those of the two hosts.
+// The properties of the link between a and b, the same both ways. Its bandwidth is 0 where no exception names
+// one; else it is a limit beside those of the two hosts.
 void lab_links_between(const struct lab_links *links, size_t a, size_t b, struct lab_link *link);
 bool lab_links_bound(const struct lab_links *links); // some exception names a bandwidth
 

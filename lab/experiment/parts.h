@@ -1,5 +1,6 @@
-// Parts of the lists in an experiment's file: numbers and nodes, with an error text where they are not.
-// Errors are BASE_EINVAL; *where becomes the part at fault; the caller knows its place. Pure functions.
+// Reads the parts of lists in an experiment's file: entries, nodes, numbers, durations. Errors are
+// BASE_EINVAL and say what was expected; *where becomes the part at fault, whose line the caller finds. Pure
+// functions.
 #ifndef LAB_EXPERIMENT_PARTS_H
 #define LAB_EXPERIMENT_PARTS_H
 

@@ -16,7 +16,7 @@ enum base_error lab_step_times_of(const struct lab_experiment *experiment, struc
                                   struct base_reason *why) BASE_CHECK;
 void lab_step_times_free(struct lab_step_times *step_times);
 
-// Of `steps` local steps of that round: at least a tenth of what it takes on average.
+// Time of `steps` local steps in that round, at least a tenth of the average.
 uint64_t lab_step_times_round_ns(const struct lab_step_times *step_times, size_t node, uint64_t round,
                                  uint64_t steps);
 

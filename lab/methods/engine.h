@@ -58,18 +58,18 @@ const struct rounds_method *rounds_method_of(const struct lab_experiment *experi
 // Bytes on the wire of one exchange message with so many bytes of payload: its header (gossip/wire/README.md,
 // messages), in sealed records.
 size_t rounds_wire_bytes(const struct rounds_world *world, size_t payload_bytes);
-// Sends them at that time; returns when they have come, and moves the end of the round there.
+// Sends wire_bytes at at_ns. Returns when they arrive, and extends the round to that time.
 uint64_t rounds_wire_send(struct rounds_world *world, size_t from, size_t to, size_t wire_bytes,
                           uint64_t at_ns);
 // A ring all-reduce of `bytes` among the living: 2 (n - 1) steps, in each every node sends a part to the next
 // (Patarasu, Yuan 2009).
 enum base_error rounds_wire_ring(struct rounds_world *world, size_t bytes) BASE_CHECK;
-// So many bytes of payload there and back, of all partners of the round.
+// The partners of the round send each other `bytes` of payload.
 void rounds_wire_meetings(struct rounds_world *world, size_t bytes);
-// Of every node to all its neighbours: packet_bytes[n], or NULL: dense models.
+// Every node sends to all its neighbours: packet_bytes[n], or NULL: dense models.
 void rounds_wire_neighbours(struct rounds_world *world, const size_t *packet_bytes);
 
-// Of every node to all others: packet_bytes[n].
+// Every node sends to all others: packet_bytes[n].
 void rounds_wire_all(struct rounds_world *world, const size_t *packet_bytes);
 
 // What a node sends: the largest elements of x - replica, as average.select, ratio and values say, in a real
@@ -84,7 +84,7 @@ enum base_error rounds_compress(struct rounds_world *world, size_t node, const f
 // For each living node: run(world, node), on the pool. The error of the first node that has one.
 enum base_error rounds_each(struct rounds_world *world,
                             enum base_error (*run)(struct rounds_world *world, size_t node)) BASE_CHECK;
-// Of an outer step: average.outer_nesterov, or where that is 0 the method's own.
+// Momentum of the outer step: average.outer_nesterov, or `own` where that is 0.
 float rounds_momentum(const struct rounds_world *world, float own);
 // Vectors [n] of [d], zeroed; NULL: no memory. Free with rounds_vectors_free; NULL is fine.
 float **rounds_vectors(size_t n, size_t d);
@@ -97,7 +97,7 @@ struct rounds_spread {
 enum base_error rounds_mean(struct rounds_world *world, float *const *vectors, float *mean,
                             struct rounds_spread *spread) BASE_CHECK;
 
-// The point of this moment; accuracies and losses go to the nodes' counters, too.
+// Measures the sample of this moment; accuracies and losses go to the nodes' counters, too.
 enum base_error rounds_observe(struct rounds_world *world, struct lab_sample *point,
                                struct base_reason *why) BASE_CHECK;
 

@@ -31,11 +31,12 @@ struct rounds_graph {
     double *weight;  // [n] of that meeting
 };
 
-// All are there. The reason names what is at fault.
+// The graph of all nodes. The reason names the key at fault.
 enum base_error rounds_graph_create(const struct lab_experiment *experiment, struct rounds_graph *graph,
                                     struct base_reason *why) BASE_CHECK;
 void rounds_graph_drop(struct rounds_graph *graph);
-// Rebuilds it without the nodes in gone[n]. *before becomes the edges until now, the caller's.
+// Rebuilds the graph without the nodes in gone[n]. *before receives the edges as they were; the caller frees
+// them.
 enum base_error rounds_graph_rewire(struct rounds_graph *graph, const bool *gone, struct rounds_edges *before,
                                     struct base_reason *why) BASE_CHECK;
 void rounds_graph_list(struct rounds_graph *graph, uint64_t round); // fills partner and weight

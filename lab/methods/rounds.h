@@ -29,7 +29,7 @@ struct lab_rounds_result {
     uint64_t rounds;              // of the whole
     double seconds;               // virtual, from the beginning of training to the end of the last round
     struct lab_sample last;       // the final point, as recorded
-    float **models;               // [nodes], each [parameters]; NULL: gone. Of the end
+    float **models;               // [nodes], each [parameters], at the end; NULL: gone
     size_t parameters;
     uint64_t *edges; // pairs of nodes (2 * n_edges numbers, the lower first) that the method may let meet
     size_t n_edges;

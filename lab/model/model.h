@@ -22,9 +22,9 @@ void lab_model_close(struct lab_model *model);
 
 // The class and the probabilities, or of a regression the values in their units, of every row of `in`, as
 // lines of comma-separated values to `out`; `name` stands for `in` in messages. Of a model of tables `in` is
-// a table (train/table_rows.h), else rows of numbers (lab/model/rows.h); both as the data was that it learned
-// from: categories, divisor and scaling are applied here. What is malformed ends it with line and column
-// (BASE_EFORMAT, BASE_EMISMATCH); rows before it have been answered.
+// a table (train/table_rows.h), else rows of numbers (lab/model/rows.h); both in the form of the training
+// data: categories, divisor and scaling are applied here. Stops at the first malformed row and names its line
+// and column (BASE_EFORMAT, BASE_EMISMATCH); the rows before it have been answered.
 enum base_error lab_model_predict(struct lab_model *model, const char *name, FILE *in, FILE *out,
                                   struct base_reason *why) BASE_CHECK;
 // The same of PNG and JPEG files; BASE_EMISMATCH where the model is not one of images.

@@ -1,4 +1,4 @@
-// The effects of events on processes, for lab/run/player. Main thread.
+// The effects of events on processes, for lab/record/event_player. Main thread.
 #ifndef LAB_PROCESSES_ACTS_H
 #define LAB_PROCESSES_ACTS_H
 

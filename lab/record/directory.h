@@ -1,5 +1,5 @@
-// The directory of a run. It is ours when it holds our mark; the mark is locked while a runner works there.
-// Only files that a run makes are ever removed, by name. Main thread.
+// The directory of a run. A directory with the file LAB_MARK belongs to p2pml; a runner locks that file while
+// it works there. Only files that a run makes are ever removed, by name. Main thread.
 #ifndef LAB_RECORD_DIRECTORY_H
 #define LAB_RECORD_DIRECTORY_H
 

@@ -1,5 +1,4 @@
-// The lines of all nodes on a terminal, redrawn in place, or plain lines now and then anywhere else. Main
-// thread.
+// The lines of all nodes: redrawn in place on a terminal, else plain lines now and then. Main thread.
 #ifndef LAB_RECORD_DISPLAY_H
 #define LAB_RECORD_DISPLAY_H
 

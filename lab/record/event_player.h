@@ -28,13 +28,13 @@ struct lab_player {
     uint64_t base_ns; // since then
 };
 
-// What is due now. Call after a round was done, or the nodes' files were read.
+// Carries out what is due now. Call it after a round was done or the nodes' files were read.
 void lab_player_perform(struct lab_player *player, uint64_t now_ns);
 // Only checks the progress of the nodes. True: an event is due.
 bool lab_player_look(struct lab_player *player, uint64_t now_ns);
-// Of the next event at a time; UINT64_MAX: there is none.
+// When the next event is due that is given as a time; UINT64_MAX: there is none.
 uint64_t lab_player_next(const struct lab_player *player, uint64_t now_ns);
-uint64_t lab_player_next_round(const struct lab_player *player); // of the next event at a round; UINT64_MAX
+uint64_t lab_player_next_round(const struct lab_player *player); // the same of those at a round
 // True: no node runs because events have ended them all, and an event will start one again.
 bool lab_player_goes_on(const struct lab_player *player);
 // No more events follow: resumes stopped nodes.

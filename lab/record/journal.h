@@ -39,7 +39,8 @@ void lab_journal_close(struct lab_journal *journal);
 // member had none, or there are no members.
 double lab_journal_all(const struct lab_journal *journal, unsigned kinds, const struct lab_set *members,
                        double from, double until);
-// Of the first view with any of `members` among its neighbours (`present`), or with none of them.
+// When the node first had a view with any of `members` among its neighbours (`present`), or with none of
+// them; NAN: never.
 double lab_journal_view(const struct lab_journal *journal, const struct lab_set *members, bool present,
                         double from, double until);
 

@@ -14,11 +14,12 @@ struct lab_lines {
     bool skipping;           // the rest of a line over the limit
     uint64_t good, bad;
 };
-typedef bool lab_line_taker(void *context, const char *line, size_t bytes); // false: no such line
+typedef bool lab_line_taker(void *context, const char *line, size_t bytes); // false: the line is bad
 
 void lab_lines_start(const char *path, struct lab_lines *lines); // copies the path; opens nothing
 void lab_lines_read(struct lab_lines *lines, lab_line_taker *take, void *context); // all that is there now
-// Its writer has ended and will go on: it cuts off the half line that it may have left.
+// The writer has ended and is about to be started again. It then cuts off the half line that it may have
+// left, so that is forgotten here.
 void lab_lines_again(struct lab_lines *lines);
 void lab_lines_close(struct lab_lines *lines);
 

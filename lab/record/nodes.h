@@ -51,16 +51,16 @@ struct lab_cluster {
 // Writes <directory>/{experiment.yaml,secret} and <directory>/node-NN/{identity,node.yaml,fault}.
 enum base_error lab_cluster_prepare(const struct lab_experiment *experiment, const char *directory,
                                     struct lab_cluster *cluster, struct base_reason *why) BASE_CHECK;
-// The same for nodes that no process will run: experiment.yaml and, where there are `files`, a directory of
-// each, with nothing in it.
+// The same for simulated nodes: writes experiment.yaml and, with `files`, an empty directory for each node.
 enum base_error lab_cluster_pretend(const struct lab_experiment *experiment, const char *directory,
                                     bool files, struct lab_cluster *cluster,
                                     struct base_reason *why) BASE_CHECK;
-void lab_cluster_free(struct lab_cluster *cluster); // no process may run any more
+void lab_cluster_free(struct lab_cluster *cluster); // all processes have ended
 
 double lab_unix_seconds(void);
 
-// Starts the node's process; again: with --resume, and what it appends is followed.
+// Starts the node's process; with --resume if it was started before, and then follows what it appends to its
+// files.
 enum base_error lab_node_start(struct lab_node *node, const char *program, char *const *environment,
                                struct base_reason *why) BASE_CHECK;
 // Marks a node that has no process as ended.
@@ -69,7 +69,8 @@ void lab_node_pretend_end(struct lab_node *node);
 bool lab_node_ended_well(const struct lab_node *node);
 // True: it did not end well, was not ended by an event, and no event is still to start it.
 bool lab_node_failed(const struct lab_node *node);
-// Writes the ids of the nodes in `cut` into its fault file; it is told once it can listen.
+// Writes the ids of the nodes in `cut` into the fault file of `node`, which is told of it once it listens
+// (lab_acts_tell_faults).
 enum base_error lab_node_cut(const struct lab_cluster *cluster, struct lab_node *node,
                              const struct lab_set *cut, struct base_reason *why) BASE_CHECK;
 

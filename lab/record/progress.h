@@ -19,7 +19,7 @@ void lab_progress_row(const struct lab_progress *progress, char line[LAB_LINE_BY
 // The same in words, for a file or a pipe: "   3.2 s  node-00  round 120  step 480  loss 0.3210 ...".
 void lab_progress_plain(const struct lab_progress *progress, double seconds, char line[LAB_LINE_BYTES]);
 
-// Numbers for people: "12,345"; "93.20%"; "0.1234"; "-" for NAN. Any capacity of 32 is enough.
+// Numbers for people: "12,345"; "93.20%"; "0.1234"; "-" for NAN.
 #define LAB_NUMBER_BYTES 32u
 void lab_print_count(uint64_t value, char text[LAB_NUMBER_BYTES]);
 void lab_print_percent(double fraction, char text[LAB_NUMBER_BYTES]);

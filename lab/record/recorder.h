@@ -34,7 +34,8 @@ enum base_error lab_recorder_add(struct lab_recorder *recorder, const struct lab
                                  struct base_reason *why) BASE_CHECK;
 enum base_error lab_recorder_close(struct lab_recorder *recorder, struct base_reason *why) BASE_CHECK;
 
-// The next line of a file of samples. 1: a sample; 0: the end; negative: BASE_EFORMAT, the line is none.
+// The next line of a file of samples. 1: a sample; 0: the end; negative: BASE_EFORMAT, the line is not a
+// sample.
 int lab_sample_read(FILE *file, struct lab_sample *sample);
 
 #endif

@@ -7,12 +7,12 @@
 
 #define LAB_STATE_BYTES 24u
 
-// The latest of each: NAN where a line had null and none before had a number.
+// The latest value of each key; NAN where no line had a number.
 struct lab_row {
     uint64_t round, step, bytes_sent, bytes_received, exchanges, delta_bytes, dense_bytes;
     double time;                                       // unix seconds
     double loss, accuracy, test_loss, consensus, rmse; // accuracy: R2 of a regression, which has an rmse, too
-    bool measured;                                     // this very line has an accuracy
+    bool measured;                                     // the latest line has an accuracy
     bool regression;                                   // it has a key r2
     char state[LAB_STATE_BYTES];                       // of the line; printable ASCII
 };

@@ -22,7 +22,7 @@ struct lab_plot {
     double accuracy;    // likewise
 };
 
-// What there is data for; `plots` has room for `most`. How many.
+// Lists the plots that there is data for in plots[most]; returns their number.
 size_t lab_plots_of(const struct lab_run_results *results, struct lab_plot *plots, size_t most);
 
 // A script that draws plot->name.png or .svg where it lies.
@@ -33,10 +33,10 @@ void lab_plot_script(const struct lab_run_results *results, const struct lab_plo
 void lab_plot_curves(const struct lab_run_results *results, FILE *out);
 enum base_error lab_plot_targets(const struct lab_run_results *results, FILE *out) BASE_CHECK; // BASE_ENOMEM
 
-// The accuracies that were asked for, rising, each once; `most` of them. How many.
+// Lists the target accuracies in accuracies[most], ascending, each once; returns their number.
 size_t lab_plot_accuracies(const struct lab_run_results *results, double *accuracies, size_t most);
 
-// A text that a script may hold between single quotes, where gnuplot runs nothing of it.
+// Writes a text between single quotes, where gnuplot executes nothing in it.
 void lab_plot_quote(const char *text, FILE *out);
 
 #endif

@@ -6,9 +6,10 @@
 #include "lab/record/nodes.h"
 
 struct lab_goodput {
-    uint64_t living;  // rounds that the cluster did while the node was meant to run
-    uint64_t counted; // of these, it did itself; one repeated after an old checkpoint counts once
-    double share;     // counted / living; NAN: living is 0
+    uint64_t living; // rounds that the cluster did while the node was meant to run
+    uint64_t
+        counted;  // of these, the rounds that it did itself; one repeated after an old checkpoint counts once
+    double share; // counted / living; NAN: living is 0
 };
 
 // `histories` [cluster->count].

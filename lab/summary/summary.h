@@ -52,13 +52,13 @@ void lab_summary_print(const struct lab_summary *summary, FILE *out); // text.c
 void lab_events_print(const struct lab_cluster *cluster, const struct lab_history *histories,
                       const char *measure, FILE *out);
 
-// sim.* as they were, "engine nodes, latency 200us, ..."; "" of real processes. malloc'ed, NULL: out of
-// memory.
+// The settings sim.* of the run: "engine nodes, latency 200us, ..."; "" with real processes. malloc'ed; NULL:
+// out of memory.
 char *lab_simulated_text(const struct lab_summary *summary);
 #define LAB_SEEDS_BYTES 160
-// "experiment 0; model 1, data 1, train 1, topology 1", as they were used.
+// The seeds that were used: "experiment 0; model 1, data 1, train 1, topology 1".
 void lab_seeds_text(const struct lab_summary *summary, char text[LAB_SEEDS_BYTES]);
-// Nodes configured to average have not exchanged a byte: each has trained alone.
+// Whether nodes that were configured to average have not exchanged a byte, so that each trained alone.
 bool lab_never_met(const struct lab_summary *summary);
 
 // When a target was first reached: the first point of rounds.jsonl.

@@ -12,10 +12,10 @@ struct lab_sweep_options {
     bool check;     // only reads and checks
 };
 
-// It has a sweep or repeats.
+// Whether the experiment has a sweep or repeats.
 bool lab_sweep_is(const struct lab_experiment *experiment);
 
-// `experiment` is what options->source loads to. Returns the exit status; errors were reported on stderr.
+// `experiment` was loaded from options->source. Returns the exit status; errors were reported on stderr.
 int lab_sweep(const struct lab_sweep_options *options, const struct lab_experiment *experiment);
 
 #endif

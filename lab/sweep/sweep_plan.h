@@ -49,9 +49,9 @@ struct lab_sweep_plan {
     size_t n_runs;
 };
 
-// Every run is loaded and checked like an experiment of its own, so that no invalid run starts.
-// `base` is what `source` loads to. `simulated`: for p2pml sim, each on one thread unless set
-// otherwise; else for p2pml run. Errors name file, line and key; then *plan is empty.
+// Every run is loaded and checked like an experiment of its own, so that no invalid run starts. `base` was
+// loaded from `source`. `simulated`: for p2pml sim, each on one thread unless set otherwise; else for p2pml
+// run. Errors name file, line and key; then *plan is empty.
 enum base_error lab_sweep_plan_make(const struct lab_experiment_source *source,
                                     const struct lab_experiment *base, bool simulated,
                                     struct lab_sweep_plan *plan, struct base_reason *why) BASE_CHECK;

@@ -20,9 +20,9 @@ struct lab_sweep_workers {
     bool interrupted; // out: by the user
 };
 
-// Every run not marked complete. Their states become complete, failed or interrupted; those that
-// a stop precedes stay waiting. All processes have ended and are reaped when it returns. Errors are those
-// of this program (a full disk), after which nothing more is started.
+// Runs every run that is not complete yet. Their states become complete, failed or interrupted; those that a
+// stop keeps from starting stay waiting. All processes have ended and are reaped when it returns. An error is
+// one of this program, such as a full disk, and starts no more runs.
 enum base_error lab_sweep_workers_work(struct lab_sweep_workers *workers, struct base_reason *why) BASE_CHECK;
 
 #endif

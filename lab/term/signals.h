@@ -1,6 +1,6 @@
-// SIGINT, SIGTERM, SIGHUP and SIGCHLD as bytes of a descriptor instead of interruptions. Main thread, before
-// others start: they inherit that these are blocked. A thread that a library started before main passes them
-// on.
+// SIGINT, SIGTERM, SIGHUP and SIGCHLD as bytes of a descriptor instead of interruptions. Open it on the main
+// thread before other threads start, so that they inherit the blocked signals. A thread that a library
+// started before main forwards them.
 #ifndef LAB_TERM_SIGNALS_H
 #define LAB_TERM_SIGNALS_H
 

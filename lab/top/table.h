@@ -32,7 +32,7 @@ struct lab_top_node {
     char address[LAB_TOP_ADDRESS_BYTES]; // of its pages; "": none is known
     // As the node reports itself.
     uint64_t answered_ns; // its latest answer; 0: never
-    bool silent;          // and did not answer the latest question
+    bool silent;          // it did not answer the latest request
     char condition[24], state[24];
     uint64_t step, steps, round;              // steps: 0: no end
     double rate, loss, score, sent, received; // NAN: not known; score: accuracy, or R2

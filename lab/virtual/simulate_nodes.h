@@ -1,5 +1,5 @@
 // An experiment under virtual time in one process: membership, links, exchange and rounds of every node by
-// the object files of the daemon (lab/sim), real gradients by lab/shard_trainers. Main thread.
+// the object files of the daemon (lab/sim), real gradients by lab/compute/shard_trainers. Main thread.
 #ifndef LAB_VIRTUAL_SIMULATE_NODES_H
 #define LAB_VIRTUAL_SIMULATE_NODES_H
 

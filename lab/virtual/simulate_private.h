@@ -1,7 +1,7 @@
 // An experiment in the nodes engine: what its parts share. simulate_nodes.c makes it and runs it to its end;
-// simulate_learner.c: the learners of lab/sim over lab/shard_trainers and lab/pool; simulate_record.c: what
-// nodes leave in their directories; simulate_sample.c: rounds.jsonl; simulate_events.c: the key `events`. All
-// but the jobs of the pool are of the main thread.
+// simulate_learner.c: the learners of lab/sim over lab/compute/shard_trainers and lab/compute/pool;
+// simulate_record.c: what nodes leave in their directories; simulate_sample.c: rounds.jsonl;
+// simulate_events.c: the key `events`. All but the jobs of the pool are of the main thread.
 #ifndef LAB_VIRTUAL_SIMULATE_PRIVATE_H
 #define LAB_VIRTUAL_SIMULATE_PRIVATE_H
 
@@ -28,8 +28,8 @@ struct sim_trainer {
     const float *measuring; // [parameters] to be measured by the job; NULL: nothing
     struct lab_job job;
     bool under_way, used;        // a job is; the trainer is not fresh any more
-    bool living[LAB_NODES_MAX];  // shards that have a node,
-    bool shards_wait;            // which its next steps are to heed
+    bool living[LAB_NODES_MAX];  // shards that have a living node
+    bool shards_wait;            // `living` has changed: the next job applies it
     uint64_t steps, round, step; // to take in the job; done so far
     uint64_t rounds;             // done by this process
     uint64_t steps_ns;           // virtual time of those steps
