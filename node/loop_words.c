@@ -143,9 +143,8 @@ static const struct words words_of[] = {
     [GOSSIP_LIFE_MET_NOBODY] =
         {LOGGED, BASE_LOG_ERROR, "met_nobody",
          "none of the %" PRIu64
-         " listed peers has ever answered: this node has trained alone, and nothing was "
-         "averaged; are the addresses right, and do the peers run? With train.alone: "
-         "go-on this is no error"},
+         " listed peers has ever answered: this node has trained alone, and nothing was averaged; are the "
+         "addresses right, and do the peers run? With train.alone: go-on this is no error"},
 };
 
 // The same where a is 1, for those that need other words then.
@@ -160,9 +159,8 @@ static const char *const words_of_one[] = {
     [GOSSIP_LIFE_REFUSED] = "this node cannot train with its only listed peer: see peer_refused and "
                             "refused_by_peer above; it ends",
     [GOSSIP_LIFE_MET_NOBODY] =
-        "the only listed peer has never answered: this node has trained alone, and nothing was "
-        "averaged; is the address right, and does the peer run? With train.alone: go-on this is no "
-        "error",
+        "the only listed peer has never answered: this node has trained alone, and nothing was averaged; "
+        "is the address right, and does the peer run? With train.alone: go-on this is no error",
 };
 
 static const char *one_of(size_t notice)

@@ -104,8 +104,7 @@ static enum base_error read_quoted(struct train_csv *csv, const char *limit, con
     if (!ends_record(csv, at) && *at != csv->delimiter)
         return base_fail(
             why, BASE_EFORMAT,
-            "%s:%zu: column %zu: text behind the closing quote; a quote inside a field is written "
-            "twice",
+            "%s:%zu: column %zu: text behind the closing quote; a quote inside a field is written twice",
             csv->name, csv->next_line, csv->count + 1);
     *next = at;
     return BASE_OK;

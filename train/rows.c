@@ -28,8 +28,7 @@ enum base_error train_csr_create(const size_t *start, size_t examples, struct tr
     if (examples > UINT32_MAX || entries > LIMIT_DATASET_VALUES) {
         return base_fail(
             why, BASE_ELIMIT,
-            "%zu examples with %zu values are over the limit of %u and %llu in memory: take fewer "
-            "examples",
+            "%zu examples with %zu values are over the limit of %u and %llu in memory: take fewer examples",
             examples, entries, UINT32_MAX, LIMIT_DATASET_VALUES);
     }
     struct train_csr *csr = allocate(examples, entries);

@@ -132,8 +132,7 @@ static enum base_error place_by_position(struct train_table_rows *rows, struct b
     if (!is_all && !is_all_but_target && count != meaning->n_columns)
         return base_fail(
             why, BASE_EMISMATCH,
-            "%s:1: found %zu columns, expected %zu: those of the data that the model was trained "
-            "on%s",
+            "%s:1: found %zu columns, expected %zu: those of the data that the model was trained on%s",
             rows->table.name, count, layout->count - targets,
             targets ? ", with the target or without it" : "");
     next = 0;

@@ -82,8 +82,7 @@ static enum base_error find_member(const struct train_bytes *zip, const char *na
         }
     }
     return base_fail(why, BASE_ENOTFOUND,
-                     "%s: found %zu arrays and none named %.*s, expected numpy.savez(file, x=..., "
-                     "y=...)",
+                     "%s: found %zu arrays and none named %.*s, expected numpy.savez(file, x=..., y=...)",
                      zip->name, members, (int)(strlen(name) - 4), name);
 }
 

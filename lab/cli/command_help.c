@@ -9,8 +9,7 @@
 static const char overview[] =
     "p2pml: tools for clusters of nodes. The program of a single node is p2pml-node.\n"
     "\n"
-    "  p2pml run EXPERIMENT.yaml   starts real nodes on this host, shows their progress, compares the "
-    "result\n"
+    "  p2pml run EXPERIMENT.yaml   starts real nodes on this host, shows their progress, compares the result\n"
     "                              with lone and central training, and writes summary.json\n"
     "  p2pml sim EXPERIMENT.yaml   the same in virtual time in one process: any network, up to 1,024 nodes\n"
     "  p2pml data info FILE        shows the content of a data file or folder and a matching configuration\n"
@@ -44,8 +43,7 @@ static const char about_run[] =
     "DIR/summary.json. DIR/node-NN holds the configuration, log, metrics and checkpoints of a node. Ctrl-C\n"
     "stops the nodes and still writes the summary; a second Ctrl-C kills them.\n"
     "The key events kills, stops, starts and partitions nodes during the run (configs/README.md). The table\n"
-    "and the summary then report which nodes detected it, when, and what it cost. A node that an event "
-    "ended\n"
+    "and the summary then report which nodes detected it, when, and what it cost. A node that an event ended\n"
     "does not count as a failure.\n"
     "With the key sweep, or with experiment.repeats, there are several runs, each in DIR/runs.\n"
     "DIR/results.csv and DIR/results.jsonl have one line per run. Complete runs are kept: after a stop, the\n"
@@ -66,8 +64,7 @@ static const char about_sim[] =
     "\n"
     "Runs the experiment of p2pml run in one process in virtual time: the protocols of p2pml-node and real\n"
     "gradients, with the network and the speeds that the keys sim.* describe. Times in the key events are\n"
-    "virtual. The same file and seed give the same numbers, with any number of threads (sim.threads). "
-    "Writes\n"
+    "virtual. The same file and seed give the same numbers, with any number of threads (sim.threads). Writes\n"
     "the same files as p2pml run, except checkpoints, which simulated nodes keep in memory. Ctrl-C lets the\n"
     "nodes leave and writes the summary; a second Ctrl-C ends the program at once.\n"
     "Exit status: 0 done, 1 failed, 2 bad usage or experiment, 130 interrupted.\n"
@@ -105,8 +102,7 @@ static const char about_data[] =
     "                   gives up after this time without a connection, or below 1,000 bytes per second;\n"
     "                   default: 30\n"
     "\n"
-    "fetch keeps a file only if its SHA-256 is correct, and does not replace existing files. Without a "
-    "network\n"
+    "fetch keeps a file only if its SHA-256 is correct, and does not replace existing files. Without a network\n"
     "it prints what to download and where to put it. It uses the environment variable https_proxy.\n"
     "Exit status: 0 done, 1 not fetched, 2 bad usage.\n";
 
@@ -117,8 +113,7 @@ static const char about_eval[] =
     "                   needed for what the model knows: data.kind, data.features, data.classes, scaling\n"
     "  --json           the same as one JSON object\n"
     "\n"
-    "Prints accuracy, mean loss (cross entropy, natural logarithm) and the number of test examples. A run "
-    "adds\n"
+    "Prints accuracy, mean loss (cross entropy, natural logarithm) and the number of test examples. A run adds\n"
     "experiment.seed to data.seed: if that seed was not 0, set data.seed accordingly.\n"
     "Exit status: 0 done, 1 the model or the data cannot be used, 2 bad usage or configuration.\n"
     "\n"
@@ -130,14 +125,11 @@ static const char about_predict[] =
     "\n" ABOUT_MODEL "\n"
     "A model of a table reads the table that it was trained on, or one like it, plain or gzip. Columns are\n"
     "found by their names, in any order; without a header line, by their positions. The target and ignored\n"
-    "columns may be missing. A model of images reads PNG and JPEG files and resizes them. Any other model "
-    "reads\n"
-    "rows of numbers separated by commas, without a header line, as in its data: bytes from 0 to 255 for "
-    "idx\n"
+    "columns may be missing. A model of images reads PNG and JPEG files and resizes them. Any other model reads\n"
+    "rows of numbers separated by commas, without a header line, as in its data: bytes from 0 to 255 for idx\n"
     "images. Categories and scaling are applied by the program.\n"
     "Writes a header line, then for each row its class, as named in the data, and the probability of every\n"
-    "class; for a regression the values, in the units of the targets. An invalid row ends the program with "
-    "its\n"
+    "class; for a regression the values, in the units of the targets. An invalid row ends the program with its\n"
     "line and column; the rows before it have been answered.\n"
     "Exit status: 0 done, 1 the model or a row cannot be used, 2 bad usage.\n";
 
@@ -145,30 +137,24 @@ static const char about_generate[] =
     "p2pml generate MODEL [--prompt TEXT] [--tokens N] [--temperature T] [--top-k K] [--seed S]\n"
     "                     [--vocabulary FILE] [--scores]\n"
     "\n" ABOUT_MODEL "\n"
-    "Writes the prompt and N tokens (default 200) with which a gpt2 model continues it. The logits are "
-    "divided\n"
-    "by T (default 0.8): below 1, likely tokens become more likely; at 0, the most likely token is always "
-    "taken.\n"
+    "Writes the prompt and N tokens (default 200) with which a gpt2 model continues it. The logits are divided\n"
+    "by T (default 0.8): below 1, likely tokens become more likely; at 0, the most likely token is always taken.\n"
     "With K, tokens are drawn from the K most likely ones. The same seed (default 1) gives the same text.\n"
     "A model of bytes or characters reads and writes text. A model of token ids, such as GPT-2 from another\n"
     "program, reads ids separated by spaces and writes ids, or text with --vocabulary (GPT-2's vocab.json).\n"
-    "--scores: prints no text, but the logit of every token that could follow the prompt, as lines "
-    "id,logit.\n"
+    "--scores: prints no text, but the logit of every token that could follow the prompt, as lines id,logit.\n"
     "Exit status: 0 done, 1 the model cannot be used, or has no such character or id, 2 bad usage.\n";
 
 static const char about_export[] =
     "p2pml export MODEL --format torch|onnx -o FILE\n"
     "\n" ABOUT_MODEL "  --format torch   safetensors with the names and the layout of the state_dict of\n"
-    "                   nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), ..., nn.Linear(hidden, "
-    "classes))\n"
+    "                   nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), ..., nn.Linear(hidden, classes))\n"
     "  --format onnx    ONNX, opset 13: input [N, inputs], outputs logits and probabilities [N, classes],\n"
     "                   or values [N, targets] of a regression\n"
     "  -o, --out FILE   written completely or not at all; replaces an existing file\n"
     "\n"
-    "The ONNX model takes numbers as in the data, and a category as one input for each of its values; it "
-    "answers\n"
-    "in the units of the data: divisor and scaling are part of its graph. The torch model takes the input of "
-    "its\n"
+    "The ONNX model takes numbers as in the data, and a category as one input for each of its values; it answers\n"
+    "in the units of the data: divisor and scaling are part of its graph. The torch model takes the input of its\n"
     "first layer. The metadata of both describe the numbers: input_divisor and, as JSON in 'data', columns,\n"
     "categories, classes, shift and factor.\n";
 
@@ -191,14 +177,10 @@ static const char about_top[] =
     "  HOST:PORT  of the page of any node (node.http); default: 127.0.0.1:7480\n"
     "  --once     prints one table and ends, for scripts\n"
     "\n"
-    "Shows every node of the cluster once a second: state, step, steps per second, loss, accuracy, rounds, "
-    "bytes\n"
-    "per second, and how many of its neighbours are linked. The other nodes are found through the first one, "
-    "if\n"
-    "their pages can be reached from here. For the rest, and for nodes that stop answering, it shows what "
-    "other\n"
-    "nodes report. States: what the node does, or what is wrong with it (alone, disk_full, ...), no "
-    "results,\n"
+    "Shows every node of the cluster once a second: state, step, steps per second, loss, accuracy, rounds, bytes\n"
+    "per second, and how many of its neighbours are linked. The other nodes are found through the first one, if\n"
+    "their pages can be reached from here. For the rest, and for nodes that stop answering, it shows what other\n"
+    "nodes report. States: what the node does, or what is wrong with it (alone, disk_full, ...), no results,\n"
     "no page, dead, left.\n"
     "Keys: q quits; < and > (or the arrows) choose the column to sort by, r reverses the order; up and down\n"
     "scroll.\n"
@@ -211,10 +193,8 @@ static const char about_topology[] =
     "  KIND             ring         two neighbours in turn\n"
     "                   butterfly    slot i meets i XOR 2^t: the exact mean after log2 N rounds if N is a\n"
     "                                power of two\n"
-    "                   random       several rings in random orders, an expander (--param rings=K, default "
-    "2)\n"
-    "                   torus        a grid whose opposite sides are joined; if N has no two factors of 3 "
-    "or\n"
+    "                   random       several rings in random orders, an expander (--param rings=K, default 2)\n"
+    "                   torus        a grid whose opposite sides are joined; if N has no two factors of 3 or\n"
     "                                more, one row that wraps around\n"
     "                   exponential  i with i + 2^k for all k\n"
     "                   one-peer     the same, one k per round\n"
@@ -232,8 +212,7 @@ static const char about_topology[] =
     "  --ratio R        the part that is sent, default 1/32: to compute the bytes\n"
     "  --json           the same as one JSON object, with all edges\n"
     "  --dot            the graph for graphviz; each colour is a round of the period\n"
-    "  --svg            a picture: by graphviz if it is installed and there are at most 200 nodes, else a "
-    "circle\n"
+    "  --svg            a picture: by graphviz if it is installed and there are at most 200 nodes, else a circle\n"
     "\n"
     "Try: p2pml topology show torus --nodes 16; p2pml topology show random --nodes 32 --svg > random.svg\n";
 
@@ -242,12 +221,9 @@ static const char about_report[] =
     "\n"
     "  DIR              of a run or of a sweep, as written by p2pml run and p2pml sim\n"
     "\n"
-    "Writes DIR/report.html, one file that opens in any browser without a network: accuracy, loss and "
-    "consensus\n"
-    "distance over rounds, bytes and time; the cost of reaching an accuracy; all numbers in a table that can "
-    "be\n"
-    "sorted; failures and which nodes detected them; the graph. Runs that differ only in their seed are "
-    "shown\n"
+    "Writes DIR/report.html, one file that opens in any browser without a network: accuracy, loss and consensus\n"
+    "distance over rounds, bytes and time; the cost of reaching an accuracy; all numbers in a table that can be\n"
+    "sorted; failures and which nodes detected them; the graph. Runs that differ only in their seed are shown\n"
     "as one: the mean, the minimum and the maximum.\n";
 
 static const char about_plot[] =
@@ -258,10 +234,8 @@ static const char about_plot[] =
     "  --out DIR        for the pictures, instead of DIR/plots\n"
     "\n"
     "Draws accuracy over bytes, rounds and time, consensus distance, and bytes to each target with gnuplot\n"
-    "(Debian: gnuplot-nox). Each picture has its script beside it, which you can edit and run in that "
-    "directory:\n"
-    "'gnuplot accuracy-over-bytes.gp'. curves.dat and targets.dat hold the data; their first lines describe "
-    "the\n"
+    "(Debian: gnuplot-nox). Each picture has its script beside it, which you can edit and run in that directory:\n"
+    "'gnuplot accuracy-over-bytes.gp'. curves.dat and targets.dat hold the data; their first lines describe the\n"
     "columns.\n";
 
 static int print(const char *text)
@@ -308,9 +282,7 @@ int lab_command_about(const char *name)
             return topics[i].experiment ? print_experiment(topics[i].about) : print(topics[i].about);
     fprintf(stderr,
             "p2pml: there is no help for '%s', expected run, sim, data, eval, predict, generate, export, "
-            "report, plot, top, "
-            "topology, keygen or "
-            "inspect\n",
+            "report, plot, top, topology, keygen or inspect\n",
             name);
     return LAB_EXIT_USAGE;
 }

@@ -11,12 +11,12 @@ int lab_command_report(int argc, char **argv)
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return lab_command_about("report");
     if (argc != 2 || argv[1][0] == '-') {
-        fprintf(stderr,
-                "p2pml report: found %s, expected one directory of a run or of a sweep; try 'p2pml help "
-                "report'\n",
-                argc < 2   ? "nothing"
-                : argc > 2 ? "several arguments"
-                           : argv[1]);
+        fprintf(
+            stderr,
+            "p2pml report: found %s, expected one directory of a run or of a sweep; try 'p2pml help report'\n",
+            argc < 2   ? "nothing"
+            : argc > 2 ? "several arguments"
+                       : argv[1]);
         return LAB_EXIT_USAGE;
     }
     enum base_error error = lab_report_write(argv[1], &why);

@@ -25,23 +25,19 @@ static const struct {
     {"-h", lab_command_help},           {"version", print_version},         {"--version", print_version},
 };
 
-#define NAMES                                                                                                \
-    "run, sim, data, eval, predict, generate, export, report, plot, top, topology, keygen, inspect, help "   \
-    "or "                                                                                                    \
-    "version; "                                                                                              \
-    "'p2pml "                                                                                                \
-    "help' explains them\n"
+static const char names[] = "run, sim, data, eval, predict, generate, export, report, plot, top, topology, "
+                            "keygen, inspect, help or version; 'p2pml help' explains them";
 
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
-        fputs("p2pml: a command is missing: " NAMES, stderr);
+        fprintf(stderr, "p2pml: a command is missing: %s\n", names);
         return LAB_EXIT_USAGE;
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "p2pml: found the command '%s', expected " NAMES, argv[1]);
+    fprintf(stderr, "p2pml: found the command '%s', expected %s\n", argv[1], names);
     return LAB_EXIT_USAGE;
 }

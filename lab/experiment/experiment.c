@@ -48,12 +48,9 @@ static const struct node_key own_keys[] = {
                 "model and the worst node first reached them."},
     {"sim.engine", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.engine), "auto", 0, 0,
      "auto|nodes|rounds",
-     .meaning = "p2pml sim: nodes simulates processes with membership, links and messages in virtual time; "
-                "rounds goes "
-                "through lock-step rounds and only computes bytes and times. auto: nodes where "
-                "average.method can run "
-                "on "
-                "nodes, else rounds."},
+     .meaning = "p2pml sim: nodes simulates processes with membership, links and messages in virtual "
+                "time; rounds goes through lock-step rounds and only computes bytes and times. auto: "
+                "nodes where average.method can run on nodes, else rounds."},
     {"sim.membership", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.membership), "gossip", 0, 0,
      "gossip|known",
      .meaning = "p2pml sim: gossip runs the membership protocol of p2pml-node, byte for byte; known tells "
@@ -67,12 +64,9 @@ static const struct node_key own_keys[] = {
     {"sim.bandwidth", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.bandwidth), "0", 0, 1e6, NULL,
      .meaning = "p2pml sim: Mbit/s of each node's connection, in each direction. 0: unlimited."},
     {"sim.links", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.links), "[]", 0, 0, NULL,
-     .meaning =
-         "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: 0.01, "
-         "bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both ways; what "
-         "is "
-         "left "
-         "out is as elsewhere; later entries come before earlier ones."},
+     .meaning = "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: "
+                "0.01, bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both "
+                "ways; what is left out is as elsewhere; later entries come before earlier ones."},
     {"sim.step_time", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.step_time_ns), "1ms", 0, 3600,
      NULL, .meaning = "p2pml sim: time of one local step."},
     {"sim.step_jitter", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.step_jitter), "0", 0, 1, NULL,
@@ -103,10 +97,9 @@ static const struct node_key own_keys[] = {
      .meaning =
          "What is done to nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
          "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, "
-         "time "
-         "from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than half of "
-         "the "
-         "nodes that train have done so many rounds. A node whose first event is start is not there before."},
+         "time from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than "
+         "half of the nodes that train have done so many rounds. A node whose first event is start is not "
+         "there before."},
 };
 #define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
 

@@ -410,10 +410,8 @@ static const struct node_key keys[] = {
            TOLD),
     INTEGER("average.max_delay", average.max_delay, "4", 0, 1000000,
             "async, bounded: maximum number of rounds in a row without any exchange, before the node waits "
-            "for one; on a "
-            "slow link it would drift to its own data. bounded: also the maximum number of rounds that a "
-            "live neighbour may "
-            "be behind (stale synchronous parallel).",
+            "for one; on a slow link it would drift to its own data. bounded: also the maximum number of "
+            "rounds that a live neighbour may be behind (stale synchronous parallel).",
             TOLD),
     INTEGER("average.local_steps", average.local_steps, "4", 1, 1e9,
             "Local steps per round, between two exchanges.", SHARED),

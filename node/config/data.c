@@ -191,8 +191,7 @@ static void warn_overlap(const struct node_config *config)
     uint64_t test_end = ranges.test_count ? ranges.test_first + ranges.test_count : UINT64_MAX;
     if (same && ranges.train_first < test_end && ranges.test_first < train_end)
         node_config_say(BASE_LOG_WARN, config, "data.test_first",
-                        "test and training examples overlap: the measured accuracy will "
-                        "be too good");
+                        "test and training examples overlap: the measured accuracy will be too good");
 }
 
 // A split of one file takes all of it; ranges are of two files.

@@ -174,7 +174,6 @@ enum base_error node_config_check_average(const struct node_config *config, stru
         return error;
     if (config->average.outer_momentum > 0 && config->average.drift_correction)
         node_config_say(BASE_LOG_WARN, config, "average.outer_momentum",
-                        "does not add up with average.drift_correction, use one "
-                        "of them");
+                        "does not add up with average.drift_correction, use one of them");
     return BASE_OK;
 }

@@ -227,8 +227,7 @@ bool node_status_complaint(const struct node_progress *progress, char *text, siz
         return false;
     snprintf(text, bytes,
              "loss or model was not finite %u rounds in a row: each time the last model that was published "
-             "came back; "
-             "after %u the node ends\n",
+             "came back; after %u the node ends\n",
              progress->rollbacks_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
     return true;
 }

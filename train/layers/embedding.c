@@ -13,8 +13,7 @@ static enum base_error check(const struct train_layer *layer, const struct train
         in->positions > LIMIT_PARAMETERS / width) {
         return base_fail(
             why, BASE_EINVAL,
-            "vocabulary %zu and context %zu of width %zu; expected each 1 or more, and at most %u "
-            "elements",
+            "vocabulary %zu and context %zu of width %zu; expected each 1 or more, and at most %u elements",
             in->vocabulary, in->positions, width, LIMIT_PARAMETERS);
     }
     *out = (struct train_shape){.positions = in->positions, .height = 1, .width = 1, .channels = width};
