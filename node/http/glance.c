@@ -62,6 +62,7 @@ static void count_members(const struct node_status *s, struct node_glance *g)
         g->neighbours += m->neighbour;
         g->linked += m->neighbour && m->linked;
     }
+    BASE_ASSERT(g->here <= g->known && g->linked <= g->neighbours);
 }
 
 // False: the rates of the training members are alike, as those of nodes that wait for each other are.
@@ -122,6 +123,7 @@ static void find_longest_step(const struct node_status *s, struct node_glance *g
     double median = base_median(times, count);
     if (count == 2) // of two, the faster one is the reference
         median = times[0];
+    BASE_ASSERT(median <= most_s);
     if (most_s < SLOW_MIN * median)
         return;
     g->slowest = longest;
@@ -323,6 +325,7 @@ static void put(struct out *out, const char *format, ...) BASE_PRINTF(2, 3);
 static void put(struct out *out, const char *format, ...)
 {
     va_list arguments;
+    BASE_ASSERT(out->used < out->capacity);
     va_start(arguments, format);
     int more = vsnprintf(out->text + out->used, out->capacity - out->used, format, arguments);
     va_end(arguments);

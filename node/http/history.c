@@ -1,4 +1,5 @@
 #include "node/http/history.h"
+#include "base/error.h"
 #include <jansson.h>
 #include <math.h>
 
@@ -10,6 +11,7 @@ static double mean(double a, double b)
 // Every two points become one, at the place of the second.
 static void halve(struct node_history *h)
 {
+    BASE_ASSERT(h->count % 2 == 0); // or the latest point would be lost
     for (size_t i = 0; i < h->count / 2; i++) {
         double loss = mean(h->points[2 * i].loss, h->points[2 * i + 1].loss);
         h->points[i] = h->points[2 * i + 1];
@@ -22,6 +24,7 @@ static void halve(struct node_history *h)
 void node_history_note(struct node_history *h, uint64_t step, double loss, double accuracy, uint64_t at_ns)
 {
     const struct node_history_point *latest = h->count > 0 ? &h->points[h->count - 1] : NULL;
+    BASE_ASSERT(!latest || latest->at_ns <= at_ns);
     if (isfinite(loss)) {
         h->losses += loss;
         h->n_losses++;

@@ -60,6 +60,7 @@ static void accept_while_there_is_room(struct node_http *http)
 
 static void forget(struct node_http *http, struct connection *c)
 {
+    BASE_ASSERT(http->count > 0);
     LIST_REMOVE(c, others);
     bufferevent_decref(c->stream);
     free(c);

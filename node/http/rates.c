@@ -71,6 +71,7 @@ static struct counter *add(struct node_rates *rates, const struct gossip_id *id)
 
 static void push(struct counter *counter, struct sample sample)
 {
+    BASE_ASSERT(!counter->count || counter->samples[counter->count - 1].value < sample.value);
     if (counter->count == SAMPLES) {
         memmove(counter->samples, counter->samples + 1, (SAMPLES - 1) * sizeof *counter->samples);
         counter->count--;

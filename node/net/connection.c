@@ -282,6 +282,7 @@ static void connected(struct node_link *link)
         close_errno(link, error);
         return;
     }
+    BASE_ASSERT(link->connecting && !link->stream); // a call connects once, before there is a session
     link->connecting = false;
     if (gossip_session_start(link->session, &link->out) != BASE_OK) {
         node_link_close(link, BASE_ENOMEM, "out of memory");
@@ -440,6 +441,7 @@ void node_link_finish(struct node_link *link)
         node_link_close(link, BASE_OK, "finished");
         return;
     }
+    BASE_ASSERT(link->stream); // established
     link->finishing = true;
     link->paused = false;
     struct timeval wait = node_clock_timeval(FINISH_NS);

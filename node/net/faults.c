@@ -33,6 +33,7 @@ enum base_error node_faults_create(const char *path, struct node_faults **out, s
 static void close_all_but(struct node_faults *faults, const struct gossip_allow_list *cut)
 {
     size_t kept = 0;
+    BASE_ASSERT(faults->n_buried <= NODE_FAULTS_BURIED);
     for (size_t i = 0; i < faults->n_buried; i++) {
         if (cut && gossip_allow_list_has(cut, &faults->buried[i].id))
             faults->buried[kept++] = faults->buried[i];

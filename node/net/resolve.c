@@ -40,6 +40,7 @@ static void resolve(struct node_resolution *r, int flags)
     for (struct addrinfo *a = found; a && r->count < NODE_RESOLVE_ADDRESSES; a = a->ai_next) {
         if (a->ai_family != AF_INET && a->ai_family != AF_INET6)
             continue;
+        BASE_ASSERT(a->ai_addrlen <= sizeof r->addresses->storage);
         memcpy(&r->addresses[r->count].storage, a->ai_addr, a->ai_addrlen);
         r->addresses[r->count++].bytes = a->ai_addrlen;
     }

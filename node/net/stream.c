@@ -43,6 +43,7 @@ void node_stream_untell(struct node_stream *stream)
     struct node_streams *streams = stream->streams;
     if (!stream->shared.told)
         return;
+    BASE_ASSERT(!TAILQ_EMPTY(&streams->rx_ready));
     stream->shared.told = false;
     TAILQ_REMOVE(&streams->rx_ready, stream, shared.rx_ready);
     if (TAILQ_EMPTY(&streams->rx_ready))
@@ -113,6 +114,7 @@ enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, siz
     struct message *message = malloc(sizeof *message);
     enum base_error code = message ? BASE_OK : BASE_ENOMEM;
     const size_t cost = message_cost(count);
+    BASE_ASSERT(!prompt || count <= LIMIT_PROMPT_BYTES); // a larger one would hold up those behind it
     pthread_mutex_lock(&stream->streams->lock);
     size_t queued = stream->shared.queued;
     if (code == BASE_OK && (queued > stream->out_limit || cost > stream->out_limit - queued))

@@ -180,6 +180,7 @@ static bool send_sealed(struct node_stream *stream)
 // Everything is sent: a finishing link says so to the peer and waits for its end.
 static void drained(struct node_stream *stream)
 {
+    BASE_ASSERT(base_buffer_length(&stream->out) == 0);
     base_buffer_free(&stream->out);
     if (stream->requested.finishing && !stream->shut)
         shutdown(stream->socket, SHUT_WR);
@@ -223,6 +224,7 @@ static void write_ready(evutil_socket_t socket, short what, void *argument)
 bool node_stream_prepare(struct node_stream *stream)
 {
     struct event_base *base = stream->streams->base;
+    BASE_ASSERT(!stream->readable && !stream->writable);
     stream->readable = event_new(base, stream->socket, EV_READ | EV_PERSIST, read_ready, stream);
     stream->writable = event_new(base, stream->socket, EV_WRITE, write_ready, stream);
     return stream->readable && stream->writable;

@@ -18,6 +18,7 @@ struct node_endpoints {
 
 void node_address_of(const struct gossip_address *from, struct node_address *to)
 {
+    BASE_ASSERT(from->family == 4 || from->family == 6);
     memset(to, 0, sizeof *to);
     if (from->family == 4) {
         struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(from->port)};
@@ -179,6 +180,7 @@ void node_endpoints_forget(struct node_endpoints *endpoints, const struct gossip
     if (!row)
         return;
     size_t at = (size_t)(row - endpoints->rows);
+    BASE_ASSERT(at < endpoints->count);
     memmove(row, row + 1, (endpoints->count - at - 1) * sizeof *row);
     endpoints->count--;
 }

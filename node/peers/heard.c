@@ -77,6 +77,7 @@ static void on_message(void *owner, uint8_t *bytes, size_t count)
 static void account(struct node_peers *peers, const struct peer_link *link)
 {
     struct node_link_traffic t = node_link_traffic(link->link);
+    BASE_ASSERT(link->authenticated); // else the id is not its own
     for (size_t i = 0; i < peers->n_accounts; i++) {
         if (gossip_id_compare(&peers->accounts[i].id, &link->id) != 0)
             continue;

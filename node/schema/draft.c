@@ -64,6 +64,7 @@ void node_schema_note(struct schema_problems *problems, const struct base_reason
 {
     char *text = problems->all.text;
     size_t room = sizeof problems->all.text - problems->used, bytes = strlen(one->text);
+    BASE_ASSERT(problems->told <= problems->count && problems->used < sizeof problems->all.text);
     problems->count++;
     if (problems->told == NODE_SCHEMA_PROBLEMS_MAX || (problems->told && bytes + MORE_BYTES >= room))
         return;

@@ -106,6 +106,8 @@ static struct node_tree *inner(const struct schema_tree_builder *builder)
 static struct node_tree *append(struct schema_tree_builder *builder, enum node_tree_kind kind, size_t line)
 {
     struct node_tree *parent = inner(builder);
+    BASE_ASSERT((parent->kind == NODE_TREE_MAP) ==
+                (builder->name != NULL)); // only entries of maps have names
     void *larger = base_array_grow(parent->items, parent->count, sizeof *parent->items);
     if (!larger)
         return NULL;
@@ -201,7 +203,8 @@ static enum base_error take_value(struct schema_tree_builder *builder, const yam
         *(item = &builder->root) = (struct node_tree){.kind = kind, .line = line};
     if (!item)
         return no_memory(why);
-    builder->open[builder->depth++] = item; // it grows only while it is the innermost, so this holds
+    BASE_ASSERT(builder->depth < SCHEMA_TREE_DEPTH); // check_place
+    builder->open[builder->depth++] = item;          // it grows only while it is the innermost, so this holds
     return BASE_OK;
 }
 
@@ -210,6 +213,7 @@ enum base_error node_schema_tree_take(struct schema_tree_builder *builder, const
 {
     const struct node_tree *parent = inner(builder);
     if (event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT) {
+        BASE_ASSERT(builder->depth > 0 && !builder->name);
         builder->done = --builder->depth == 0;
         return BASE_OK;
     }

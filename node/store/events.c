@@ -103,6 +103,7 @@ static char *line_of(const struct node_event *event)
 
 static void keep(struct node_events *events, char *line)
 {
+    BASE_ASSERT(events->count == NODE_EVENTS_KEPT || !events->kept[events->next]);
     free(events->kept[events->next]);
     events->kept[events->next] = line;
     events->next = (events->next + 1) % NODE_EVENTS_KEPT;

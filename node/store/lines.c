@@ -146,6 +146,7 @@ static void change_file(struct node_lines *lines)
     int file = asprintf(&fresh, "%s.new", lines->path) < 0
                    ? -1
                    : open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+    BASE_ASSERT(lines->regular && lines->bounds.bytes);
     lines->limit = lines->size + lines->bounds.bytes; // when it is tried again, where it fails
     if (file >= 0 && move_all(lines) && rename(fresh, lines->path) == 0) {
         close(lines->file);
@@ -187,6 +188,7 @@ enum base_error node_lines_append(struct node_lines *lines, const char *line)
         void *base;
     } text = {.from = line};
     char newline = '\n';
+    BASE_ASSERT(!strchr(line, newline)); // it would be two lines
     const struct iovec parts[] = {{text.base, length}, {&newline, 1}};
     ssize_t put;
     do

@@ -346,6 +346,7 @@ static enum base_error parse_all(const uint8_t *bytes, size_t count, int need_di
     {
         if (!strcmp(name, "__metadata__"))
             continue;
+        BASE_ASSERT(file->count < json_object_size(file->header));
         error = parse_tensor(name, entry, bytes + data_start, count - data_start, &file->tensors[file->count],
                              why);
         if (error)
