@@ -39,7 +39,7 @@ static void on_member(void *owner, const struct gossip_id *peer, enum gossip_mem
 {
     node_loop_tell_joining(owner);
     if (state == GOSSIP_MEMBER_ALIVE)
-        node_loop_warn_of_twin_shard(owner, peer);
+        node_loop_warn_of_duplicate_shard(owner, peer);
     node_loop_live(owner,
                    (struct gossip_life_event){.kind = GOSSIP_LIFE_MEMBER, .peer = *peer, .state = state});
 }

@@ -56,17 +56,17 @@ const char *node_loop_taken(const struct node_loop *loop, const char **why)
     return loop->taken;
 }
 
-void node_loop_warn_of_twin_shard(struct node_loop *loop, const struct gossip_id *peer)
+void node_loop_warn_of_duplicate_shard(struct node_loop *loop, const struct gossip_id *peer)
 {
     const uint64_t shards = loop->options.config->data.shards, own = loop->options.config->data.shard;
     struct gossip_member_info info;
-    if (loop->options.told_shard) // the life settles it
+    if (loop->options.told_shard) // gossip/life resolves it
         return;
-    if (shards < 2 || gossip_id_compare(&loop->twin_shard, peer) == 0 ||
+    if (shards < 2 || gossip_id_compare(&loop->duplicate_shard, peer) == 0 ||
         gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) != BASE_OK ||
         info.state != GOSSIP_MEMBER_ALIVE || info.record->shard != own)
         return;
-    loop->twin_shard = *peer; // told once, not after every suspicion
+    loop->duplicate_shard = *peer; // told once, not after every suspicion
     base_log(BASE_LOG_WARN, "same_shard",
              "%s trains on shard %llu of %llu, as this node does: its examples count twice, and those of a "
              "shard without a node not at all; give every node another data.shard",

@@ -39,9 +39,9 @@ struct node_loop {
     bool duplicate, gives_way; // another process has this identity; membership says that it was here first
     char duplicate_at[NODE_ADDRESS_TEXT]; // as a peer says
     int status;
-    struct base_reason cause;    // of an end that is none in order; ""
-    char *taken;                 // settings of the cluster that this node is to begin anew with; NULL: none
-    struct gossip_id twin_shard; // the member that was last reported to have this node's shard, too
+    struct base_reason cause; // of an end that is none in order; ""
+    char *taken;              // settings of the cluster that this node is to begin anew with; NULL: none
+    struct gossip_id duplicate_shard; // the member that was last reported to have this node's shard, too
     char taken_why[NODE_ADDRESS_TEXT + LIMIT_NODE_NAME_BYTES + 80];
     struct node_progress progress;
     struct gossip_exchange_totals totals;
@@ -90,7 +90,7 @@ bool node_loop_greeted(struct node_loop *loop, const char *address, const struct
 // `peer` came to this node's shard, too, and goes first: this node begins anew with another one.
 void node_loop_move(struct node_loop *loop, const struct gossip_id *peer, uint32_t shard);
 // Two nodes on one shard: said in the log.
-void node_loop_warn_of_twin_shard(struct node_loop *loop, const struct gossip_id *peer);
+void node_loop_warn_of_duplicate_shard(struct node_loop *loop, const struct gossip_id *peer);
 // Keeps the greeting's `shard` true: called when members have changed.
 void node_loop_tell_joining(struct node_loop *loop);
 

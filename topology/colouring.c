@@ -144,7 +144,7 @@ static enum base_error allocate(struct colouring *c)
 
 static enum base_error begin(struct colouring *c)
 {
-    uint32_t degree_most = 0;
+    uint32_t degree_max = 0;
     c->first = calloc(c->n + 2, sizeof *c->first);
     c->incident = calloc(2 * c->n_edges + 1, sizeof *c->incident);
     c->in_fan = calloc(c->n_edges + 1, sizeof *c->in_fan);
@@ -155,10 +155,10 @@ static enum base_error begin(struct colouring *c)
         c->first[c->edges[i].b]++;
     }
     for (size_t v = 0; v <= c->n; v++) { // where each vertex' edges end; filling moves it to where they begin
-        degree_most = c->first[v] > degree_most ? c->first[v] : degree_most;
+        degree_max = c->first[v] > degree_max ? c->first[v] : degree_max;
         c->first[v] += v ? c->first[v - 1] : 0;
     }
-    c->colours = degree_most + 1;
+    c->colours = degree_max + 1;
     for (size_t i = c->n_edges; i-- > 0;) {
         c->colour[i] = NONE;
         c->incident[--c->first[c->edges[i].a]] = (uint32_t)i;

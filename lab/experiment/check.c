@@ -22,8 +22,8 @@ enum lab_engine lab_experiment_engine(const struct lab_experiment *e)
     return e->sim.vector || !runs_on_nodes(e->node.average.method) ? LAB_ENGINE_ROUNDS : LAB_ENGINE_NODES;
 }
 
-static enum base_error check_most(const struct lab_experiment *e, size_t most, const char *whose,
-                                  struct base_reason *why)
+static enum base_error check_nodes_max(const struct lab_experiment *e, size_t most, const char *whose,
+                                       struct base_reason *why)
 {
     if (e->experiment.nodes <= most)
         return BASE_OK;
@@ -69,8 +69,8 @@ enum base_error lab_experiment_check_graph(const struct lab_experiment *e, struc
 
 enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct base_reason *why)
 {
-    enum base_error error = check_most(e, LAB_PROCESSES_MAX,
-                                       "with p2pml run, where each is a process; p2pml sim takes more", why);
+    enum base_error error = check_nodes_max(
+        e, LAB_PROCESSES_MAX, "with p2pml run, where each is a process; p2pml sim takes more", why);
     if (!error)
         error = check_method(e, why);
     if (!error) {
@@ -88,7 +88,7 @@ enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct 
 static enum base_error check_nodes_engine(const struct lab_experiment *e, struct base_reason *why)
 {
     enum base_error error =
-        check_most(e, LAB_NODES_MAX, "with sim.engine nodes; sim.engine rounds takes more", why);
+        check_nodes_max(e, LAB_NODES_MAX, "with sim.engine nodes; sim.engine rounds takes more", why);
     if (!error)
         error = check_method(e, why);
     if (!error && e->sim.vector)
@@ -104,7 +104,8 @@ enum base_error lab_experiment_check_sim(const struct lab_experiment *e, struct 
     if (e->sim.vector && e->experiment.nodes > LAB_NODES_MAX && e->events.count)
         return lab_experiment_refuse(e, "events", why, "found events, expected none for more than %u nodes",
                                      LAB_NODES_MAX);
-    return e->sim.vector ? BASE_OK : check_most(e, LAB_NODES_MAX, "that train; sim.vector takes more", why);
+    return e->sim.vector ? BASE_OK
+                         : check_nodes_max(e, LAB_NODES_MAX, "that train; sim.vector takes more", why);
 }
 
 // Of a process: there is none in virtual time.

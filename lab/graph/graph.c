@@ -122,7 +122,7 @@ static enum base_error count_meetings(const struct lab_topology *t, struct lab_t
     }
     free(count);
     facts->meetings = (double)total / (double)rounds / (double)(t->n ? t->n : 1);
-    facts->meetings_most = (double)busiest / (double)rounds;
+    facts->meetings_max = (double)busiest / (double)rounds;
     return BASE_OK;
 }
 

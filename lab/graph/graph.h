@@ -32,7 +32,7 @@ struct lab_topology_facts {
     uint64_t period, rounds; // period 0: never repeats
     bool rounds_known;       // else: `rounds` are not enough
     double gap_static, gap_mean;
-    double meetings, meetings_most; // of a node, a round: mean, busiest
+    double meetings, meetings_max; // of a node, a round: mean, busiest
     double index_bits, packet_bytes, dense_bytes;
     bool halves; // all weights are 1/2
     struct {

@@ -43,11 +43,11 @@ static void print_schedule(const struct lab_topology *t, const struct lab_topolo
                 "  consensus   more than %" PRIu64 " rounds; how many was not found out: too many nodes\n",
                 facts->rounds);
     fprintf(out, "  meetings    %.2f a node and round; the busiest node %.2f\n", facts->meetings,
-            facts->meetings_most);
+            facts->meetings_max);
     fputs("  sent        ", out);
     print_amount(out, facts->meetings * facts->packet_bytes);
     fputs(" a node and round; the busiest node ", out);
-    print_amount(out, facts->meetings_most * facts->packet_bytes);
+    print_amount(out, facts->meetings_max * facts->packet_bytes);
     fprintf(
         out,
         "\n              (a meeting: %.0f entries, %g of %.0f parameters, of 8 + %.2f bits; dense in fp32 ",
@@ -148,7 +148,7 @@ enum base_error lab_topology_json(const struct lab_topology *t, const struct lab
         "period", facts->period ? json_integer((json_int_t)facts->period) : json_null(),
         "rounds_to_consensus", facts->rounds_known ? json_integer((json_int_t)facts->rounds) : json_null(),
         "halves", (int)facts->halves, "meetings", number(facts->meetings), "meetings_busiest",
-        number(facts->meetings_most), "bytes_a_meeting", number(facts->packet_bytes), "bytes_a_round",
+        number(facts->meetings_max), "bytes_a_meeting", number(facts->packet_bytes), "bytes_a_round",
         facts->meetings * facts->packet_bytes, "one_death", death_of(facts), "edges", edges_of(t));
     if (!root)
         return BASE_ENOMEM;

@@ -204,7 +204,7 @@ static bool is_anybody_waiting(const struct rounds_world *world, uint64_t *deadl
 }
 
 // Until every round has ended. Deadlines fire only where no message ended it.
-static enum base_error settle(struct rounds_world *world, struct post *post)
+static enum base_error finish_round(struct rounds_world *world, struct post *post)
 {
     uint64_t deadline_ns;
     size_t who = 0;
@@ -246,7 +246,7 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
             put(&outside, posted);
     }
     if (!error)
-        error = settle(world, &outside);
+        error = finish_round(world, &outside);
     for (struct posted *posted; (posted = take(&outside));)
         free(posted);
     count(world);

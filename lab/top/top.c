@@ -74,7 +74,7 @@ static void end_fetch(struct top *t, size_t at)
 }
 
 // Another node may have its address by now, or none.
-static void settle(struct top *t, const struct lab_top_fetch *fetch, const char *body, uint64_t now_ns)
+static void take_answer(struct top *t, const struct lab_top_fetch *fetch, const char *body, uint64_t now_ns)
 {
     struct lab_top_node *node = node_at(t, fetch->address);
     t->changed = true;
@@ -95,7 +95,7 @@ static void step_fetches(struct top *t, const struct pollfd *polled, size_t coun
         enum lab_top_outcome outcome = lab_top_fetch_step(&t->fetches[i], polled[i].revents, now_ns, &body);
         if (outcome == LAB_TOP_UNDER_WAY)
             continue;
-        settle(t, &t->fetches[i], outcome == LAB_TOP_ANSWERED ? body : NULL, now_ns);
+        take_answer(t, &t->fetches[i], outcome == LAB_TOP_ANSWERED ? body : NULL, now_ns);
         end_fetch(t, i);
     }
 }

@@ -126,7 +126,7 @@ struct node_config {
         double drift_gain, drift_limit;
         uint64_t share_second_moment;      // rounds; AdamW only; 0: never
         double outer_momentum;             // 0: off; below 0.8
-        double clip;                       // of the received force, in running medians of its norm; 0: off
+        double clip;                       // of the received update, in running medians of its norm; 0: off
         int on_death;                      // enum node_on_death
         uint64_t fade_rounds;              // of on_death: fade
         double step_size;                  // choco: gamma; 0: tuned while it runs

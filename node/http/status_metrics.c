@@ -225,7 +225,7 @@ static void write_metrics(FILE *out, const struct node_status *s)
            (double)s->totals.delta_bytes_out);
     metric(out, "dense_equivalent_bytes_total", "counter",
            "What the same exchanges would have sent as dense fp32.", (double)s->totals.dense_bytes_out);
-    metric(out, "clipped_total", "counter", "Received forces that average.clip cut.",
+    metric(out, "clipped_total", "counter", "Received updates that average.clip cut.",
            (double)s->totals.clipped);
     metric(out, "corrections_dropped_total", "counter",
            "Drift corrections of former neighbours that were given up because there were too many.",
@@ -252,8 +252,8 @@ static void write_metrics(FILE *out, const struct node_status *s)
            "Connections closed without an answer: no or a wrong handshake.", (double)s->peers.strangers);
     metric(out, "turned_away_total", "counter", "Connections closed over the limits of those not in use yet.",
            (double)s->peers.turned_away);
-    metric(out, "refused_total", "counter", "Proven nodes that train something else or are not allowed.",
-           (double)s->peers.refused);
+    metric(out, "refused_total", "counter",
+           "Authenticated nodes that train something else or are not allowed.", (double)s->peers.refused);
     member_metrics(out, s);
     membership_metrics(out, s);
     edge_metrics(out, s);

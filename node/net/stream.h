@@ -42,7 +42,7 @@ struct node_stream_request {
 };
 
 struct node_stream_end {
-    enum base_error code; // BASE_OK: as wished; BASE_EIO: of the socket; else of what came in
+    enum base_error code; // BASE_OK: as requested; BASE_EIO: of the socket; else of what came in
     bool eof;             // the other end has closed
     int error;            // errno, with BASE_EIO and no eof
 };

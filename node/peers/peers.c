@@ -127,7 +127,7 @@ void node_peers_start(struct node_peers *peers)
     node_peers_say_later(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_START});
 }
 
-// -- the owner's wishes
+// -- the owner's requests
 
 static struct peer_link *active(const struct node_peers *peers, const struct gossip_id *peer)
 {

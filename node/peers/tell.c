@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SETTLE_NS (3 * NODE_SECOND_NS) // nodes start one after the other: until then silence is not reported
-#define REMIND_NS (300 * NODE_SECOND_NS)
-#define AGAIN_NS  (10 * NODE_SECOND_NS)
+#define STARTUP_NS (3 * NODE_SECOND_NS) // nodes start one after the other: until then silence is not reported
+#define REMIND_NS  (300 * NODE_SECOND_NS)
+#define AGAIN_NS   (10 * NODE_SECOND_NS)
 
 void node_peers_log(struct node_peers *peers, enum base_log_level level, const char *event,
                     const char *format, ...)
@@ -45,7 +45,7 @@ static void tell_entry(struct node_peers *peers, size_t at, const char *why, boo
     struct peer_entry *entry = &peers->entry[at];
     uint64_t now_ns = node_clock_ns();
     char text[sizeof entry->told];
-    if (now_ns - gossip_links_entry(peers->rules, at)->since_ns <= SETTLE_NS)
+    if (now_ns - gossip_links_entry(peers->rules, at)->since_ns <= STARTUP_NS)
         return;
     snprintf(text, sizeof text, "%s%s", why,
              stranger ? " (does it have the same cluster.name, secret and version?)" : "");
@@ -142,6 +142,7 @@ void peer_tell_close(struct peer_link *link, const struct gossip_links_action *a
 static void tell_stranger(struct node_peers *peers, const struct peer_link *link, const char *why)
 {
     uint64_t now_ns = node_clock_ns();
+    BASE_ASSERT(!link->authenticated && !link->caller);
     peers->strangers++;
     if (peers->stranger_told_ns != 0 && now_ns - peers->stranger_told_ns < AGAIN_NS)
         return;
