@@ -9,97 +9,89 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEYS_OF struct lab_experiment
+#include "node/schema/rows.h"
+
 #define DAY      86400.0
 #define SEED_MAX 4294967295.0 // of the shift; those of a node have 64 bits
 
 static const struct node_key own_keys[] = {
-    {"experiment.name", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.name), "", 0, 0, NULL,
-     .meaning = "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: the name of its file."},
-    {"experiment.nodes", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.nodes), "8", 2,
-     LAB_EXPERIMENT_NODES_MAX, NULL,
-     .meaning = "Number of nodes. Each trains on its shard of the data. p2pml run: one process per node on "
-                "this host, at most 64. p2pml sim: at most 1,024, and 10,000 with sim.engine rounds."},
-    {"experiment.out", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.out), "", 0, 0, NULL,
-     .meaning = "Directory of the run: one directory per node, and summary.json. Empty: run/ and the name. "
-                "--out takes precedence."},
-    {"experiment.baselines", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.baselines),
-     "[lone, central, central_total]", 0, 0, NULL,
-     .meaning = "Baselines that are trained for comparison. lone: every shard alone. central: one model on "
-                "all data, with as many examples as one node. central_total: the same, with as many examples "
-                "as all nodes together. []: none."},
-    {"experiment.seed", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.seed), "0", 0, SEED_MAX,
-     NULL,
-     .meaning = "Added to model.seed, data.seed, train.seed and topology.seed: one number repeats the "
-                "experiment with other random numbers."},
-    {"experiment.time_limit", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.time_limit_ns),
-     "0", 0, 365 * DAY, NULL, .meaning = "Stops the nodes after this time, as Ctrl-C does. 0: never."},
-    {"experiment.stop_grace", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.stop_grace_ns),
-     "15s", 0, DAY, NULL, .meaning = "How long a node may take to stop before it is killed."},
-    {"experiment.repeats", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.repeats), "1", 1,
-     1000, NULL,
-     .meaning = "Number of seeds for every point of a sweep: experiment.seed and those that follow it."},
-    {"experiment.group_size", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.group_size), "0",
-     0, LAB_EXPERIMENT_NODES_MAX, NULL,
-     .meaning = "Nodes per group (host or rack), counted from node 0, for topology.kind hierarchical. 0: no "
-                "groups."},
-    {"experiment.targets", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.targets),
-     "[0.93, 0.95]", 0, 0, NULL,
-     .meaning = "Accuracies between 0 and 1. The result reports the bytes and the time at which the averaged "
-                "model and the worst node first reached them."},
-    {"sim.engine", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.engine), "auto", 0, 0,
-     "auto|nodes|rounds",
-     .meaning = "p2pml sim: nodes simulates processes with membership, links and messages in virtual "
-                "time; rounds goes through lock-step rounds and only computes bytes and times. auto: "
-                "nodes where average.method can run on nodes, else rounds."},
-    {"sim.membership", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.membership), "gossip", 0, 0,
-     "gossip|known",
-     .meaning = "p2pml sim: gossip runs the membership protocol of p2pml-node, byte for byte; known tells "
-                "every node of deaths and returns at once, and sends no bytes."},
-    {"sim.latency", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.latency_ns), "200us", 0, 3600,
-     NULL, .meaning = "p2pml sim: one-way delay between two nodes."},
-    {"sim.jitter", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.jitter_ns), "0", 0, 3600, NULL,
-     .meaning = "p2pml sim: mean of an exponential delay that is added to the delay of each packet."},
-    {"sim.loss", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.loss), "0", 0, 0.5, NULL,
-     .meaning = "p2pml sim: probability that a packet is lost; streams retransmit it one round trip later."},
-    {"sim.bandwidth", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.bandwidth), "0", 0, 1e6, NULL,
-     .meaning = "p2pml sim: Mbit/s of each node's connection, in each direction. 0: unlimited."},
-    {"sim.links", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.links), "[]", 0, 0, NULL,
-     .meaning = "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: "
-                "0.01, bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both "
-                "ways; what is left out is as elsewhere; later entries come before earlier ones."},
-    {"sim.step_time", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.step_time_ns), "1ms", 0, 3600,
-     NULL, .meaning = "p2pml sim: time of one local step."},
-    {"sim.step_jitter", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.step_jitter), "0", 0, 1, NULL,
-     .meaning = "p2pml sim: relative standard deviation of the time of the local steps of one round."},
-    {"sim.stragglers", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.stragglers), "[]", 0, 0, NULL,
-     .meaning = "p2pml sim: nodes that take longer: {node: 3, factor: 5}, or a list of nodes."},
-    {"sim.threads", NODE_KEY_INTEGER, offsetof(struct lab_experiment, sim.threads), "0", 0, 64, NULL,
-     .meaning = "p2pml sim: threads that compute local steps. The result does not depend on it. 0: one per "
-                "core; in a sweep one per run, and as many runs at once as there are cores."},
-    {"sim.vector", NODE_KEY_INTEGER, offsetof(struct lab_experiment, sim.vector), "0", 0, 1u << 24, NULL,
-     .meaning = "p2pml sim with engine rounds: no training; each node starts with a Gaussian vector of this "
-                "many elements and averages for train.steps / average.local_steps rounds. 0: train."},
-    {"churn.every", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.every), "0", 0, 1e9, NULL,
-     .meaning = "Every so many rounds of the cluster, one node, drawn with experiment.seed, goes down, as if "
-                "events named it. Nodes that events name are not drawn. 0: no churn."},
-    {"churn.back_min", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_min), "50", 1, 1e9, NULL,
-     .meaning = "Minimum number of rounds until it is started again. A node that would come back only after "
-                "the last round does not go down."},
-    {"churn.back_max", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_max), "200", 1, 1e9, NULL,
-     .meaning = "Maximum number of rounds until it is started again."},
-    {"churn.how", NODE_KEY_CHOICE, offsetof(struct lab_experiment, churn.how), "kill", 0, 0, "kill|leave",
-     .meaning = "How it goes down: kill (kill -9) or leave (SIGTERM)."},
-    {"sweep", NODE_KEY_MAPS, offsetof(struct lab_experiment, sweep), "[]", 0, 0, NULL,
-     .meaning = "A sweep of many runs: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. "
-                "The lists of one entry advance together, value by value; entries multiply. Each point has "
-                "experiment.repeats runs."},
-    {"events", NODE_KEY_MAPS, offsetof(struct lab_experiment, events), "[]", 0, 0, NULL,
-     .meaning =
+    TEXT("experiment.name", experiment.name, "",
+         "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: the name of its file."),
+    INTEGER("experiment.nodes", experiment.nodes, "8", 2, LAB_EXPERIMENT_NODES_MAX,
+            "Number of nodes. Each trains on its shard of the data. p2pml run: one process per node on "
+            "this host, at most 64. p2pml sim: at most 1,024, and 10,000 with sim.engine rounds."),
+    TEXT("experiment.out", experiment.out, "",
+         "Directory of the run: one directory per node, and summary.json. Empty: run/ and the name. "
+         "--out takes precedence."),
+    TEXTS("experiment.baselines", experiment.baselines, "[lone, central, central_total]",
+          "Baselines that are trained for comparison. lone: every shard alone. central: one model on "
+          "all data, with as many examples as one node. central_total: the same, with as many examples "
+          "as all nodes together. []: none."),
+    INTEGER("experiment.seed", experiment.seed, "0", 0, SEED_MAX,
+            "Added to model.seed, data.seed, train.seed and topology.seed: one number repeats the "
+            "experiment with other random numbers."),
+    DURATION("experiment.time_limit", experiment.time_limit_ns, "0", 0, 365 * DAY,
+             "Stops the nodes after this time, as Ctrl-C does. 0: never."),
+    DURATION("experiment.stop_grace", experiment.stop_grace_ns, "15s", 0, DAY,
+             "How long a node may take to stop before it is killed."),
+    INTEGER("experiment.repeats", experiment.repeats, "1", 1, 1000,
+            "Number of seeds for every point of a sweep: experiment.seed and those that follow it."),
+    INTEGER("experiment.group_size", experiment.group_size, "0", 0, LAB_EXPERIMENT_NODES_MAX,
+            "Nodes per group (host or rack), counted from node 0, for topology.kind hierarchical. 0: no "
+            "groups."),
+    TEXTS("experiment.targets", experiment.targets, "[0.93, 0.95]",
+          "Accuracies between 0 and 1. The result reports the bytes and the time at which the averaged "
+          "model and the worst node first reached them."),
+    CHOICE("sim.engine", sim.engine, "auto", "auto|nodes|rounds",
+           "p2pml sim: nodes simulates processes with membership, links and messages in virtual "
+           "time; rounds goes through lock-step rounds and only computes bytes and times. auto: "
+           "nodes where average.method can run on nodes, else rounds."),
+    CHOICE("sim.membership", sim.membership, "gossip", "gossip|known",
+           "p2pml sim: gossip runs the membership protocol of p2pml-node, byte for byte; known tells "
+           "every node of deaths and returns at once, and sends no bytes."),
+    DURATION("sim.latency", sim.latency_ns, "200us", 0, 3600, "p2pml sim: one-way delay between two nodes."),
+    DURATION("sim.jitter", sim.jitter_ns, "0", 0, 3600,
+             "p2pml sim: mean of an exponential delay that is added to the delay of each packet."),
+    REAL("sim.loss", sim.loss, "0", 0, 0.5,
+         "p2pml sim: probability that a packet is lost; streams retransmit it one round trip later."),
+    REAL("sim.bandwidth", sim.bandwidth, "0", 0, 1e6,
+         "p2pml sim: Mbit/s of each node's connection, in each direction. 0: unlimited."),
+    MAPS("sim.links", sim.links,
+         "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: "
+         "0.01, bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both "
+         "ways; what is left out is as elsewhere; later entries come before earlier ones."),
+    DURATION("sim.step_time", sim.step_time_ns, "1ms", 0, 3600, "p2pml sim: time of one local step."),
+    REAL("sim.step_jitter", sim.step_jitter, "0", 0, 1,
+         "p2pml sim: relative standard deviation of the time of the local steps of one round."),
+    MAPS("sim.stragglers", sim.stragglers,
+         "p2pml sim: nodes that take longer: {node: 3, factor: 5}, or a list of nodes."),
+    INTEGER("sim.threads", sim.threads, "0", 0, 64,
+            "p2pml sim: threads that compute local steps. The result does not depend on it. 0: one per "
+            "core; in a sweep one per run, and as many runs at once as there are cores."),
+    INTEGER("sim.vector", sim.vector, "0", 0, 1u << 24,
+            "p2pml sim with engine rounds: no training; each node starts with a Gaussian vector of this "
+            "many elements and averages for train.steps / average.local_steps rounds. 0: train."),
+    INTEGER("churn.every", churn.every, "0", 0, 1e9,
+            "Every so many rounds of the cluster, one node, drawn with experiment.seed, goes down, as if "
+            "events named it. Nodes that events name are not drawn. 0: no churn."),
+    INTEGER("churn.back_min", churn.back_min, "50", 1, 1e9,
+            "Minimum number of rounds until it is started again. A node that would come back only after "
+            "the last round does not go down."),
+    INTEGER("churn.back_max", churn.back_max, "200", 1, 1e9,
+            "Maximum number of rounds until it is started again."),
+    CHOICE("churn.how", churn.how, "kill", "kill|leave",
+           "How it goes down: kill (kill -9) or leave (SIGTERM)."),
+    MAPS("sweep", sweep,
+         "A sweep of many runs: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. "
+         "The lists of one entry advance together, value by value; entries multiply. Each point has "
+         "experiment.repeats runs."),
+    MAPS("events", events,
          "What is done to nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
          "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, "
          "time from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than "
          "half of the nodes that train have done so many rounds. A node whose first event is start is not "
-         "there before."},
+         "there before."),
 };
 #define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
 

@@ -11,6 +11,9 @@
 
 #include <stddef.h>
 
+#define KEYS_OF struct node_config
+#include "node/schema/rows.h"
+
 // Choices are stored as their place in the list, which must be the enum's value.
 _Static_assert(KERNELS_FP32 == 0 && KERNELS_FP16 == 1 && KERNELS_INT8 == 2 && KERNELS_BF16 == 3 &&
                    KERNELS_INT4 == 4 && KERNELS_INT2 == 5 && KERNELS_SIGN == 6 && KERNELS_FORMATS == 7,
@@ -35,35 +38,6 @@ _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROF
 #define HOUR   3600.0
 #define DAY    86400.0
 #define COUNT  4294967295.0 // examples
-
-#define TEXT(key, field, initial, ...)                                                                       \
-    {                                                                                                        \
-        key, NODE_KEY_TEXT, offsetof(struct node_config, field), initial, 0, 0, NULL, .meaning = __VA_ARGS__ \
-    }
-#define CHOICE(key, field, initial, choices, ...)                                                            \
-    {                                                                                                        \
-        key, NODE_KEY_CHOICE, offsetof(struct node_config, field), initial, 0, 0, choices,                   \
-            .meaning = __VA_ARGS__                                                                           \
-    }
-#define BOOL(key, field, initial, ...)                                                                       \
-    {                                                                                                        \
-        key, NODE_KEY_BOOL, offsetof(struct node_config, field), initial, 0, 0, NULL, .meaning = __VA_ARGS__ \
-    }
-#define INTEGER(key, field, initial, least, most, ...)                                                       \
-    {                                                                                                        \
-        key, NODE_KEY_INTEGER, offsetof(struct node_config, field), initial, least, most, NULL,              \
-            .meaning = __VA_ARGS__                                                                           \
-    }
-#define REAL(key, field, initial, least, most, ...)                                                          \
-    {                                                                                                        \
-        key, NODE_KEY_REAL, offsetof(struct node_config, field), initial, least, most, NULL,                 \
-            .meaning = __VA_ARGS__                                                                           \
-    }
-#define DURATION(key, field, initial, least, most, ...)                                                      \
-    {                                                                                                        \
-        key, NODE_KEY_DURATION, offsetof(struct node_config, field), initial, least, most, NULL,             \
-            .meaning = __VA_ARGS__                                                                           \
-    }
 
 // Follows the meaning of a key: what all nodes share, and what a late node is told. A key that counts only
 // with another one follows that one: where two nodes differ in the other one, that is reported.
@@ -177,10 +151,10 @@ static const struct node_key keys[] = {
            "network heals. majority: when it heals, the smaller side takes the model of the larger. "
            "pause-minority: the smaller side waits.",
            TOLD),
-    {"peers", NODE_KEY_TEXTS, offsetof(struct node_config, peers), "[]", 0, 0, NULL,
-     .meaning = "Other nodes to connect to at the start, as host:port. One that is alive is enough; the "
-                "others are found through it. A name may have many addresses and is resolved again and "
-                "again. A node may occur in its own list, so all nodes can share one list."},
+    TEXTS("peers", peers, "[]",
+          "Other nodes to connect to at the start, as host:port. One that is alive is enough; the "
+          "others are found through it. A name may have many addresses and is resolved again and "
+          "again. A node may occur in its own list, so all nodes can share one list."),
 
     CHOICE("model.kind", model.kind, "mlp", "softmax|mlp|gpt2|lenet|cnn|resnet20|logistic",
            "softmax: softmax regression. mlp: a multi-layer perceptron with ReLU. gpt2: a decoder like GPT-2 "
@@ -194,8 +168,8 @@ static const struct node_key keys[] = {
            "the mean squared or absolute error (regression, reported as R2 and RMSE; data.kind csv or npy; "
            "with model.kind softmax the model is linear).",
            TOLD),
-    {"model.hidden", NODE_KEY_INTEGERS, offsetof(struct node_config, model.hidden), "[256]", 1, WIDEST, NULL,
-     .meaning = "mlp: units of each hidden layer, from the input to the output.", TOLD},
+    ROW(INTEGERS, "model.hidden", model.hidden, "[256]", 1, WIDEST, NULL,
+        "mlp: units of each hidden layer, from the input to the output.", TOLD),
     INTEGER("model.layers", model.layers, "12", 1, LIMIT_BLOCKS, "gpt2: number of blocks.", TOLD),
     INTEGER("model.width", model.width, "768", 1, WIDEST, "gpt2: size of the vector of a token.", TOLD),
     INTEGER("model.heads", model.heads, "12", 1, WIDEST,
@@ -250,14 +224,13 @@ static const struct node_key keys[] = {
            "number."),
     TEXT("data.delimiter", data.delimiter, ",",
          "csv: the character between columns, or one of the words tab, space."),
-    {"data.target", NODE_KEY_TEXTS, offsetof(struct node_config, data.target), "[]", 0, 0, NULL,
-     .meaning = "csv: the column that the model predicts, by name or by number, counted from 1. Several are "
-                "allowed for a regression. []: the last column."},
-    {"data.categorical", NODE_KEY_TEXTS, offsetof(struct node_config, data.categorical), "[]", 0, 0, NULL,
-     .meaning = "csv: columns of numbers that are categories, such as a code. Columns of words always are. "
-                "Each category becomes a feature that is 0 or 1."},
-    {"data.ignore", NODE_KEY_TEXTS, offsetof(struct node_config, data.ignore), "[]", 0, 0, NULL,
-     .meaning = "csv: columns to leave out, such as a row number."},
+    TEXTS("data.target", data.target, "[]",
+          "csv: the column that the model predicts, by name or by number, counted from 1. Several are "
+          "allowed for a regression. []: the last column."),
+    TEXTS("data.categorical", data.categorical, "[]",
+          "csv: columns of numbers that are categories, such as a code. Columns of words always are. "
+          "Each category becomes a feature that is 0 or 1."),
+    TEXTS("data.ignore", data.ignore, "[]", "csv: columns to leave out, such as a row number."),
     TEXT("data.image_size", data.image_size, "",
          "images: WIDTHxHEIGHT in pixels, such as 28x28. All images are resized to it; each new pixel is the "
          "mean of the area that it covers. Empty: all files have the same size."),
@@ -341,11 +314,10 @@ static const struct node_key keys[] = {
     REAL("train.weight", train.weight, "0", 0, 1000,
          "Weight of this node's gradient relative to other nodes. 0: proportional to the size of its shard "
          "if data.shards is set, so every example counts the same; else 1."),
-    {"train.schedule", NODE_KEY_TEXTS, offsetof(struct node_config, train.schedule), "[0.6:0.3, 0.85:0.1]", 0,
-     0, NULL,
-     .meaning = "Steps of the learning rate, each as at:factor. 0.6:0.3 means: from 60% of the steps on, 0.3 "
-                "x train.rate. []: always train.rate.",
-     SHARED},
+    TEXTS("train.schedule", train.schedule, "[0.6:0.3, 0.85:0.1]",
+          "Steps of the learning rate, each as at:factor. 0.6:0.3 means: from 60% of the steps on, 0.3 "
+          "x train.rate. []: always train.rate.",
+          SHARED),
     CHOICE("train.decay", train.decay, "steps", "steps|cosine",
            "How the learning rate decreases. steps: by train.schedule. cosine: half a cosine from the end of "
            "train.warmup to train.floor at the last step.",
@@ -429,11 +401,11 @@ static const struct node_key keys[] = {
             "Selects in blocks of this many values, each with its share of the values sent. 0: the largest "
             "changes of the whole model.",
             TOLD),
-    {"average.filters", NODE_KEY_TEXTS, offsetof(struct node_config, average.filters), "[]", 0, 0, NULL,
-     .meaning = "Further filters, each as name:number. significantly-modified:0.001 does not send changes "
-                "below this part of a value; random-skip:0.1 leaves out one value in ten; same-keys:4 sends "
-                "the same positions four more times, which saves the bytes that encode them.",
-     TOLD},
+    TEXTS("average.filters", average.filters, "[]",
+          "Further filters, each as name:number. significantly-modified:0.001 does not send changes "
+          "below this part of a value; random-skip:0.1 leaves out one value in ten; same-keys:4 sends "
+          "the same positions four more times, which saves the bytes that encode them.",
+          TOLD),
     BOOL("average.drift_correction", average.drift_correction, "true",
          "Corrects each local step by the pull of the neighbours. Needed if nodes see different data; sends "
          "no extra bytes.",

@@ -1,0 +1,25 @@
+// The rows of a table of keys. The table's file defines KEYS_OF, the struct of its configuration, before it
+// includes this. The meaning comes last, and behind it what the nodes share (struct node_key).
+#ifndef NODE_SCHEMA_ROWS_H
+#define NODE_SCHEMA_ROWS_H
+
+#include "node/schema/schema.h"
+
+#define ROW(type, key, field, initial, least, most, choices, ...)                                            \
+    {                                                                                                        \
+        key, NODE_KEY_##type, offsetof(KEYS_OF, field), initial, least, most, choices,                       \
+            .meaning = __VA_ARGS__                                                                           \
+    }
+#define TEXT(key, field, initial, ...)            ROW(TEXT, key, field, initial, 0, 0, NULL, __VA_ARGS__)
+#define CHOICE(key, field, initial, choices, ...) ROW(CHOICE, key, field, initial, 0, 0, choices, __VA_ARGS__)
+#define BOOL(key, field, initial, ...)            ROW(BOOL, key, field, initial, 0, 0, NULL, __VA_ARGS__)
+#define INTEGER(key, field, initial, least, most, ...)                                                       \
+    ROW(INTEGER, key, field, initial, least, most, NULL, __VA_ARGS__)
+#define REAL(key, field, initial, least, most, ...)                                                          \
+    ROW(REAL, key, field, initial, least, most, NULL, __VA_ARGS__)
+#define DURATION(key, field, initial, least, most, ...)                                                      \
+    ROW(DURATION, key, field, initial, least, most, NULL, __VA_ARGS__)
+#define TEXTS(key, field, initial, ...) ROW(TEXTS, key, field, initial, 0, 0, NULL, __VA_ARGS__)
+#define MAPS(key, field, ...)           ROW(MAPS, key, field, "[]", 0, 0, NULL, __VA_ARGS__)
+
+#endif
