@@ -25,10 +25,5 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
     return error ? error : rounds_each(world, take);
 }
 
-static void drop(struct rounds_world *world)
-{
-    rounds_vectors_free(world->state);
-}
-
 const struct rounds_method rounds_allreduce = {
-    .name = "allreduce", .has_ring = true, .prepare = prepare, .mix = mix, .drop = drop};
+    .name = "allreduce", .has_ring = true, .prepare = prepare, .mix = mix, .drop = rounds_drop_vectors};

@@ -13,22 +13,16 @@
 
 struct state {
     float **replica;
-    size_t *packet_bytes; // [n] of this round
-    double *kept, *whole; // [n] |C(v)|^2, |v|^2
-    double ratio;         // their moving average; 0: none yet
+    double ratio; // moving average of |C(v)|^2 / |v|^2; 0: none yet
     float gamma;
 };
 
 static enum base_error prepare(struct rounds_world *world, struct base_reason *why)
 {
     struct state *state = world->state = calloc(1, sizeof *state);
-    if (state) {
+    if (state)
         state->replica = rounds_vectors(world->n, world->d);
-        state->packet_bytes = calloc(world->n, sizeof *state->packet_bytes);
-        state->kept = calloc(world->n, sizeof *state->kept);
-        state->whole = calloc(world->n, sizeof *state->whole);
-    }
-    if (!state || !state->replica || !state->packet_bytes || !state->kept || !state->whole)
+    if (!state || !state->replica)
         return base_fail(why, BASE_ENOMEM, "no memory for the replicas of %zu models", world->n);
     for (size_t i = 0; i < world->n; i++)
         memcpy(state->replica[i], world->start, world->d * sizeof **state->replica);
@@ -38,15 +32,7 @@ static enum base_error prepare(struct rounds_world *world, struct base_reason *w
 // The replica takes what a receiver decodes.
 static enum base_error send(struct rounds_world *world, size_t node)
 {
-    struct state *state = world->state;
-    struct rounds_packet packet;
-    enum base_error error = rounds_compress(world, node, world->x[node], state->replica[node], &packet);
-    if (error)
-        return error;
-    state->packet_bytes[node] = packet.bytes;
-    state->kept[node] = packet.kept;
-    state->whole[node] = packet.whole;
-    return BASE_OK;
+    return rounds_compress(world, node, world->x[node], ((struct state *)world->state)->replica[node]);
 }
 
 // One value for all nodes; otherwise the mean of the models would change.
@@ -56,8 +42,8 @@ static void tune(struct rounds_world *world)
     double kept = 0, whole = 0;
     state->gamma = (float)world->config->average.step_size;
     for (size_t i = 0; i < world->n; i++) {
-        kept += world->gone[i] ? 0 : state->kept[i];
-        whole += world->gone[i] ? 0 : state->whole[i];
+        kept += world->gone[i] ? 0 : world->packet[i].kept;
+        whole += world->gone[i] ? 0 : world->packet[i].whole;
     }
     double now = whole > 0 ? kept / whole : 1;
     state->ratio = state->ratio > 0 ? MEMORY * state->ratio + (1 - MEMORY) * now : now;
@@ -82,7 +68,6 @@ static enum base_error pull(struct rounds_world *world, size_t node)
 
 static enum base_error mix(struct rounds_world *world, struct base_reason *why)
 {
-    struct state *state = world->state;
     enum base_error error = rounds_each(world, send);
     if (error == BASE_EFORMAT)
         return base_fail(why, error,
@@ -91,7 +76,7 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
     if (error)
         return error;
     tune(world);
-    rounds_wire_neighbours(world, state->packet_bytes);
+    rounds_wire_neighbours(world, false);
     return rounds_each(world, pull);
 }
 
@@ -114,9 +99,6 @@ static void drop(struct rounds_world *world)
     if (!state)
         return;
     rounds_vectors_free(state->replica);
-    free(state->packet_bytes);
-    free(state->kept);
-    free(state->whole);
     free(state);
 }
 

@@ -44,9 +44,9 @@ static void add(const struct compress_sparse *entries, float *replica, struct ro
     }
 }
 
-enum base_error rounds_compress(struct rounds_world *world, size_t node, const float *x, float *replica,
-                                struct rounds_packet *packet)
+enum base_error rounds_compress(struct rounds_world *world, size_t node, const float *x, float *replica)
 {
+    struct rounds_packet *packet = &world->packet[node];
     struct compress_selection selection = selection_of(world, node);
     const struct kernels_difference v = {.x = x, .r = replica, .count = world->d};
     size_t room =

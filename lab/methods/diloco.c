@@ -3,7 +3,6 @@
 // v = mu v + delta, x -= rate (delta + mu v).
 #include "lab/methods/engine.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define NESTEROV 0.9f // of the paper
@@ -49,10 +48,5 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
     return rounds_each(world, take);
 }
 
-static void drop(struct rounds_world *world)
-{
-    rounds_vectors_free(world->state);
-}
-
 const struct rounds_method rounds_diloco = {
-    .name = "diloco", .has_ring = true, .prepare = prepare, .mix = mix, .drop = drop};
+    .name = "diloco", .has_ring = true, .prepare = prepare, .mix = mix, .drop = rounds_drop_vectors};

@@ -34,15 +34,10 @@ static enum base_error take(struct rounds_world *world, size_t node)
 static enum base_error mix(struct rounds_world *world, struct base_reason *why)
 {
     (void)why;
-    rounds_wire_neighbours(world, NULL);
+    rounds_wire_neighbours(world, true);
     enum base_error error = rounds_each(world, gather);
     return error ? error : rounds_each(world, take);
 }
 
-static void drop(struct rounds_world *world)
-{
-    rounds_vectors_free(world->state);
-}
-
 const struct rounds_method rounds_dpsgd = {
-    .name = "dpsgd", .has_graph = true, .prepare = prepare, .mix = mix, .drop = drop};
+    .name = "dpsgd", .has_graph = true, .prepare = prepare, .mix = mix, .drop = rounds_drop_vectors};

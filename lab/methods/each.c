@@ -62,6 +62,11 @@ void rounds_vectors_free(float **vectors)
     free(vectors);
 }
 
+void rounds_drop_vectors(struct rounds_world *world)
+{
+    rounds_vectors_free(world->state);
+}
+
 struct stretch {
     const struct rounds_world *world;
     float *const *vectors;

@@ -9,6 +9,11 @@
 
 struct rounds_method;
 
+struct rounds_packet { // that a node sends in a round (rounds_compress)
+    size_t bytes;
+    double kept, whole; // |C(v)|^2, |v|^2 of v = x - replica
+};
+
 struct rounds_world {
     const struct lab_rounds_options *options;
     const struct node_config *config; // the experiment's view
@@ -28,6 +33,7 @@ struct rounds_world {
     struct lab_network *network;
     struct lab_step_times step_times;
     struct lab_rounds_node *node; // [n] counters
+    struct rounds_packet *packet; // [n] of the latest round
     uint64_t round;               // under way, from 1
     uint64_t ready_ns;            // when the slowest node stands at its boundary
     uint64_t end_ns;              // when the last message of the round has come
@@ -66,20 +72,15 @@ uint64_t rounds_wire_send(struct rounds_world *world, size_t from, size_t to, si
 enum base_error rounds_wire_ring(struct rounds_world *world, size_t bytes) BASE_CHECK;
 // The partners of the round send each other `bytes` of payload.
 void rounds_wire_meetings(struct rounds_world *world, size_t bytes);
-// Every node sends to all its neighbours: packet_bytes[n], or NULL: dense models.
-void rounds_wire_neighbours(struct rounds_world *world, const size_t *packet_bytes);
+// Every node sends to all its neighbours: its packet, or where `dense` its model.
+void rounds_wire_neighbours(struct rounds_world *world, bool dense);
+// Every node sends its packet to all others.
+void rounds_wire_all(struct rounds_world *world);
 
-// Every node sends to all others: packet_bytes[n].
-void rounds_wire_all(struct rounds_world *world, const size_t *packet_bytes);
-
-// What a node sends: the largest elements of x - replica, as average.select, ratio and values say, in a real
-// packet. The replica takes what a receiver decodes. BASE_EFORMAT where an element is not finite.
-struct rounds_packet {
-    size_t bytes;
-    double kept, whole; // |C(v)|^2, |v|^2 of v = x - replica
-};
-enum base_error rounds_compress(struct rounds_world *world, size_t node, const float *x, float *replica,
-                                struct rounds_packet *packet) BASE_CHECK;
+// Makes world->packet[node]: the largest elements of x - replica, as average.select, ratio and values say, in
+// a real packet. The replica takes what a receiver decodes. BASE_EFORMAT where an element is not finite.
+enum base_error rounds_compress(struct rounds_world *world, size_t node, const float *x,
+                                float *replica) BASE_CHECK;
 
 // For each living node: run(world, node), on the pool. The error of the first node that has one.
 enum base_error rounds_each(struct rounds_world *world,
@@ -89,6 +90,7 @@ float rounds_momentum(const struct rounds_world *world, float own);
 // Vectors [n] of [d], zeroed; NULL: no memory. Free with rounds_vectors_free; NULL is fine.
 float **rounds_vectors(size_t n, size_t d);
 void rounds_vectors_free(float **vectors);
+void rounds_drop_vectors(struct rounds_world *world); // of a method whose state they are
 // Over the living, on the pool, whose number of threads does not change the result: the mean of vectors[n] in
 // double precision, rounded once; distance: sum |v_i - mean|^2, norm: |mean|^2. mean: [d].
 struct rounds_spread {

@@ -66,7 +66,8 @@ static enum base_error make_world(const struct lab_rounds_options *options, stru
     world->gone = calloc(world->n, sizeof *world->gone);
     world->scale = calloc(world->n, sizeof *world->scale);
     world->node = calloc(world->n, sizeof *world->node);
-    if (!world->gone || !world->scale || !world->node)
+    world->packet = calloc(world->n, sizeof *world->packet);
+    if (!world->gone || !world->scale || !world->node || !world->packet)
         return no_memory(why, world->n);
     for (size_t i = 0; i < world->n; i++)
         world->node[i].accuracy = world->node[i].loss = world->node[i].train_loss = NAN;
@@ -102,6 +103,7 @@ static void drop_world(struct rounds_world *world)
     free(world->gone);
     free(world->scale);
     free(world->node);
+    free(world->packet);
     rounds_graph_drop(&world->graph);
     lab_network_destroy(world->network);
     lab_links_free(&world->links);

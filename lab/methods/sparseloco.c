@@ -5,60 +5,48 @@
 // beta is average.outer_nesterov, or where that is 0 the paper's; rate is average.outer_rate.
 #include "lab/methods/engine.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MEMORY 0.95f // of the paper
 
-struct state {
-    float **outer;         // [1]
-    float **mean;          // [1]
-    float **error, **sent; // [n]: e, and q of this round
-    size_t *packet_bytes;  // [n] of this round
-};
+// The state: [n] error feedback e, [n] what is sent, q, then the model of all and the mean of what was sent.
+static float *outer_of(const struct rounds_world *world)
+{
+    return ((float **)world->state)[2 * world->n];
+}
 
 static enum base_error prepare(struct rounds_world *world, struct base_reason *why)
 {
-    struct state *state = world->state = calloc(1, sizeof *state);
-    if (state) {
-        state->outer = rounds_vectors(1, world->d);
-        state->mean = rounds_vectors(1, world->d);
-        state->error = rounds_vectors(world->n, world->d);
-        state->sent = rounds_vectors(world->n, world->d);
-        state->packet_bytes = calloc(world->n, sizeof *state->packet_bytes);
-    }
-    if (!state || !state->outer || !state->mean || !state->error || !state->sent || !state->packet_bytes)
+    world->state = rounds_vectors(2 * world->n + 2, world->d);
+    if (!world->state)
         return base_fail(why, BASE_ENOMEM, "no memory for the error feedback of %zu nodes", world->n);
-    memcpy(*state->outer, world->start, world->d * sizeof **state->outer);
+    memcpy(outer_of(world), world->start, world->d * sizeof(float));
     return BASE_OK;
 }
 
 static enum base_error send(struct rounds_world *world, size_t node)
 {
-    struct state *state = world->state;
-    struct rounds_packet packet;
-    float beta = rounds_momentum(world, MEMORY), *error = state->error[node], *sent = state->sent[node];
+    float **state = world->state, *error = state[node], *sent = state[world->n + node];
+    const float *outer = outer_of(world);
+    float beta = rounds_momentum(world, MEMORY);
     for (size_t k = 0; k < world->d; k++)
-        error[k] = beta * error[k] + ((*state->outer)[k] - world->x[node][k]);
+        error[k] = beta * error[k] + (outer[k] - world->x[node][k]);
     memset(sent, 0, world->d * sizeof *sent);
-    enum base_error failed = rounds_compress(world, node, error, sent, &packet);
-    if (failed)
-        return failed;
-    for (size_t k = 0; k < world->d; k++)
+    enum base_error failed = rounds_compress(world, node, error, sent);
+    for (size_t k = 0; k < world->d && !failed; k++)
         error[k] -= sent[k];
-    state->packet_bytes[node] = packet.bytes;
-    return BASE_OK;
+    return failed;
 }
 
 static enum base_error take(struct rounds_world *world, size_t node)
 {
-    memcpy(world->x[node], *((struct state *)world->state)->outer, world->d * sizeof(float));
+    memcpy(world->x[node], outer_of(world), world->d * sizeof(float));
     return BASE_OK;
 }
 
 static enum base_error mix(struct rounds_world *world, struct base_reason *why)
 {
-    struct state *state = world->state;
+    float **state = world->state, *outer = outer_of(world), *mean = state[2 * world->n + 1];
     struct rounds_spread spread;
     float rate = (float)world->config->average.outer_rate;
     enum base_error error = rounds_each(world, send);
@@ -66,27 +54,14 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
         return base_fail(why, error,
                          "sparseloco diverged: a model is not finite any more; take a smaller train.rate");
     if (!error)
-        error = rounds_mean(world, state->sent, *state->mean, &spread);
+        error = rounds_mean(world, state + world->n, mean, &spread);
     if (error)
         return error;
-    rounds_wire_all(world, state->packet_bytes);
+    rounds_wire_all(world);
     for (size_t k = 0; k < world->d; k++)
-        (*state->outer)[k] -= rate * (*state->mean)[k];
+        outer[k] -= rate * mean[k];
     return rounds_each(world, take);
 }
 
-static void drop(struct rounds_world *world)
-{
-    struct state *state = world->state;
-    if (!state)
-        return;
-    rounds_vectors_free(state->outer);
-    rounds_vectors_free(state->mean);
-    rounds_vectors_free(state->error);
-    rounds_vectors_free(state->sent);
-    free(state->packet_bytes);
-    free(state);
-}
-
 const struct rounds_method rounds_sparseloco = {
-    .name = "sparseloco", .has_all = true, .prepare = prepare, .mix = mix, .drop = drop};
+    .name = "sparseloco", .has_all = true, .prepare = prepare, .mix = mix, .drop = rounds_drop_vectors};

@@ -76,33 +76,33 @@ void rounds_wire_meetings(struct rounds_world *world, size_t bytes)
         }
 }
 
-void rounds_wire_neighbours(struct rounds_world *world, const size_t *packet_bytes)
+void rounds_wire_neighbours(struct rounds_world *world, bool dense)
 {
     const struct rounds_edges *edges = &world->graph.edges;
-    size_t dense = world->d * sizeof(float);
+    size_t dense_bytes = world->d * sizeof(float);
     for (size_t i = 0; i < world->n; i++) {
-        size_t payload = packet_bytes ? packet_bytes[i] : dense,
+        size_t payload = dense ? dense_bytes : world->packet[i].bytes,
                wire_bytes = rounds_wire_bytes(world, payload);
         for (size_t e = edges->first[i]; e < edges->first[i + 1]; e++) {
             rounds_wire_send(world, i, edges->peers[e], wire_bytes, world->ready_ns);
             world->node[i].delta_bytes += payload;
-            world->node[i].dense_bytes += dense;
+            world->node[i].dense_bytes += dense_bytes;
             world->node[i].exchanges++;
         }
     }
 }
 
-void rounds_wire_all(struct rounds_world *world, const size_t *packet_bytes)
+void rounds_wire_all(struct rounds_world *world)
 {
     for (size_t from = 0; from < world->n; from++) {
         if (world->gone[from])
             continue;
-        size_t wire_bytes = rounds_wire_bytes(world, packet_bytes[from]);
+        size_t payload = world->packet[from].bytes, wire_bytes = rounds_wire_bytes(world, payload);
         for (size_t to = 0; to < world->n; to++) {
             if (to == from || world->gone[to])
                 continue;
             rounds_wire_send(world, from, to, wire_bytes, world->ready_ns);
-            world->node[from].delta_bytes += packet_bytes[from];
+            world->node[from].delta_bytes += payload;
             world->node[from].dense_bytes += world->d * sizeof(float);
             world->node[from].exchanges++;
         }
