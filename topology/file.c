@@ -101,12 +101,7 @@ static enum base_error find_node(struct reader *r, const char *name, uint32_t li
 
 static enum base_error add_edge(struct topology_graph *graph, struct topology_given edge)
 {
-    struct topology_given *edges = base_array_grow(graph->edges, graph->n_edges, sizeof *edges);
-    if (!edges)
-        return BASE_ENOMEM;
-    graph->edges = edges;
-    graph->edges[graph->n_edges++] = edge;
-    return BASE_OK;
+    return base_array_add(&graph->edges, &graph->n_edges, &edge, sizeof edge) ? BASE_OK : BASE_ENOMEM;
 }
 
 // A line without its comment and newline; it is cut into words.

@@ -8,15 +8,10 @@ void topology_join(struct topology_edges *edges, size_t a, size_t b)
 {
     if (a == b)
         return;
-    struct topology_edge *list = base_array_grow(edges->list, edges->count, sizeof *list);
-    if (!list) {
-        edges->failed = true;
-        return;
-    }
-    edges->list = list;
-    edges->list[edges->count] = (struct topology_edge){
+    const struct topology_edge edge = {
         .a = (uint32_t)(a < b ? a : b), .b = (uint32_t)(a < b ? b : a), .serial = (uint32_t)edges->count};
-    edges->count++;
+    if (!base_array_add(&edges->list, &edges->count, &edge, sizeof edge))
+        edges->failed = true;
 }
 
 static int compare_ends(const struct topology_edge *x, const struct topology_edge *y)

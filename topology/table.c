@@ -19,13 +19,8 @@ struct table {
 
 void topology_meet(struct topology_meetings *meetings, struct topology_meeting meeting)
 {
-    struct topology_meeting *list = base_array_grow(meetings->list, meetings->count, sizeof *list);
-    if (!list) {
+    if (!base_array_add(&meetings->list, &meetings->count, &meeting, sizeof meeting))
         meetings->failed = true;
-        return;
-    }
-    meetings->list = list;
-    meetings->list[meetings->count++] = meeting;
 }
 
 static int compare_entries(const void *left, const void *right)

@@ -6,25 +6,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-static bool keep(struct lab_history *history, const struct lab_mark *mark)
-{
-    if (history->count == LAB_MARKS_MAX)
-        return false;
-    void *larger = base_array_grow(history->marks, history->count, sizeof *history->marks);
-    if (!larger)
-        return false;
-    history->marks = larger;
-    history->marks[history->count++] = *mark;
-    return true;
-}
-
 static bool take_line(void *context, const char *line, size_t bytes)
 {
+    struct lab_history *history = context;
     struct lab_row row = lab_row_empty();
     if (!lab_row_parse(line, bytes, &row) || isnan(row.time))
         return false;
     const struct lab_mark mark = {row.round, row.time, row.measured ? row.accuracy : NAN};
-    return keep(context, &mark);
+    return history->count < LAB_MARKS_MAX &&
+           base_array_add(&history->marks, &history->count, &mark, sizeof mark);
 }
 
 void lab_history_read(const char *path, struct lab_history *history)

@@ -49,18 +49,6 @@ static struct lab_set *neighbours_of(const json_t *object, const struct lab_ids 
     return set;
 }
 
-static bool keep(struct lab_journal *journal, const struct lab_sign *sign)
-{
-    if (journal->count == LAB_SIGNS_MAX)
-        return false;
-    void *larger = base_array_grow(journal->signs, journal->count, sizeof *journal->signs);
-    if (!larger)
-        return false;
-    journal->signs = larger;
-    journal->signs[journal->count++] = *sign;
-    return true;
-}
-
 static bool take_object(struct lab_journal *journal, const json_t *object)
 {
     const json_t *time = json_object_get(object, "time");
@@ -78,7 +66,8 @@ static bool take_object(struct lab_journal *journal, const json_t *object)
         return false;
     if (sign.kind != LAB_VIEW && (sign.member = member_of(object, journal->ids)) == journal->ids->count)
         return false;
-    if (keep(journal, &sign))
+    if (journal->count < LAB_SIGNS_MAX &&
+        base_array_add(&journal->signs, &journal->count, &sign, sizeof sign))
         return true;
     free(sign.neighbours);
     return false;

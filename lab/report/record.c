@@ -69,12 +69,7 @@ static enum base_error read_summary(const char *path, json_t **summary, struct b
 
 static enum base_error add_point(struct lab_record *record, const struct lab_sample *sample)
 {
-    struct lab_sample *larger = base_array_grow(record->points, record->count, sizeof *larger);
-    if (!larger)
-        return BASE_ENOMEM;
-    record->points = larger;
-    record->points[record->count++] = *sample;
-    return BASE_OK;
+    return base_array_add(&record->points, &record->count, sample, sizeof *sample) ? BASE_OK : BASE_ENOMEM;
 }
 
 // Every `stride`-th sample, and the last. Twice as few whenever it gets too many.

@@ -50,14 +50,11 @@ static bool is_row(const json_t *row)
 
 static enum base_error add_row(struct lab_run_results *results, json_t *row)
 {
-    struct lab_record *larger = base_array_grow(results->records, results->n_records, sizeof *larger);
-    if (!larger) {
-        json_decref(row);
-        return BASE_ENOMEM;
-    }
-    results->records = larger;
-    results->records[results->n_records++] = (struct lab_record){.row = row};
-    return BASE_OK;
+    const struct lab_record record = {.row = row};
+    if (base_array_add(&results->records, &results->n_records, &record, sizeof record))
+        return BASE_OK;
+    json_decref(row);
+    return BASE_ENOMEM;
 }
 
 // One JSON object a line; the last may be cut off while its writer still runs.

@@ -31,16 +31,6 @@ struct sweep {
     uint64_t every;
 };
 
-static bool keep(struct reading *r, const struct moment *moment)
-{
-    void *larger = base_array_grow(r->moments, r->count, sizeof *r->moments);
-    if (!larger)
-        return false;
-    r->moments = larger;
-    r->moments[r->count++] = *moment;
-    return true;
-}
-
 // A process that was started again counts from 0.
 static void count_on(struct reading *r, const struct lab_row *last)
 {
@@ -57,7 +47,7 @@ static bool take_line(void *context, const char *line, size_t bytes)
     count_on(r, &last);
     struct moment moment = {r->node, r->count, r->row};
     moment.row.bytes_sent += r->earlier_bytes;
-    return keep(r, &moment);
+    return base_array_add(&r->moments, &r->count, &moment, sizeof moment);
 }
 
 static int by_time(const void *a, const void *b)

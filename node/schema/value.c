@@ -236,25 +236,18 @@ enum base_error node_schema_list_append(const struct node_key *key, const char *
         uint64_t number;
         if (!parse_integer(key, text, bytes, &number))
             return unexpected(key, text, bytes, why);
-        void *items = base_array_grow(list->integers.items, list->integers.count, sizeof number);
-        if (!items)
-            return base_fail(why, BASE_ENOMEM, no_memory);
-        list->integers.items = items;
-        list->integers.items[list->integers.count++] = number;
-        return BASE_OK;
+        return base_array_add(&list->integers.items, &list->integers.count, &number, sizeof number)
+                   ? BASE_OK
+                   : base_fail(why, BASE_ENOMEM, no_memory);
     }
     char *copy = NULL;
     enum base_error error = parse_text(text, bytes, &copy, why);
     if (error)
         return error;
-    void *items = base_array_grow(list->texts.items, list->texts.count, sizeof copy);
-    if (!items) {
-        free(copy);
-        return base_fail(why, BASE_ENOMEM, no_memory);
-    }
-    list->texts.items = items;
-    list->texts.items[list->texts.count++] = copy;
-    return BASE_OK;
+    if (base_array_add(&list->texts.items, &list->texts.count, &copy, sizeof copy))
+        return BASE_OK;
+    free(copy);
+    return base_fail(why, BASE_ENOMEM, no_memory);
 }
 
 static bool is_blank(char c)

@@ -34,6 +34,25 @@ static void what_cannot_be_had_changes_nothing(void **state)
     items[0] = 7;
     assert_null(base_array_grow(items, SIZE_MAX / 2 + 1, sizeof *items));
     assert_int_equal(items[0], 7);
+    size_t count = SIZE_MAX / 2 + 1;
+    uint32_t *before = items, item = 8;
+    assert_false(base_array_add(&items, &count, &item, sizeof item));
+    assert_true(items == before && count == SIZE_MAX / 2 + 1);
+    free(items);
+}
+
+static void items_are_added_behind_the_last(void **state)
+{
+    (void)state;
+    uint32_t *items = NULL;
+    size_t count = 0;
+    for (uint32_t i = 0; i < 1000; i++) {
+        uint32_t item = 5 * i;
+        assert_true(base_array_add(&items, &count, &item, sizeof item));
+    }
+    assert_int_equal(count, 1000);
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(items[i], 5 * i);
     free(items);
 }
 
@@ -54,6 +73,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_stay_while_it_grows),
         cmocka_unit_test(what_cannot_be_had_changes_nothing),
+        cmocka_unit_test(items_are_added_behind_the_last),
         cmocka_unit_test(a_median_is_the_middle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
