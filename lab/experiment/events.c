@@ -1,6 +1,7 @@
 #include "lab/experiment/events.h"
 
 #include "base/array.h"
+#include "lab/experiment/parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -154,20 +155,6 @@ static enum base_error read_moments(struct reading *r, const struct node_tree *a
     return error;
 }
 
-static enum base_error read_node(struct reading *r, const char *what, const struct node_tree *tree,
-                                 size_t *node)
-{
-    char found[NODE_TREE_FOUND_BYTES];
-    uint64_t value = 0;
-    r->where = tree;
-    node_tree_found(tree, found);
-    if (!node_tree_integer(tree, &value) || value >= r->nodes)
-        return base_fail(r->why, BASE_EINVAL, "%s: found %s, expected a node from 0 to %zu", what, found,
-                         r->nodes - 1);
-    *node = (size_t)value;
-    return BASE_OK;
-}
-
 // One node, or a list of nodes; an event for each.
 static enum base_error read_nodes(struct reading *r, const struct node_tree *tree, struct lab_event *event)
 {
@@ -179,7 +166,7 @@ static enum base_error read_nodes(struct reading *r, const struct node_tree *tre
     if (!count)
         return base_fail(r->why, BASE_EINVAL, "%s: found an empty list, expected nodes", tree->name);
     for (size_t i = 0; i < count && !error; i++) {
-        error = read_node(r, tree->name, &items[i], &event->node);
+        error = lab_part_node(&items[i], tree->name, r->nodes, &event->node, &r->where, r->why);
         if (!error && lab_set_has(&seen, event->node))
             error = base_fail(r->why, BASE_EINVAL, "%s: found node %zu twice, expected it once", tree->name,
                               event->node);
@@ -201,7 +188,7 @@ static enum base_error read_group(struct reading *r, const struct node_tree *tre
         return base_fail(r->why, BASE_EINVAL,
                          "partition: found a group that is no list of nodes, expected such as [0, 1]");
     for (size_t i = 0; i < tree->count && !error; i++) {
-        error = read_node(r, "partition", &tree->items[i], &node);
+        error = lab_part_node(&tree->items[i], "partition", r->nodes, &node, &r->where, r->why);
         if (!error && event->group[node])
             error = base_fail(r->why, BASE_EINVAL,
                               "partition: found node %zu twice, expected it in one group", node);

@@ -282,16 +282,12 @@ static uint64_t rounds_of(const struct lab_experiment *e)
 
 static enum base_error read_schedule(struct lab_experiment *e, struct base_reason *why)
 {
-    char place[512];
     const struct node_tree *where = NULL;
     if (e->experiment.nodes > LAB_NODES_MAX) // check_sim: then there are none
         return BASE_OK;
     enum base_error error =
         lab_schedule_read(&e->events, e->experiment.nodes, rounds_of(e), &e->schedule, &where, why);
-    if (!error)
-        return BASE_OK;
-    node_schema_origin_of(&e->schema, e, "events", where, place, sizeof place);
-    return base_fail_context(why, error, "%s: events", place);
+    return error ? lab_experiment_at_part(e, "events", where, why, error) : BASE_OK;
 }
 
 // After the events of the file.

@@ -71,6 +71,10 @@ void lab_experiment_free(struct lab_experiment *experiment);
 // Puts the place of the key before the reason.
 enum base_error lab_experiment_at(const struct lab_experiment *experiment, const char *key,
                                   struct base_reason *why, enum base_error error);
+// The same for a part of a list of maps, such as one event.
+enum base_error lab_experiment_at_part(const struct lab_experiment *experiment, const char *key,
+                                       const struct node_tree *part, struct base_reason *why,
+                                       enum base_error error);
 // The value of a key is wrong: what was found and what was expected. Returns BASE_EINVAL.
 enum base_error lab_experiment_refuse(const struct lab_experiment *experiment, const char *key,
                                       struct base_reason *why, const char *format, ...) BASE_PRINTF(4, 5);

@@ -111,15 +111,11 @@ bool lab_network_send(struct lab_network *network, enum lab_carrier carrier, siz
 
 enum base_error lab_links_of(const struct lab_experiment *e, struct lab_links *links, struct base_reason *why)
 {
-    char place[512];
     const struct node_tree *where = NULL;
     const struct lab_link common = {.latency_ns = e->sim.latency_ns,
                                     .jitter_ns = e->sim.jitter_ns,
                                     .loss = e->sim.loss,
                                     .bandwidth = e->sim.bandwidth};
     enum base_error error = lab_links_read(&e->sim.links, e->experiment.nodes, &common, links, &where, why);
-    if (!error)
-        return BASE_OK;
-    node_schema_origin_of(&e->schema, e, "sim.links", where, place, sizeof place);
-    return base_fail_context(why, error, "%s: sim.links", place);
+    return error ? lab_experiment_at_part(e, "sim.links", where, why, error) : BASE_OK;
 }

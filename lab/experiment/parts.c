@@ -27,6 +27,20 @@ enum base_error lab_part_entries(const struct node_tree *map, const char *what, 
     return BASE_OK;
 }
 
+enum base_error lab_part_node(const struct node_tree *tree, const char *what, size_t nodes, size_t *node,
+                              const struct node_tree **where, struct base_reason *why)
+{
+    char found[NODE_TREE_FOUND_BYTES];
+    uint64_t value = 0;
+    *where = tree;
+    node_tree_found(tree, found);
+    if (!node_tree_integer(tree, &value) || value >= nodes)
+        return base_fail(why, BASE_EINVAL, "%s: found %s, expected a node from 0 to %zu", what, found,
+                         nodes - 1);
+    *node = (size_t)value;
+    return BASE_OK;
+}
+
 enum base_error lab_part_nodes(const struct node_tree *tree, const char *what, size_t nodes, bool *in,
                                const struct node_tree **where, struct base_reason *why)
 {
@@ -37,16 +51,12 @@ enum base_error lab_part_nodes(const struct node_tree *tree, const char *what, s
     if (!count)
         return base_fail(why, BASE_EINVAL, "%s: found an empty list, expected nodes", what);
     for (size_t i = 0; i < count; i++) {
-        char found[NODE_TREE_FOUND_BYTES];
-        uint64_t node = 0;
-        *where = &items[i];
-        node_tree_found(&items[i], found);
-        if (!node_tree_integer(&items[i], &node) || node >= nodes)
-            return base_fail(why, BASE_EINVAL, "%s: found %s, expected a node from 0 to %zu", what, found,
-                             nodes - 1);
+        size_t node;
+        enum base_error error = lab_part_node(&items[i], what, nodes, &node, where, why);
+        if (error)
+            return error;
         if (in[node])
-            return base_fail(why, BASE_EINVAL, "%s: found node %zu twice, expected it once", what,
-                             (size_t)node);
+            return base_fail(why, BASE_EINVAL, "%s: found node %zu twice, expected it once", what, node);
         in[node] = true;
     }
     return BASE_OK;

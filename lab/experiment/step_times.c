@@ -51,7 +51,6 @@ static enum base_error read_stragglers(const struct node_tree *tree, size_t node
 enum base_error lab_step_times_of(const struct lab_experiment *e, struct lab_step_times *step_times,
                                   struct base_reason *why)
 {
-    char place[512];
     const struct node_tree *where = NULL;
     size_t nodes = e->experiment.nodes;
     struct lab_step_times read = {.seed = (e->node.train.seed + e->experiment.seed) ^ SEED_SALT,
@@ -65,8 +64,7 @@ enum base_error lab_step_times_of(const struct lab_experiment *e, struct lab_ste
     enum base_error error = read_stragglers(&e->sim.stragglers, nodes, read.factor, &where, why);
     if (error) {
         lab_step_times_free(&read);
-        node_schema_origin_of(&e->schema, e, "sim.stragglers", where, place, sizeof place);
-        return base_fail_context(why, error, "%s: sim.stragglers", place);
+        return lab_experiment_at_part(e, "sim.stragglers", where, why, error);
     }
     *step_times = read;
     return BASE_OK;

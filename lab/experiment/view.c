@@ -9,6 +9,15 @@ enum base_error lab_experiment_at(const struct lab_experiment *e, const char *ke
     return base_fail_context(why, error, "%s: %s", node_schema_origin(&e->schema, e, key), key);
 }
 
+enum base_error lab_experiment_at_part(const struct lab_experiment *e, const char *key,
+                                       const struct node_tree *part, struct base_reason *why,
+                                       enum base_error error)
+{
+    char place[512];
+    node_schema_origin_of(&e->schema, e, key, part, place, sizeof place);
+    return base_fail_context(why, error, "%s: %s", place, key);
+}
+
 enum base_error lab_experiment_refuse(const struct lab_experiment *e, const char *key,
                                       struct base_reason *why, const char *format, ...)
 {
