@@ -27,9 +27,9 @@ static void metric(FILE *out, const char *name, const char *type, const char *he
 }
 
 // A label's value: backslash, quote and line end are the three that the format escapes.
-static void label(FILE *out, const char *key, const char *value)
+static void label(FILE *out, char before, const char *key, const char *value)
 {
-    fprintf(out, "%s=\"", key);
+    fprintf(out, "%c%s=\"", before, key);
     for (; *value; value++) {
         if (*value == '\\' || *value == '"')
             fputc('\\', out);
@@ -46,16 +46,12 @@ static void info_metric(FILE *out, const struct node_status *s)
     char hex[GOSSIP_ID_HEX];
     gossip_id_hex(&s->id, hex);
     head(out, "node_info", "gauge", "Who this node is; always 1.");
-    fputs("p2pml_node_info{", out);
-    label(out, "name", s->name);
-    fputc(',', out);
-    label(out, "id", hex);
-    fputc(',', out);
-    label(out, "cluster", s->cluster);
-    fputc(',', out);
-    label(out, "version", s->version);
-    fputc(',', out);
-    label(out, "model", s->model);
+    fputs("p2pml_node_info", out);
+    label(out, '{', "name", s->name);
+    label(out, ',', "id", hex);
+    label(out, ',', "cluster", s->cluster);
+    label(out, ',', "version", s->version);
+    label(out, ',', "model", s->model);
     fputs("} 1\n", out);
 }
 
@@ -146,10 +142,9 @@ static void edge_metrics(FILE *out, const struct node_status *s)
             if (i == 0)
                 head(out, rows[m].name, rows[m].type, rows[m].help);
             gossip_id_hex(&s->edges[i].edge.peer, hex);
-            fprintf(out, "p2pml_%s{", rows[m].name);
-            label(out, "peer", hex);
-            fputc(',', out);
-            label(out, "name", s->edges[i].name);
+            fprintf(out, "p2pml_%s", rows[m].name);
+            label(out, '{', "peer", hex);
+            label(out, ',', "name", s->edges[i].name);
             fprintf(out, "} %.17g\n", rows[m].value);
         }
 }
@@ -173,8 +168,8 @@ static void glance_metrics(FILE *out, const struct node_status *s)
     if (g.slowest && !isnan(g.slowest_steps_per_s)) {
         head(out, "slowest_member_steps_per_second", "gauge",
              "Local steps a second of the slowest member that this node knows of.");
-        fputs("p2pml_slowest_member_steps_per_second{", out);
-        label(out, "name", g.slowest);
+        fputs("p2pml_slowest_member_steps_per_second", out);
+        label(out, '{', "name", g.slowest);
         fprintf(out, "} %.17g\n", g.slowest_steps_per_s);
     }
     if (s->progress.disk_free != UINT64_MAX)
