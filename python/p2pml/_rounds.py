@@ -80,7 +80,7 @@ def rounds(model: Model, start: Any, method: Union[str, Callable[[World], None]]
     Columns: round, step, loss (mean of the local steps), bytes (sent by all), consensus (mean squared distance of the nodes from their
     mean), and with ``measure`` measure and worst (the smallest of the nodes)."""
     import numpy
-    import pandas
+    import pandas  # type: ignore[import-untyped, unused-ignore]
     randoms = [numpy.random.default_rng([seed, node]) for node in range(nodes)]
     start = numpy.asarray(start, dtype=numpy.float32).ravel()
     table: List[Dict[str, Any]] = []

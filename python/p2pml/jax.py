@@ -51,7 +51,8 @@ class Attachment:
 
     def __init__(self, node: Node, params: Any, every: int, state: Any = None):
         self.node, self.closed = node, False
-        leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
+        leaves, tree = jax.tree_util.tree_flatten_with_path(params)
+        self._tree: Any = tree
         self._shapes = [(tuple(np.shape(leaf)), jnp.result_type(leaf)) for _, leaf in leaves]
         names = ["".join(str(key) for key in path) or "params" for path, _ in leaves]
         for name, (_, kind) in zip(names, self._shapes):

@@ -165,5 +165,5 @@ def _lines(path: Path) -> List[Dict[str, Any]]:
 
 
 def _frame(rows: List[Dict[str, Any]]) -> Any:
-    import pandas
+    import pandas  # type: ignore[import-untyped, unused-ignore]
     return pandas.json_normalize(rows)

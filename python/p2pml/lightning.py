@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional
 try:
     from lightning.pytorch import Callback as _Base
 except ImportError:
-    from pytorch_lightning import Callback as _Base  # type: ignore[no-redef]
+    from pytorch_lightning import Callback as _Base  # type: ignore[no-redef, assignment, unused-ignore]
 
 from . import errors
 from .node import Node

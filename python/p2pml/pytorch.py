@@ -93,7 +93,7 @@ class Attachment:
         self._shares_moment = adam and share_second_moment
         node.open([(name, p.shape) for name, p in self._named], average__local_steps=every,
                   train__optimizer="adamw" if self._shares_moment else "sgd", train__rate=0.001)
-        self._flat = torch.frombuffer(node.buffer(_c.MODEL), dtype=torch.float32)
+        self._flat: torch.Tensor = torch.frombuffer(node.buffer(_c.MODEL), dtype=torch.float32)
         correction = node.buffer(_c.CORRECTION)
         self._correction = None if correction is None else torch.frombuffer(correction, dtype=torch.float32)
         moment = node.buffer(_c.SECOND_MOMENT)
@@ -143,10 +143,10 @@ class Attachment:
         self._pointers = [view.data_ptr() for view in self._views]
         self._moments: List[torch.Tensor] = []
         if self._moment is not None:
-            parts = self._moment.split([p.numel() for p in self._params])
+            parts = torch.split(self._moment, [p.numel() for p in self._params])
             self._moments = [part.view(p.shape) for part, p in zip(parts, self._params)]
         self._bound: Any = None  # the optimiser's state, when all its second moments lie in the vector
-        self._last: List[Optional[torch.Tensor]] = [None] * len(self._views)
+        self._last: List[Any] = [None] * len(self._views)
         with torch.no_grad():
             for i, ((_, p), view) in enumerate(zip(self._named, self._views)):
                 view.copy_(p.detach())
@@ -192,7 +192,7 @@ class Attachment:
                                            "was attached; attach the changed model to a node of its own")
             if not self._direct[i]:
                 now = p.detach()
-                moved = now != self._last[i]
+                moved = torch.ne(now, self._last[i])
                 view.copy_(torch.where(moved.to("cpu"), now.to("cpu", torch.float32), view))
             elif p.data_ptr() != view.data_ptr():  # somebody put other memory there
                 view.copy_(p.detach())
@@ -208,8 +208,9 @@ class Attachment:
             p = self._params[i]
             p.copy_(self._views[i])
             self._last[i] = p.detach().clone()
-        for device, copy in self._device_correction.items():
-            copy.copy_(self._correction)
+        if self._correction is not None:
+            for copy in self._device_correction.values():
+                copy.copy_(self._correction)
 
     # -- Adam's second moment
 
@@ -265,7 +266,7 @@ class Attachment:
             attachment = me()
             if attachment is not None:
                 attachment._after_step()
-        self.optimizer._p2pml = self  # lives as long as the optimiser
+        self.optimizer.__dict__["_p2pml"] = self  # lives as long as the optimiser
         if hasattr(self.optimizer, "register_step_post_hook"):
             self._handle = self.optimizer.register_step_post_hook(after)
             return
@@ -281,7 +282,7 @@ class Attachment:
                     setattr(step, name, getattr(original, name))
                 except AttributeError:
                     pass
-        self.optimizer.step = step  # type: ignore[method-assign]
+        setattr(self.optimizer, "step", step)
         self._handle = original
 
     def _unhook(self) -> None:
@@ -290,7 +291,7 @@ class Attachment:
         if hasattr(self._handle, "remove"):
             self._handle.remove()
         else:
-            self.optimizer.step = self._handle
+            setattr(self.optimizer, "step", self._handle)
         self._handle = None
         self.optimizer.__dict__.pop("_p2pml", None)
 
@@ -426,7 +427,7 @@ class Attachment:
         self.node.leave()
         self._from_vector()
         self.detach()
-        self._flat = self._correction = self._moment = None  # with the last view of them the directory is free again
+        self._flat, self._correction, self._moment = torch.empty(0), None, None  # with the last view of them the directory is free again
         self._views = self._moments = []
         self.node.close()
 
