@@ -8,10 +8,12 @@ gpt: 2 layers, 64 wide, context 32, on the characters of tinyshakespeare, a cont
 
 central: one process that takes the batches of all nodes at once, what an all-reduce of every gradient gives up to rounding. all-reduce and
 DiLoCo (outer Nesterov 0.9) over gloo; their bytes are those of a ring all-reduce, 8 (N-1)/N a parameter and node, nothing else of gloo's
-is counted. p2pml: three lines, sync, its bytes are all that the node sends, membership too, mean of the nodes."""
+is counted. p2pml: three lines, sync, its bytes are all that the node sends, membership too, mean of the nodes. `--p2pml 1/10:4:average.values=int4`
+sets further keys. `--rate` tries every method at each of these learning rates."""
 
 import argparse
 import gzip
+import itertools
 import math
 import multiprocessing
 import os
@@ -238,13 +240,14 @@ class Run:
             self.bytes *= self.nodes
         dist.barrier()
 
-    def p2pml(self, ratio, every):
+    def p2pml(self, ratio, every, *settings):
         ports = [free_ports(self.nodes) if self.rank == 0 else None]
         dist.broadcast_object_list(ports)
         peers = [f"127.0.0.1:{p}" for i, p in enumerate(ports[0]) if i != self.rank]
         with tempfile.TemporaryDirectory() as folder:
             node = p2pml.join(peers, listen=f"127.0.0.1:{ports[0][self.rank]}", dir=folder, log__level="error", topology__kind="butterfly",
-                              average__mode="sync", average__ratio=ratio, average__deadline_ceiling="120s", node__start_timeout="300s")
+                              average__mode="sync", average__ratio=ratio, average__deadline_ceiling="120s", node__start_timeout="300s",
+                              **dict(pair.split("=") for pair in settings))
             attachment = p2pml.attach(node, self.model, self.optimizer, every=every, group=False)
             self.train(self.places[self.rank])
             self.bytes = node.status()["bytes_sent"]
@@ -270,18 +273,19 @@ def work(rank, options, port):
         options.data or os.path.join(DATA, "tiny-shakespeare" if options.model == "gpt" else "mnist"))
     task.batch = options.batch or task.batch
     methods = [("central",), ("all_reduce",)] + [("diloco", h, r) for h in options.every for r in options.outer]
-    pairs = [(ratio, int(every)) for ratio, every in (pair.split(":") for pair in options.p2pml)]
-    methods += [("p2pml", *pair) for pair in pairs] + [("builtin", *pair) for pair in pairs if options.model == "mlp"]
-    for method in methods:
+    pairs = [(ratio, int(every), *more) for ratio, every, *more in (pair.split(":") for pair in options.p2pml)]
+    methods += [("p2pml", *pair) for pair in pairs] + [("builtin", *pair[:2]) for pair in pairs if options.model == "mlp"]
+    for rate, method in itertools.product(options.rate or [task.rate], methods):
         if options.only and method[0] not in options.only:
             continue
+        task.rate = rate
         began, found = time.monotonic(), []
         for seed in range(options.seeds):
             run = Run(task, rank, options.nodes, options.steps, seed, options.order, options.unweighted)
             getattr(run, method[0])(*method[1:])
             found.append(averaged(run))
         if rank == 0:
-            show(task, run.d, method, found, options, time.monotonic() - began)
+            show(task, run.d, (*method, "at", rate), found, options, time.monotonic() - began)
 
 
 def show(task, d, method, found, options, seconds):
@@ -302,6 +306,7 @@ def main():
     parser.add_argument("--every", type=int, nargs="*", default=[10, 30, 100], help="H of DiLoCo")
     parser.add_argument("--outer", type=float, nargs="*", default=[0.4, 0.7], help="its outer learning rates")
     parser.add_argument("--p2pml", nargs="*", default=["1/10:4", "1/16:2", "1/32:1"], help="average.ratio and local steps")
+    parser.add_argument("--rate", type=float, nargs="*", help="learning rates; 0.1, or 0.006 of gpt")
     parser.add_argument("--only", nargs="*", help="central, all_reduce, diloco, p2pml, builtin")
     parser.add_argument("--order", help="mlp: path of bench_train_order")
     parser.add_argument("--unweighted", action="store_true", help="with --order: every node counts the same")
