@@ -1,11 +1,31 @@
 """What the other tests say of a program that does not end."""
 
+import contextlib
+import io
+import os
+import signal
 import subprocess
 import sys
+import time
 import unittest
 import unittest.mock
 
 import processes
+import ending  # noqa: E402, of test/e2e
+
+WAITS = """
+import threading, time
+there = threading.Event()
+def waits_for_a_neighbour():
+    there.set()
+    time.sleep(600)
+def waits_for_it():
+    there.wait()
+    print("waits", flush=True)
+    time.sleep(600)
+threading.Thread(target=waits_for_a_neighbour, daemon=True).start()
+waits_for_it()
+"""
 
 
 class Late(processes.Processes):
@@ -22,6 +42,24 @@ class Late(processes.Processes):
                 self.wait_for(0, "accuracy")
             with self.assertRaises(unittest.SkipTest):
                 self.setUp()
+
+    def test_tests_that_do_not_end_are_told_with_their_lines(self):
+        program = subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=dict(os.environ, PYTHONFAULTHANDLER="1"))
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        self.assertEqual(program.stdout.readline(), "waits\n")
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            self.assertEqual(ending.status(program, "test_of_mine.py", time.monotonic()), -signal.SIGABRT)
+        self.assertIn("test_of_mine.py has not ended; where it waits:", said.getvalue())
+        lines = program.communicate()[1]
+        for where in "waits_for_it", "waits_for_a_neighbour":
+            self.assertIn(f"in {where}", lines)
+
+    def test_tests_that_end_have_their_status(self):
+        program = subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"])
+        self.assertEqual(ending.status(program, "test_of_mine.py", time.monotonic() + processes.patience()), 7)
 
 
 if __name__ == "__main__":

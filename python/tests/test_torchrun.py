@@ -1,11 +1,17 @@
 """What the first process of a host tells the others of it, without a group. P2PML_LIBRARY names libp2pml.so."""
 
 import importlib.util
+import os
 import types
 import unittest
 
+from processes import Processes, free_ports
 
-@unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
+HERE = os.path.dirname(os.path.abspath(__file__))
+needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
+
+
+@needs_torch
 class Words(unittest.TestCase):
     def setUp(self):
         from p2pml import torchrun
@@ -39,6 +45,28 @@ class Words(unittest.TestCase):
             self.leader._tell(lambda: int("not a number"))
         self.assertEqual(self.node.meanwhile, self.of_the_node)
         self.assertIsInstance(self.words[-1][1], ValueError)
+
+
+@needs_torch
+class Patience(Processes):
+    def follow(self, patience, first):
+        """What the second process of a host says of a first one that never says a word, and how long it waited."""
+        port = free_ports(1)[0]
+        both = [self.start_program(os.path.join(HERE, "silent_worker.py"), i, self.folder, patience, first,
+                                   environment={"RANK": str(i), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+                for i in range(2)]
+        waited = self.result(both[1], 1, "waited")
+        self.assertEqual(both[0].wait(60), 0, self.read(0))
+        self.assertRegex(self.read(1), r"raised \w*Error")
+        return waited
+
+    def test_a_process_that_hears_nothing_raises_after_its_patience(self):
+        waited = self.follow(8, "sleeps")
+        self.assertGreaterEqual(waited, 7)
+        self.assertLess(waited, 300)
+
+    def test_a_first_process_that_ended_is_known_before(self):
+        self.assertLess(self.follow(3000, "ends"), 300)
 
 
 if __name__ == "__main__":

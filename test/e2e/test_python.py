@@ -1,10 +1,11 @@
 """The Python package with the library of this build: python/tests, by the first Python that has torch."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
+
+import ending
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -31,12 +32,7 @@ environment = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"), PYTHONDO
 
 def run(name):
     tests = subprocess.Popen([python, os.path.join(ROOT, "python", "tests", name)], env=environment)
-    try:
-        return tests.wait(max(1.0, deadline + MARGIN / 2 - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        print(f"{name} has not ended; where it waits:", file=sys.stderr, flush=True)
-        tests.send_signal(signal.SIGABRT)  # the lines of all its threads
-        return tests.wait()
+    return ending.status(tests, name, max(time.monotonic() + 1.0, deadline + MARGIN / 2))
 
 
 status = 0
