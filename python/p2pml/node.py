@@ -118,6 +118,7 @@ class Node:
         if not pointer:
             raise errors.ConfigurationError(reason.value.decode(errors="replace"))
         self._handle = _Handle(pointer)
+        self._into = _c.Round()  # one for all rounds
         self.tensors = tensors
         self.parameters = sum(math.prod(shape) for _, shape in tensors)
         return self
@@ -232,20 +233,21 @@ class Node:
 
     def _await(self, call: Any, what: str, timeout: Optional[float]) -> Round:
         """Waits in Python, so that Ctrl-C works; the node goes on meanwhile, and the call can be made again."""
-        into = _c.Round()
-        code = call(self._pointer(), _AT_ONCE_MS if timeout is None else 0, ctypes.byref(into))
+        into = self._into
+        code = call(self._pointer(), _AT_ONCE_MS if timeout is None else 0, into)
         if code == _c.AGAIN:
             code = self._wait(call, into, what, timeout)
         if code != _c.OK:
             self._raise(code)
-        return self._round(into)
+        changes = None if into.dense else self._changes(into)
+        return Round(into.steps, into.steps_done, into.pace, bool(into.another), bool(into.rolled_back), changes)
 
     def _wait(self, call: Any, into: _c.Round, what: str, timeout: Optional[float]) -> int:
         began, told = time.monotonic(), False
         poll = select.poll()
         poll.register(_c.library().fd(self._pointer()), select.POLLIN)
         while True:
-            code: int = call(self._pointer(), 0, ctypes.byref(into))
+            code: int = call(self._pointer(), 0, into)
             if code != _c.AGAIN:
                 return code
             waited = time.monotonic() - began
@@ -257,15 +259,13 @@ class Node:
             self.meanwhile()
             poll.poll(1000 if timeout is None else max(1, min(1000, int((timeout - waited) * 1000))))
 
-    def _round(self, r: _c.Round) -> Round:
-        changes = None
-        if not r.dense:
-            import numpy
+    @staticmethod
+    def _changes(r: _c.Round) -> Tuple[Any, Any, Any]:
+        import numpy
 
-            def array(pointer: Any) -> Any:
-                return numpy.ctypeslib.as_array(pointer, (r.changed,)).copy() if pointer and r.changed else None
-            changes = (array(r.index), array(r.model), array(r.correction))
-        return Round(r.steps, r.steps_done, r.pace, bool(r.another), bool(r.rolled_back), changes)
+        def array(pointer: Any) -> Any:
+            return numpy.ctypeslib.as_array(pointer, (r.changed,)).copy() if pointer and r.changed else None
+        return array(r.index), array(r.model), array(r.correction)
 
     def start(self, timeout: Optional[float] = None) -> Round:
         """Joins the cluster; on return the model vector holds the cluster's model."""

@@ -362,7 +362,7 @@ class Attachment:
 
     def exchange(self, loss: float = math.nan) -> None:
         """A boundary now, whatever ``every`` says."""
-        if self._take_interrupted():  # the vectors are the node's until that one ends
+        if self._exchanging and self._take_interrupted():  # the vectors are the node's until that one ends
             return
         if not self._lie_in_vector():
             self._check_groups()

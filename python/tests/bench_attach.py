@@ -1,7 +1,8 @@
 """What attach costs on the trainer's thread: bench_attach.py [PAIRS]. Two equal models take steps in turns, one of them attached.
 
 Between boundaries: median over the pairs of (step with attach - step without - the correction's own pass) / step without.
-At a boundary: time on this thread in passes over the vector (one: a.add_(b) on vectors of that size)."""
+At a boundary: time on this thread in passes over the vector (one: a.add_(b) on vectors of that size). Both come right after a step, when the
+caches hold what the step has used; "warm" is against a pass whose vectors are still in the caches from the one before."""
 
 import statistics
 import sys
@@ -68,14 +69,17 @@ def measure(name, make, pairs):
             times = {id(m): step(m, o, x) for m, o in (turns if i % 2 else turns[::-1])}
             correction = timed(attachment._correct)
             over.append((times[id(shared)] - times[id(plain)] - correction) / times[id(plain)])
-        passes = []
-        for _ in range(max(5, pairs)):
+        boundary, cold, warm = [], [], []
+        for _ in range(max(50, pairs)):
             step(shared, ours, x)
-            one = statistics.median(timed(lambda: a.add_(b)) for _ in range(5))
-            passes.append(timed(attachment.exchange) / one)
+            boundary.append(timed(attachment.exchange))
+            step(shared, ours, x)
+            cold.append(timed(lambda: a.add_(b)))
+            warm.append(statistics.median(timed(lambda: a.add_(b)) for _ in range(5)))
+        boundary, cold, warm = map(statistics.median, (boundary, cold, warm))
         attachment.close()
     print(f"{name}: {d} parameters, step {1000 * statistics.median([step(plain, theirs, x) for _ in range(5)]):.1f} ms, between boundaries "
-          f"{100 * statistics.median(over):+.2f}%, a boundary {statistics.median(passes):.2f} passes")
+          f"{100 * statistics.median(over):+.2f}%, a boundary {1e6 * boundary:.0f} us = {boundary / cold:.2f} passes (warm: {boundary / warm:.2f})")
 
 
 pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 100
