@@ -103,6 +103,8 @@ void sim_fetch_timeout(struct sim_node *node)
 {
     uint64_t silent_ns;
 
+    if (node->donor)
+        gossip_donor_tick(node->donor, sim_node_now(node));
     sim_fetch_tick(node);
     if (node->joiner && gossip_joiner_starved(node->joiner, sim_node_now(node), &silent_ns))
         sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_STARVED, .silent_ns = silent_ns});
@@ -130,7 +132,10 @@ void sim_fetch_told(struct sim_node *node, size_t peer, const struct gossip_mess
 
 uint64_t sim_fetch_deadline(const struct sim_node *node)
 {
-    return node->joiner ? gossip_joiner_deadline(node->joiner) : UINT64_MAX;
+    const uint64_t donor_ns = node->donor ? gossip_donor_deadline(node->donor) : UINT64_MAX;
+    const uint64_t joiner_ns = node->joiner ? gossip_joiner_deadline(node->joiner) : UINT64_MAX;
+
+    return donor_ns < joiner_ns ? donor_ns : joiner_ns;
 }
 
 void sim_fetch_begin(struct sim_node *node)

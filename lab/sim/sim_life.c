@@ -145,7 +145,7 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
     case GOSSIP_LIFE_LINKS:
         want_links(node, action);
         break;
-    case GOSSIP_LIFE_GATHER: // no learner of the simulator gathers
+    case GOSSIP_LIFE_GATHER: // no learner of the simulator gathers: README.md
         break;
     case GOSSIP_LIFE_DEPART:
         sim_member_tell(node, GOSSIP_MEMBERSHIP_LEAVE, node->self);

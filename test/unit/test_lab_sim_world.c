@@ -176,6 +176,25 @@ static void one_comes_late_to_many_rounds(struct lesson *lesson, enum how how)
     sim_node_start(lesson->world.node[NODES - 1]);
 }
 
+// What a donor froze for the late one is freed when nobody reads it any more, as in the daemon.
+static void test_a_donor_keeps_no_copy(void **state)
+{
+    struct lesson lesson;
+    size_t donors = 0;
+
+    (void)state;
+    one_comes_late_to_many_rounds(&lesson, SEALED);
+    run_for(&lesson, 5 * SIM_SECOND);
+    assert_int_equal(lesson.sim_trainer[NODES - 1].fetched, 1);
+    for (size_t i = 0; i < NODES; i++)
+        donors += gossip_donor_deadline(lesson.world.node[i]->donor) != UINT64_MAX;
+    assert_true(donors > 0);
+    run_for(&lesson, 10 * SIM_SECOND);
+    for (size_t i = 0; i < NODES; i++)
+        assert_int_equal(gossip_donor_deadline(lesson.world.node[i]->donor), UINT64_MAX);
+    sim_world_destroy(&lesson.world);
+}
+
 // Two of three donors say that their models are far ahead: their word ends nobody's training.
 static void test_donors_that_boast_are_not_believed(void **state)
 {
@@ -345,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),
         cmocka_unit_test(test_the_round_of_a_death_ends_with_the_view),
         cmocka_unit_test(test_a_late_one_fetches_a_model),
+        cmocka_unit_test(test_a_donor_keeps_no_copy),
         cmocka_unit_test(test_donors_that_boast_are_not_believed),
         cmocka_unit_test(test_donors_that_give_nothing_are_not_waited_for),
         cmocka_unit_test(test_one_leaves_in_order),
