@@ -50,6 +50,29 @@ static void say_without(const struct node_loop *loop, const struct gossip_life_a
                  notice->b, base_plural(notice->b));
 }
 
+static void say_unheard(const struct node_loop *loop)
+{
+    const struct gossip_membership *membership = node_cluster_membership(loop->cluster);
+    BASE_ASSERT(loop->statistics);
+    char names[600] = "";
+    size_t used = 0, unheard = 0;
+    for (size_t i = 1; i < gossip_membership_count(membership); i++) {
+        struct gossip_member_info info;
+        gossip_membership_info(membership, i, &info);
+        if (info.state != GOSSIP_MEMBER_ALIVE || gossip_statistics_has(loop->statistics, &info.record->id))
+            continue;
+        unheard++;
+        if (used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                                     info.record->name);
+    }
+    base_log(
+        BASE_LOG_WARN, "statistics",
+        "%zu member%s told the statistics of %s examples within node.start_timeout: %s; data.scale follows "
+        "without them, for good (to have all: end all nodes, and start them in empty directories)",
+        unheard, unheard == 1 ? " has not" : "s have not", unheard == 1 ? "its" : "their", names);
+}
+
 static void say_alone(struct node_loop *loop, const struct gossip_life_action *notice)
 {
     char line[160];
@@ -219,6 +242,9 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *noti
     switch (notice->notice) {
     case GOSSIP_LIFE_BEGINS_WITHOUT:
         say_without(loop, notice);
+        break;
+    case GOSSIP_LIFE_UNHEARD:
+        say_unheard(loop);
         break;
     case GOSSIP_LIFE_NO_MODEL:
         node_loop_fail(loop, "fetch",

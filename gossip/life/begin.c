@@ -289,6 +289,15 @@ static void go(struct gossip_life *life, bool joins)
         begin(life, &others, true);
 }
 
+// From now on the scaling is that of all, also of those whose examples it leaves out.
+static void tell_unheard(struct gossip_life *life)
+{
+    const size_t unheard = compare_first_models(life).unheard;
+
+    if (life->options.gathers && unheard > 0)
+        life_tell(life, GOSSIP_LIFE_UNHEARD, unheard, 0);
+}
+
 static bool is_met(const struct gossip_life *life, const struct gossip_id *id)
 {
     const struct gossip_life_edges *edges = life->world->edges;
@@ -347,8 +356,10 @@ void life_consider_waiting(struct gossip_life *life)
     if (!all)
         life_tell(life, GOSSIP_LIFE_BEGINS_WITHOUT, life->self.n_view, life->self.missing);
     // It was away, and has nothing to add to what all others have come to.
-    if (life_is_alone(life) && life_has_donor(life))
+    if (life_is_alone(life) && life_has_donor(life)) {
         fetch_first(life, GOSSIP_LIFE_OTHERS_FINISHED, &(struct life_progress){life->round, life->step});
-    else
+    } else {
+        tell_unheard(life);
         go(life, joins);
+    }
 }

@@ -222,6 +222,7 @@ enum gossip_life_action_kind {
 enum gossip_life_notice {        // with its numbers in a and b
     GOSSIP_LIFE_BEGINS,          // a: other members present
     GOSSIP_LIFE_BEGINS_WITHOUT,  // a: members in the view, b: listed peers that are missing
+    GOSSIP_LIFE_UNHEARD,         // a: members that are there, without whose statistics the scaling follows
     GOSSIP_LIFE_OTHERS_TRAIN,    // it fetches a model first
     GOSSIP_LIFE_OTHERS_FINISHED, // likewise, from one that has finished
     GOSSIP_LIFE_FAR_BEHIND,      // likewise. a: its round, b: the cluster's

@@ -27,6 +27,7 @@ static void the_first_waits_for_the_statistics_of_the_others(void **state)
     w.member[1].gathered = true;
     life_world_pass(&w, SECOND);
     assert_true(w.learner_started && !w.learner_fetches);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_UNHEARD), 0);
 }
 
 static void it_does_not_wait_for_ever(void **state)
@@ -35,8 +36,10 @@ static void it_does_not_wait_for_ever(void **state)
     begin_with(1);
     life_world_pass(&w, 29 * SECOND);
     assert_false(w.learner_started);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_UNHEARD), 0);
     life_world_pass(&w, 2 * SECOND);
     assert_true(w.learner_started && !w.learner_fetches);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_UNHEARD), 1); // its scaling is that of all, for good
 }
 
 static void it_does_not_wait_for_the_dead(void **state)
@@ -49,6 +52,7 @@ static void it_does_not_wait_for_the_dead(void **state)
     life_world_state(&w, 1, GOSSIP_MEMBER_DEAD);
     life_world_pass(&w, SECOND);
     assert_true(w.learner_started);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_UNHEARD), 0);
 }
 
 static void a_member_that_is_only_heard_of_is_waited_for(void **state)
