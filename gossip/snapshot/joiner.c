@@ -215,20 +215,38 @@ static struct giver *pick_giver(struct gossip_joiner *joiner)
     return best;
 }
 
-void gossip_joiner_donor_asks(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns)
+// At most once in its patience, and not for one that asks: where nobody has a model, all would go on leaving
+// each other.
+static void leave_for_another(struct gossip_joiner *joiner, const struct giver *asker, uint64_t now_ns)
 {
-    struct giver *giver = find_giver(joiner, peer);
-
-    if (!giver)
-        return;
+    struct giver *giver = joiner->giver;
     const bool lately = giver->left_ns && now_ns - giver->left_ns < joiner->options.patience_ns;
+    const uint64_t before_ns = giver->given_up_ns;
+
+    BASE_ASSERT(giver->up);
     giver->given_up_ns = now_ns;
-    if (giver != joiner->giver || lately || pick_giver(joiner) == giver)
-        return; // where nobody has a model, all would go on leaving each other
-    BASE_ASSERT(joiner->giver == giver && giver->up);
+    const struct giver *next = pick_giver(joiner);
+    if (lately || next == giver || next == asker) {
+        giver->given_up_ns = giver == asker ? now_ns : before_ns;
+        return;
+    }
     giver->left_ns = now_ns;
     giver->snapshot = 0;
     leave_giver(joiner);
+}
+
+void gossip_joiner_donor_asks(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns)
+{
+    struct giver *asker = find_giver(joiner, peer);
+
+    if (asker)
+        asker->given_up_ns = now_ns;
+    if (!joiner->giver)
+        return;
+    // In each circle of nodes that ask each other the lowest id is asked by a higher one.
+    const bool circle = joiner->giver->snapshot == 0 && gossip_id_compare(&joiner->options.self, peer) < 0;
+    if (asker == joiner->giver || circle)
+        leave_for_another(joiner, asker, now_ns);
 }
 
 static bool fits_hash(const struct gossip_snapshot_tell *tell, float limit)

@@ -51,6 +51,7 @@ uint64_t gossip_donor_deadline(const struct gossip_donor *donor); // of the next
 // -- joiner: owned by the worker until it is complete
 struct gossip_joiner;
 struct gossip_joiner_options {
+    struct gossip_id self;
     size_t parameters;
     const struct gossip_snapshot_vectors
         *into;            // parts that are NULL are not asked for; written block by block
@@ -69,7 +70,8 @@ void gossip_joiner_donors(struct gossip_joiner *joiner, const struct gossip_id *
 void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 // It asks for a model itself, so it has none to give: others are asked first. (Two that ask each other would
-// wait until patience ends.)
+// wait until patience ends.) It need not be a donor: of more that ask each other in a circle, the lowest id
+// turns to another donor, if there is one.
 void gossip_joiner_donor_asks(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 // A block. BASE_EFORMAT: it does not fit its hash, its place or this model, or holds what no model may or
 // what is implausible compared with what `into` held when the joiner was made, or a round or step beyond the

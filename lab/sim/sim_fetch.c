@@ -140,7 +140,8 @@ uint64_t sim_fetch_deadline(const struct sim_node *node)
 
 void sim_fetch_begin(struct sim_node *node)
 {
-    struct gossip_joiner_options options = {.parameters = node->world->options.learner->learner.parameters,
+    struct gossip_joiner_options options = {.self = *sim_member_id(node, node->host),
+                                            .parameters = node->world->options.learner->learner.parameters,
                                             .into = &node->into,
                                             .patience_ns = GOSSIP_SNAPSHOT_PATIENCE_NS,
                                             .starve_ns = GOSSIP_SNAPSHOT_STARVE_NS,

@@ -140,6 +140,7 @@ enum base_error node_snapshot_fetch(struct node_snapshot *snapshot, struct node_
     struct gossip_snapshot_vectors into = {.part = {round->model, round->outer, round->second_moment},
                                            .blob = round->blob};
     struct gossip_joiner_options options = {
+        .self = snapshot->options.self,
         .parameters = snapshot->parameters,
         .into = &into,
         .patience_ns = GOSSIP_SNAPSHOT_PATIENCE_NS,

@@ -336,8 +336,90 @@ static void a_joiner_completes_where_an_honest_donor_stays(void **state)
         run_seed(seed);
 }
 
+enum { CIRCLE_MAX = 6 };
+
+struct circle { // each asks the next one, and then hears of a node that has a model
+    size_t count;
+    struct gossip_id id[CIRCLE_MAX];
+    float into[CIRCLE_MAX];
+    struct gossip_snapshot_vectors view[CIRCLE_MAX];
+    struct gossip_joiner *joiner[CIRCLE_MAX];
+    struct gossip_id honest;
+};
+
+static bool is_complete(const struct circle *circle, size_t at)
+{
+    uint64_t round, done;
+    return gossip_joiner_complete(circle->joiner[at], &round, &done);
+}
+
+static void give(struct circle *circle, size_t at, const struct gossip_id *from)
+{
+    static const float model = 1;
+    const struct gossip_snapshot_tell told = {.snapshot = 1,
+                                              .parts = 1,
+                                              .round = 1,
+                                              .step = 1,
+                                              .hash = base_hash_vector(&model, 1),
+                                              .values = (const uint8_t *)&model,
+                                              .values_bytes = sizeof model};
+    assert_int_equal(gossip_joiner_tell(circle->joiner[at], from, &told, SECOND), BASE_OK);
+}
+
+static void circle_create(struct circle *circle, struct base_rng *rng)
+{
+    *circle = (struct circle){.count = 2 + base_rng_below(rng, CIRCLE_MAX - 1),
+                              .honest = {{(uint8_t)base_rng_u64(rng), 1}}};
+    for (size_t i = 0; i < circle->count; i++) {
+        circle->id[i] = (struct gossip_id){{(uint8_t)base_rng_u64(rng), 2, (uint8_t)i}};
+        circle->view[i].part[GOSSIP_PART_MODEL] = &circle->into[i];
+        const struct gossip_joiner_options options = {.self = circle->id[i],
+                                                      .parameters = 1,
+                                                      .into = &circle->view[i],
+                                                      .patience_ns = PATIENCE_NS,
+                                                      .seed = base_rng_u64(rng)};
+        assert_int_equal(gossip_joiner_create(&options, &circle->joiner[i]), BASE_OK);
+    }
+}
+
+// No time passes: nobody's patience ends.
+static void a_circle_of_those_who_fetch_is_broken(void **state)
+{
+    struct gossip_message question;
+    struct gossip_id peer;
+    struct base_rng rng;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct circle c;
+        base_rng_seed(&rng, seed);
+        circle_create(&c, &rng);
+        for (size_t i = 0; i < c.count; i++) {
+            gossip_joiner_donor_up(c.joiner[i], &c.id[(i + 1) % c.count], SECOND);
+            assert_true(gossip_joiner_next(c.joiner[i], SECOND, &peer, &question));
+            gossip_joiner_donor_up(c.joiner[i], &c.honest, SECOND);
+        }
+        for (size_t i = 0; i < c.count; i++)
+            gossip_joiner_donor_asks(c.joiner[(i + 1) % c.count], &c.id[i], SECOND);
+        for (size_t turns = 0; turns < c.count; turns++)
+            for (size_t i = 0; i < c.count; i++) {
+                if (gossip_joiner_next(c.joiner[i], SECOND, &peer, &question) &&
+                    gossip_id_compare(&peer, &c.honest) == 0)
+                    give(&c, i, &peer);
+                if (is_complete(&c, (i + 1) % c.count) &&
+                    !is_complete(&c, i)) // what it had asked is answered now
+                    give(&c, i, &c.id[(i + 1) % c.count]);
+            }
+        for (size_t i = 0; i < c.count; i++) {
+            if (!is_complete(&c, i))
+                fail_msg("seed %llu: %zu of %zu waits", (unsigned long long)seed, i, c.count);
+            gossip_joiner_destroy(c.joiner[i]);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_joiner_completes_where_an_honest_donor_stays)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_joiner_completes_where_an_honest_donor_stays),
+                                       cmocka_unit_test(a_circle_of_those_who_fetch_is_broken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,8 @@ static void joining_create(struct joining *j)
     j->into = vectors_create(0);
     j->from = vectors_create(3);
     j->view = view_of(j->into, 0);
-    const struct gossip_joiner_options options = {.parameters = D,
+    const struct gossip_joiner_options options = {.self = id_of(9), // whoever asks has a lower one: no circle
+                                                  .parameters = D,
                                                   .into = &j->view,
                                                   .patience_ns = PATIENCE_S * SECOND,
                                                   .starve_ns = STARVES_S * SECOND};
