@@ -10,14 +10,24 @@
 #define APART_PERIODS    2u  // between two independent suspectors
 #define CONFIRMATIONS    3   // K: further suspectors that shorten it to the least
 
+static uint64_t least_suspicion_ns(const struct gossip_membership *m, const struct member *x)
+{
+    double n = (double)(member_others(m, x) + 1), least = (double)m->profile.suspicion_min_ns;
+    return (uint64_t)fmax(least, (double)m->profile.suspicion_log_ns * log10(n));
+}
+
+static bool is_alone(const struct gossip_membership *m)
+{
+    return m->states[GOSSIP_MEMBER_ALIVE] < 2;
+}
+
 // The shortest suspicion, and how it shrinks with further suspectors: from factor x min to min. A suspected
 // member is not expected to confirm: an isolated node would wait for all others.
 static uint64_t suspicion_ns(const struct gossip_membership *m, const struct member *x, size_t further)
 {
     size_t others = m->states[GOSSIP_MEMBER_ALIVE];
-    double n = (double)(member_others(m, x) + 1), least = (double)m->profile.suspicion_min_ns;
-    least = fmax(least, (double)m->profile.suspicion_log_ns * log10(n));
-    double expected = others > CONFIRMATIONS ? CONFIRMATIONS : others > 0 ? (double)(others - 1) : 0;
+    double least = (double)least_suspicion_ns(m, x);
+    double expected = others > CONFIRMATIONS ? CONFIRMATIONS : others > 2 ? (double)(others - 1) : 1;
     if ((double)further >= expected)
         return (uint64_t)least;
     double shrunk = log((double)further + 1) / log(expected + 1);
@@ -42,16 +52,24 @@ static void count_in(struct suspected *suspected, uint64_t at_ns)
     }
 }
 
+// Silence counts anew from an answer on.
+static uint64_t silent_since_ns(const struct member *x, const struct member_suspicion *suspicion)
+{
+    return suspicion->answered ? x->answered_ns : suspicion->at_ns;
+}
+
 // One suspector alone declares no member dead before the longest time: with others it counts from the second
-// one on, for the first may be a liar; less the spread of two honest ones. Each leaves the suspect some time
-// to answer. Silence counts anew from an answer on.
+// one on, for the first may be a liar; less the spread of two honest ones. Where no other is left to confirm,
+// our own suspicion is enough, and no other one. Each leaves the suspect some time to answer.
 static uint64_t silent_death_ns(const struct gossip_membership *m, const struct member *x)
 {
     struct suspected silent = {.first_ns = UINT64_MAX, .second_ns = UINT64_MAX};
-    uint64_t latest_ns = 0;
+    uint64_t latest_ns = 0, ours_ns = UINT64_MAX;
     for (size_t i = 0; i < x->n_suspicions; i++) {
         const struct member_suspicion *a = &x->suspicions[i];
-        count_in(&silent, a->answered ? x->answered_ns : a->at_ns);
+        count_in(&silent, silent_since_ns(x, a));
+        if (is_alone(m) && gossip_id_compare(&a->told.suspector, &m->self->record.id) == 0)
+            ours_ns = silent_since_ns(x, a) + least_suspicion_ns(m, x);
         latest_ns = a->at_ns > latest_ns ? a->at_ns : latest_ns;
     }
     uint64_t death_ns = silent.first_ns + suspicion_ns(m, x, 0),
@@ -62,13 +80,13 @@ static uint64_t silent_death_ns(const struct gossip_membership *m, const struct 
         uint64_t since_ns = silent.second_ns - forgiven_ns;
         death_ns = earlier(death_ns, since_ns + suspicion_ns(m, x, silent.count - 1));
     }
+    death_ns = earlier(death_ns, ours_ns);
     return death_ns > answer_ns ? death_ns : answer_ns;
 }
 
 // Positive evidence needs two suspectors, or must be our own where no other member could give it.
 static uint64_t evident_death_ns(const struct gossip_membership *m, const struct member *x)
 {
-    bool alone = m->states[GOSSIP_MEMBER_ALIVE] < 2;
     struct suspected evident = {.first_ns = UINT64_MAX, .second_ns = UINT64_MAX};
     uint64_t death_ns = UINT64_MAX;
     for (size_t i = 0; i < x->n_suspicions; i++) {
@@ -76,7 +94,7 @@ static uint64_t evident_death_ns(const struct gossip_membership *m, const struct
         if (a->told.class != GOSSIP_SUSPECTED_EVIDENCE || a->answered)
             continue;
         count_in(&evident, a->at_ns);
-        if (alone && gossip_id_compare(&a->told.suspector, &m->self->record.id) == 0)
+        if (is_alone(m) && gossip_id_compare(&a->told.suspector, &m->self->record.id) == 0)
             death_ns = a->at_ns + m->profile.period_ns;
     }
     return evident.count > 1 ? earlier(death_ns, evident.second_ns + m->profile.period_ns) : death_ns;

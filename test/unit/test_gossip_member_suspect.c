@@ -316,6 +316,31 @@ static void silence_counts_from_the_second_suspector(void **s)
     member_net_destroy(&net);
 }
 
+// Nor where nobody is left to confirm: what a liar said long ago is no time that this node has waited.
+static void who_is_cut_off_counts_its_own_silence(void **s)
+{
+    (void)s;
+    begin(8);
+    member_net_run(&net, 2 * SECOND);
+    for (size_t i = 1; i < 8; i++) {
+        net.nodes[i].running = false;
+        net.nodes[i].silent = true;
+    }
+    answer_by_hand(SECOND);
+    tell_silent = true;
+    tell_lie(7, 0, 1);
+    tell_silent = false;
+    answer_by_hand(10 * SECOND);
+    assert_int_equal(suspectors_of(0, 1), 1);
+    member_net_run(&net, 5 * SECOND); // nobody answers any more: cut off after 1.5 to 2 s
+    for (size_t i = 1; i < 8; i++)
+        assert_int_equal(state_of(0, i), GOSSIP_MEMBER_SUSPECT);
+    member_net_run(&net, 4 * SECOND);
+    for (size_t i = 1; i < 8; i++)
+        assert_int_equal(state_of(0, i), GOSSIP_MEMBER_DEAD);
+    member_net_destroy(&net);
+}
+
 static void who_was_refuted_often_is_not_believed(void **s)
 {
     (void)s;
@@ -413,6 +438,7 @@ int main(void)
         cmocka_unit_test(a_record_that_was_missed_comes_within_two_periods),
         cmocka_unit_test(the_evidence_of_one_other_kills_nobody),
         cmocka_unit_test(silence_counts_from_the_second_suspector),
+        cmocka_unit_test(who_is_cut_off_counts_its_own_silence),
         cmocka_unit_test(who_was_refuted_often_is_not_believed),
         cmocka_unit_test(what_others_believe_is_refuted_whoever_says_it),
         cmocka_unit_test(local_health_rises_and_falls),
