@@ -61,7 +61,10 @@ static const struct node_key own_keys[] = {
          "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: "
          "0.01, bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both "
          "ways; what is left out is as elsewhere; later entries come before earlier ones."),
-    DURATION("sim.step_time", sim.step_time_ns, "1ms", 0, 3600, "p2pml sim: time of one local step."),
+    DURATION("sim.step_time", sim.step_time_ns, "0", 0, 3600,
+             "p2pml sim: time of one local step. 0: it is measured at the start, which makes virtual times "
+             "those of this machine; what was measured is logged and stands in summary.json. With "
+             "sim.vector, 0 is 1ms."),
     REAL("sim.step_jitter", sim.step_jitter, "0", 0, 1,
          "p2pml sim: relative standard deviation of the time of the local steps of one round."),
     MAPS("sim.stragglers", sim.stragglers,

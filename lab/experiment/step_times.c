@@ -10,6 +10,7 @@
 #define PART_MIN   0.1 // of the mean time
 #define NODE_BITS  40u // rounds of one node in a stream number
 #define SEED_SALT  0x9ace5ull
+#define ASSUMED_NS 1000000u // of a step that nobody has measured
 
 static const char *const entries[] = {"node", "factor"};
 
@@ -54,7 +55,7 @@ enum base_error lab_step_times_of(const struct lab_experiment *e, struct lab_ste
     const struct node_tree *where = NULL;
     size_t nodes = e->experiment.nodes;
     struct lab_step_times read = {.seed = (e->node.train.seed + e->experiment.seed) ^ SEED_SALT,
-                                  .step_ns = (double)e->sim.step_time_ns,
+                                  .step_ns = (double)(e->sim.step_time_ns ? e->sim.step_time_ns : ASSUMED_NS),
                                   .jitter = e->sim.step_jitter,
                                   .factor = calloc(nodes, sizeof *read.factor)};
     if (!read.factor)

@@ -1,6 +1,9 @@
 // The nodes of a run as simulated ones, in the engine that the experiment names.
+#include "lab/compute/step_time.h"
 #include "lab/run/perform.h"
 #include "lab/virtual/simulate_rounds.h"
+
+#include <stdlib.h>
 
 static enum base_error check(const struct lab_experiment *e, struct base_reason *why)
 {
@@ -40,6 +43,21 @@ static enum base_error open_bench(struct run *run, struct base_reason *why)
     return lab_pool_create(threads, &run->pool, why);
 }
 
+// Behind experiment.yaml, which holds what was asked; summary.json tells what was measured.
+static enum base_error measure_step(struct run *run, struct base_reason *why)
+{
+    struct lab_experiment *e = &run->experiment;
+    if (e->sim.step_time_ns || e->sim.vector)
+        return BASE_OK;
+    enum base_error error = lab_step_time_measure(&run->bench, &e->sim.step_time_ns, why);
+    char *said = error ? NULL : node_schema_value(&e->schema, e, "sim.step_time");
+    if (said)
+        fprintf(stderr, "sim.step_time: measured %s on this machine; --set sim.step_time=%s repeats it\n",
+                said, said);
+    free(said);
+    return error;
+}
+
 static enum base_error run_engine(struct run *run, struct base_reason *why)
 {
     struct lab_summary *summary = &run->summary;
@@ -54,6 +72,8 @@ static enum base_error run_engine(struct run *run, struct base_reason *why)
     summary->engine = nodes ? "nodes" : "rounds";
     enum base_error error =
         lab_cluster_pretend(&run->experiment, run->directory.path, nodes, &run->cluster, why);
+    if (!error)
+        error = measure_step(run, why);
     if (!error && nodes)
         error = lab_simulate_nodes(&options, &run->cluster, &simulated, why);
     else if (!error)

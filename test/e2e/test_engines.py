@@ -16,6 +16,7 @@ data: {kind: digits, train_count: 600, test_count: 200, partition: dirichlet, al
 train: {steps: 40, batch: 10, eval_rounds: 2}
 average: {local_steps: 2, mode: sync, deadline_floor: 5s}
 checkpoint: {every: 0}
+sim: {step_time: 1ms}
 """
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("P2PML_")}
 EXACT = ("round", "step", "nodes", "accuracy", "loss", "worst", "mean", "best")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ train: {steps: 240, eval_rounds: 20, batch: 16}
 average: {mode: sync, local_steps: 2, deadline_floor: 60s, deadline_ceiling: 60s}
 node: {start_timeout: 60s, linger: 30s}
 checkpoint: {every: 0}
+sim: {step_time: 1ms}
 """
 ASYNC = """
 experiment: {nodes: 6, baselines: []}
@@ -163,6 +165,17 @@ class SimTest(unittest.TestCase):
         self.assertAlmostEqual(quick, 120 * (2 * 1e-3 + 2 * 200e-6), delta=0.1 * quick)
         self.assertAlmostEqual(late, 120 * (2 * 1e-3 + 2 * 20e-3), delta=0.1 * late)
         self.assertGreater(slow, 4 * 120 * 2e-3)
+
+    def test_a_step_time_that_nobody_gives_is_measured_and_repeats_the_run(self):
+        short = ("sim.step_time=0", "train.steps=40")
+        simulated = self.perform("sim", SYNC, "measured", *short)["simulated"]
+        taken = re.search(r", step_time (\d+[mun]?s), ", simulated)
+        self.assertTrue(taken, simulated)
+        again = self.perform("sim", SYNC, "again", "train.steps=40", f"sim.step_time={taken[1]}")
+        self.assertEqual(again["simulated"], simulated)
+        self.assertEqual(self.bytes_of("measured", "rounds.jsonl"), self.bytes_of("again", "rounds.jsonl"))
+        slow = self.perform("sim", SYNC, "slow", "model.hidden=[1024]", *short)["simulated"]
+        self.assertNotEqual(slow, self.perform("sim", SYNC, "fast", *short)["simulated"])
 
     def test_a_time_limit_and_ctrl_c_still_sum_up(self):
         ran = self.p2pml("sim", self.file(ASYNC), "--out", self.path("limit"), "--set", "experiment.time_limit=5s")
