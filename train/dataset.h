@@ -56,6 +56,14 @@ enum base_error train_dataset_load_libsvm(const char *path, size_t features, siz
 // set is unbounded: examples first .. first+count-1. Pixels in [0, 1].
 enum base_error train_dataset_make_digits(uint64_t seed, uint64_t first, size_t count,
                                           struct train_dataset *data, struct base_reason *why) BASE_CHECK;
+// The same examples without their pictures: labels, classes and number only, for a partition.
+enum base_error train_dataset_outline_digits(uint64_t seed, uint64_t first, size_t count,
+                                             struct train_dataset *outline,
+                                             struct base_reason *why) BASE_CHECK;
+// Of the examples from `first` on those of rows[count], as train_dataset_subset of all would have them;
+// `whole` is the caller's to set.
+enum base_error train_dataset_draw_digits(uint64_t seed, uint64_t first, const uint32_t *rows, size_t count,
+                                          struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
 // Holds first and count against the `examples` that `name` has. *taken: how many that is. BASE_EINVAL.
 enum base_error train_dataset_range(const char *name, size_t examples, size_t first, size_t count,

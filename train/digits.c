@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SIDE    28
@@ -208,11 +209,17 @@ static void add_noise(struct base_rng *rng, float strength, float pixels[PIXELS]
     }
 }
 
+// The first that is drawn of a digit.
+static uint32_t draw_label(struct base_rng *rng, uint64_t seed, uint64_t number)
+{
+    base_rng_seed_stream(rng, seed, number);
+    return (uint32_t)base_rng_below(rng, CLASSES);
+}
+
 static uint32_t draw_digit(uint64_t seed, uint64_t number, float pixels[PIXELS])
 {
     struct base_rng rng;
-    base_rng_seed_stream(&rng, seed, number);
-    uint32_t label = (uint32_t)base_rng_below(&rng, CLASSES);
+    uint32_t label = draw_label(&rng, seed, number);
     size_t ways;
     const struct glyph *glyphs = train_glyphs_of(label, &ways);
     const struct glyph *glyph = &glyphs[base_rng_below(&rng, ways)];
@@ -231,20 +238,65 @@ static uint32_t draw_digit(uint64_t seed, uint64_t number, float pixels[PIXELS])
     return label;
 }
 
-enum base_error train_dataset_make_digits(uint64_t seed, uint64_t first, size_t count,
-                                          struct train_dataset *data, struct base_reason *why)
+static enum base_error check_numbers(uint64_t first, size_t count, struct base_reason *why)
 {
     if (count > 0 && first > UINT64_MAX - (count - 1))
         return base_fail(why, BASE_EINVAL, "%zu digits from number %" PRIu64 " on: their numbers end at 2^64",
                          count, first);
-    struct train_dataset made;
-    enum base_error error = train_dataset_allocate(count, PIXELS, CLASSES, &made, why);
+    return BASE_OK;
+}
+
+static enum base_error allocate(size_t count, struct train_dataset *made, struct base_reason *why)
+{
+    enum base_error error = train_dataset_allocate(count, PIXELS, CLASSES, made, why);
     if (error != BASE_OK)
         return error;
-    made.height = made.width = SIDE;
-    made.channels = 1;
+    made->height = made->width = SIDE;
+    made->channels = 1;
+    return BASE_OK;
+}
+
+enum base_error train_dataset_make_digits(uint64_t seed, uint64_t first, size_t count,
+                                          struct train_dataset *data, struct base_reason *why)
+{
+    struct train_dataset made;
+    enum base_error error = check_numbers(first, count, why);
+    if (error == BASE_OK)
+        error = allocate(count, &made, why);
+    if (error != BASE_OK)
+        return error;
     for (size_t i = 0; i < count; i++)
         made.labels[i] = draw_digit(seed, first + i, made.x + i * PIXELS);
+    *data = made;
+    return BASE_OK;
+}
+
+enum base_error train_dataset_outline_digits(uint64_t seed, uint64_t first, size_t count,
+                                             struct train_dataset *outline, struct base_reason *why)
+{
+    struct base_rng rng;
+    enum base_error error = check_numbers(first, count, why);
+    if (error != BASE_OK)
+        return error;
+    uint32_t *labels = calloc(count + 1, sizeof *labels);
+    if (!labels)
+        return base_fail(why, BASE_ENOMEM, "no memory for the labels of %zu examples", count);
+    for (size_t i = 0; i < count; i++)
+        labels[i] = draw_label(&rng, seed, first + i);
+    *outline =
+        (struct train_dataset){.examples = count, .classes = CLASSES, .labels = labels, .whole = count};
+    return BASE_OK;
+}
+
+enum base_error train_dataset_draw_digits(uint64_t seed, uint64_t first, const uint32_t *rows, size_t count,
+                                          struct train_dataset *data, struct base_reason *why)
+{
+    struct train_dataset made;
+    enum base_error error = allocate(count, &made, why);
+    if (error != BASE_OK)
+        return error;
+    for (size_t i = 0; i < count; i++)
+        made.labels[i] = draw_digit(seed, first + rows[i], made.x + i * PIXELS);
     *data = made;
     return BASE_OK;
 }

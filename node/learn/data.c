@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEST_STREAM    0x74657374u // of data.seed: which examples are there to test on
-#define LEAST_EXAMPLES 10u         // of a Dirichlet shard, where there are enough
+#define TEST_STREAM 0x74657374u // of data.seed: which examples are there to test on
 
 static enum train_loss loss_of(const struct node_config *config)
 {
@@ -291,62 +290,6 @@ static enum base_error load_all(const struct node_config *config, bool open, str
     return BASE_OK;
 }
 
-static enum base_error partition(const struct node_config *config, const struct train_dataset *all,
-                                 uint32_t *owner, struct base_reason *why)
-{
-    size_t shards = config->data.shards;
-    if (config->data.partition == NODE_PARTITION_CONTIGUOUS)
-        return train_partition_contiguous(all->examples, shards, owner);
-    if (config->data.partition == NODE_PARTITION_IID)
-        return train_partition_iid(all->examples, shards, config->data.seed, owner);
-    size_t even = all->examples / shards, least = even < LEAST_EXAMPLES ? even : LEAST_EXAMPLES;
-    return train_partition_dirichlet(all->labels, all->examples, all->classes, shards, config->data.alpha,
-                                     least, config->data.seed, owner, why);
-}
-
-// From the owners to the shards that train on each example now.
-static enum base_error pass_on(const struct node_config *config, const struct train_dataset *all,
-                               const bool *living, uint32_t *owner, struct base_reason *why)
-{
-    enum base_error code =
-        train_partition_living(owner, all->examples, living, config->data.shards, config->data.seed, owner);
-    return code == BASE_OK ? BASE_OK
-                           : base_fail(why, code, "the %zu examples can't be passed on", all->examples);
-}
-
-enum base_error node_data_owners(const struct node_config *config, const struct train_dataset *all,
-                                 const bool *living, uint32_t *owner, struct base_reason *why)
-{
-    if (all->examples < config->data.shards)
-        return base_fail(why, BASE_EINVAL,
-                         "data.shards: %zu training examples can't be dealt out to %zu shards; give every "
-                         "shard at least one",
-                         all->examples, (size_t)config->data.shards);
-    enum base_error code = partition(config, all, owner, why);
-    return code == BASE_OK && living ? pass_on(config, all, living, owner, why) : code;
-}
-
-enum base_error node_data_take(const struct train_dataset *all, const uint32_t *owner, size_t shard,
-                               struct train_dataset *train, struct base_reason *why)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < all->examples; i++)
-        count += owner[i] == shard;
-    if (count == 0)
-        return base_fail(why, BASE_EINVAL,
-                         "data.shard: shard %zu got no example; use fewer shards or a larger data.alpha",
-                         shard);
-    uint32_t *rows = malloc(count * sizeof *rows);
-    enum base_error code = rows ? BASE_OK : BASE_ENOMEM;
-    for (size_t i = 0, row = 0; rows && i < all->examples; i++)
-        if (owner[i] == shard)
-            rows[row++] = (uint32_t)i;
-    if (code == BASE_OK)
-        code = train_dataset_subset(all, rows, count, train);
-    free(rows);
-    return code == BASE_OK ? code : base_fail(why, code, "out of memory for a shard of %zu examples", count);
-}
-
 // Replaces the whole set by the examples that `shard` trains on; `living` NULL: all.
 static enum base_error cut(const struct node_config *config, size_t shard, const bool *living,
                            struct train_dataset *data, struct base_reason *why)
@@ -366,13 +309,26 @@ static enum base_error cut(const struct node_config *config, size_t shard, const
     return BASE_OK;
 }
 
+// What is made and not loaded is made where it is needed, unless statistics of all are asked for.
+static enum base_error load_shard(const struct node_config *config, size_t shard, const bool *living,
+                                  struct train_dataset *train, struct train_dataset *test,
+                                  struct base_reason *why)
+{
+    const bool whole = shard == NODE_DATA_ALL || config->data.shards <= 1;
+    enum base_error code;
+    if (!whole && config->data.kind == NODE_DATA_DIGITS && !config->data.scale) {
+        code = node_data_draw(config, shard, living, train, why);
+        return code == BASE_OK && test ? load(config, true, NULL, test, why) : code;
+    }
+    code = load_all(config, false, train, test, why);
+    return code == BASE_OK && !whole ? cut(config, shard, living, train, why) : code;
+}
+
 enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
                                struct train_dataset *test, struct base_reason *why)
 {
     struct train_dataset examples = {0}, tests = {0};
-    enum base_error code = load_all(config, false, &examples, test ? &tests : NULL, why);
-    if (code == BASE_OK && shard != NODE_DATA_ALL && config->data.shards > 1)
-        code = cut(config, shard, NULL, &examples, why);
+    enum base_error code = load_shard(config, shard, NULL, &examples, test ? &tests : NULL, why);
     if (code != BASE_OK) {
         train_dataset_destroy(&examples);
         train_dataset_destroy(&tests);
@@ -441,9 +397,7 @@ enum base_error node_data_load_living(const struct node_config *config, size_t s
 {
     struct train_dataset examples = {0};
     BASE_ASSERT(shard < config->data.shards && living[shard]);
-    enum base_error code = load_all(config, false, &examples, NULL, why);
-    if (code == BASE_OK && config->data.shards > 1)
-        code = cut(config, shard, living, &examples, why);
+    enum base_error code = load_shard(config, shard, living, &examples, NULL, why);
     if (code != BASE_OK) {
         train_dataset_destroy(&examples);
         return code;

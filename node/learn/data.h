@@ -38,6 +38,9 @@ enum base_error node_data_owners(const struct node_config *config, const struct 
 // A copy of what `shard` owns. BASE_EINVAL: nothing.
 enum base_error node_data_take(const struct train_dataset *all, const uint32_t *owner, size_t shard,
                                struct train_dataset *train, struct base_reason *why) BASE_CHECK;
+// The examples of `shard` of the built-in digits, none of another; `living` as above, NULL: all live.
+enum base_error node_data_draw(const struct node_config *config, size_t shard, const bool *living,
+                               struct train_dataset *train, struct base_reason *why) BASE_CHECK;
 
 // The weight of the gradient over `data` where `living` shards have a node: train.weight; or, where that is
 // 0, the examples over the mean of the living. The nodes average their models node by node, which is the

@@ -51,8 +51,40 @@ static void a_node_is_measured_on_what_nobody_trains_on(void **state)
     }
 }
 
+// Digits are drawn for the shard alone: as if all had been drawn and dealt out.
+static void a_shard_of_digits_is_a_part_of_all(void **state)
+{
+    static const enum node_partition partitions[] = {NODE_PARTITION_IID, NODE_PARTITION_CONTIGUOUS,
+                                                     NODE_PARTITION_DIRICHLET};
+    static const bool living[] = {true, true, false};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof partitions / sizeof *partitions; i++) {
+        const bool *alive = i % 2 ? living : NULL;
+        struct node_config config = digits(0);
+        struct train_dataset all = {0}, part = {0}, expected = {0};
+        uint32_t owner[TRAIN];
+        config.data.partition = (int)partitions[i / 2];
+        config.data.alpha = 0.5;
+        assert_int_equal(node_data_load(&config, NODE_DATA_ALL, &all, NULL, NULL), BASE_OK);
+        assert_int_equal(node_data_owners(&config, &all, alive, owner, NULL), BASE_OK);
+        assert_int_equal(node_data_take(&all, owner, 1, &expected, NULL), BASE_OK);
+        assert_int_equal(alive ? node_data_load_living(&config, 1, alive, &part, NULL)
+                               : node_data_load(&config, 1, &part, NULL, NULL),
+                         BASE_OK);
+        assert_same(&part, &expected);
+        assert_int_equal(part.whole, expected.whole);
+        assert_int_equal(part.classes, expected.classes);
+        assert_int_equal(part.height * part.width * part.channels, expected.features);
+        assert_true(part.input_divisor == expected.input_divisor && part.meaning == expected.meaning);
+        train_dataset_destroy(&all);
+        train_dataset_destroy(&part);
+        train_dataset_destroy(&expected);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_is_measured_on_what_nobody_trains_on)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_is_measured_on_what_nobody_trains_on),
+                                       cmocka_unit_test(a_shard_of_digits_is_a_part_of_all)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
