@@ -1,6 +1,7 @@
-// Selection beside one read of the vector, all cases of a group in turn. Cases: "exact" (of a), "pass" (reads
-// x and r, computes x - r, its largest magnitude and both energies, keeps nothing), "exact_difference" (the
-// same and the selection; its floor is "pass" of the same path), and the other methods. Arguments: --count N,
+// Selection beside one read of the vector, all cases of a group in turn, in processor time. Cases: "exact"
+// (of a), "pass" (reads x and r, computes x - r, its largest magnitude and both energies, keeps nothing),
+// "exact_difference" (the same and the selection; its floor is "pass" of the same path), and the other
+// methods. Arguments: --count N,
 // --data NAME or all, --percent P (k is P% of count), --seconds S (in all), --all-methods.
 #include "test/support/bench.h"
 
@@ -101,7 +102,7 @@ static void measure(size_t count, enum bench_data data, double percent, double s
         abort();
     }
     group_fill(&group, &read, &base, r, all_methods);
-    bench_alternate(group.cases, group.n, seconds, times);
+    bench_alternate_by(CLOCK_THREAD_CPUTIME_ID, group.cases, group.n, seconds, times);
     for (size_t i = 0; i < group.n; i++) {
         char more[96];
         (void)snprintf(more, sizeof more, "\"data\": \"%s\", \"percent\": %g", bench_data_name(data),
