@@ -1,8 +1,8 @@
 // Selection beside one read of the vector, all cases of a group in turn, in processor time. Cases: "exact"
 // (of a), "pass" (reads x and r, computes x - r, its largest magnitude and both energies, keeps nothing),
 // "exact_difference" (the same and the selection; its floor is "pass" of the same path), and the other
-// methods. Arguments: --count N,
-// --data NAME or all, --percent P (k is P% of count), --seconds S (in all), --all-methods.
+// methods. Arguments: --count N, --data NAME or all, --percent P (k is P% of count), --seconds S (in all),
+// --all-methods.
 #include "test/support/bench.h"
 
 #include "compress/select.h"
