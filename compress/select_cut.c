@@ -8,7 +8,10 @@ struct kernels_difference selecting_run(const struct selecting *run)
     const struct kernels_difference *whole = &run->whole;
     return (struct kernels_difference){.x = whole->x + run->first,
                                        .r = whole->r != NULL ? whole->r + run->first : NULL,
-                                       .count = run->end - run->first};
+                                       .count = run->end - run->first,
+                                       .r_bf16 = whole->r_bf16 != NULL ? whole->r_bf16 + run->first : NULL,
+                                       .open_first = whole->open_first - run->first,
+                                       .open_count = whole->open_count};
 }
 
 // Smallest shift at which [low, high) fits the bins but the last, which also takes what lies above.

@@ -21,11 +21,17 @@ struct kernels_entries {
 //     x[i] += force    pending[i] += force      hash += h(i, r') - h(i, r)     r[i] = r'
 //     correction[i] += gain * force             correction_sum[i] += gain * force
 // r == NULL: neither r nor the hash, x and the others alone. x == NULL: not x, the others alone.
+// With r_bf16: r[i] is stored as bf16, r' rounded to it (bf16_nearest); with correction_bf16: correction[i]
+// likewise, by bf16_stochastic with 16 bits of `rounding` and i, so that what is opposite before is opposite
+// after. There is no correction_sum then.
 // h is base_hash_element. Both ends of an edge get the same r' and hash, bit for bit.
 struct kernels_exchange {
     float *x, *r;                       // one of them may be NULL
+    uint16_t *r_bf16;                   // in place of r, or NULL; CPU only
     float *pending;                     // may be NULL
     float *correction, *correction_sum; // either may be NULL
+    uint16_t *correction_bf16;          // in place of both, or NULL; CPU only
+    uint64_t rounding;                  // of correction_bf16: the same number at both ends
     float weight;                       // 0.5: both ends meet in the middle
     float gain;
     struct kernels_entries mine, theirs;

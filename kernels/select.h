@@ -4,7 +4,9 @@
 // Magnitudes are compared as integers: the bits of |a[i]| (IEEE 754 binary32 without its sign) grow with it,
 // and are
 // >= KERNELS_INFINITE exactly for infinities and NaN. a[i] is the fp32 result of x[i] - r[i], the same bits
-// on every backend and path (no fused or wider arithmetic, denormals kept).
+// on every backend and path (no fused or wider arithmetic, denormals kept). With a reference in bf16 (on the
+// CPU only) a[i] is 0 where that is no larger than the distance between two such numbers near r[i]
+// (bf16_step), outside of the open run: r could not follow.
 //
 // x, r, index and value are in the backend's memory; everything else is the caller's ordinary memory. Pure
 // functions of their input: any thread, as kernels.h says.
@@ -19,15 +21,18 @@
 
 struct kernels_difference {
     const float *x;
-    const float *r; // NULL: a = x
-    size_t count;   // below 2^32
+    const float *r;                // NULL: a = x, or a reference in bf16
+    size_t count;                  // below 2^32
+    const uint16_t *r_bf16;        // in place of r, or NULL
+    size_t open_first, open_count; // with r_bf16: the elements where a is x - r as it is. The first one may
+                                   // lie before this vector, as a number modulo 2^64
 };
 
 // Statistics of the elements that a pass read.
 struct kernels_seen {
     size_t read;      // elements looked at, from the first one asked for
     uint32_t largest; // bits of the largest magnitude; >= KERNELS_INFINITE: an element is NaN or infinite
-    double a_energy, x_energy; // sums of a^2 and x^2; fp32 squares, rounding differs between backends
+    double a_energy, x_energy; // sums of (x - r)^2 and x^2; fp32 squares, rounding differs between backends
 };
 
 struct kernels_select {

@@ -1,5 +1,6 @@
 // The end of an exchange, compiled once for each instruction set by the file that includes it and names
 // KERNELS_APPLY and the functions of apply_plain.h that it uses, or its own instead.
+#include "base/bf16.h"
 #include "kernels/cpu/apply_plain.h"
 #include "kernels/cpu/cpu.h"
 
@@ -32,10 +33,16 @@ static void skip(struct kernels_entries *entries, size_t count)
     entries->count -= count;
 }
 
+// A vector by its lines: which line an element lies in. Without a start: none.
+struct lines {
+    const char *start;
+    unsigned shift; // an element has 1 << shift bytes
+};
+
 // Asks the second cache for the line of an element: the first is too small for what is under way.
-static inline void ask(const float *vector, size_t index)
+static inline void ask(struct lines vector, size_t index)
 {
-    __builtin_prefetch(&vector[index], 0, 2);
+    __builtin_prefetch(vector.start + (index << vector.shift), 0, 2);
 }
 
 static inline void put(struct piece *piece, size_t at, uint32_t index, float mine, float theirs, float weight)
@@ -51,7 +58,7 @@ static inline float value_if(uint32_t present, float value)
 }
 
 // Takes the next entries off both lists; `first` is the vector that will be visited first.
-static void merge(const float *first, float weight, struct kernels_entries *mine,
+static void merge(struct lines first, float weight, struct kernels_entries *mine,
                   struct kernels_entries *theirs, struct piece *piece)
 {
     uint32_t counted[2][PIECE];
@@ -80,7 +87,7 @@ static void merge(const float *first, float weight, struct kernels_entries *mine
 }
 
 // r += mean, and the change of its hash. Meanwhile the lines of another vector come for the next piece.
-static void grow_reference(float *restrict r, const struct piece *restrict piece, const float *other,
+static void grow_reference(float *restrict r, const struct piece *restrict piece, struct lines other,
                            const struct piece *restrict next, uint64_t *hash)
 {
     float before[PIECE], after[PIECE];
@@ -88,7 +95,22 @@ static void grow_reference(float *restrict r, const struct piece *restrict piece
         before[i] = r[piece->index[i]];
         after[i] = before[i] + piece->mean[i];
         r[piece->index[i]] = after[i];
-        if (other != NULL)
+        if (other.start != NULL)
+            ask(other, next->index[i]);
+    }
+    *hash += HASH_CHANGE(piece->count, piece->index, before, after);
+}
+
+static void grow_reference_bf16(uint16_t *restrict r, const struct piece *restrict piece, struct lines other,
+                                const struct piece *restrict next, uint64_t *hash)
+{
+    float before[PIECE], after[PIECE];
+    for (size_t i = 0; i < piece->count; i++) {
+        before[i] = bf16_widen(r[piece->index[i]]);
+        const uint16_t rounded = bf16_nearest(before[i] + piece->mean[i]);
+        after[i] = bf16_widen(rounded);
+        r[piece->index[i]] = rounded;
+        if (other.start != NULL)
             ask(other, next->index[i]);
     }
     *hash += HASH_CHANGE(piece->count, piece->index, before, after);
@@ -96,16 +118,37 @@ static void grow_reference(float *restrict r, const struct piece *restrict piece
 
 struct target { // a vector that grows by gain * force
     float *vector;
-    float gain; // 1 changes no bit of the force
+    uint16_t *bf16; // in place of it
+    float gain;     // 1 changes no bit of the force
+    uint64_t rounding;
 };
 
-static void grow(const struct target *target, const struct piece *restrict piece, const float *other,
+static struct lines lines_of(const struct target *target)
+{
+    return target->bf16 != NULL ? (struct lines){(const char *)target->bf16, 1}
+                                : (struct lines){(const char *)target->vector, 2};
+}
+
+static void grow(const struct target *target, const struct piece *restrict piece, struct lines other,
                  const struct piece *restrict next)
 {
     float *restrict vector = target->vector;
     for (size_t i = 0; i < piece->count; i++) {
         vector[piece->index[i]] += target->gain * piece->force[i];
-        if (other != NULL)
+        if (other.start != NULL)
+            ask(other, next->index[i]);
+    }
+}
+
+static void grow_bf16(const struct target *target, const struct piece *restrict piece, struct lines other,
+                      const struct piece *restrict next)
+{
+    uint16_t *restrict vector = target->bf16;
+    for (size_t i = 0; i < piece->count; i++) {
+        const uint32_t index = piece->index[i];
+        const float sum = bf16_widen(vector[index]) + target->gain * piece->force[i];
+        vector[index] = bf16_stochastic(sum, (uint32_t)(base_hash_mix(target->rounding + index) >> 48));
+        if (other.start != NULL)
             ask(other, next->index[i]);
     }
 }
@@ -114,15 +157,24 @@ static size_t targets_of(const struct kernels_exchange *e, struct target targets
 {
     size_t n = 0;
     if (e->x != NULL)
-        targets[n++] = (struct target){e->x, 1.0f};
+        targets[n++] = (struct target){.vector = e->x, .gain = 1.0f};
     if (e->pending != NULL)
-        targets[n++] = (struct target){e->pending, 1.0f};
+        targets[n++] = (struct target){.vector = e->pending, .gain = 1.0f};
     if (e->correction != NULL)
-        targets[n++] = (struct target){e->correction, e->gain};
+        targets[n++] = (struct target){.vector = e->correction, .gain = e->gain};
+    if (e->correction_bf16 != NULL)
+        targets[n++] = (struct target){.bf16 = e->correction_bf16, .gain = e->gain, .rounding = e->rounding};
     if (e->correction_sum != NULL)
-        targets[n++] = (struct target){e->correction_sum, e->gain};
-    targets[n] = (struct target){NULL, 0.0f};
+        targets[n++] = (struct target){.vector = e->correction_sum, .gain = e->gain};
+    targets[n] = (struct target){.vector = NULL};
     return n;
+}
+
+static struct lines first_of(const struct kernels_exchange *e, const struct target *target)
+{
+    if (e->r_bf16 != NULL)
+        return (struct lines){(const char *)e->r_bf16, 1};
+    return e->r != NULL ? (struct lines){(const char *)e->r, 2} : lines_of(target);
 }
 
 // Memory is what this takes its time for, so it must never wait for work to be done: while one piece is
@@ -134,15 +186,17 @@ static void apply_exchange(const struct kernels_exchange *e, uint64_t *hash)
     struct piece pieces[2] = {{.count = 0}, {.count = 0}};
     struct target targets[5];
     size_t n = targets_of(e, targets);
-    const float *first = e->r != NULL ? e->r : targets[0].vector;
+    const struct lines first = first_of(e, &targets[0]);
     unsigned now = 0;
     for (merge(first, e->weight, &mine, &theirs, &pieces[now]); pieces[now].count > 0; now ^= 1) {
         const struct piece *piece = &pieces[now], *next = &pieces[now ^ 1];
         merge(first, e->weight, &mine, &theirs, &pieces[now ^ 1]);
-        if (e->r != NULL)
-            grow_reference(e->r, piece, targets[0].vector, next, hash);
+        if (e->r_bf16 != NULL)
+            grow_reference_bf16(e->r_bf16, piece, lines_of(&targets[0]), next, hash);
+        else if (e->r != NULL)
+            grow_reference(e->r, piece, lines_of(&targets[0]), next, hash);
         for (size_t t = 0; t < n; t++)
-            grow(&targets[t], piece, targets[t + 1].vector, next);
+            (targets[t].bf16 != NULL ? grow_bf16 : grow)(&targets[t], piece, lines_of(&targets[t + 1]), next);
     }
 }
 

@@ -36,6 +36,9 @@ void kernels_cpu_select_pick(const struct kernels_difference *a, size_t entries,
             if (a->r != NULL) {
                 __builtin_prefetch(a->r + index[i + ahead]);
             }
+            if (a->r_bf16 != NULL) {
+                __builtin_prefetch(a->r_bf16 + index[i + ahead]);
+            }
         }
         value[i] = select_at(a, index[i]);
     }

@@ -30,6 +30,12 @@ static inline v_bits v_load_bits(const uint32_t *p)
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
+static inline v_float v_load_bf16(const uint16_t *p)
+{
+    const __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
 static inline v_float v_sub(v_float a, v_float b)
 {
     return _mm256_sub_ps(a, b);
@@ -53,6 +59,24 @@ static inline v_bits v_magnitude(v_float x)
 static inline v_bits v_max(v_bits a, v_bits b)
 {
     return _mm256_max_epu32(a, b);
+}
+
+// The bits of bf16_step, for numbers that are one of bf16.
+static inline v_bits v_bf16_step(v_float r)
+{
+    const v_bits exponent = _mm256_and_si256(_mm256_castps_si256(r), v_set(0x7f800000u));
+    return _mm256_max_epi32(_mm256_sub_epi32(exponent, v_set(7u << 23)), _mm256_setzero_si256());
+}
+
+// Zero where the magnitude does not exceed `bits`, but for the lanes of `all`.
+static inline v_float v_keep_above(v_float d, v_bits bits, unsigned all)
+{
+    v_bits kept = _mm256_cmpgt_epi32(v_magnitude(d), bits);
+    if (all != 0) {
+        const v_bits lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+        kept = _mm256_or_si256(kept, _mm256_cmpeq_epi32(_mm256_and_si256(v_set(all), lane), lane));
+    }
+    return _mm256_and_ps(d, _mm256_castsi256_ps(kept));
 }
 
 static inline v_bits v_sub_bits(v_bits a, v_bits b)

@@ -29,6 +29,12 @@ static inline v_bits v_load_bits(const uint32_t *p)
     return _mm512_loadu_si512(p);
 }
 
+static inline v_float v_load_bf16(const uint16_t *p)
+{
+    const __m256i halves = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
 static inline v_float v_sub(v_float a, v_float b)
 {
     return _mm512_sub_ps(a, b);
@@ -53,6 +59,19 @@ static inline v_bits v_magnitude(v_float x)
 static inline v_bits v_max(v_bits a, v_bits b)
 {
     return _mm512_max_epu32(a, b);
+}
+
+// The bits of bf16_step, for numbers that are one of bf16.
+static inline v_bits v_bf16_step(v_float r)
+{
+    const v_bits exponent = _mm512_and_si512(_mm512_castps_si512(r), v_set(0x7f800000u));
+    return _mm512_max_epi32(_mm512_sub_epi32(exponent, v_set(7u << 23)), _mm512_setzero_si512());
+}
+
+// Zero where the magnitude does not exceed `bits`, but for the lanes of `all`.
+static inline v_float v_keep_above(v_float d, v_bits bits, unsigned all)
+{
+    return _mm512_maskz_mov_ps((__mmask16)(_mm512_cmpgt_epu32_mask(v_magnitude(d), bits) | all), d);
 }
 
 static inline v_bits v_sub_bits(v_bits a, v_bits b)

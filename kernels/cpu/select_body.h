@@ -9,7 +9,7 @@
 // What a pass does with each vector of magnitudes; bits of `lanes` say which are elements.
 typedef void vector_step(void *context, v_bits magnitude, unsigned lanes);
 
-INLINE void each_vector(const struct kernels_difference *a, bool differs, struct total *total,
+INLINE void each_vector(const struct kernels_difference *a, enum select_reference kind, struct total *total,
                         vector_step *step, void *context)
 {
     size_t at = 0;
@@ -18,34 +18,37 @@ INLINE void each_vector(const struct kernels_difference *a, bool differs, struct
         const size_t end =
             a->count - at < PIECE ? at + (a->count - at) / (2 * LANES) * (2 * LANES) : at + PIECE;
         for (; at < end; at += 2 * LANES) {
-            ask_ahead(a, at, differs);
-            ask_ahead(a, at + LANES, differs);
-            step(context, v_magnitude(look(a, at, differs, &part[0])), ALL_LANES);
-            step(context, v_magnitude(look(a, at + LANES, differs, &part[1])), ALL_LANES);
+            ask_ahead(a, at, kind);
+            ask_ahead(a, at + LANES, kind);
+            step(context, v_magnitude(look(a, at, kind, &part[0])), ALL_LANES);
+            step(context, v_magnitude(look(a, at + LANES, kind, &part[1])), ALL_LANES);
         }
-        total_add(total, &part[0], differs);
-        total_add(total, &part[1], differs);
+        total_add(total, &part[0], kind);
+        total_add(total, &part[1], kind);
     }
     while (at < a->count) {
         struct partial part = partial_zero();
         const unsigned lanes = a->count - at < LANES ? (unsigned)(a->count - at) : LANES;
-        step(context, v_magnitude(look_first(a, at, lanes, differs, &part)), (1u << lanes) - 1);
-        total_add(total, &part, differs);
+        step(context, v_magnitude(look_first(a, at, lanes, kind, &part)), (1u << lanes) - 1);
+        total_add(total, &part, kind);
         at += lanes;
     }
 }
 
-// One instance for each of the two kinds of vectors.
+// One instance for each kind of reference.
 INLINE void pass(const struct kernels_difference *a, vector_step *step, void *context,
                  struct kernels_seen *seen)
 {
     struct total total = total_zero();
-    if (a->r != NULL) {
-        each_vector(a, true, &total, step, context);
+    const enum select_reference kind = select_reference(a);
+    if (kind == SELECT_BF16) {
+        each_vector(a, SELECT_BF16, &total, step, context);
+    } else if (kind == SELECT_FP32) {
+        each_vector(a, SELECT_FP32, &total, step, context);
     } else {
-        each_vector(a, false, &total, step, context);
+        each_vector(a, SELECT_NONE, &total, step, context);
     }
-    total_tell(&total, a->count, a->r != NULL, seen);
+    total_tell(&total, a->count, kind != SELECT_NONE, seen);
 }
 
 #define WAITING 1024u

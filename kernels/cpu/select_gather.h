@@ -26,26 +26,26 @@ INLINE void put(struct entries *to, unsigned mask, size_t at, v_float d, unsigne
 }
 
 // A piece in which most vectors hold entries: every vector is packed.
-INLINE void gather_dense(const struct kernels_difference *a, size_t at, v_bits bound, bool differs,
-                         unsigned width, struct entries *to, struct total *total)
+INLINE void gather_dense(const struct kernels_difference *a, size_t at, v_bits bound,
+                         enum select_reference kind, unsigned width, struct entries *to, struct total *total)
 {
     struct partial part[2] = {partial_zero(), partial_zero()};
     struct entries here = *to; // not aliased: kept in registers
     for (size_t end = at + PIECE; at < end;) {
         for (size_t chain = 0; chain < 2; chain++, at += LANES) {
-            ask_ahead(a, at, differs);
-            const v_float d = look(a, at, differs, &part[chain]);
+            ask_ahead(a, at, kind);
+            const v_float d = look(a, at, kind, &part[chain]);
             put(&here, v_reach(v_magnitude(d), bound), at, d, width);
         }
     }
     *to = here;
-    total_add(total, &part[0], differs);
-    total_add(total, &part[1], differs);
+    total_add(total, &part[0], kind);
+    total_add(total, &part[1], kind);
 }
 
 // A piece in which few do: those that do are listed without a branch, then packed, out of the nearest cache.
-INLINE void gather_thin(const struct kernels_difference *a, size_t at, v_bits bound, bool differs,
-                        struct entries *to, struct total *total)
+INLINE void gather_thin(const struct kernels_difference *a, size_t at, v_bits bound,
+                        enum select_reference kind, struct entries *to, struct total *total)
 {
     struct partial part[2] = {partial_zero(), partial_zero()};
     struct entries here = *to;
@@ -53,18 +53,18 @@ INLINE void gather_thin(const struct kernels_difference *a, size_t at, v_bits bo
     size_t n = 0;
     for (size_t i = 0; i < PIECE;) {
         for (size_t chain = 0; chain < 2; chain++, i += LANES) {
-            ask_ahead(a, at + i, differs);
-            const v_float d = look(a, at + i, differs, &part[chain]);
+            ask_ahead(a, at + i, kind);
+            const v_float d = look(a, at + i, kind, &part[chain]);
             const unsigned mask = v_reach(v_magnitude(d), bound);
             hits[n] = (uint32_t)i << 16 | mask;
             n += mask != 0;
         }
     }
-    total_add(total, &part[0], differs);
-    total_add(total, &part[1], differs);
+    total_add(total, &part[0], kind);
+    total_add(total, &part[1], kind);
     for (size_t i = 0; i < n; i++) {
         const size_t from = at + (hits[i] >> 16);
-        const v_float x = v_load(a->x + from), d = differs ? v_sub(x, v_load(a->r + from)) : x;
+        const v_float d = difference(a, from, kind, v_load(a->x + from));
         put(&here, hits[i] & 0xffffu, from, d, 4);
     }
     *to = here;
@@ -76,12 +76,12 @@ static __attribute__((noinline)) size_t gather_edge(const struct kernels_differe
                                                     struct total *total)
 {
     const v_bits bound = v_bound(floor);
-    const bool differs = a->r != NULL;
+    const enum select_reference kind = select_reference(a);
     struct partial part = partial_zero();
     while (at < end) {
         unsigned lanes = end - at < LANES ? (unsigned)(end - at) : LANES;
         struct partial before = part;
-        v_float d = look_first(a, at, lanes, differs, &part);
+        v_float d = look_first(a, at, lanes, kind, &part);
         unsigned mask = v_reach(v_magnitude(d), bound);
         if ((size_t)__builtin_popcount(mask) > room - to->found) {
             for (size_t fits = room - to->found; fits > 0; fits--) {
@@ -89,7 +89,7 @@ static __attribute__((noinline)) size_t gather_edge(const struct kernels_differe
             }
             lanes = (unsigned)__builtin_ctz(mask);
             part = before;
-            d = look_first(a, at, lanes, differs, &part);
+            d = look_first(a, at, lanes, kind, &part);
             mask = v_reach(v_magnitude(d), bound);
             end = at + lanes;
         }
@@ -118,7 +118,7 @@ INLINE void ask_to_write(const struct entries *to, size_t entries)
 }
 
 INLINE size_t gather_from(const struct kernels_difference *a, size_t first, uint32_t floor, size_t room,
-                          bool differs, struct entries *to, struct total *total)
+                          enum select_reference kind, struct entries *to, struct total *total)
 {
     const v_bits bound = v_bound(floor);
     size_t at = first;
@@ -127,15 +127,30 @@ INLINE size_t gather_from(const struct kernels_difference *a, size_t first, uint
         const size_t before = to->found;
         ask_to_write(to, last);
         if (last < DENSE) {
-            gather_thin(a, at, bound, differs, to, total);
+            gather_thin(a, at, bound, kind, to, total);
         } else if (last < DENSER) {
-            gather_dense(a, at, bound, differs, 4, to, total);
+            gather_dense(a, at, bound, kind, 4, to, total);
         } else {
-            gather_dense(a, at, bound, differs, LANES, to, total);
+            gather_dense(a, at, bound, kind, LANES, to, total);
         }
         last = to->found - before;
     }
     return at;
+}
+
+// One instance for each kind of reference.
+static size_t gather_of(const struct kernels_difference *a, size_t at, uint32_t floor, size_t room,
+                        enum select_reference kind, struct entries *to, struct total *total)
+{
+    switch (kind) {
+    case SELECT_BF16:
+        return gather_from(a, at, floor, room, SELECT_BF16, to, total);
+    case SELECT_FP32:
+        return gather_from(a, at, floor, room, SELECT_FP32, to, total);
+    case SELECT_NONE:
+        break;
+    }
+    return gather_from(a, at, floor, room, SELECT_NONE, to, total);
 }
 
 static size_t gather(const struct kernels_difference *a, size_t first, uint32_t floor, size_t room,
@@ -143,11 +158,10 @@ static size_t gather(const struct kernels_difference *a, size_t first, uint32_t 
 {
     struct entries to = {index, value, 0};
     struct total total = total_zero();
-    const bool differs = a->r != NULL;
+    const enum select_reference kind = select_reference(a);
     size_t at = first;
     while (at < a->count) {
-        at = differs ? gather_from(a, at, floor, room, true, &to, &total)
-                     : gather_from(a, at, floor, room, false, &to, &total);
+        at = gather_of(a, at, floor, room, kind, &to, &total);
         const size_t end = a->count - at < PIECE ? a->count : at + PIECE;
         const size_t stop = gather_edge(a, at, end, floor, room, &to, &total);
         at = stop;
@@ -155,7 +169,7 @@ static size_t gather(const struct kernels_difference *a, size_t first, uint32_t 
             break;
         }
     }
-    total_tell(&total, at - first, differs, seen);
+    total_tell(&total, at - first, kind, seen);
     return to.found;
 }
 

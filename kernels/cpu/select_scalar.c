@@ -11,17 +11,32 @@ static inline uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+static inline float apart(const struct kernels_difference *a, size_t i, enum select_reference kind)
+{
+    if (kind == SELECT_BF16) {
+        return a->x[i] - bf16_widen(a->r_bf16[i]);
+    }
+    return kind == SELECT_FP32 ? a->x[i] - a->r[i] : a->x[i];
+}
+
+static inline float counted(const struct kernels_difference *a, size_t i, enum select_reference kind,
+                            float apart)
+{
+    return kind == SELECT_BF16 ? select_far(a, i, apart) : apart;
+}
+
 // Energies and the largest magnitude of a piece.
 static inline __attribute__((always_inline)) void see(const struct kernels_difference *a, size_t from,
-                                                      size_t to, bool differs, struct kernels_seen *seen)
+                                                      size_t to, enum select_reference kind,
+                                                      struct kernels_seen *seen)
 {
     float a_sum[8] = {0.0f}, x_sum[8] = {0.0f};
     uint32_t largest[8] = {0};
     size_t i = from;
     for (; i + 8 <= to; i += 8) {
         for (size_t l = 0; l < 8; l++) {
-            const float x = a->x[i + l], d = differs ? x - a->r[i + l] : x;
-            a_sum[l] += d * d;
+            const float x = a->x[i + l], whole = apart(a, i + l, kind), d = counted(a, i + l, kind, whole);
+            a_sum[l] += whole * whole;
             x_sum[l] += x * x;
             // Magnitudes fit a signed integer, which SSE2 can compare.
             const int32_t m = (int32_t)select_magnitude(d);
@@ -29,8 +44,8 @@ static inline __attribute__((always_inline)) void see(const struct kernels_diffe
         }
     }
     for (; i < to; i++) {
-        const float x = a->x[i], d = differs ? x - a->r[i] : x;
-        a_sum[0] += d * d;
+        const float x = a->x[i], whole = apart(a, i, kind), d = counted(a, i, kind, whole);
+        a_sum[0] += whole * whole;
         x_sum[0] += x * x;
         largest[0] = larger(largest[0], select_magnitude(d));
     }
@@ -43,10 +58,13 @@ static inline __attribute__((always_inline)) void see(const struct kernels_diffe
 
 static void see_piece(const struct kernels_difference *a, size_t from, size_t to, struct kernels_seen *seen)
 {
-    if (a->r != NULL) {
-        see(a, from, to, true, seen);
+    const enum select_reference kind = select_reference(a);
+    if (kind == SELECT_BF16) {
+        see(a, from, to, SELECT_BF16, seen);
+    } else if (kind == SELECT_FP32) {
+        see(a, from, to, SELECT_FP32, seen);
     } else {
-        see(a, from, to, false, seen);
+        see(a, from, to, SELECT_NONE, seen);
     }
     seen->read += to - from;
 }
@@ -58,16 +76,31 @@ static size_t piece_end(size_t from, size_t count)
 
 static inline __attribute__((always_inline)) size_t gather_piece(const struct kernels_difference *a,
                                                                  size_t from, size_t to, uint32_t floor,
-                                                                 uint32_t *index, float *value, bool differs)
+                                                                 uint32_t *index, float *value,
+                                                                 enum select_reference kind)
 {
     size_t found = 0;
     for (size_t i = from; i < to; i++) {
-        const float d = differs ? a->x[i] - a->r[i] : a->x[i];
+        const float d = counted(a, i, kind, apart(a, i, kind));
         index[found] = (uint32_t)i;
         value[found] = d;
         found += select_magnitude(d) >= floor;
     }
     return found;
+}
+
+static size_t gather_of(const struct kernels_difference *a, size_t from, size_t to, uint32_t floor,
+                        uint32_t *index, float *value)
+{
+    switch (select_reference(a)) {
+    case SELECT_BF16:
+        return gather_piece(a, from, to, floor, index, value, SELECT_BF16);
+    case SELECT_FP32:
+        return gather_piece(a, from, to, floor, index, value, SELECT_FP32);
+    case SELECT_NONE:
+        break;
+    }
+    return gather_piece(a, from, to, floor, index, value, SELECT_NONE);
 }
 
 // Up to the element that does not fit any more, or to `to`.
@@ -102,8 +135,7 @@ static size_t gather(const struct kernels_difference *a, size_t first, uint32_t 
                 break;
             }
         } else {
-            found += a->r != NULL ? gather_piece(a, at, to, floor, index + found, value + found, true)
-                                  : gather_piece(a, at, to, floor, index + found, value + found, false);
+            found += gather_of(a, at, to, floor, index + found, value + found);
             see_piece(a, at, to, seen);
         }
         at = to;

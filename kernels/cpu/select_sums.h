@@ -62,39 +62,86 @@ static void total_tell(const struct total *total, size_t read, bool differs, str
     }
 }
 
-// Elements from `at`: their difference, and what they add to the sums.
-INLINE v_float look(const struct kernels_difference *a, size_t at, bool differs, struct partial *part)
+// Which of the lanes from `at` on lie in the open run.
+INLINE unsigned open_lanes(const struct kernels_difference *a, size_t at)
 {
-    const v_float x = v_load(a->x + at), d = differs ? v_sub(x, v_load(a->r + at)) : x;
+    unsigned lanes = 0;
+    if (at + (LANES - 1) - a->open_first >= a->open_count + (LANES - 1)) {
+        return 0;
+    }
+    for (unsigned i = 0; i < LANES; i++) {
+        lanes |= (unsigned)(at + i - a->open_first < a->open_count) << i;
+    }
+    return lanes;
+}
+
+INLINE v_float read_reference(const struct kernels_difference *a, size_t at, enum select_reference kind)
+{
+    return kind == SELECT_BF16 ? v_load_bf16(a->r_bf16 + at) : v_load(a->r + at);
+}
+
+// Of x - r, what counts as a.
+INLINE v_float far_enough(const struct kernels_difference *a, size_t at, enum select_reference kind,
+                          v_float r, v_float d)
+{
+    return kind == SELECT_BF16 ? v_keep_above(d, v_bf16_step(r), open_lanes(a, at)) : d;
+}
+
+INLINE v_float difference(const struct kernels_difference *a, size_t at, enum select_reference kind,
+                          v_float x)
+{
+    const v_float r = kind != SELECT_NONE ? read_reference(a, at, kind) : v_zero();
+    return kind != SELECT_NONE ? far_enough(a, at, kind, r, v_sub(x, r)) : x;
+}
+
+// What elements x add to the sums, and a.
+INLINE v_float seen(const struct kernels_difference *a, size_t at, enum select_reference kind, v_float x,
+                    v_float r, struct partial *part)
+{
+    v_float d = kind != SELECT_NONE ? v_sub(x, r) : x;
     part->a = v_square_add(part->a, d);
-    if (differs) {
+    if (kind != SELECT_NONE) {
         part->x = v_square_add(part->x, x);
     }
+    d = far_enough(a, at, kind, r, d);
     part->largest = v_max(part->largest, v_magnitude(d));
     return d;
+}
+
+// Elements from `at`: their difference, and what they add to the sums.
+INLINE v_float look(const struct kernels_difference *a, size_t at, enum select_reference kind,
+                    struct partial *part)
+{
+    const v_float x = v_load(a->x + at);
+    return seen(a, at, kind, x, kind != SELECT_NONE ? read_reference(a, at, kind) : x, part);
 }
 
 // The first `lanes` elements from `at`; zeros behind them.
-INLINE v_float look_first(const struct kernels_difference *a, size_t at, unsigned lanes, bool differs,
-                          struct partial *part)
+INLINE v_float look_first(const struct kernels_difference *a, size_t at, unsigned lanes,
+                          enum select_reference kind, struct partial *part)
 {
     const v_float x = v_load_first(a->x + at, lanes);
-    const v_float d = differs ? v_sub(x, v_load_first(a->r + at, lanes)) : x;
-    part->a = v_square_add(part->a, d);
-    if (differs) {
-        part->x = v_square_add(part->x, x);
+    v_float r = x;
+    if (kind == SELECT_BF16) {
+        uint16_t padded[LANES] = {0};
+        memcpy(padded, a->r_bf16 + at, lanes * sizeof *padded);
+        r = v_load_bf16(padded);
+    } else if (kind == SELECT_FP32) {
+        r = v_load_first(a->r + at, lanes);
     }
-    part->largest = v_max(part->largest, v_magnitude(d));
-    return d;
+    return seen(a, at, kind, x, r, part);
 }
 
-INLINE void ask_ahead(const struct kernels_difference *a, size_t at, bool differs)
+INLINE void ask_ahead(const struct kernels_difference *a, size_t at, enum select_reference kind)
 {
     __builtin_prefetch(a->x + at + NEAR);
     __builtin_prefetch(a->x + at + FAR, 0, 2);
-    if (differs) {
+    if (kind == SELECT_FP32) {
         __builtin_prefetch(a->r + at + NEAR);
         __builtin_prefetch(a->r + at + FAR, 0, 2);
+    } else if (kind == SELECT_BF16) {
+        __builtin_prefetch(a->r_bf16 + at + NEAR);
+        __builtin_prefetch(a->r_bf16 + at + FAR, 0, 2);
     }
 }
 

@@ -41,6 +41,7 @@ static void exchange(const struct kernels_exchange *e, uint64_t *hash)
     if (e->mine.count == 0 && e->theirs.count == 0) {
         return;
     }
+    BASE_ASSERT(!e->r_bf16 && !e->correction_bf16); // an exchange is given the host's table
     struct results *device = results_begin();
     const struct kernels_cuda_exchange arguments = {
         .x = e->x,

@@ -30,7 +30,7 @@ struct run {
 
 static struct kernels_difference difference(const struct device *d)
 {
-    return (struct kernels_difference){d->x, d->r, d->count};
+    return (struct kernels_difference){.x = d->x, .r = d->r, .count = d->count};
 }
 
 static void call_read(struct device *d)
@@ -52,7 +52,7 @@ static void call_gather(struct device *d)
 
 static void call_gather_x(struct device *d)
 {
-    const struct kernels_difference a = {d->x, NULL, d->count};
+    const struct kernels_difference a = {.x = d->x, .count = d->count};
     struct kernels_seen seen;
     (void)d->k->select->gather(&a, 0, d->floor, 2 * d->entries, d->index, d->value, &seen);
 }

@@ -306,7 +306,7 @@ static void blocks(void **state)
             selection.block = 0;
             shares += selection.k;
             part.difference = (struct kernels_difference){
-                s.x + first, s.difference.r != NULL ? s.r + first : NULL, end - first};
+                .x = s.x + first, .r = s.difference.r != NULL ? s.r + first : NULL, .count = end - first};
             struct compress_sparse alone;
             assert_int_equal(compress_sparse_create(compress_select_room(&selection, end - first), &alone),
                              BASE_OK);
@@ -350,7 +350,7 @@ static void random_is_even(void **state)
 {
     (void)state;
     static const float x[1000];
-    const struct kernels_difference a = {x, NULL, 1000};
+    const struct kernels_difference a = {.x = x, .count = 1000};
     unsigned drawn[1000] = {0};
     struct compress_sparse entries;
     struct compress_selection selection = {.method = COMPRESS_RANDOM, .k = 50};
@@ -384,7 +384,7 @@ static void what_is_not_finite(void **state)
         vector_fill(rng, VECTOR_GAUSSIAN, s.x, count);
         vector_fill(rng, VECTOR_GAUSSIAN, s.r, count);
         (i % 2 ? s.r : s.x)[base_rng_below(rng, count)] = broken[i % 4];
-        const struct kernels_difference a = {s.x, i % 2 ? s.r : NULL, count};
+        const struct kernels_difference a = {.x = s.x, .r = i % 2 ? s.r : NULL, .count = count};
         assert_int_equal(compress_sparse_create(compress_select_room(&selection, count), &entries), BASE_OK);
         entries.count = 1;
         assert_int_equal(compress_select(backends[i % n_backends], &selection, &a, &entries, NULL),

@@ -24,8 +24,10 @@ static inline struct twin_difference twin_difference(const struct twins *t, enum
     for (size_t b = 0; b < 2; b++) {
         d.memory[2 * b] = twin_send(tables[b], x, (count + skew) * sizeof *x);
         d.memory[2 * b + 1] = twin_send(tables[b], r, (count + skew) * sizeof *r);
-        *(b == 0 ? &d.plain : &d.other) = (struct kernels_difference){
-            (float *)d.memory[2 * b] + skew, with_r ? (float *)d.memory[2 * b + 1] + skew : NULL, count};
+        *(b == 0 ? &d.plain : &d.other) =
+            (struct kernels_difference){.x = (float *)d.memory[2 * b] + skew,
+                                        .r = with_r ? (float *)d.memory[2 * b + 1] + skew : NULL,
+                                        .count = count};
     }
     free(x);
     free(r);

@@ -7,19 +7,21 @@
 
 #include <cmocka.h>
 
+#include "base/bf16.h"
 #include "base/hash.h"
 #include "kernels/cpu/cpu.h"
 #include "test/property/compress_vectors.h"
 #include <string.h>
 
-enum { LONGEST = 24000, GUARD = 32, VECTORS = 5, WAYS = 16 };
+enum { LONGEST = 24000, GUARD = 32, VECTORS = 7, WAYS = 32 };
 
 static const char *const path_names[] = {"scalar", "avx2", "avx512"};
 static const struct kernels_apply *paths[3];
 static size_t n_paths;
 static struct base_rng rng;
 
-// x, pending, r, correction and correction_sum of one side, with guards behind them.
+// x, pending, r, correction and correction_sum of one side, with guards behind them; r and correction in
+// bf16.
 struct world {
     float *vector[VECTORS];
     uint64_t hash;
@@ -41,10 +43,18 @@ static void world_free(struct world *world)
         free(world->vector[v]);
 }
 
+static uint16_t *halves(const struct world *world, size_t v)
+{
+    return (uint16_t *)(void *)world->vector[v];
+}
+
 static void world_fill(struct world *world, enum vector_kind kind)
 {
     for (size_t v = 0; v < VECTORS; v++)
         vector_fill(&rng, kind, world->vector[v], LONGEST + GUARD);
+    for (size_t v = 5; v < VECTORS; v++)
+        for (size_t i = 0; i < LONGEST + GUARD; i++)
+            halves(world, v)[i] = bf16_nearest(world->vector[v - 3][i]);
 }
 
 static void world_copy(struct world *to, const struct world *from)
@@ -54,16 +64,20 @@ static void world_copy(struct world *to, const struct world *from)
     to->hash = from->hash;
 }
 
-// The vectors that may be missing, in eight ways; the ways that follow them have another weight than 1/2.
+// The vectors that may be missing, in eight ways; the same with another weight than 1/2; all with r and
+// correction in bf16.
 static struct kernels_exchange exchange_of(const struct world *world, unsigned way)
 {
-    const bool corrected = way & 1;
+    const bool corrected = way & 1, bf16 = way & 16;
     return (struct kernels_exchange){.x = world->vector[0],
                                      .pending = way & 2 ? NULL : world->vector[1],
-                                     .r = way & 4 ? NULL : world->vector[2],
-                                     .correction = corrected ? world->vector[3] : NULL,
-                                     .correction_sum = corrected ? world->vector[4] : NULL,
-                                     .weight = way < 8 ? 0.5f : 0.3f,
+                                     .r = way & 4 || bf16 ? NULL : world->vector[2],
+                                     .r_bf16 = way & 4 || !bf16 ? NULL : halves(world, 5),
+                                     .correction = corrected && !bf16 ? world->vector[3] : NULL,
+                                     .correction_sum = corrected && !bf16 ? world->vector[4] : NULL,
+                                     .correction_bf16 = corrected && bf16 ? halves(world, 6) : NULL,
+                                     .rounding = 77 + way,
+                                     .weight = way & 8 ? 0.3f : 0.5f,
                                      .gain = 0.3f};
 }
 
@@ -93,7 +107,17 @@ static void reference_exchange(const struct kernels_exchange *e, uint64_t *hash)
             e->r[index] = after;
             *hash += base_hash_element(index, after) - base_hash_element(index, before);
         }
+        if (e->r_bf16 != NULL) {
+            float before = bf16_widen(e->r_bf16[index]), after;
+            e->r_bf16[index] = bf16_nearest(before + 0.5f * (mine + theirs));
+            after = bf16_widen(e->r_bf16[index]);
+            *hash += base_hash_element(index, after) - base_hash_element(index, before);
+        }
         e->x[index] += force;
+        if (e->correction_bf16 != NULL)
+            e->correction_bf16[index] =
+                bf16_stochastic(bf16_widen(e->correction_bf16[index]) + e->gain * force,
+                                (uint32_t)(base_hash_mix(e->rounding + index) >> 48));
         if (e->pending != NULL)
             e->pending[index] += force;
         if (e->correction != NULL) {
@@ -103,18 +127,26 @@ static void reference_exchange(const struct kernels_exchange *e, uint64_t *hash)
     }
 }
 
+static uint64_t hash_of(const struct world *world, unsigned way)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < LONGEST; i++)
+        hash += base_hash_element(i, way & 16 ? bf16_widen(halves(world, 5)[i]) : world->vector[2][i]);
+    return hash;
+}
+
 // All paths on the same lists; the reference's hash is that of its vector.
 static void exchange_everywhere(const struct kernels_entries *mine, const struct kernels_entries *theirs,
                                 unsigned way, enum vector_kind kind)
 {
     struct world start = world_make(), expected = world_make(), found = world_make();
     world_fill(&start, kind);
-    start.hash = base_hash_vector(start.vector[2], LONGEST);
+    start.hash = hash_of(&start, way);
     world_copy(&expected, &start);
     struct kernels_exchange e = exchange_of(&expected, way);
     e.mine = *mine, e.theirs = *theirs;
     reference_exchange(&e, &expected.hash);
-    assert_true(expected.hash == base_hash_vector(expected.vector[2], LONGEST));
+    assert_true(expected.hash == hash_of(&expected, way));
     for (size_t p = 0; p < n_paths; p++) {
         world_copy(&found, &start);
         e = exchange_of(&found, way);
@@ -185,7 +217,7 @@ static void longer_lists(void **state)
     enum { SIZES = sizeof sizes / sizeof sizes[0] };
     for (size_t i = 0; i < SIZES; i++) {
         random_lists(sizes[i], sizes[SIZES - 1 - i], LONGEST, i % WAYS, VECTOR_GAUSSIAN);
-        random_lists(sizes[i], sizes[i], LONGEST, (i + 1) % WAYS, VECTOR_GAUSSIAN);
+        random_lists(sizes[i], sizes[i], LONGEST, (i + 17) % WAYS, VECTOR_GAUSSIAN);
     }
     random_lists(7000, 21000, LONGEST, true, VECTOR_GAUSSIAN);
 }
@@ -194,7 +226,8 @@ static void any_numbers(void **state)
 {
     (void)state;
     for (unsigned kind = 0; kind < VECTOR_KINDS; kind++)
-        random_lists(700, 900, 5000, kind % WAYS, (enum vector_kind)kind);
+        for (unsigned way = kind % 2; way < WAYS; way += 15)
+            random_lists(700, 900, 5000, way, (enum vector_kind)kind);
 }
 
 // One list lies behind the other, and one inside a gap of the other.

@@ -2,6 +2,7 @@
 // and pieces, with guards behind what is written.
 #include "kernels/cpu/cpu.h"
 
+#include "base/bf16.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -20,7 +21,8 @@
 #define GUARD_BITS 0x5a5a5a5au
 
 static struct base_rng rng;
-static float x[COUNT_MAX], r[COUNT_MAX], a[COUNT_MAX];
+static float x[COUNT_MAX], r[COUNT_MAX], a[COUNT_MAX], whole[COUNT_MAX]; // whole: of the energy
+static uint16_t r_bf16[COUNT_MAX];
 static const size_t counts[] = {0,    1,    2,    3,    7,    8,    9,    15,   16,   17,   31,
                                 32,   33,   63,   64,   65,   127,  128,  129,  511,  512,  513,
                                 1007, 1023, 1024, 1025, 1039, 1040, 2048, 2063, 3000, 4097, COUNT_MAX};
@@ -58,12 +60,30 @@ static float element(enum kind kind)
     return 0.0f;
 }
 
+// Half of the elements are about as far from their reference as it can follow.
+static struct kernels_difference make_bf16(enum kind kind, size_t count)
+{
+    const size_t open = base_rng_below(&rng, count + 1), n = base_rng_below(&rng, 40);
+    const size_t first = base_rng_below(&rng, 8) ? open : open - 20; // also one that lies before the vector
+    for (size_t i = 0; i < count; i++) {
+        x[i] = element(kind);
+        const float near = x[i] * (1 + 0.01f * (float)base_rng_uniform(&rng)), far = element(kind);
+        const float stored = i % 2 ? far : near;
+        r_bf16[i] = bf16_nearest(isfinite(stored) ? stored : 1); // a reference is finite
+        const float step = float_of(bf16_step(r_bf16[i]));
+        whole[i] = x[i] - bf16_widen(r_bf16[i]);
+        a[i] = i - first < n || !(fabsf(whole[i]) <= step) ? whole[i] : 0;
+    }
+    return (struct kernels_difference){
+        .x = x, .r_bf16 = r_bf16, .open_first = first, .open_count = n, .count = count};
+}
+
 static struct kernels_difference make(enum kind kind, size_t count, bool differs)
 {
     for (size_t i = 0; i < count; i++) {
         x[i] = element(kind);
         r[i] = element(kind);
-        a[i] = differs ? x[i] - r[i] : x[i];
+        a[i] = whole[i] = differs ? x[i] - r[i] : x[i];
     }
     return (struct kernels_difference){.x = x, .r = differs ? r : NULL, .count = count};
 }
@@ -86,7 +106,7 @@ static void assert_seen(size_t first, size_t end, const struct kernels_differenc
     double a_energy = 0.0, x_energy = 0.0;
     for (size_t i = first; i < end; i++) {
         largest = magnitude_of(a[i]) > largest ? magnitude_of(a[i]) : largest;
-        a_energy += (double)(a[i] * a[i]);
+        a_energy += (double)(whole[i] * whole[i]);
         x_energy += (double)(of->x[i] * of->x[i]);
     }
     assert_int_equal(seen->read, end - first);
@@ -250,8 +270,9 @@ static void passes_match_the_reference(void **state)
 {
     const struct kernels_select *k = *state;
     for (unsigned kind = 0; kind < KINDS; kind++) {
-        for (size_t i = 0; i < 2 * sizeof counts / sizeof counts[0]; i++) {
-            const struct kernels_difference of = make((enum kind)kind, counts[i / 2], i % 2);
+        for (size_t i = 0; i < 3 * sizeof counts / sizeof counts[0]; i++) {
+            const struct kernels_difference of = i % 3 == 2 ? make_bf16((enum kind)kind, counts[i / 3])
+                                                            : make((enum kind)kind, counts[i / 3], i % 3);
             for (size_t repeat = 0; repeat < 6; repeat++) {
                 gather_once(k, &of);
                 count_once(k, &of);
