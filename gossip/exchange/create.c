@@ -1,6 +1,8 @@
 // The object and its memory.
 #include "gossip/exchange/state.h"
 
+#include "base/bf16.h"
+#include "base/hash.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +56,19 @@ static size_t entries_of(const struct gossip_exchange_options *options)
     return entries > blocks ? entries : blocks;
 }
 
+// Of r of an edge that begins at the seed model.
+static uint64_t start_hash(const struct gossip_exchange_options *options, const float *start)
+{
+    const struct kernels_apply *apply = options->kernels->apply;
+    uint64_t hash = 0;
+
+    if (!options->reference_bf16)
+        return apply->hash(start, options->parameters, 0, false);
+    for (size_t i = 0; i < options->parameters; i++)
+        hash += base_hash_element(i, bf16_widen(bf16_nearest(start[i])));
+    return hash;
+}
+
 enum base_error gossip_exchange_create(const struct gossip_exchange_options *options,
                                        struct gossip_exchange **exchange, struct base_reason *why)
 {
@@ -76,7 +91,7 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
         return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);
     }
     gossip_edge_start(fresh, fresh->model);
-    fresh->start_hash = options->kernels->apply->hash(fresh->model, options->parameters, 0, false);
+    fresh->start_hash = start_hash(options, fresh->model);
     if (options->model)
         memcpy(fresh->model, options->model, options->parameters * sizeof(float));
     gossip_plausible_learn(fresh);

@@ -82,6 +82,7 @@ static void apply_piece(const struct gossip_exchange *exchange, const struct ker
     of_r.mine = of_r.theirs = adopts > 0 ? block->theirs : block->mine;
     apply->exchange(&of_r, hash);
     of_x.r = NULL;
+    of_x.r_bf16 = NULL;
     of_x.weight = 1;
     if (adopts > 0)
         apply->exchange(&of_x, hash);
@@ -92,7 +93,8 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
                                     const struct gossip_exchange_message *theirs)
 {
     struct gossip_window *window = exchange->window;
-    struct kernels_exchange step = {.x = exchange->model, .r = edge->reference, .weight = 0.5f};
+    struct kernels_exchange step = {
+        .x = exchange->model, .r = edge->reference.fp32, .r_bf16 = edge->reference.bf16, .weight = 0.5f};
     int adopts = gossip_standing_adopts(mine->standing, (enum gossip_standing)theirs->standing);
     bool moves = adopts > 0 || (adopts == 0 && mine->standing != GOSSIP_FINISHED);
     float largest;

@@ -19,8 +19,8 @@ void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge
 {
     if (!edge)
         return;
-    exchange->options.kernels->release(edge->reference);
-    exchange->options.kernels->release(edge->correction);
+    gossip_vector_free(exchange->options.kernels, &edge->reference);
+    gossip_vector_free(exchange->options.kernels, &edge->correction);
     free(edge->stored);
     gossip_packet_free(&edge->request);
     gossip_packet_free(&edge->answer);
@@ -51,6 +51,40 @@ static void insert(struct gossip_exchange *exchange, struct gossip_edge *edge)
     exchange->edges[at] = edge;
 }
 
+static bool start_reference(const struct gossip_exchange *exchange, struct gossip_vector *reference)
+{
+    const struct gossip_exchange_options *options = &exchange->options;
+    float *start = reference->fp32;
+
+    if (options->start) {
+        gossip_vector_round(reference, options->start, options->parameters);
+        return true;
+    }
+    if (!start)
+        start = options->kernels->alloc(options->parameters * sizeof *start);
+    if (!start)
+        return false;
+    options->make_start(options->start_owner, start);
+    if (!reference->fp32) {
+        gossip_vector_round(reference, start, options->parameters);
+        options->kernels->release(start);
+    }
+    return true;
+}
+
+static bool make_vectors(const struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    const struct gossip_exchange_options *options = &exchange->options;
+    const bool bf16 = options->reference_bf16;
+
+    BASE_ASSERT(!gossip_vector_is(&edge->reference) && !gossip_vector_is(&edge->correction));
+    if (options->drift_correction &&
+        !gossip_vector_make(options->kernels, options->parameters, bf16, &edge->correction))
+        return false;
+    return gossip_vector_make(options->kernels, options->parameters, bf16, &edge->reference) &&
+           start_reference(exchange, &edge->reference);
+}
+
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                 struct gossip_edge **edge)
 {
@@ -65,15 +99,11 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     fresh->progress = exchange->progress;
     fresh->met = exchange->rounds;
     fresh->reference_hash = exchange->start_hash;
-    fresh->reference = exchange->options.kernels->alloc(count * sizeof *fresh->reference);
-    if (exchange->options.drift_correction)
-        fresh->correction = exchange->options.kernels->alloc(count * sizeof *fresh->correction);
-    if (!fresh->reference || (exchange->options.drift_correction && !fresh->correction))
+    if (!make_vectors(exchange, fresh))
         goto out;
     struct gossip_edge **edges = realloc(exchange->edges, (exchange->n_edges + 1) * sizeof *edges);
     if (!edges)
         goto out;
-    gossip_edge_start(exchange, fresh->reference);
     exchange->edges = edges;
     insert(exchange, fresh);
     *edge = fresh;
@@ -103,10 +133,10 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
 
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    if (!edge->correction)
+    if (!gossip_vector_is(&edge->correction))
         return;
     BASE_ASSERT(exchange->options.drift_correction);
-    memset(edge->correction, 0, exchange->options.parameters * sizeof *edge->correction);
+    gossip_vector_clear(&edge->correction, exchange->options.parameters);
     gossip_sum_again(exchange);
 }
 

@@ -16,7 +16,7 @@
 //   1, then 2    with shared second moments; the second one from the first update that comes while the
 //                trainer computes
 //   1            for a while, where a RESYNC or many exchanges fall into one round: pending updates
-//   1 or 2       of each edge: r, and c with drift correction
+//   1 or 2       of each edge: r, and c with drift correction; half as large each with reference_bf16
 //   1            of each dead neighbour whose correction is kept
 // Beside them: one list of about k entries, 64 KiB, the latest packets of every edge, and those of exchanges
 // not yet passed to the trainer (4% of the model at most).
@@ -75,6 +75,7 @@ struct gossip_exchange_options {
     bool bounded;         // a round ends once no neighbour is more than max_delay rounds behind
     uint64_t max_delay;   // unless sync, also: rounds in a row that a node does without an exchange
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
+    bool reference_bf16; // r and c of every edge take 2 bytes an element. The same at both ends of an edge
     bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)
 };
 
@@ -189,6 +190,7 @@ struct gossip_edge_info {
     bool barred;                         // it sent something that was refused: not met for a while
     enum gossip_standing standing;       // of the other end, as last reported
     const float *reference, *correction; // [d], borrowed until the next step; correction may be NULL
+    const uint16_t *reference_bf16, *correction_bf16; // in place of them (options.reference_bf16)
 };
 size_t gossip_exchange_edges(const struct gossip_exchange *exchange);
 void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t edge,
@@ -233,9 +235,10 @@ double gossip_exchange_pace(const struct gossip_exchange *exchange);
 struct gossip_edge_record {
     struct gossip_id peer;
     uint64_t epoch, sequence, resync_offset, clock;
-    const float *reference;      // [d]
-    const float *correction;     // [d] or NULL
-    const uint8_t *transactions; // open request and last answer, opaque
+    const float *reference;                           // [d]
+    const float *correction;                          // [d] or NULL
+    const uint16_t *reference_bf16, *correction_bf16; // in place of them (options.reference_bf16)
+    const uint8_t *transactions;                      // open request and last answer, opaque
     size_t transactions_bytes;
 };
 enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t edge,

@@ -12,9 +12,10 @@
 // need not be: each end cuts by what it has seen.
 static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (!edge->correction || exchange->options.clip > 0)
+    if (!gossip_vector_is(&edge->correction) || exchange->options.clip > 0)
         return 0;
-    return exchange->options.kernels->apply->hash(edge->correction, exchange->options.parameters, 0, true);
+    return gossip_vector_hash(exchange->options.kernels, &edge->correction, exchange->options.parameters,
+                              true);
 }
 
 static void send_hello(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint8_t answer,

@@ -32,6 +32,15 @@ static void refill(struct gossip_side *side)
         memcpy(side->copy + done, side->index, side->count * sizeof *side->copy);
 }
 
+size_t gossip_side_indices(struct gossip_side *side, const uint32_t **index)
+{
+    refill(side);
+    *index = side->index + side->at;
+    size_t count = side->count - side->at;
+    side->at = side->count;
+    return count;
+}
+
 static uint32_t last_of(const struct gossip_side *side)
 {
     return side->at < side->count ? side->index[side->count - 1] : UINT32_MAX;

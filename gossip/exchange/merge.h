@@ -27,6 +27,9 @@ struct gossip_side gossip_side_of_packet(const struct compress_reader *reader, s
                                          uint32_t *copy);
 struct gossip_side gossip_side_of_list(const struct compress_sparse *list, uint32_t *copy);
 
+// The indices that come next; how many, 0: no more.
+size_t gossip_side_indices(struct gossip_side *side, const uint32_t **index);
+
 // `step` without its entries; the change of the hash of its r is added to *hash.
 void gossip_merge_apply(const struct kernels *kernels, struct gossip_side *mine, struct gossip_side *theirs,
                         struct kernels_exchange *step, uint64_t *hash);

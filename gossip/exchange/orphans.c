@@ -48,11 +48,10 @@ static enum base_error add(struct gossip_exchange *exchange, const struct gossip
 
 // What an earlier edge to the same peer left goes on with it.
 static void join(const struct gossip_exchange *exchange, struct gossip_orphan *orphan,
-                 const float *correction, float part, unsigned left)
+                 const struct gossip_vector *correction, float part, unsigned left)
 {
     BASE_ASSERT(orphan->correction && part >= 0 && part <= 1);
-    for (size_t i = 0; i < exchange->options.parameters; i++)
-        orphan->correction[i] += part * correction[i];
+    gossip_vector_add(correction, exchange->options.parameters, part, orphan->correction);
     orphan->left = left > orphan->left ? left : orphan->left;
 }
 
@@ -63,10 +62,23 @@ static unsigned rounds_to_fade(const struct gossip_exchange *exchange, bool dead
     return (dead ? 1 : LIVING_TIMES) * exchange->options.fade_rounds;
 }
 
+// What fades a little in every round is kept in fp32: in bf16 a small part of it would round to nothing.
+static float *in_fp32(const struct gossip_exchange *exchange, const struct gossip_vector *correction)
+{
+    size_t count = exchange->options.parameters;
+
+    if (correction->fp32)
+        return correction->fp32;
+    float *wide = exchange->options.kernels->alloc(count * sizeof *wide);
+    if (wide)
+        gossip_vector_add(correction, count, 1, wide);
+    return wide;
+}
+
 // `part` of what has not faded since its link broke.
 static enum base_error take(struct gossip_exchange *exchange, struct gossip_edge *edge, bool dead, float part)
 {
-    if (!edge->correction || edge->sequence == 0) // at its start an edge has none
+    if (!gossip_vector_is(&edge->correction) || edge->sequence == 0) // at its start an edge has none
         return BASE_OK;
     BASE_ASSERT(exchange->options.drift_correction && part >= 0 && part <= 1);
     if (exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
@@ -75,14 +87,23 @@ static enum base_error take(struct gossip_exchange *exchange, struct gossip_edge
     struct gossip_orphan *orphan = find(exchange, &edge->peer);
 
     if (orphan) {
-        join(exchange, orphan, edge->correction, part, left);
-        exchange->options.kernels->release(edge->correction);
-    } else if (add(exchange, &edge->peer, edge->correction, left)) {
+        join(exchange, orphan, &edge->correction, part, left);
+        gossip_vector_free(exchange->options.kernels, &edge->correction);
+        return BASE_OK;
+    }
+    float *correction = in_fp32(exchange, &edge->correction);
+    if (!correction)
+        return BASE_ENOMEM;
+    if (add(exchange, &edge->peer, correction, left)) {
+        if (correction != edge->correction.fp32)
+            exchange->options.kernels->release(correction);
         return BASE_ENOMEM;
     }
-    for (size_t i = 0; i < exchange->options.parameters && part < 1 && !orphan; i++)
-        edge->correction[i] *= part;
-    edge->correction = NULL;
+    for (size_t i = 0; i < exchange->options.parameters && part < 1; i++)
+        correction[i] *= part;
+    if (correction == edge->correction.fp32)
+        edge->correction.fp32 = NULL;
+    gossip_vector_free(exchange->options.kernels, &edge->correction);
     return BASE_OK;
 }
 

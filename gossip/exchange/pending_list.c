@@ -15,15 +15,16 @@ static void repeat(const struct gossip_exchange *exchange, const struct gossip_p
     const struct kernels *kernels = exchange->options.kernels;
     const struct compress_keys known = {
         .index = update->keys, .count = update->n_keys, .hash = update->keys_hash};
+    const bool bf16 = exchange->options.reference_bf16; // corrections are summed as they are now
     size_t d = exchange->options.parameters;
     struct compress_reader mine, theirs;
     struct kernels_exchange step = {.x = update->weight > 0 ? x : NULL,
-                                    .correction_sum = update->gain > 0 ? sum : NULL,
+                                    .correction_sum = update->gain > 0 && !bf16 ? sum : NULL,
                                     .weight = update->weight,
                                     .gain = update->gain};
     uint64_t hash = 0;
 
-    if (!step.x && !step.correction_sum)
+    if (!step.x && !(update->gain > 0 && sum))
         return;
     enum base_error error =
         compress_reader_open(kernels, update->mine, update->mine_bytes, d, d, NULL, &mine);
@@ -33,7 +34,14 @@ static void repeat(const struct gossip_exchange *exchange, const struct gossip_p
     BASE_ASSERT(!error); // they were read before
     struct gossip_side a = gossip_side_of_packet(&mine, &exchange->window[0], NULL);
     struct gossip_side b = gossip_side_of_packet(&theirs, &exchange->window[1], NULL);
-    gossip_merge_apply(kernels, &a, &b, &step, &hash);
+    if (step.x || step.correction_sum)
+        gossip_merge_apply(kernels, &a, &b, &step, &hash);
+    if (!bf16 || !(update->gain > 0) || !sum)
+        return;
+    a = gossip_side_of_packet(&mine, &exchange->window[0], NULL);
+    b = gossip_side_of_packet(&theirs, &exchange->window[1], NULL);
+    gossip_sum_at(exchange, &a, sum);
+    gossip_sum_at(exchange, &b, sum);
 }
 
 void gossip_pending_decline(struct gossip_pending_update *update)

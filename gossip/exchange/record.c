@@ -46,8 +46,10 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .answer_median_ns = gossip_deadline_median(&edge->answers),
         .pace_ns = edge->pace_ns,
         .deadline_ns = gossip_edge_patience(exchange, edge),
-        .reference = edge->reference,
-        .correction = edge->correction,
+        .reference = edge->reference.fp32,
+        .correction = edge->correction.fp32,
+        .reference_bf16 = edge->reference.bf16,
+        .correction_bf16 = edge->correction.bf16,
     };
 }
 
@@ -61,7 +63,8 @@ static uint64_t memory_of(const struct gossip_exchange *exchange)
         vectors += own[i] ? 1 : 0;
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        vectors += edge->correction ? 2 : 1;
+        bytes += gossip_vector_bytes(&edge->reference, exchange->options.parameters) +
+                 gossip_vector_bytes(&edge->correction, exchange->options.parameters);
         bytes += edge->request.capacity + edge->answer.capacity + edge->deferred.capacity;
     }
     return vectors * exchange->options.parameters * sizeof(float) + bytes;
@@ -194,8 +197,10 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
         .sequence = edge->sequence,
         .resync_offset = edge->resync_offset,
         .clock = edge->clock,
-        .reference = edge->reference,
-        .correction = edge->correction,
+        .reference = edge->reference.fp32,
+        .correction = edge->correction.fp32,
+        .reference_bf16 = edge->reference.bf16,
+        .correction_bf16 = edge->correction.bf16,
         .transactions = stored,
         .transactions_bytes = bytes,
     };
@@ -236,16 +241,40 @@ static enum base_error restore_transactions(struct gossip_exchange *exchange, st
     return error;
 }
 
+// Only read.
+static struct gossip_vector vector_of(const float *fp32, const uint16_t *bf16)
+{
+    return (struct gossip_vector){.fp32 = (float *)(uintptr_t)fp32, .bf16 = (uint16_t *)(uintptr_t)bf16};
+}
+
+// In the form that the options name: the other end may hold it in that form only.
+static bool is_stored(const struct gossip_exchange *exchange, const struct gossip_vector *vector)
+{
+    const struct gossip_exchange_options *options = &exchange->options;
+
+    return (options->reference_bf16 ? vector->bf16 != NULL : vector->fp32 != NULL) &&
+           gossip_vector_finite(options->kernels, vector, options->parameters);
+}
+
+static void copy(struct gossip_vector *to, const struct gossip_vector *from, size_t count)
+{
+    if (from->bf16)
+        memcpy(to->bf16, from->bf16, count * sizeof *to->bf16);
+    else
+        memcpy(to->fp32, from->fp32, count * sizeof *to->fp32);
+}
+
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record)
 {
-    const struct kernels_apply *apply = exchange->options.kernels->apply;
+    const struct gossip_vector reference = vector_of(record->reference, record->reference_bf16),
+                               correction = vector_of(record->correction, record->correction_bf16);
     size_t count = exchange->options.parameters;
     struct gossip_edge *edge;
 
     BASE_ASSERT(!exchange->round.open);
-    if (record->resync_offset > count || !apply->finite(record->reference, count) ||
-        (record->correction && !apply->finite(record->correction, count)) ||
+    if (record->resync_offset > count || !is_stored(exchange, &reference) ||
+        (gossip_vector_is(&correction) && !is_stored(exchange, &correction)) ||
         gossip_edge_find(exchange, &record->peer))
         return BASE_EFORMAT;
     enum base_error error = gossip_edge_add(exchange, &record->peer, &edge);
@@ -255,15 +284,15 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
     edge->sequence = record->sequence;
     edge->resync_offset = record->resync_offset;
     edge->clock = record->clock;
-    memcpy(edge->reference, record->reference, count * sizeof *edge->reference);
-    edge->reference_hash = apply->hash(edge->reference, count, 0, false);
+    copy(&edge->reference, &reference, count);
+    edge->reference_hash = gossip_vector_hash(exchange->options.kernels, &edge->reference, count, false);
     error = restore_transactions(exchange, edge, record);
     if (error) {
         gossip_edge_remove(exchange, edge);
         return error;
     }
-    if (edge->correction && record->correction) {
-        memcpy(edge->correction, record->correction, count * sizeof *edge->correction);
+    if (gossip_vector_is(&edge->correction) && gossip_vector_is(&correction)) {
+        copy(&edge->correction, &correction, count);
         if (!exchange->summed)
             gossip_sum_again(exchange);
     }

@@ -1,24 +1,23 @@
 // An edge begins anew: its reference, sequence and correction.
 #include "gossip/exchange/state.h"
 
-#include <string.h>
-
 // What the edge had fades at an end that trained all along. An end that was away takes the other's model, and
 // its own correction is as old as the model that it gives up.
 static void begin_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     const bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE,
                away = gossip_standing_of(exchange, GOSSIP_DELTA_BLOCK) == GOSSIP_AWAY;
-    size_t bytes = exchange->options.parameters * sizeof(float);
-    float *fresh = edge->correction && fades && !away ? exchange->options.kernels->alloc(bytes) : NULL;
+    const struct gossip_exchange_options *options = &exchange->options;
+    struct gossip_vector fresh = {0};
+    bool made = gossip_vector_is(&edge->correction) && fades && !away &&
+                gossip_vector_make(options->kernels, options->parameters, options->reference_bf16, &fresh);
 
-    BASE_ASSERT(!edge->correction || exchange->options.drift_correction);
-    if (!fresh || gossip_orphan_take(exchange, edge, false) || edge->correction) {
-        exchange->options.kernels->release(fresh);
+    BASE_ASSERT(!gossip_vector_is(&edge->correction) || options->drift_correction);
+    if (!made || gossip_orphan_take(exchange, edge, false) || gossip_vector_is(&edge->correction)) {
+        gossip_vector_free(options->kernels, &fresh);
         gossip_edge_drop_correction(exchange, edge);
         return;
     }
-    memset(fresh, 0, bytes);
     edge->correction = fresh;
     gossip_sum_again(exchange);
 }
@@ -38,8 +37,8 @@ void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *ed
     edge->sequence = 0;
     edge->resync_offset = 0;
     edge->absence = 0;
-    memset(edge->reference, 0, count * sizeof *edge->reference);
-    edge->reference_hash = exchange->options.kernels->apply->hash(edge->reference, count, 0, false);
+    gossip_vector_clear(&edge->reference, count);
+    edge->reference_hash = gossip_vector_hash(exchange->options.kernels, &edge->reference, count, false);
     edge->alarm_ns = 0;
     edge->resyncs++;
     edge->state = GOSSIP_EDGE_RESYNC;

@@ -6,11 +6,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OPEN_TURNS 128u // exchanges until every element has been open once
+
+// r in bf16 (README): where the two ends differ by less than r can follow, they tell each other so in the
+// same run of elements, another one in each exchange.
+static struct gossip_run open_run(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    size_t length = (exchange->options.parameters + OPEN_TURNS - 1) / OPEN_TURNS;
+
+    return (struct gossip_run){(size_t)(edge->sequence % OPEN_TURNS) * length, length};
+}
+
 static struct kernels_difference difference_of(const struct gossip_exchange *exchange,
                                                const struct gossip_edge *edge)
 {
-    return (struct kernels_difference){
-        .x = exchange->model, .r = edge->reference, .count = exchange->options.parameters};
+    const struct gossip_run open = open_run(exchange, edge);
+
+    return (struct kernels_difference){.x = exchange->model,
+                                       .r = edge->reference.fp32,
+                                       .r_bf16 = edge->reference.bf16,
+                                       .open_first = open.first,
+                                       .open_count = open.count,
+                                       .count = exchange->options.parameters};
 }
 
 // Another one for every exchange and either end.
@@ -209,6 +226,22 @@ double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct g
     return gossip_merge_norm(&ours, &theirs);
 }
 
+// With reference_bf16, behind the apply: once more over both packets.
+static void sum_anew(const struct gossip_exchange *exchange, const struct gossip_pair *pair, float *sum)
+{
+    struct gossip_side ours = our_side(exchange, pair, NULL);
+    struct gossip_side theirs = gossip_side_of_packet(&pair->theirs, &exchange->window[1], NULL);
+
+    gossip_sum_at(exchange, &ours, sum);
+    gossip_sum_at(exchange, &theirs, sum);
+}
+
+// What a correction in bf16 is rounded by: at both ends the same, and another one in each exchange.
+static uint64_t rounding_of(const struct gossip_edge *edge)
+{
+    return base_hash_mix(edge->reference_hash ^ base_hash_mix(edge->sequence));
+}
+
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_packet *mine, struct gossip_pair *pair, float weight, float gain)
 {
@@ -216,21 +249,30 @@ void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *e
     struct gossip_side ours = our_side(exchange, pair, pair->mine_index);
     struct gossip_side theirs =
         gossip_side_of_packet(&pair->theirs, &exchange->window[1], pair->theirs_index);
-    struct kernels_exchange step = {
-        .x = exchange->model, .pending = pair->sum, .r = edge->reference, .weight = weight, .gain = gain};
+    struct kernels_exchange step = {.x = exchange->model,
+                                    .pending = pair->sum,
+                                    .r = edge->reference.fp32,
+                                    .r_bf16 = edge->reference.bf16,
+                                    .weight = weight,
+                                    .gain = gain};
+    const bool corrects = gossip_vector_is(&edge->correction) && gain > 0;
 
-    if (edge->correction && gain > 0) {
-        step.correction = edge->correction;
-        step.correction_sum = exchange->sum.now; // or NULL: the update tells it
+    if (corrects) {
+        step.correction = edge->correction.fp32;
+        step.correction_bf16 = edge->correction.bf16;
+        step.rounding = rounding_of(edge);
+        step.correction_sum = step.correction ? exchange->sum.now : NULL; // or NULL: the update tells it
     }
     if (!(weight > 0)) // not a bit of x moves
         step.x = step.pending = NULL;
     gossip_merge_apply(exchange->options.kernels, &ours, &theirs, &step, &edge->reference_hash);
-    if (pair->update && !(weight > 0) && !step.correction) {
+    if (step.correction_bf16 && exchange->sum.now)
+        sum_anew(exchange, pair, exchange->sum.now);
+    if (pair->update && !(weight > 0) && !corrects) {
         gossip_pending_decline(pair->update);
     } else if (pair->update) {
         pair->update->weight = weight;
-        pair->update->gain = step.correction ? gain : 0;
+        pair->update->gain = corrects ? gain : 0;
         gossip_pending_keep(&exchange->pending, pair->update);
     }
     remember(&edge->sent, pair->mine_index, pair->mine.entries, mine->again);

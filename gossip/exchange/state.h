@@ -10,37 +10,38 @@
 #include "gossip/exchange/exchange.h"
 #include "gossip/exchange/merge.h"
 #include "gossip/exchange/packet.h"
+#include "gossip/exchange/vector.h"
 #include "gossip/plausible.h"
 
 struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
-    bool linked;                   // also while it is barred
-    uint64_t lost_ns;              // when its link broke while it was live; 0: never, or it is no longer met
-    bool silent;                   // missed a round; skipped until it sends something
-    unsigned unanswered;           // async: requests and waits in vain since the latest exchange
-    uint64_t ask_ns;               // mute: not asked before
-    bool told;                     // has been told our clock of this round
-    bool owed;                     // sync: what it was told holds it, or lets it pass, until it is told more
-    bool waited_for;               // a round waited in vain for it to become live; none does until it has
-    bool heard, late;              // `round` is known; we waited for it in vain, and it has not moved since
-    bool trails;                   // sync: it was too far behind us when it was last heard
-    uint64_t round;                // the boundary that the peer has reached
-    uint64_t pace_ns;              // time of a local step of the peer; 0: not known
-    uint64_t epoch, sequence;      // of the next exchange
-    uint64_t resync_offset;        // elements covered by RESYNC; = parameters when live
-    uint64_t clock;                // latest round that met here
-    double progress;               // the exchange's, when our side of this edge's latest exchange was taken
-    double prepared;               // the same of the request or answer under way
-    uint64_t met;                  // the exchange's rounds at the latest exchange
-    float since;                   // step scale since the latest exchange, of the same
-    float absence;                 // step scale of long absences whose drift is still under way
-    uint64_t missed;               // AWAY: rounds between the latest meeting and the first one since
-    uint64_t caught_up;            // AWAY: meetings since
-    bool peer_away;                // at the latest meeting
-    enum gossip_standing standing; // of the other end, as last reported
-    float *reference;              // [d] r, bit-identical on both ends
-    float *correction;             // [d] c, opposite on both ends; NULL without drift correction
+    bool linked;                    // also while it is barred
+    uint64_t lost_ns;               // when its link broke while it was live; 0: never, or it is no longer met
+    bool silent;                    // missed a round; skipped until it sends something
+    unsigned unanswered;            // async: requests and waits in vain since the latest exchange
+    uint64_t ask_ns;                // mute: not asked before
+    bool told;                      // has been told our clock of this round
+    bool owed;                      // sync: what it was told holds it, or lets it pass, until it is told more
+    bool waited_for;                // a round waited in vain for it to become live; none does until it has
+    bool heard, late;               // `round` is known; we waited for it in vain, and it has not moved since
+    bool trails;                    // sync: it was too far behind us when it was last heard
+    uint64_t round;                 // the boundary that the peer has reached
+    uint64_t pace_ns;               // time of a local step of the peer; 0: not known
+    uint64_t epoch, sequence;       // of the next exchange
+    uint64_t resync_offset;         // elements covered by RESYNC; = parameters when live
+    uint64_t clock;                 // latest round that met here
+    double progress;                // the exchange's, when our side of this edge's latest exchange was taken
+    double prepared;                // the same of the request or answer under way
+    uint64_t met;                   // the exchange's rounds at the latest exchange
+    float since;                    // step scale since the latest exchange, of the same
+    float absence;                  // step scale of long absences whose drift is still under way
+    uint64_t missed;                // AWAY: rounds between the latest meeting and the first one since
+    uint64_t caught_up;             // AWAY: meetings since
+    bool peer_away;                 // at the latest meeting
+    enum gossip_standing standing;  // of the other end, as last reported
+    struct gossip_vector reference; // [d] r, bit-identical on both ends
+    struct gossip_vector correction; // [d] c, opposite on both ends; none without drift correction
     uint64_t reference_hash;
     struct gossip_packet request;     // ours, not yet answered
     struct gossip_packet answer;      // ours to the latest request of the peer
@@ -290,6 +291,10 @@ void gossip_sum_hand_out(struct gossip_exchange *exchange);
 float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Summed anew instead of subtracted: no rounding error of what is gone stays behind.
 void gossip_sum_again(struct gossip_exchange *exchange);
+
+// sum_at.c. With reference_bf16: the sum anew at the entries of a packet. What an edge's correction grows by
+// is known once it is rounded, and the sum is to be that of what is stored.
+void gossip_sum_at(const struct gossip_exchange *exchange, struct gossip_side *entries, float *sum);
 
 // partner.c. Is `edge` the one that the open or latest round still has to meet?
 bool gossip_partner_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);

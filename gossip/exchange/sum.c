@@ -24,12 +24,6 @@ float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct 
     return missed - whole > 8 * whole ? 0 : exp2f(-2 * (float)(missed - whole) / (float)whole);
 }
 
-static void add_to(float *sum, const float *vector, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        sum[i] += vector[i];
-}
-
 void gossip_sum_again(struct gossip_exchange *exchange)
 {
     size_t count = exchange->options.parameters;
@@ -42,9 +36,10 @@ void gossip_sum_again(struct gossip_exchange *exchange)
         return;
     memset(sum, 0, count * sizeof *sum);
     for (size_t e = 0; e < exchange->n_edges; e++)
-        add_to(sum, exchange->edges[e]->correction, count);
+        gossip_vector_add(&exchange->edges[e]->correction, count, 1, sum);
     for (size_t e = 0; e < exchange->n_orphans; e++)
-        add_to(sum, exchange->orphans[e].correction, count);
+        for (size_t i = 0; i < count; i++)
+            sum[i] += exchange->orphans[e].correction[i];
 }
 
 static float *own(struct gossip_exchange *exchange)
@@ -120,8 +115,8 @@ static void hand_out_faded(struct gossip_exchange *exchange, float *correction)
     for (size_t e = 0; e < exchange->n_edges; e++) {
         const struct gossip_edge *edge = exchange->edges[e];
         float lost = 1 - gossip_sum_pull_left(exchange, edge);
-        for (size_t i = 0; i < count && lost > 0; i++)
-            correction[i] -= lost * edge->correction[i];
+        if (lost > 0)
+            gossip_vector_add(&edge->correction, count, -lost, correction);
     }
 }
 

@@ -3,7 +3,7 @@
 // (take the trainer's model, give it back), beside one read of x and r, and of x. Sealing: ChaCha20-Poly1305
 // of libsodium in records of 64 KiB, as a session does it. Arguments:
 // --count N (31000000), --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --clip X
-// (0: never), --seconds S (10).
+// (0: never), --bf16 (references in bf16: the floors stay those of fp32), --seconds S (10).
 #include "gossip/exchange/state.h"
 #include "test/support/bench.h"
 #include "test/support/cpu_kernels.h"
@@ -159,8 +159,7 @@ static void measure(struct way *way, const char *values, double seconds)
     static const char *const names[CASES] = {"read_x_and_r", "read_x", "out",    "prepare",     "seal",
                                              "in",           "open",   "commit", "in_and_round"};
     size_t d = way->exchange->options.parameters;
-    struct bench_span span = {
-        .a = way->exchange->model, .b = way->edge->reference, .bytes = d * sizeof(float)};
+    struct bench_span span = {.a = way->exchange->model, .b = way->trainer, .bytes = d * sizeof(float)};
     const struct bench_case cases[CASES] = {
         {bench_read_two, NULL, &span}, {bench_read, NULL, &span}, {run_out, NULL, way},
         {run_prepare, NULL, way},      {run_seal, NULL, way},     {run_in, NULL, way},
@@ -169,10 +168,11 @@ static void measure(struct way *way, const char *values, double seconds)
 
     bench_alternate(cases, CASES, seconds, times);
     for (size_t i = 0; i < CASES; i++) {
-        char more[96];
+        char more[128];
         size_t floor = i == READ || i >= IN ? READ : READ_TWO;
-        snprintf(more, sizeof more, "\"values\": \"%s\", \"bytes\": %zu, \"drift\": %s", values,
-                 way->edge->request.delta_bytes, way->edge->correction ? "true" : "false");
+        snprintf(more, sizeof more, "\"values\": \"%s\", \"bytes\": %zu, \"drift\": %s, \"bf16\": %s", values,
+                 way->edge->request.delta_bytes, gossip_vector_is(&way->edge->correction) ? "true" : "false",
+                 way->edge->reference.bf16 ? "true" : "false");
         bench_print(&(struct bench_result){.bench = "gossip_exchange",
                                            .name = names[i],
                                            .count = d,
@@ -193,6 +193,7 @@ int main(int argc, char **argv)
         .parameters = strtoull(bench_option(argc, argv, "--count", "31000000"), NULL, 10),
         .ratio = strtof(bench_option(argc, argv, "--ratio", "0.01"), NULL),
         .drift_correction = bench_flag(argc, argv, "--drift"),
+        .reference_bf16 = bench_flag(argc, argv, "--bf16"),
         .drift_gain = 2,
         .drift_limit = 0.25f,
         .clip = strtof(bench_option(argc, argv, "--clip", "0"), NULL),

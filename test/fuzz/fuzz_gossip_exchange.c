@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "gossip/exchange/exchange.h"
 #include "test/support/cpu_kernels.h"
+#include "test/support/edge_hash.h"
 
 #include <string.h>
 
@@ -17,7 +18,7 @@ static uint64_t reference_hash(const struct gossip_exchange *exchange, const str
     for (size_t i = 0; i < gossip_exchange_edges(exchange); i++) {
         gossip_exchange_edge_info(exchange, i, &info);
         if (gossip_id_compare(&info.peer, peer) == 0)
-            return cpu_kernels()->apply->hash(info.reference, D, 0, false);
+            return edge_hash(info.reference, info.reference_bf16, D);
     }
     return 0;
 }
@@ -71,8 +72,8 @@ static uint64_t state_hash(const struct gossip_exchange *exchange)
         struct gossip_edge_info info;
         gossip_exchange_edge_info(exchange, i, &info);
         hash = base_hash_mix(hash ^ info.epoch ^ info.sequence << 32);
-        hash = base_hash_mix(hash ^ apply->hash(info.reference, D, 0, false));
-        hash = base_hash_mix(hash ^ apply->hash(info.correction, D, 0, false));
+        hash = base_hash_mix(hash ^ edge_hash(info.reference, info.reference_bf16, D));
+        hash = base_hash_mix(hash ^ edge_hash(info.correction, info.correction_bf16, D));
     }
     return hash;
 }
@@ -94,6 +95,7 @@ static struct gossip_exchange *make_exchange(uint8_t mode)
         .on_death = mode & 128 ? GOSSIP_ON_DEATH_FADE : GOSSIP_ON_DEATH_KEEP,
         .fade_rounds = 3,
         .drift_correction = true,
+        .reference_bf16 = (mode >> 1 & 7) == KERNELS_FORMATS,
         .drift_gain = 2,
         .drift_limit = 0.25f,
         .share_second_moment = 4,
@@ -113,7 +115,12 @@ static struct gossip_exchange *make_exchange(uint8_t mode)
 static void import_edge(struct gossip_exchange *exchange, struct base_reader *in)
 {
     static const float zero[D];
+    static const uint16_t zero_bf16[D];
     struct gossip_edge_record record = {.peer = {{1}}, .reference = zero, .correction = zero};
+
+    if (base_reader_left(in) > 0 && *in->at & 128)
+        record = (struct gossip_edge_record){
+            .peer = {{1}}, .reference_bf16 = zero_bf16, .correction_bf16 = zero_bf16};
 
     record.epoch = base_read_u8(in) % 4;
     record.sequence = base_read_u8(in) % 4;

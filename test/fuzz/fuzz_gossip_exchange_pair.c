@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "gossip/exchange/exchange.h"
 #include "test/support/cpu_kernels.h"
+#include "test/support/edge_hash.h"
 
 #include <string.h>
 
@@ -44,8 +45,8 @@ static uint64_t state_hash(const struct gossip_exchange *exchange)
         struct gossip_edge_info info;
         gossip_exchange_edge_info(exchange, i, &info);
         hash = base_hash_mix(hash ^ info.epoch ^ info.sequence << 32);
-        hash = base_hash_mix(hash ^ apply()->hash(info.reference, D, 0, false));
-        hash = base_hash_mix(hash ^ apply()->hash(info.correction, D, 0, false));
+        hash = base_hash_mix(hash ^ edge_hash(info.reference, info.reference_bf16, D));
+        hash = base_hash_mix(hash ^ edge_hash(info.correction, info.correction_bf16, D));
     }
     return hash;
 }
@@ -61,7 +62,8 @@ static void check_ends(const struct pair *pair)
     }
     if (pair->honest && info[0].epoch == info[1].epoch && info[0].sequence == info[1].sequence &&
         info[0].state == GOSSIP_EDGE_LIVE && info[1].state == GOSSIP_EDGE_LIVE)
-        BASE_ASSERT(memcmp(info[0].reference, info[1].reference, D * sizeof(float)) == 0);
+        BASE_ASSERT(edge_hash(info[0].reference, info[0].reference_bf16, D) ==
+                    edge_hash(info[1].reference, info[1].reference_bf16, D));
 }
 
 static void post(struct end *to, const struct gossip_message *message)
@@ -213,6 +215,7 @@ static void create(struct pair *pair, struct base_reader *in)
                                                   .drift_gain = 2,
                                                   .drift_limit = 0.25f,
                                                   .share_second_moment = mode & 2 ? 4 : 0,
+                                                  .reference_bf16 = mode & 64,
                                                   .bounded = mode & 8,
                                                   .max_delay = mode >> 4 & 1,
                                                   .clip = mode & 32 ? 1.5f : 0,

@@ -17,12 +17,14 @@ struct saved {
     struct gossip_edge_record record[SAVED_RECORDS]; // all that they point at is ours
 };
 
+// NULL of NULL.
 static inline void *saved_copy(const void *memory, size_t bytes)
 {
-    void *twin = malloc(bytes ? bytes : 1);
+    void *twin = memory ? malloc(bytes ? bytes : 1) : NULL;
 
-    BASE_ASSERT(twin);
-    memcpy(twin, memory, bytes);
+    BASE_ASSERT(twin || !memory);
+    if (memory)
+        memcpy(twin, memory, bytes);
     return twin;
 }
 
@@ -31,6 +33,8 @@ static inline void saved_free(struct saved *saved)
     for (size_t i = 0; i < saved->count; i++) {
         free((void *)(uintptr_t)saved->record[i].reference);
         free((void *)(uintptr_t)saved->record[i].correction);
+        free((void *)(uintptr_t)saved->record[i].reference_bf16);
+        free((void *)(uintptr_t)saved->record[i].correction_bf16);
         free((void *)(uintptr_t)saved->record[i].transactions);
     }
     free(saved->model);
@@ -55,7 +59,9 @@ static inline void saved_take(struct saved *saved, const struct net *net, size_t
         struct gossip_edge_record *record = &saved->record[i];
         BASE_ASSERT(gossip_exchange_export(at->exchange, i, record) == BASE_OK);
         record->reference = (float *)saved_copy(record->reference, bytes);
-        record->correction = record->correction ? (float *)saved_copy(record->correction, bytes) : NULL;
+        record->correction = (float *)saved_copy(record->correction, bytes);
+        record->reference_bf16 = (uint16_t *)saved_copy(record->reference_bf16, bytes / 2);
+        record->correction_bf16 = (uint16_t *)saved_copy(record->correction_bf16, bytes / 2);
         record->transactions = (uint8_t *)saved_copy(record->transactions, record->transactions_bytes);
     }
 }

@@ -2,7 +2,7 @@
 #ifndef TEST_PROPERTY_EXCHANGE_WATCH_H
 #define TEST_PROPERTY_EXCHANGE_WATCH_H
 
-#include "test/support/cpu_kernels.h"
+#include "test/support/edge_hash.h"
 #include "test/support/exchange_net.h"
 
 #include <stdbool.h>
@@ -44,8 +44,7 @@ static inline bool watch_hashes_hold(const struct net *net, size_t node,
             continue;
         if (net_edge(net, node, net_index(&actions->list[i].peer), &info) && info.epoch == hello->epoch &&
             info.sequence == hello->sequence) // else r has changed since, in the same step
-            hold &= hello->reference_hash ==
-                    cpu_kernels()->apply->hash(info.reference, net->parameters, 0, false);
+            hold &= hello->reference_hash == edge_hash(info.reference, info.reference_bf16, net->parameters);
     }
     return hold;
 }

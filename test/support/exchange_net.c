@@ -418,6 +418,14 @@ static bool opposite(const float *a, const float *b, size_t count)
     return true;
 }
 
+static bool opposite_bf16(const uint16_t *a, const uint16_t *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((a[i] ^ b[i]) != 0x8000u && (uint16_t)(a[i] << 1 | b[i] << 1) != 0) // or both are zero
+            return false;
+    return true;
+}
+
 bool net_edge_matches(const struct net *net, size_t a, size_t b)
 {
     struct gossip_edge_info ab, ba;
@@ -425,6 +433,10 @@ bool net_edge_matches(const struct net *net, size_t a, size_t b)
     if (!net_edge(net, a, b, &ab) || !net_edge(net, b, a, &ba) || ab.state != GOSSIP_EDGE_LIVE ||
         ba.state != GOSSIP_EDGE_LIVE || ab.epoch != ba.epoch || ab.sequence != ba.sequence)
         return true;
+    if (ab.reference_bf16)
+        return memcmp(ab.reference_bf16, ba.reference_bf16, net->parameters * sizeof(uint16_t)) == 0 &&
+               (!ab.correction_bf16 ||
+                opposite_bf16(ab.correction_bf16, ba.correction_bf16, net->parameters));
     return memcmp(ab.reference, ba.reference, net->parameters * sizeof(float)) == 0 &&
            (!ab.correction || opposite(ab.correction, ba.correction, net->parameters));
 }

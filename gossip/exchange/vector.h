@@ -1,0 +1,34 @@
+// A vector of an edge, r or c: fp32, or 2 bytes an element (bf16). Which one, the exchange's options say; the
+// other pointer is NULL, and both are where there is no such vector.
+#ifndef GOSSIP_EXCHANGE_VECTOR_H
+#define GOSSIP_EXCHANGE_VECTOR_H
+
+#include "kernels/kernels.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gossip_vector {
+    float *fp32;
+    uint16_t *bf16;
+};
+
+static inline bool gossip_vector_is(const struct gossip_vector *vector)
+{
+    return vector->fp32 || vector->bf16;
+}
+
+// `count` zeros; false: out of memory.
+bool gossip_vector_make(const struct kernels *kernels, size_t count, bool bf16, struct gossip_vector *vector);
+void gossip_vector_free(const struct kernels *kernels, struct gossip_vector *vector);
+void gossip_vector_clear(struct gossip_vector *vector, size_t count);
+void gossip_vector_round(struct gossip_vector *vector, const float *from, size_t count); // to the nearest
+// to[i] += part * vector[i]
+void gossip_vector_add(const struct gossip_vector *vector, size_t count, float part, float *to);
+// Of what its elements stand for, as kernels_apply.hash.
+uint64_t gossip_vector_hash(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
+                            bool magnitudes);
+bool gossip_vector_finite(const struct kernels *kernels, const struct gossip_vector *vector, size_t count);
+size_t gossip_vector_bytes(const struct gossip_vector *vector, size_t count);
+
+#endif

@@ -1,0 +1,19 @@
+// The hash of a vector of an edge, in whichever form it is.
+#ifndef TEST_SUPPORT_EDGE_HASH_H
+#define TEST_SUPPORT_EDGE_HASH_H
+
+#include "base/bf16.h"
+#include "base/hash.h"
+
+#include <stddef.h>
+
+static inline uint64_t edge_hash(const float *fp32, const uint16_t *bf16, size_t count)
+{
+    uint64_t hash = 0;
+
+    for (size_t i = 0; i < count; i++)
+        hash += base_hash_element(i, fp32 ? fp32[i] : bf16_widen(bf16[i]));
+    return hash;
+}
+
+#endif
