@@ -7,6 +7,8 @@ static void clear(struct sim_checkpoint *checkpoint)
     for (size_t i = 0; i < checkpoint->count; i++) {
         free((void *)(uintptr_t)checkpoint->record[i].reference);
         free((void *)(uintptr_t)checkpoint->record[i].correction);
+        free((void *)(uintptr_t)checkpoint->record[i].reference_bf16);
+        free((void *)(uintptr_t)checkpoint->record[i].correction_bf16);
         free((void *)(uintptr_t)checkpoint->record[i].transactions);
     }
     for (size_t i = 0; i < checkpoint->n_orphans; i++)
@@ -25,10 +27,17 @@ static float *vector(const struct sim_checkpoint *checkpoint, const float *value
     return values ? sim_copy(values, checkpoint->parameters * sizeof *values) : NULL;
 }
 
+static uint16_t *halves(const struct sim_checkpoint *checkpoint, const uint16_t *values)
+{
+    return values ? sim_copy(values, checkpoint->parameters * sizeof *values) : NULL;
+}
+
 static void own(const struct sim_checkpoint *checkpoint, struct gossip_edge_record *record)
 {
     record->reference = vector(checkpoint, record->reference);
     record->correction = vector(checkpoint, record->correction);
+    record->reference_bf16 = halves(checkpoint, record->reference_bf16);
+    record->correction_bf16 = halves(checkpoint, record->correction_bf16);
     record->transactions = sim_copy(record->transactions, record->transactions_bytes);
 }
 

@@ -32,6 +32,7 @@ enum node_method {
     NODE_METHOD_SPARSELOCO,
 };
 enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
+enum node_reference { NODE_REFERENCE_FP32, NODE_REFERENCE_BF16 };
 enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP, NODE_ON_DEATH_FADE }; // as enum gossip_on_death
 enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };
 
@@ -122,6 +123,7 @@ struct node_config {
         int select;                // enum compress_method: exact|threshold|bisection|random
         uint64_t select_block;     // elements; 0: the whole model
         struct node_texts filters; // "random-skip:0.1": name and number
+        int reference;             // enum node_reference: fp32|bf16
         bool drift_correction;
         double drift_gain, drift_limit;
         uint64_t share_second_moment;      // rounds; AdamW only; 0: never

@@ -34,6 +34,8 @@ static enum base_error check_model_average(const struct node_config *config, str
     if (is_given(config, "average.values") && config->average.values != KERNELS_FP32)
         return refuse(config, "average.values", why,
                       compress_format_name((enum kernels_format)config->average.values), "fp32");
+    if (config->average.reference != NODE_REFERENCE_FP32)
+        return refuse(config, "average.reference", why, "bf16", "fp32");
     if (config->average.select_block) {
         snprintf(found, sizeof found, "%" PRIu64, config->average.select_block);
         return refuse(config, "average.select_block", why, found, "0");
@@ -56,6 +58,8 @@ static void warn_unused(const struct node_config *config)
         node_config_warn_unused(config, "average.outer_nesterov",
                                 "average.method is diloco, noloco or sparseloco");
     }
+    if (method != NODE_METHOD_EDGE_REF)
+        node_config_warn_unused(config, "average.reference", "average.method is edge-ref");
     if (config->average.mode == NODE_MODE_SYNC)
         node_config_warn_unused(config, "average.max_delay", "average.mode is async or bounded");
     if (method == NODE_METHOD_LOCAL)
@@ -104,5 +108,6 @@ void node_config_complete(struct node_config *config)
     config->average.ratio = 1;
     config->average.values = KERNELS_FP32;
     config->average.select = COMPRESS_EXACT;
+    config->average.reference = NODE_REFERENCE_FP32;
     config->average.drift_correction = false;
 }

@@ -102,7 +102,17 @@ static void draft_kept(struct draft *draft, const struct gossip_exchange *exchan
     }
 }
 
-// The opaque transactions go last, so that every vector of floats is aligned.
+static void add_edge_vector(struct draft *draft, const char *scope, const char *name, const float *fp32,
+                            const uint16_t *bf16, size_t parameters)
+{
+    struct node_tensor *tensor = add_tensor(draft, scope, name, bf16 ? (const void *)bf16 : fp32, parameters);
+    if (!bf16)
+        return;
+    tensor->type = NODE_TENSOR_BF16;
+    tensor->bytes = parameters * sizeof *bf16;
+}
+
+// Vectors in bf16 follow those in fp32, and the opaque transactions go last, so that all are aligned.
 static void draft_edges(struct draft *draft, size_t parameters)
 {
     char scope[16 + GOSSIP_ID_HEX], id[GOSSIP_ID_HEX];
@@ -112,9 +122,9 @@ static void draft_edges(struct draft *draft, size_t parameters)
         snprintf(scope, sizeof scope, "edge.%s", id);
         add_pair(draft, scope, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, edge->epoch, edge->sequence,
                  edge->resync_offset, edge->clock);
-        add_tensor(draft, scope, "reference", edge->reference, parameters);
-        if (edge->correction)
-            add_tensor(draft, scope, "correction", edge->correction, parameters);
+        add_edge_vector(draft, scope, "reference", edge->reference, edge->reference_bf16, parameters);
+        if (edge->correction || edge->correction_bf16)
+            add_edge_vector(draft, scope, "correction", edge->correction, edge->correction_bf16, parameters);
     }
     for (size_t i = 0; i < draft->n_edges; i++) {
         const struct gossip_edge_record *edge = &draft->edges[i];

@@ -4,7 +4,8 @@
 // resumed.
 //
 // Tensors: "model.<tensor>" [shape]; "state.<vector>" [parameters]; "outer.momentum", and "outer.start" (x0)
-// of a round that the momentum does not hold yet; "edge.<id>.reference" and ".correction" [parameters],
+// of a round that the momentum does not hold yet; "edge.<id>.reference" and ".correction" [parameters], in
+// bf16 with average.reference: bf16,
 // ".transactions" (U8, where there are any), <id> in 64 hex digits; "program.blob" (U8, where it is not
 // empty); "kept.<id>.correction" of neighbours that died (average.on_death). Metadata: format, version,
 // model, schema, node, id, round, step, epoch, position, seed, model_seed, boot (resumes so far); task,

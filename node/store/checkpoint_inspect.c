@@ -106,7 +106,7 @@ static double distance_to_model(const struct node_safetensors *file, const struc
 {
     double squares = 0, model_squares = 0;
     size_t at = 0;
-    const size_t parameters = vector->bytes / sizeof(float);
+    const size_t parameters = vector->bytes / node_tensor_type_bytes(vector->type);
     for (size_t i = 0; i < node_safetensors_count(file); i++) {
         const struct node_tensor *tensor = node_safetensors_at(file, i);
         if (strncmp(tensor->name, "model.", 6) != 0 || tensor->type != NODE_TENSOR_F32)
@@ -123,6 +123,11 @@ static double distance_to_model(const struct node_safetensors *file, const struc
     return at == parameters ? sqrt(squares) : -1;
 }
 
+static bool is_reference(const struct node_tensor *reference)
+{
+    return reference->type == NODE_TENSOR_F32 || reference->type == NODE_TENSOR_BF16;
+}
+
 static void print_edge(const struct node_safetensors *file, const char *key, const char *numbers)
 {
     char name[160];
@@ -137,8 +142,7 @@ static void print_edge(const struct node_safetensors *file, const char *key, con
     printf(" %9zu", part ? part->bytes : 0);
     snprintf(name, sizeof name, "%.100s.reference", key);
     part = node_safetensors_find(file, name);
-    double norm = 0,
-           distance = part && part->type == NODE_TENSOR_F32 ? distance_to_model(file, part, &norm) : -1;
+    double norm = 0, distance = part && is_reference(part) ? distance_to_model(file, part, &norm) : -1;
     if (distance >= 0 && norm > 0)
         printf("  %.3g\n", distance / norm);
     else

@@ -361,24 +361,33 @@ static const struct node_tensor *edge_part(const struct node_safetensors *file, 
     return tensor;
 }
 
+// As F32 or, `halves`, as BF16. gossip_exchange_import refuses the one that the configuration does not name.
+static const void *edge_vector(const struct node_safetensors *file, const char *scope, const char *part,
+                               size_t vector_bytes, bool halves)
+{
+    const struct node_tensor *tensor =
+        edge_part(file, scope, part, halves ? NODE_TENSOR_BF16 : NODE_TENSOR_F32,
+                  halves ? vector_bytes / sizeof(float) * sizeof(uint16_t) : vector_bytes);
+    return tensor ? tensor->data : NULL;
+}
+
 static enum base_error resume_edge(const struct node_safetensors *file, const char *scope,
                                    const char *numbers, size_t vector_bytes, struct gossip_exchange *exchange)
 {
     uint64_t number[4];
     struct gossip_edge_record record = {0};
-    const struct node_tensor *reference = edge_part(file, scope, "reference", NODE_TENSOR_F32, vector_bytes);
-    const struct node_tensor *correction =
-        edge_part(file, scope, "correction", NODE_TENSOR_F32, vector_bytes);
     const struct node_tensor *transactions = edge_part(file, scope, "transactions", NODE_TENSOR_U8, 0);
-    if (!reference || !parse_numbers(numbers, number, 4) ||
+    record.reference = edge_vector(file, scope, "reference", vector_bytes, false);
+    record.reference_bf16 = edge_vector(file, scope, "reference", vector_bytes, true);
+    if ((!record.reference && !record.reference_bf16) || !parse_numbers(numbers, number, 4) ||
         gossip_id_parse(scope + strlen("edge."), &record.peer))
         return BASE_EFORMAT;
     record.epoch = number[0];
     record.sequence = number[1];
     record.resync_offset = number[2];
     record.clock = number[3];
-    record.reference = reference->data;
-    record.correction = correction ? correction->data : NULL;
+    record.correction = edge_vector(file, scope, "correction", vector_bytes, false);
+    record.correction_bf16 = edge_vector(file, scope, "correction", vector_bytes, true);
     record.transactions = transactions ? transactions->data : NULL;
     record.transactions_bytes = transactions ? transactions->bytes : 0;
     return gossip_exchange_import(exchange, &record);

@@ -225,7 +225,8 @@ class Peers(ClusterTest):
     def test_other_rules_are_told_with_both_values_and_end_a_node(self):
         pairs = [(key, one, two, self.pair({key: one}, {key: two}, ("a-" + key, "b-" + key), node__start_timeout="10s"))
                  for key, one, two in (("topology__seed", 1, 2), ("train__steps", 400, 4000), ("average__local_steps", 4, 5),
-                                       ("data__seed", 1, 7), ("train__schedule", "[]", "[0.5:0.1]"))]
+                                       ("data__seed", 1, 7), ("train__schedule", "[]", "[0.5:0.1]"),
+                                       ("average__reference", "fp32", "bf16"))]
         for key, one, two, (a, b) in pairs:
             name = key.replace("__", r"\.")
             with self.subTest(name):

@@ -39,6 +39,34 @@ class Training(ClusterTest):
         for node in nodes:
             self.assertEqual(self.check_finished(node)[-1]["exchanges"], 100, node.last_words())
 
+    def vectors_of(self, node):
+        memory = self.status(node)["memory_bytes"]
+        return memory["exchange"] / memory["vector"]
+
+    def test_references_in_bf16(self):
+        """Two that start with them, one that is stopped and goes on from its checkpoint, and a late one that is told."""
+        nodes = self.cluster(3, http=True, train__steps=100000, average__mode="sync", average__ratio="1/100",
+                             node__start_members=2)
+        for node in nodes[:2]:
+            node.start("--set", "average.reference=bf16")
+        for node in nodes[:2]:
+            node.wait_rows(20)
+        for node in nodes[:2]:  # published x, and of the edge r and c in half a vector each; packets beside them
+            wait_until(lambda node=node: 2 < self.vectors_of(node) < 2.3, "an edge in half the memory")
+        nodes[0].signal(signal.SIGTERM)
+        nodes[0].wait_exit(0)
+        rows = len(nodes[0].rows())
+        nodes[0].start("--resume", "--set", "average.reference=bf16")
+        nodes[0].wait_rows(rows + 20)
+        self.assertNotIn("checkpoint_edge", nodes[0].log())
+        nodes[2].start()
+        self.assertIn("average.reference=bf16", nodes[2].wait_log(r"takes its settings and begins anew: (.*)").group(1))
+        nodes[2].wait_rows(5)
+        for node in nodes:
+            node.signal(signal.SIGTERM)
+        for node in nodes:
+            self.assertNotIn(" error ", node.wait_exit(0))
+
     def test_four_nodes_with_adamw_and_outer_momentum(self):
         nodes = self.cluster(4, train__optimizer="adamw", train__rate=0.002, average__outer_momentum=0.3,
                              average__drift_correction="false", topology__kind="ring")

@@ -2,6 +2,7 @@
 // and what `inspect` shows.
 #include "checkpoint_world.h"
 
+#include "base/bf16.h"
 #include "gossip/session/identity.h"
 #include "test/support/cpu_kernels.h"
 #include <math.h>
@@ -26,6 +27,8 @@ struct net {
     enum gossip_message_kind lost; // messages of this kind never arrive
 };
 
+static bool in_bf16; // references and corrections of all exchanges
+
 static struct gossip_id id_of(size_t end)
 {
     return (struct gossip_id){{(uint8_t)(0x10 + end), 7}};
@@ -47,6 +50,7 @@ static struct gossip_exchange *make_exchange(const struct net *net, size_t end)
                                                     .model = net->x[end],
                                                     .ratio = 1.0f / 32,
                                                     .values = KERNELS_INT8,
+                                                    .reference_bf16 = in_bf16,
                                                     .drift_correction = true,
                                                     .drift_gain = 2,
                                                     .drift_limit = 0.25f,
@@ -184,9 +188,14 @@ static void check_both_ends(const struct net *net, size_t peer)
     assert_int_equal(here.state, GOSSIP_EDGE_LIVE);
     assert_int_equal(there.state, GOSSIP_EDGE_LIVE);
     assert_int_equal(here.sequence, there.sequence);
-    assert_memory_equal(here.reference, there.reference, net->parameters * sizeof(float));
-    for (size_t i = 0; i < net->parameters; i++)
+    for (size_t i = 0; i < net->parameters && in_bf16; i++) {
+        assert_int_equal(here.reference_bf16[i], there.reference_bf16[i]);
+        assert_true(bf16_widen(here.correction_bf16[i]) == -bf16_widen(there.correction_bf16[i]));
+    }
+    for (size_t i = 0; i < net->parameters && !in_bf16; i++) {
+        assert_true(here.reference[i] == there.reference[i]);
         assert_true(here.correction[i] == -there.correction[i]);
+    }
 }
 
 // Node 0 after a restart: a new trainer and a new exchange object from the directory.
@@ -297,6 +306,33 @@ static void edges_written_and_read_are_the_same(void **state)
     free(first);
     free(second);
     net_free(&net);
+}
+
+static void edges_in_bf16_are_written_and_read(void **state)
+{
+    in_bf16 = true;
+    edges_written_and_read_are_the_same(state);
+    crash_and_restart(*state, GOSSIP_XACK, 1, 0);
+    crash_and_restart(*state, GOSSIP_XCHG, 0, 1);
+    in_bf16 = false;
+}
+
+// average.reference was changed: the edges begin anew.
+static void edges_of_the_other_form_are_left_out(void **state)
+{
+    struct world *world = *state;
+    for (unsigned of = 0; of < 2; of++) {
+        struct net net = {0};
+        in_bf16 = of;
+        net_make(&net);
+        exchange_some(&net, 4);
+        write_here(world, &net);
+        in_bf16 = !of;
+        restart(world, &net);
+        assert_int_equal(gossip_exchange_edges(net.exchange[0]), 0);
+        net_free(&net);
+    }
+    in_bf16 = false;
 }
 
 static void what_the_dead_left_is_written_and_read(void **state)
@@ -465,6 +501,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_request_lost_in_the_crash_is_discarded, world_set_up,
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(edges_written_and_read_are_the_same, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(edges_in_bf16_are_written_and_read, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(edges_of_the_other_form_are_left_out, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(what_the_dead_left_is_written_and_read, world_set_up,
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_edge_is_left_out, world_set_up, world_tear_down),

@@ -47,6 +47,7 @@ static void what_all_must_share(void **state)
         {"average.local_steps=9", "its average.local_steps: 9, here it is 4"},
         {"average.method=model-average", "its average.method: model-average, here it is edge-ref"},
         {"average.method=local", "its average.method: local, here it is edge-ref"},
+        {"average.reference=bf16", "its average.reference: bf16, here it is fp32"},
         {"average.drift_correction=false", "its average.drift_correction: false, here it is true"},
         {"average.drift_gain=3", "its average.drift_gain: 3, here it is 2"},
         {"average.drift_limit=0.5", "its average.drift_limit: 0.5, here it is 0.25"},
