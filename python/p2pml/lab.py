@@ -47,6 +47,9 @@ class Result:
     @property
     def summary(self) -> Dict[str, Any]:
         """summary.json of a single run."""
+        if not (self.directory / "summary.json").exists():
+            raise errors.OrderError(f"{self.directory} has no summary.json: it is not that of a single run, or the run is not over; a sweep's runs "
+                                    "are in `results` and `runs`")
         with open(self.directory / "summary.json", encoding="utf-8") as f:
             summary: Dict[str, Any] = json.load(f)
             return summary

@@ -213,6 +213,10 @@ class Node:
         """The model as a flat numpy array, to be filled in before :meth:`start`."""
         return self._array(_c.MODEL)
 
+    @model.setter
+    def model(self, values: Any) -> None:  # also of `node.model += step`
+        self._array(_c.MODEL)[:] = values
+
     @property
     def correction(self) -> Any:
         """To be added to the model with every local step, times the learning rate; None without drift correction."""

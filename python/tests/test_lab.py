@@ -40,6 +40,8 @@ class Experiments(unittest.TestCase):
         self.assertEqual(len(result.runs), 2)
         self.assertEqual(result.rounds["run"].nunique(), 2)
         self.assertEqual(len(lab.load(f"{self.folder}/sweep").results), 2)
+        with self.assertRaisesRegex(p2pml.OrderError, "a sweep's runs are in `results`"):
+            result.summary
 
     def test_real_processes(self):
         result = lab.run(SMALL, out=f"{self.folder}/run")

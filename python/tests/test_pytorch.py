@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import unittest
@@ -107,6 +108,42 @@ class InOneProcess(unittest.TestCase):
         for p, q in zip(model.parameters(), before):
             self.assertTrue(torch.equal(p, q))
         self.step(model, optimizer, 3)  # an ordinary loop again
+
+    def test_a_loop_in_numpy_writes_to_the_vector(self):
+        node = self.join().open([("w", (2, 3))])
+        node.model = 1
+        node.start()
+        node.model += 0.5 * node.correction + 1
+        self.assertEqual(node.model.tolist(), [2.0] * 6)
+
+    def test_ctrl_c_at_any_line_of_a_step(self):
+        model, optimizer = small()
+        attachment = p2pml.attach(self.join(), model, optimizer, every=1)
+        source, at, left = os.path.dirname(p2pml.__file__) + os.sep, 0, 0
+        while left <= 0:  # one line further each time, until there is none left
+            at += 1
+            left = at
+
+            def trace(frame, event, _):
+                nonlocal left
+                left -= event == "line"
+                if event == "line" and left == 0:
+                    raise KeyboardInterrupt
+                return trace
+            sys.settrace(lambda frame, event, _: trace if frame.f_code.co_filename.startswith(source) else None)
+            try:
+                self.step(model, optimizer)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(None)
+            before = attachment._round.steps_done
+            self.step(model, optimizer, 2)
+            self.assertFalse(attachment.node.lent or attachment._exchanging, at)
+            self.assertGreater(attachment._round.steps_done, before, at)
+            self.assertTrue(attachment._lie_in_vector(), at)
+            self.assertTrue(all(bool(torch.isfinite(p).all()) for p in model.parameters()), at)
+        self.assertGreater(at, 30)  # lines there are
 
     def test_half_precision_has_a_master(self):
         model = torch.nn.Linear(3, 2).to(torch.bfloat16)
