@@ -75,14 +75,25 @@ static float *in_fp32(const struct gossip_exchange *exchange, const struct gossi
     return wide;
 }
 
-// `part` of what has not faded since its link broke.
-static enum base_error take(struct gossip_exchange *exchange, struct gossip_edge *edge, bool dead, float part)
+// Its two ends count alike, whatever each knows of the link: the rounds since their latest exchange, and
+// those of others that an end `missed`.
+static float part_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                       uint64_t missed)
+{
+    const uint64_t own = exchange->rounds - edge->met, all = exchange->options.fade_rounds;
+
+    BASE_ASSERT(missed <= all);
+    return own + missed < all && own < all ? 1 - (float)(own + missed) / (float)all : 0;
+}
+
+static enum base_error take(struct gossip_exchange *exchange, struct gossip_edge *edge, bool dead,
+                            uint64_t missed)
 {
     if (!gossip_vector_is(&edge->correction) || edge->sequence == 0) // at its start an edge has none
         return BASE_OK;
-    BASE_ASSERT(exchange->options.drift_correction && part >= 0 && part <= 1);
-    if (exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
-        part *= gossip_sum_pull_left(exchange, edge);
+    BASE_ASSERT(exchange->options.drift_correction);
+    const bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE;
+    const float part = fades ? part_left(exchange, edge, missed) : 1;
     unsigned left = (unsigned)(part * (float)rounds_to_fade(exchange, dead) + 0.5f);
     struct gossip_orphan *orphan = find(exchange, &edge->peer);
 
@@ -109,7 +120,7 @@ static enum base_error take(struct gossip_exchange *exchange, struct gossip_edge
 
 enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge, bool dead)
 {
-    return take(exchange, edge, dead, 1);
+    return take(exchange, edge, dead, 0);
 }
 
 // With the peer went the opposite of what is kept.
@@ -149,7 +160,7 @@ void gossip_orphans_begin_anew(struct gossip_exchange *exchange, uint64_t missed
     }
     while (exchange->n_edges > 0) {
         struct gossip_edge *edge = exchange->edges[exchange->n_edges - 1];
-        if (kept && take(exchange, edge, false, 1 - (float)missed / (float)all))
+        if (kept && take(exchange, edge, false, missed))
             gossip_edge_drop_correction(exchange, edge); // no memory
         gossip_edge_remove(exchange, edge);
     }
