@@ -99,6 +99,9 @@ static void wrong_graphs_and_whole_models_are_named(void **state)
         {{"average.method=model-average", "average.select_block=4096"},
          "--set: average.select_block: found 4096, expected 0 or no such key: average.method is "
          "model-average, which sends whole models"},
+        {{"average.method=model-average", "average.reference=bf16"},
+         "--set: average.reference: found bf16, expected fp32 or no such key: average.method is "
+         "model-average, which sends whole models"},
         {{"average.method=model-average", "average.filters=random-skip:0.1"},
          "--set: average.filters: found 1 filters, expected [] or no such key: average.method is "
          "model-average, which sends whole models"},
