@@ -246,6 +246,9 @@ static bool is_alone(const struct node_status *s, struct node_glance *g)
             g->known - 1, g->known == 2 ? "" : "s");
     if (list_absent(s, absent, sizeof absent) > 0)
         return conclude(g, NODE_ALONE, "This node trains alone: no node has answered at %s.", absent);
+    for (size_t i = 0; i < s->n_entries; i++)
+        if (s->entries[i].shown.state == GOSSIP_ENTRY_MEMBER)
+            return conclude(g, NODE_ALONE, "This node trains alone: all other nodes have left.");
     return false;
 }
 

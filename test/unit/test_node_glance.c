@@ -74,6 +74,7 @@ static void all_is_well(void **state)
     assert_int_equal(g.known, 3);
     assert_true(g.left_s == 20);
     s.n_members = 1;
+    s.n_entries = 0;
     expect(&s, NODE_FINE, "by itself");
     s.steps = 0; // no end
     node_glance_of(&s, &g);
@@ -131,6 +132,7 @@ static void whoever_is_left_is_alone(void **state)
     expect(&s, NODE_ALONE, "None of 2 other nodes answers");
     s.n_members = 1;
     s.membership.minority = false;
+    expect(&s, NODE_ALONE, "all other nodes have left");
     entries[0].shown.state = GOSSIP_ENTRY_UNKNOWN;
     expect(&s, NODE_ALONE, "no node has answered at 10.0.0.1:7400");
 }
