@@ -140,7 +140,7 @@ uint64_t sim_fetch_deadline(const struct sim_node *node)
 
 void sim_fetch_begin(struct sim_node *node)
 {
-    struct gossip_joiner_options options = {.self = *sim_member_id(node, node->host),
+    struct gossip_joiner_options options = {.self = *sim_member_id(node, node->self),
                                             .parameters = node->world->options.learner->learner.parameters,
                                             .into = &node->into,
                                             .patience_ns = GOSSIP_SNAPSHOT_PATIENCE_NS,
