@@ -180,14 +180,12 @@ void gossip_round_follow(struct gossip_exchange *exchange)
     exchange->round.tell_ns = exchange->now_ns + quiet_for(exchange, edge);
 }
 
-void gossip_round_seek(struct gossip_exchange *exchange)
+// The live neighbour, other than `asked`, that this node has not met for longest.
+static struct gossip_edge *longest_unmet(const struct gossip_exchange *exchange,
+                                         const struct gossip_edge *asked)
 {
-    struct gossip_edge *asked = gossip_partner_of(exchange), *best = NULL;
+    struct gossip_edge *best = NULL;
 
-    if (!exchange->round.open || !is_starved(exchange) || exchange->active ||
-        (asked && asked->state == GOSSIP_EDGE_LIVE && !asked->silent &&
-         !gossip_edge_shunned(exchange, asked) && exchange->round.retries < RETRIES_ONE))
-        return;
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         if (edge->state == GOSSIP_EDGE_LIVE && !edge->silent && edge != asked &&
@@ -195,6 +193,32 @@ void gossip_round_seek(struct gossip_exchange *exchange)
             (!best || exchange->rounds - edge->met > exchange->rounds - best->met))
             best = edge;
     }
+    return best;
+}
+
+// Async: whom to meet in the place of the plan's partner. Where an exchange takes longer than a round only
+// every second or third round has one, and if the plan comes round in as many, that is the same neighbour
+// each time: the others are never met, and the graph falls apart.
+static struct gossip_edge *passed_over(const struct gossip_exchange *exchange,
+                                       const struct gossip_edge *partner)
+{
+    const uint64_t turns = exchange->options.max_delay + 1;
+    struct gossip_edge *best = exchange->options.sync ? NULL : longest_unmet(exchange, partner);
+
+    if (!best || !partner || exchange->rounds - best->met <= exchange->rounds - partner->met)
+        return NULL;
+    return (exchange->rounds - best->met) / exchange->n_edges > turns ? best : NULL;
+}
+
+void gossip_round_seek(struct gossip_exchange *exchange)
+{
+    struct gossip_edge *asked = gossip_partner_of(exchange);
+
+    if (!exchange->round.open || !is_starved(exchange) || exchange->active ||
+        (asked && asked->state == GOSSIP_EDGE_LIVE && !asked->silent &&
+         !gossip_edge_shunned(exchange, asked) && exchange->round.retries < RETRIES_ONE))
+        return;
+    struct gossip_edge *best = longest_unmet(exchange, asked);
     if (!best)
         return;
     exchange->round.retries = 0;
@@ -269,6 +293,12 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     exchange->round.retries = 0;
 
     struct gossip_edge *edge = event->round.meets ? gossip_edge_find(exchange, &event->round.partner) : NULL;
+    struct gossip_edge *other = passed_over(exchange, edge);
+    if (other) {
+        edge = other;
+        exchange->round.partner = other->peer;
+        exchange->round.weight = 0.5f;
+    }
     exchange->round.wanted = event->round.meets && is_wanted(exchange, edge);
     exchange->round.live = false;
     exchange->round.deadline_ns = exchange->now_ns + (edge ? gossip_edge_patience(exchange, edge) : 0);
