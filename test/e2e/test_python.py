@@ -23,11 +23,12 @@ if python is None:
     print("skipped: no Python with torch and numpy; P2PML_PYTHON names one (Debian: python3-torch)")
     sys.exit(77)
 
+# Names without P2PML_: the programs refuse those that are no keys.
 MARGIN = 120  # seconds in which what is late is told, before all of it is killed
-seconds = float(os.environ.get("P2PML_TEST_SECONDS", "2400")) - MARGIN
+seconds = float(os.environ.get("TEST_SECONDS", "2400")) - MARGIN
 deadline = time.monotonic() + seconds
 environment = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"), PYTHONDONTWRITEBYTECODE="1", PYTHONFAULTHANDLER="1",
-                   P2PML_TEST_DEADLINE=str(deadline))
+                   TEST_DEADLINE=str(deadline))
 
 
 def run(name):
