@@ -1,5 +1,6 @@
 #include "lab/compute/step_time.h"
 
+#include "base/array.h"
 #include "node/queue/clock.h"
 #include "node/setup.h"
 
@@ -31,12 +32,6 @@ static uint64_t now_ns(const struct lab_workbench *bench)
     return (uint64_t)time.tv_sec * NODE_SECOND_NS + (uint64_t)time.tv_nsec;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static uint64_t median_step(const struct lab_workbench *bench, struct train_trainer *trainer)
 {
     uint64_t steps[STEPS_MOST];
@@ -49,7 +44,7 @@ static uint64_t median_step(const struct lab_workbench *bench, struct train_trai
         train_trainer_step(trainer, bench->view.average.drift_correction, &loss, &rows);
         steps[count++] = now_ns(bench) - before_ns;
     }
-    qsort(steps + 1, count - 1, sizeof *steps, ascending);
+    qsort(steps + 1, count - 1, sizeof *steps, base_order_u64);
     return steps[1 + (count - 1) / 2];
 }
 
