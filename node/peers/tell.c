@@ -67,22 +67,23 @@ void peer_tell_up(struct peer_link *link)
                        link->address, link->name);
 }
 
-// Both ends call, again and again, and each call is refused: told once while the cause is the same, and again
-// after a while.
+// Both ends call, again and again, and each call is refused, by this end or by the other: each cause is told
+// once, and again after a while.
 static bool is_told(struct node_peers *peers, const struct gossip_id *id, const char *why)
 {
     const uint64_t now_ns = node_clock_ns();
     struct peer_refusal *at = &peers->refusals[0];
     for (size_t i = 0; i < PEER_REFUSALS; i++) {
         struct peer_refusal *other = &peers->refusals[i];
-        const bool told = other->told_ns != 0 && gossip_id_compare(&other->id, id) == 0;
-        if (told && strncmp(other->why, why, sizeof other->why - 1) == 0 &&
-            now_ns - other->told_ns < REMIND_NS)
-            return true;
-        if (told || other->told_ns < at->told_ns)
+        if (other->told_ns != 0 && gossip_id_compare(&other->id, id) == 0 &&
+            strncmp(other->why, why, sizeof other->why - 1) == 0) {
+            if (now_ns - other->told_ns < REMIND_NS)
+                return true;
             at = other;
-        if (told)
             break;
+        }
+        if (other->told_ns < at->told_ns)
+            at = other;
     }
     *at = (struct peer_refusal){.id = *id, .told_ns = now_ns};
     snprintf(at->why, sizeof at->why, "%s", why);
