@@ -1,5 +1,6 @@
 #include "lab/cli/arguments.h"
 
+#include "base/error.h"
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -86,6 +87,7 @@ enum lab_arguments_end lab_arguments_read(const struct lab_arguments *arguments,
 {
     struct option options[ARGUMENTS_MAX + 2] = {{"help", no_argument, NULL, 'h'}};
     char letters[8] = "h"; // one argument at most has a letter
+    BASE_ASSERT(arguments->count <= ARGUMENTS_MAX);
     if (!make_room(arguments, argc, into))
         return LAB_ARGUMENTS_WRONG;
     for (size_t i = 0; i < arguments->count; i++) {
