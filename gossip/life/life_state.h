@@ -137,6 +137,8 @@ bool life_cluster(struct gossip_life *life, uint64_t since_ns,
 bool life_newest(struct gossip_life *life, struct life_progress *progress); // of all, where no member trains
 uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress);
 bool life_is_near(uint64_t gap); // within the normal spread of rounds
+// They have done all steps, and it has not.
+bool life_are_done(const struct gossip_life *life, const struct life_progress *others);
 // Too far for its own model; or they have done all steps, so that nothing would draw it to them any more.
 bool life_is_far(const struct gossip_life *life, const struct life_progress *others);
 struct life_progress life_furthest(struct gossip_life *life); // the furthest a member may be; 0: not known
@@ -161,8 +163,9 @@ void life_consider_donors(struct gossip_life *life);
 // pause.c
 void life_consider_pause(struct gossip_life *life);
 void life_consider_isolation(struct gossip_life *life);
-void life_go_on(struct gossip_life *life);                       // with training, or waits first
-void life_catch_up(struct gossip_life *life);                    // it takes the round and step of the others
+void life_go_on(struct gossip_life *life); // with training, or waits first
+// It takes the round and step of the others; far: also beyond reach, but not their last step.
+void life_catch_up(struct gossip_life *life, bool far);
 void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; earlier reports are too old
 bool life_is_held_up(const struct gossip_life *life);            // held out or cut off: it takes no step
 

@@ -158,13 +158,13 @@ static void note_being_alone(struct gossip_life *life)
 }
 
 // The others have gone on while it waited.
-void life_catch_up(struct gossip_life *life)
+void life_catch_up(struct gossip_life *life, bool far)
 {
     struct life_progress cluster;
 
     if (life->state != GOSSIP_LIFE_FETCHING && life_cluster(life, 0, &cluster) &&
         cluster.round > life->round && !life_is_near(life_gap(life, &cluster)) &&
-        !life_is_far(life, &cluster))
+        (far ? !life_are_done(life, &cluster) : !life_is_far(life, &cluster)))
         life_tell_progress(life, &cluster, false, true);
 }
 
@@ -226,8 +226,8 @@ static void follow(struct gossip_life *life, unsigned bits)
     }
     life->pauses = bits;
     if ((before == 0) != (bits == 0)) {
-        if (before == GOSSIP_LIFE_EDGES)
-            life_catch_up(life);
+        if (before == GOSSIP_LIFE_EDGES) // the edges have made its model one of theirs
+            life_catch_up(life, true);
         life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;
         life_tell(life, bits ? GOSSIP_LIFE_PAUSES : GOSSIP_LIFE_GOES_ON, bits ? bits : before, 0);
     }

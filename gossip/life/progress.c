@@ -103,12 +103,18 @@ bool life_is_near(uint64_t gap)
     return gap <= LIFE_NEAR_ROUNDS;
 }
 
+bool life_are_done(const struct gossip_life *life, const struct life_progress *others)
+{
+    const uint64_t steps = life->options.steps;
+
+    return steps > 0 && others->step >= steps && life->step < steps;
+}
+
 bool life_is_far(const struct gossip_life *life, const struct life_progress *others)
 {
-    const uint64_t gap = life_gap(life, others), steps = life->options.steps;
-    const bool ended = steps > 0 && others->step >= steps && life->step < steps;
+    const uint64_t gap = life_gap(life, others);
 
-    return (ended || gap > life->options.reach) && !life_is_near(gap);
+    return (life_are_done(life, others) || gap > life->options.reach) && !life_is_near(gap);
 }
 
 void life_tell_progress(struct gossip_life *life, const struct life_progress *progress, bool fetch, bool away)

@@ -285,6 +285,42 @@ static void a_model_that_is_fetched_again_waits_for_its_edges(void **state)
     assert_false(w.learner_paused);
 }
 
+// On a slow link the blocks of its edges take more rounds than the reach: another fetch would, too.
+static void who_waited_long_for_its_edges_takes_the_clusters_round(void **state)
+{
+    const uint64_t rounds[] = {404, 440, 900, 1000};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof rounds / sizeof rounds[0]; k++) {
+        life_world_init(&w);
+        life_world_train(&w);
+        w.self.edges_live = false;
+        all_train_at(100, 100);
+        w.now_ns += 10 * SECOND;
+        all_train_at(100, 400);
+        life_world_look(&w);
+        wants();
+        fetched(401);
+        life_world_clear(&w);
+        all_train_at(401, rounds[k]);
+        life_world_pass(&w, SECOND);
+        assert_true(w.learner_paused);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 0);
+        w.self.edges_live = true;
+        life_world_look(&w);
+        assert_false(w.learner_paused);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
+        // Never to the end, and within the normal spread it is in its place.
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), k == 1 || k == 2);
+        if (k == 1 || k == 2) {
+            assert_int_equal(w.started_round, rounds[k]);
+            assert_true(life_world_last(&w, GOSSIP_LIFE_START) < life_world_last(&w, GOSSIP_LIFE_PAUSE));
+        }
+        life_world_end(&w);
+    }
+    life_world_init(&w);
+}
+
 static void a_process_that_stood_still_for_less_catches_up(void **state)
 {
     (void)state;
@@ -349,6 +385,7 @@ int main(void)
         RULE(a_process_that_stood_still_fetches_if_it_is_far_behind),
         RULE(who_stood_still_looks_around),
         RULE(a_model_that_is_fetched_again_waits_for_its_edges),
+        RULE(who_waited_long_for_its_edges_takes_the_clusters_round),
         RULE(a_process_that_stood_still_for_less_catches_up),
         RULE(who_is_merely_slow_was_not_away),
         RULE(who_was_alone_and_ran_ahead_takes_the_model_of_several),
