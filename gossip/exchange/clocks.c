@@ -17,8 +17,13 @@
 void gossip_clocks_begin(struct gossip_exchange *exchange)
 {
     BASE_ASSERT(exchange->round.open && exchange->clock >= 1);
-    for (size_t i = 0; i < exchange->n_edges; i++)
-        exchange->edges[i]->told = false;
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        edge->told = false;
+        edge->inquiry = exchange->round.follows && edge->state == GOSSIP_EDGE_LIVE && !edge->silent
+                            ? GOSSIP_INQUIRY_DUE
+                            : GOSSIP_INQUIRY_NONE;
+    }
     exchange->round.gate_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns;
 }
 
@@ -27,6 +32,7 @@ void gossip_clocks_link(struct gossip_edge *edge)
     BASE_ASSERT(!edge->deferred.held);       // what came over the old link is gone
     edge->late = edge->late && !edge->heard; // who has said nothing over the old link, either
     edge->told = edge->owed = edge->heard = edge->trails = false;
+    edge->inquiry = GOSSIP_INQUIRY_NONE;
 }
 
 // The first packet of a link may be an old one, sent again.
@@ -56,18 +62,44 @@ bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct g
     return edge->heard && edge->round > exchange->clock;
 }
 
+// Who follows is about to go on, and is waited for.
 static uint64_t clock_to_tell(const struct gossip_exchange *exchange)
 {
-    return exchange->idle ? GOSSIP_CLOCK_IDLE : exchange->clock;
+    return exchange->idle && !exchange->round.follows ? GOSSIP_CLOCK_IDLE : exchange->clock;
 }
 
-void gossip_clocks_reply(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
-                         struct gossip_exchange_actions *actions)
+// Who asks gets an answer; who waits for us (sync) gets our round if we have passed its own.
+void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        const struct gossip_clock *theirs, struct gossip_exchange_actions *actions)
 {
     struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = clock_to_tell(exchange)};
 
-    if (exchange->options.sync && edge->round < exchange->clock)
-        gossip_edge_send(actions, edge, &message);
+    gossip_clocks_hear(exchange, edge, theirs->round);
+    if (theirs->why == GOSSIP_CLOCK_ANSWERS)
+        edge->inquiry = GOSSIP_INQUIRY_NONE;
+    if (theirs->why == GOSSIP_CLOCK_ASKS)
+        message.as.clock.why = GOSSIP_CLOCK_ANSWERS;
+    else if (!exchange->options.sync || edge->round >= exchange->clock)
+        return;
+    gossip_edge_send(actions, edge, &message);
+}
+
+static uint64_t inquired_until(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    const bool open = edge->state == GOSSIP_EDGE_LIVE && edge->inquiry != GOSSIP_INQUIRY_NONE;
+
+    return open ? exchange->round.started_ns + gossip_edge_patience(exchange, edge) : 0;
+}
+
+uint64_t gossip_clocks_inquire_until(const struct gossip_exchange *exchange)
+{
+    uint64_t until_ns = 0;
+
+    for (size_t i = 0; exchange->round.follows && i < exchange->n_edges; i++) {
+        const uint64_t ns = inquired_until(exchange, exchange->edges[i]);
+        until_ns = ns > until_ns ? ns : until_ns;
+    }
+    return until_ns;
 }
 
 // Sync: further ahead than in step, so that it waits for us.
@@ -88,6 +120,8 @@ static bool is_to_be_told(const struct gossip_exchange *exchange, const struct g
 {
     const bool waits = is_far_ahead(exchange, edge) || (edge->owed && !exchange->idle);
 
+    if (edge->inquiry == GOSSIP_INQUIRY_DUE)
+        return edge->state == GOSSIP_EDGE_LIVE;
     return is_counted(exchange, edge) && !edge->told &&
            (exchange->options.bounded || (exchange->options.sync && waits));
 }
@@ -100,6 +134,9 @@ void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange
         struct gossip_edge *edge = exchange->edges[i];
         if (!is_to_be_told(exchange, edge))
             continue;
+        const bool asks = edge->inquiry == GOSSIP_INQUIRY_DUE;
+        message.as.clock.why = asks ? GOSSIP_CLOCK_ASKS : GOSSIP_CLOCK_TELLS;
+        edge->inquiry = asks ? GOSSIP_INQUIRY_OUT : edge->inquiry;
         gossip_edge_send(actions, edge, &message);
         edge->told = true;
         edge->owed = exchange->idle || is_far_ahead(exchange, edge);

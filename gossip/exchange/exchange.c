@@ -31,8 +31,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
         gossip_request_refused(exchange, edge, &message->as.busy);
         return BASE_OK;
     case GOSSIP_CLOCK:
-        gossip_clocks_hear(exchange, edge, message->as.clock.round);
-        gossip_clocks_reply(exchange, edge, actions);
+        gossip_clocks_take(exchange, edge, &message->as.clock, actions);
         gossip_round_hear(exchange, edge);
         return BASE_OK;
     case GOSSIP_GREETING:

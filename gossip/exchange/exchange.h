@@ -103,14 +103,16 @@ struct gossip_exchange_event {
         uint64_t pace_ns; // time of one local step of this node; 0: not known
         bool idle;        // bounded: until its next round no node need wait for this one (it has finished, or
                           // pauses), and it waits for none
-        bool others;      // sync: the view has others that train, so that no local step is made alone: the
-                          // round waits, up to the deadline's ceiling, while no edge can be met over
-        uint8_t standing; // enum gossip_standing of this node from now on. AWAY takes effect when first
-                          // passed and ends by itself; PRESENT ends FINISHED, never AWAY
-        bool unusable;    // the trainer's x is not finite: it is not published, and ROUND_DONE hands the
-                          // published one back
-        float step_scale; // learning rate x local steps of this round
-        float *model;     // [d] in: the trainer's x; out (ROUND_DONE): x with all corrections
+        bool follows; // sync, idle: the node is about to go on. The round lasts until every LIVE neighbour
+                      // has said where it is now, a deadline at most
+        bool others;  // sync: the view has others that train, so that no local step is made alone: the
+                      // round waits, up to the deadline's ceiling, while no edge can be met over
+        uint8_t standing;      // enum gossip_standing of this node from now on. AWAY takes effect when first
+                               // passed and ends by itself; PRESENT ends FINISHED, never AWAY
+        bool unusable;         // the trainer's x is not finite: it is not published, and ROUND_DONE hands the
+                               // published one back
+        float step_scale;      // learning rate x local steps of this round
+        float *model;          // [d] in: the trainer's x; out (ROUND_DONE): x with all corrections
         float *second_moment;  // [d] the same for Adam's v, or NULL
         float *correction;     // [d] out: sum over edges of c_e, or NULL
         bool correction_stays; // it lies there as it was handed out, and is not freed, until the next ROUND,

@@ -43,7 +43,8 @@ static uint64_t hindmost(const struct gossip_exchange *exchange, bool away)
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
         if (edge->state == GOSSIP_EDGE_LIVE && edge->heard && !edge->silent &&
-            (edge->standing == GOSSIP_AWAY) == away && edge->round < least)
+            edge->inquiry == GOSSIP_INQUIRY_NONE && (edge->standing == GOSSIP_AWAY) == away &&
+            edge->round < least)
             least = edge->round; // of the idle ones it is the largest number
     }
     return least;
@@ -88,7 +89,7 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
         exchange->second_moved = false;
     }
     gossip_sum_hand_out(exchange);
-    exchange->round.open = false;
+    exchange->round.open = exchange->round.follows = false;
     BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
     actions->list[actions->count++] =
         (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE, .round = goes_on_from(exchange)};
@@ -285,6 +286,7 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     exchange->round.open = true;
     gossip_standing_told(exchange, (enum gossip_standing)event->round.standing);
     exchange->round.others = event->round.others;
+    exchange->round.follows = exchange->options.sync && event->round.idle && event->round.follows;
     exchange->round.partner = event->round.partner;
     BASE_ASSERT(event->round.weight >= 0 && event->round.weight <= 1);
     exchange->round.weight = event->round.weight > 0 ? event->round.weight : 0.5f;
@@ -391,6 +393,13 @@ static bool waits_for_anybody(const struct gossip_exchange *exchange)
     return (is_alone(exchange) || is_starved(exchange)) && exchange->now_ns < exchange->round.alone_ns;
 }
 
+// What was heard during a pause may be old: the rounds in which the others did not meet this node told it
+// nothing.
+static bool waits_for_answers(const struct gossip_exchange *exchange)
+{
+    return exchange->now_ns < gossip_clocks_inquire_until(exchange);
+}
+
 uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
 {
     if (!exchange->round.open)
@@ -399,6 +408,8 @@ uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
         return partner_until(exchange);
     if (waits_for_anybody(exchange))
         return exchange->round.alone_ns;
+    if (waits_for_answers(exchange))
+        return gossip_clocks_inquire_until(exchange);
     return gossip_clocks_wait(exchange) ? exchange->round.gate_ns : UINT64_MAX;
 }
 
@@ -441,7 +452,8 @@ static bool waits_for_clocks(struct gossip_exchange *exchange)
 
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
-    if (!exchange->round.open || waits_for_partner(exchange) || waits_for_anybody(exchange))
+    if (!exchange->round.open || waits_for_partner(exchange) || waits_for_anybody(exchange) ||
+        waits_for_answers(exchange))
         return;
     give_up_partner(exchange);
     if (waits_for_clocks(exchange))

@@ -13,6 +13,12 @@
 #include "gossip/exchange/vector.h"
 #include "gossip/plausible.h"
 
+enum gossip_inquiry {    // where is the peer?
+    GOSSIP_INQUIRY_NONE, // never asked in this round, or answered
+    GOSSIP_INQUIRY_DUE,
+    GOSSIP_INQUIRY_OUT,
+};
+
 struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
@@ -23,6 +29,7 @@ struct gossip_edge {
     uint64_t ask_ns;                // mute: not asked before
     bool told;                      // has been told our clock of this round
     bool owed;                      // sync: what it was told holds it, or lets it pass, until it is told more
+    enum gossip_inquiry inquiry;    // sync, of a round that follows
     bool waited_for;                // a round waited in vain for it to become live; none does until it has
     bool heard, late;               // `round` is known; we waited for it in vain, and it has not moved since
     bool trails;                    // sync: it was too far behind us when it was last heard
@@ -144,9 +151,10 @@ struct gossip_exchange {
     bool frozen;                         // gossip_exchange_freeze
     enum gossip_standing standing, told; // ours now; the latest that a ROUND event named
     struct {
-        bool open;   // the trainer waits
-        bool wanted; // our exchange of this round is still to be made
-        bool others; // others train: no local step alone (sync), few of them (async)
+        bool open;    // the trainer waits
+        bool wanted;  // our exchange of this round is still to be made
+        bool others;  // others train: no local step alone (sync), few of them (async)
+        bool follows; // sync: it ends once all neighbours have said where they are
         struct gossip_id partner;
         float weight; // of that meeting
         bool live;    // the partner's edge has been LIVE: deadline_ns runs since
@@ -355,9 +363,11 @@ void gossip_clocks_pace(struct gossip_exchange *exchange, uint64_t pace_ns);
 void gossip_clocks_begin(struct gossip_exchange *exchange);
 void gossip_clocks_link(struct gossip_edge *edge);
 void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round);
-// CLOCK of a neighbour that waits for us (sync): it gets our round if we have passed its own.
-void gossip_clocks_reply(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
-                         struct gossip_exchange_actions *actions);
+// CLOCK.
+void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        const struct gossip_clock *theirs, struct gossip_exchange_actions *actions);
+// Sync, a round that follows: until when an answer is awaited, 0: none is.
+uint64_t gossip_clocks_inquire_until(const struct gossip_exchange *exchange);
 // Is the peer known to be ahead of us?
 bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 void gossip_clocks_note(const struct gossip_exchange *exchange, struct gossip_edge *edge,

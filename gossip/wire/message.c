@@ -59,7 +59,7 @@ static const struct gossip_field bye[] = {TEXT(bye.reason)};
 static const struct gossip_field members[] = {PAYLOAD(members.packet, LIMIT_GOSSIP_BYTES)};
 static const struct gossip_field ask[] = {U64(ask.snapshot), UINT(ask.part, GOSSIP_PART_BLOB),
                                           U32(ask.block)};
-static const struct gossip_field clock[] = {U64(clock.round)};
+static const struct gossip_field clock[] = {U64(clock.round), UINT(clock.why, GOSSIP_CLOCK_ANSWERS)};
 
 static const struct gossip_field tell[] = {
     U64(tell.snapshot),

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 12 // raised by every change that older nodes can't follow
+#define GOSSIP_PROTOCOL 13 // raised by every change that older nodes can't follow
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
@@ -88,8 +88,14 @@ struct gossip_busy {
 };
 
 #define GOSSIP_CLOCK_IDLE UINT64_MAX
+enum gossip_clock_why {
+    GOSSIP_CLOCK_TELLS,
+    GOSSIP_CLOCK_ASKS, // the receiver answers with its own
+    GOSSIP_CLOCK_ANSWERS,
+};
 struct gossip_clock {
     uint64_t round; // boundary that the sender has reached; GOSSIP_CLOCK_IDLE: no node need wait for it
+    uint8_t why;    // enum gossip_clock_why
 };
 
 struct gossip_bye {

@@ -18,7 +18,7 @@ from cluster import failure
 
 LATE = 0.3  # seconds: a row may be written so late on a machine that is overbooked
 LEAD_GOAL = {"sync": 1}
-LEAD_MAX = {"sync": 60}  # of one that is in its first round after it came back; who trains alone is hundreds ahead
+LEAD_MAX = {"sync": 20}  # while a new edge compares states; who trains alone is hundreds ahead
 
 JOB = {
     "model.kind": "mlp", "model.hidden": 32, "data.train_count": 8000, "data.test_count": 2000,

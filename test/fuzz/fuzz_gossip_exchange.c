@@ -30,7 +30,8 @@ static struct gossip_message message_from(struct base_reader *in, uint64_t known
 
     if (message.kind == GOSSIP_BYE) {
         message.kind = GOSSIP_CLOCK;
-        message.as.clock.round = epoch == 3 ? GOSSIP_CLOCK_IDLE : sequence;
+        message.as.clock = (struct gossip_clock){epoch == 3 ? GOSSIP_CLOCK_IDLE : sequence,
+                                                 base_read_u8(in) % (GOSSIP_CLOCK_ANSWERS + 1)};
     } else if (message.kind == GOSSIP_HELLO) {
         message.as.hello = (struct gossip_hello){.epoch = epoch,
                                                  .sequence = sequence,
@@ -180,6 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             event.round.meets = true;
             event.round.weight = what & 64 ? 0.75f : 0;
             event.round.idle = what & 128;
+            event.round.follows = what & 32;
             event.round.partner = event.peer;
             event.round.step_scale = 0.1f;
             event.round.model = x;

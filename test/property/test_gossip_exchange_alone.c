@@ -316,6 +316,72 @@ static void test_who_was_idle_tells_when_it_goes_on(void **state)
     net_destroy(net);
 }
 
+// Node 0 pauses at round 5; the others are at `round`, and told it nothing since.
+static struct net *net_beside_one_that_paused(uint64_t round, uint64_t seed)
+{
+    struct net *net = net_of(3, seed);
+
+    for (uint64_t r = 1; r <= 5; r++)
+        net_round_all(net, r);
+    for (size_t i = 1; i < 3; i++) {
+        struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
+        net->node[i].others = false;
+        net_round(net, i, round + i - 1);
+        assert_int_equal(net_step(net, i, &event), BASE_OK);
+        net->node[i].others = true;
+    }
+    net->node[0].idle = net->node[0].follows = true;
+    return net;
+}
+
+// Whoever goes on after a pause takes the round at which its neighbours are then, not the one at which it
+// last heard them; and they wait for it.
+static void test_who_goes_on_asks_where_the_others_are(void **state)
+{
+    struct net *net = net_beside_one_that_paused(20, net_seed(911));
+
+    (void)state;
+    net_round(net, 0, 5);
+    assert_true(net->node[0].in_round);
+    net_settle(net, SECOND / 20);
+    assert_false(net->node[0].in_round);
+    assert_int_equal(net->node[0].goes_on, 19); // the next boundary is that of the hindmost
+    net->node[0].idle = net->node[0].follows = false;
+    for (size_t i = 0; i < 3; i++)
+        net_round(net, i, i < 2 ? 20 + i : 22);
+    net_settle(net, SECOND);
+    for (size_t i = 0; i < 3; i++)
+        assert_in_range(net->node[i].goes_on, 20, 22);
+    net_destroy(net);
+}
+
+// A neighbour that says nothing is waited for until the deadline, and then does not count; one whose link
+// breaks no longer; in async and without neighbours nobody is asked.
+static void test_who_goes_on_waits_for_no_answer_for_ever(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        struct net *net = net_beside_one_that_paused(20, net_seed(912));
+        net->node[2].paused = true;
+        if (k == 2)
+            for (size_t i = 1; i < 3; i++)
+                net_unlink(net, 0, i);
+        net_round(net, 0, 5);
+        assert_int_equal(net->node[0].in_round, k < 2);
+        net_settle(net, MS);
+        if (k == 1)
+            net_unlink(net, 0, 2);
+        round_lasts(net, 0, 0, k == 0 ? CEILING_MS : 0);
+        assert_int_equal(net->node[0].goes_on, k < 2 ? 19 : 5);
+        net_destroy(net);
+    }
+    struct net *async = linked_net(2, D, false, net_seed(913));
+    async->node[0].idle = async->node[0].follows = true;
+    net_round(async, 0, 1);
+    assert_false(async->node[0].in_round);
+    net_destroy(async);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +395,8 @@ int main(void)
         cmocka_unit_test(test_in_step_nothing_is_skipped),
         cmocka_unit_test(test_in_step_no_clock_is_told),
         cmocka_unit_test(test_who_was_idle_tells_when_it_goes_on),
+        cmocka_unit_test(test_who_goes_on_asks_where_the_others_are),
+        cmocka_unit_test(test_who_goes_on_waits_for_no_answer_for_ever),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

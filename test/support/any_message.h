@@ -113,7 +113,7 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
     } else if (kind == GOSSIP_BUSY) {
         message.as.busy = (struct gossip_busy){any_u64(), any_u64()};
     } else if (kind == GOSSIP_CLOCK) {
-        message.as.clock.round = any_u64();
+        message.as.clock = (struct gossip_clock){any_u64(), (uint8_t)base_rng_below(&rng, 3)};
     } else if (kind == GOSSIP_STATISTICS) {
         const uint32_t columns = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0] / GOSSIP_SPREAD_BYTES);
         const uint32_t first = GOSSIP_STATISTICS_BLOCK * (uint32_t)base_rng_below(&rng, 31);

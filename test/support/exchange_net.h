@@ -25,7 +25,7 @@ struct net_node {
     uint64_t rounds_done;
     bool paused; // neither takes messages nor timers
     uint64_t pace_ns;
-    bool idle;
+    bool idle, follows;
     bool others, unusable;           // of the next ROUND
     enum gossip_standing standing;   // of the next ROUND
     uint64_t goes_on;                // the round that the latest ROUND_DONE told

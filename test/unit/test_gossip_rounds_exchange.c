@@ -30,7 +30,7 @@ static void a_boundary_is_told_to_the_exchange(void **state)
     assert_int_equal(graph_number(&event.round.partner), 1);
     assert_true(event.round.weight == 0.5f && event.round.step_scale == 0.5f);
     assert_int_equal(event.round.round, 7);
-    assert_true(event.round.others && event.round.standing == GOSSIP_AWAY);
+    assert_true(event.round.others && event.round.standing == GOSSIP_AWAY && !event.round.follows);
     gossip_rounds_event(&meet, local, true, &event); // who has no edges waits for none
     assert_false(event.round.meets || event.round.others || event.round.idle);
     assert_int_equal(gossip_edges_create(false, &none), BASE_OK);
@@ -41,6 +41,11 @@ static void a_boundary_is_told_to_the_exchange(void **state)
     assert_true(event.round.idle && !event.round.meets && !event.round.others && event.round.unusable);
     assert_true(event.round.step_scale == 0 && event.round.standing == GOSSIP_FINISHED);
     assert_int_equal(event.round.round, 1);
+    meet = (struct gossip_rounds_meet){.round = 7, .follows = true, .away = true};
+    gossip_rounds_event(&meet, edges, true, &event); // it is about to go on
+    assert_true(event.round.follows && event.round.idle && !event.round.meets);
+    gossip_rounds_event(&meet, local, true, &event);
+    assert_false(event.round.follows);
     gossip_edges_destroy(edges);
     gossip_edges_destroy(local);
     gossip_edges_destroy(none);
