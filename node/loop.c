@@ -143,8 +143,11 @@ static void take_progress(struct node_loop *loop, const struct node_progress *pr
     loop->progress = *progress;
     node_loop_note_progress(loop);
     node_cluster_progress(loop->cluster, progress->round, progress->step);
-    node_loop_live(loop, (struct gossip_life_event){
-                             .kind = GOSSIP_LIFE_PROGRESS, .round = progress->round, .step = progress->step});
+    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS,
+                                                    .round = progress->round,
+                                                    .step = progress->step,
+                                                    .least = progress->least_stop,
+                                                    .ok = progress->stands});
 }
 
 static void take_fetched(struct node_loop *loop, const struct node_message *message)

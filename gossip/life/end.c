@@ -1,11 +1,13 @@
 // From the last step to the end: when a node lingers, stops, leaves or gives way.
 #include "gossip/life/life_state.h"
 
-#define TELL_NS  (400 * LIFE_MS) // how long others are told that this node leaves
-#define FLUSH_NS (2 * LIFE_SECOND)
-#define GRACE_NS (500 * LIFE_MS)   // until a stop: others that are to stop, too, hear of its round
-#define STALE_NS (100 * LIFE_MS)   // the learner's latest report may be this old
-#define WORD_NS  (2 * LIFE_SECOND) // in which others are told that a node trains
+#define TELL_NS     (400 * LIFE_MS) // how long others are told that this node leaves
+#define FLUSH_NS    (2 * LIFE_SECOND)
+#define GRACE_NS    (500 * LIFE_MS) // until a stop: others that are to stop, too, hear of its round
+#define LIE_NS      (3 * GRACE_NS) // of stopping, and the time of a round is known well enough to say what is none
+#define STALE_NS    (100 * LIFE_MS)   // the learner's latest report may be this old
+#define SHORTEST_NS LIFE_MS           // a round is hardly shorter
+#define WORD_NS     (2 * LIFE_SECOND) // in which others are told that a node trains
 
 void life_done(struct gossip_life *life, bool all)
 {
@@ -38,19 +40,32 @@ void life_consider_leave(struct gossip_life *life)
 
 // -- a stop
 
-// A round whose time is not known after a whole grace takes about as long as that.
+// A round whose time is not known after half a grace takes about as long as a whole one.
 static uint64_t rounds_in(const struct gossip_life *life, uint64_t ns)
 {
     return ns / (life->round_ns ? life->round_ns : GRACE_NS) + 1;
 }
 
-// The largest round at which others stop that this node can still come to; 0: none. One that is further off
-// than any grace is ignored.
+// At the round of its stop, or with the exchange of that round still open. A report may be older than the
+// stop.
+static bool stands(const struct gossip_life *life)
+{
+    return life->stands && life->stop_round > 0 && life->round + 1 >= life->stop_round;
+}
+
+// Nobody who was told to stop at about the same time stops at a later round.
+static uint64_t latest_stop(const struct gossip_life *life, uint64_t grace)
+{
+    return life->round + rounds_in(life, STALE_NS) + 4 * grace + life->options.reach;
+}
+
+// The largest round at which others stop that this node can still come to; 0: none. How short their rounds
+// are is not known here.
 static uint64_t announced(const struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
-    const uint64_t passed = life->round + rounds_in(life, STALE_NS);
-    const uint64_t furthest = passed + 4 * rounds_in(life, GRACE_NS) + life->options.reach;
+    const uint64_t passed = life->round + (stands(life) ? 1 : rounds_in(life, STALE_NS));
+    const uint64_t furthest = latest_stop(life, GRACE_NS / SHORTEST_NS);
     uint64_t largest = 0;
 
     for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
@@ -103,34 +118,55 @@ void life_stop(struct gossip_life *life)
     life_consider_stop(life);
 }
 
-// Soon after a start the time of a round is not known yet. After a wrong guess the stop comes before others
-// hear of it, or very late. So that time is measured first.
+// Soon after a start the time of a round is not known yet, and after a wrong guess the stop comes very late.
+// So that time is measured first.
 static void choose_stop(struct gossip_life *life)
 {
-    life_wake(life, life->state_ns + GRACE_NS);
-    if (life->round_ns == 0 && life_in_state_ns(life) < GRACE_NS)
+    if (life->round_ns == 0 && life_in_state_ns(life) < GRACE_NS / 2)
         return;
     const uint64_t others = announced(life);
     stop_at(life, others ? others : after_grace(life));
 }
 
-// Two that were told at the same moment have announced two rounds: the later one counts. One that comes much
-// sooner than rounds took before is put off: others have not heard of it yet.
+// Somebody has left at this round, and so nobody can go on from it in step.
+static bool is_left_there(const struct gossip_life *life)
+{
+    const struct gossip_life_world *world = life->world;
+
+    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
+        struct gossip_member_info info;
+        world->member(world->owner, i, &info);
+        if (info.state == GOSSIP_MEMBER_LEFT && info.answered && info.record->stop_round == life->stop_round)
+            return true;
+    }
+    return false;
+}
+
+// Two that were told at the same moment have announced two rounds: the later one counts. Where rounds are
+// shorter than they were, this node comes to its own before others have heard of it, and stands there until
+// they have. Where it has passed its own, they come after it.
 void life_consider_stop(struct gossip_life *life)
 {
     if (life->state != GOSSIP_LIFE_STOPPING || !life->stops_together)
         return;
+    life_wake(life, life->state_ns + GRACE_NS / 2);
+    life_wake(life, life->state_ns + GRACE_NS);
+    life_wake(life, life->state_ns + LIE_NS);
     if (life->stop_round == 0)
         choose_stop(life);
-    if (life->round >= life->stop_round)
-        return;
-    const uint64_t others = announced(life), least = after_grace(life);
-    const bool soon =
-        life_in_state_ns(life) < GRACE_NS / 2 && life->round + rounds_in(life, STALE_NS) >= life->stop_round;
-    if (others > life->stop_round)
+    const uint64_t others = announced(life);
+    if (life->stop_round > 0 && others > life->stop_round) {
         stop_at(life, others);
-    else if (soon && least > life->stop_round)
-        stop_at(life, least);
+    } else if (life->stop_round > 0 && life->least_stop > life->stop_round) {
+        stop_at(life, life->least_stop + rounds_in(life, STALE_NS));
+    } else if (stands(life) && (life_in_state_ns(life) >= GRACE_NS || is_left_there(life))) {
+        life_act(life, GOSSIP_LIFE_LEAVE);
+        life->stops_together = false;
+    } else if (life_in_state_ns(life) >= LIE_NS &&
+               life->stop_round > latest_stop(life, rounds_in(life, GRACE_NS))) {
+        life_act(life, GOSSIP_LIFE_STOP_AT);
+        life->stops_together = false;
+    }
 }
 
 // All its steps are done, none of the peers that it was given has ever answered, and nothing says that this

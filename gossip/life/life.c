@@ -66,6 +66,8 @@ static void take_progress(struct gossip_life *life, const struct gossip_life_eve
     BASE_ASSERT(life->round_ns == 0 || life->pace_ns > 0);
     life->round = event->round;
     life->step = event->step;
+    life->stands = event->ok;
+    life->least_stop = event->least;
     if (life->pace_ns == 0 || event->round < life->pace_round) {
         life->pace_round = event->round;
         life->pace_ns = life->now_ns;

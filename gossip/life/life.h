@@ -166,7 +166,8 @@ enum gossip_life_event_kind {
     GOSSIP_LIFE_MEMBER,    // `peer` is `state` now
     GOSSIP_LIFE_LINKED,    // a link to `peer` came into use, which may replace another
     GOSSIP_LIFE_REMOVED,   // `peer` was forgotten
-    GOSSIP_LIFE_PROGRESS,  // the learner has done `round` rounds and `step` steps
+    GOSSIP_LIFE_PROGRESS,  // the learner has done `round` rounds and `step` steps; `ok`: it stands at its
+                           // stop; `least`: the first boundary at which it can still stop
     GOSSIP_LIFE_WANTS,     // the learner waits for a model: donors are needed
     GOSSIP_LIFE_STARVED,   // none of the donors it asks has given a block of a model for `silent_ns`
     GOSSIP_LIFE_FETCHED,   // `ok`: the model is complete, round and step are its; else nothing was fetched
@@ -182,7 +183,7 @@ struct gossip_life_event {
     bool still; // LOOK: nothing but time has changed since the previous event
     struct gossip_id peer;
     enum gossip_member_state state;
-    uint64_t round, step;
+    uint64_t round, step, least;
     uint64_t silent_ns;
     int status;
     bool ok;

@@ -93,6 +93,8 @@ struct gossip_life {
     bool met;            // another member was here at some time, or an edge is left of one (checkpoint)
     uint64_t alone_ns;   // since when all others have finished; 0: they have not
     bool stops_together; // at a round that is announced
+    bool stands;         // the learner has come to a stop that it was told
+    uint64_t least_stop; // as the learner said last
     uint64_t stop_round; // as announced; 0: none yet
     int status;
 

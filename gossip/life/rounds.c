@@ -135,12 +135,25 @@ static bool is_over(const struct gossip_rounds *r)
     return !r->stepped && (r->step >= r->options.steps || r->orders.alone);
 }
 
+uint64_t gossip_rounds_least_stop(const struct gossip_rounds *r)
+{
+    const bool steps = r->doing == GOSSIP_ROUNDS_STEPS || r->stepped;
+
+    return r->round + steps;
+}
+
+bool gossip_rounds_stand(const struct gossip_rounds *r)
+{
+    return r->state == GOSSIP_ROUNDS_TRAINING && r->orders.stop_at > 0 && !r->orders.leave && must_stop(r);
+}
+
 static bool must_leave(const struct gossip_rounds *r)
 {
     bool failed = r->unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX || !r->complete;
     bool done = r->state == GOSSIP_ROUNDS_FINISHED && r->rested && r->orders.leave;
 
-    return r->state < GOSSIP_ROUNDS_LEAVING && (must_stop(r) || done || (failed && !r->orders.fetch));
+    return r->state < GOSSIP_ROUNDS_LEAVING &&
+           ((must_stop(r) && !gossip_rounds_stand(r)) || done || (failed && !r->orders.fetch));
 }
 
 // The order of the questions is what goes first: a stop, another's model, the end, a pause.
@@ -237,7 +250,7 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
         return adopt(r);
     switch (r->state) {
     case GOSSIP_ROUNDS_TRAINING:
-        return train(r);
+        return gossip_rounds_stand(r) ? act(r, GOSSIP_ROUNDS_WAIT) : train(r);
     case GOSSIP_ROUNDS_PAUSED:
     case GOSSIP_ROUNDS_FINISHED:
         return r->rested ? act(r, GOSSIP_ROUNDS_WAIT) : meet(r, false);

@@ -44,9 +44,10 @@ enum gossip_order_kind {
     GOSSIP_ORDER_FETCH, // take a donor's model instead of its own. The open round ends without its exchange;
                         // local steps that have not reached their boundary are lost
     GOSSIP_ORDER_PAUSE, // `on`: no step from the next boundary on; else go on
-    GOSSIP_ORDER_STOP,  // end at the boundary of `round` (0: the next one): checkpoint, LEFT
+    GOSSIP_ORDER_STOP,  // end at the next boundary (`round` 0): checkpoint, LEFT; else stand still at that of
+                        // `round` until LEAVE, or a later STOP
     GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
-    GOSSIP_ORDER_LEAVE, // after FINISHED: this node is no longer needed
+    GOSSIP_ORDER_LEAVE, // after FINISHED, or where it stands: this node is no longer needed
 };
 struct gossip_order {
     enum gossip_order_kind kind;
@@ -127,6 +128,10 @@ void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met);
 // FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they are as
 // before.
 void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t round, uint64_t step);
+// The first boundary at which a STOP can still take effect: that of the round under way.
+uint64_t gossip_rounds_least_stop(const struct gossip_rounds *rounds);
+// It has come to the round of its STOP: it waits there for LEAVE, or to be told that others stop later.
+bool gossip_rounds_stand(const struct gossip_rounds *rounds);
 // An order came that ends the current action: a stop the FETCH, a fetch the wait of a MEET for its exchange.
 bool gossip_rounds_gives_up(const struct gossip_rounds *rounds);
 

@@ -265,6 +265,15 @@ static void fetch(struct sim_node *node)
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
 }
 
+static void tell_progress(struct sim_node *node)
+{
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS,
+                                                   .round = node->rounds.round,
+                                                   .step = node->rounds.step,
+                                                   .least = gossip_rounds_least_stop(&node->rounds),
+                                                   .ok = gossip_rounds_stand(&node->rounds)});
+}
+
 static void end_round(struct sim_node *node)
 {
     const struct sim_learner *learner = learner_of(node);
@@ -273,9 +282,7 @@ static void end_round(struct sim_node *node)
     if (learner->done)
         learner->done(learner->learner.owner, node->host, &node->rounds);
     sim_fetch_freeze(node);
-    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS,
-                                                   .round = node->rounds.round,
-                                                   .step = node->rounds.step});
+    tell_progress(node);
     if (checkpoint_is_due(node))
         sim_disk_save(node);
 }
@@ -294,6 +301,8 @@ static void adopt(struct sim_node *node, const struct gossip_rounds_next *next)
 // Nothing to do before the next order.
 static void wait(struct sim_node *node)
 {
+    if (gossip_rounds_stand(&node->rounds))
+        tell_progress(node);
     if (node->rounds.state != GOSSIP_ROUNDS_FINISHED || node->told_done)
         return;
     node->told_done = true;
@@ -370,6 +379,8 @@ void sim_train_order(struct sim_node *node, const struct gossip_order *order)
         return;
     gossip_rounds_order(&node->rounds, order);
     node->ordered = true;
+    if (order->kind == GOSSIP_ORDER_STOP && order->round > 0)
+        tell_progress(node); // it may have passed that round
     if (gossip_rounds_gives_up(&node->rounds))
         give_up(node);
     go_on(node);

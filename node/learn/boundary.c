@@ -54,6 +54,8 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
     message->progress = (struct node_progress){
         .round = l->rounds.round,
         .step = l->rounds.step,
+        .stands = gossip_rounds_stand(&l->rounds),
+        .least_stop = gossip_rounds_least_stop(&l->rounds),
         .exchanges = l->totals.exchanges,
         .loss = l->loss,
         .accuracy = l->accuracy,
@@ -98,6 +100,8 @@ static void note(struct node_learner *l, struct node_message *message)
         if (order.kind == GOSSIP_ORDER_STOP && !l->options.trainee)
             order.round = 0; // a program that has left takes no steps up to the round that was announced
         gossip_rounds_order(&l->rounds, &order);
+        if (order.kind == GOSSIP_ORDER_STOP && order.round > 0 && l->state)
+            node_learner_tell(l, l->state, true); // it may have passed that round
         break;
     case NODE_MESSAGE_SHARDS:
         want_shards(l, message);

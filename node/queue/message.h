@@ -69,6 +69,8 @@ struct node_edge_status {
 
 struct node_progress {
     uint64_t round, step, exchanges;
+    bool stands;         // at the round of its stop
+    uint64_t least_stop; // the first boundary at which it can stop
     double loss, accuracy,
         consensus; // NAN: not measured; accuracy is the latest measured; R2 of a regression
     double rmse;   // of a regression, likewise

@@ -290,6 +290,86 @@ static void who_is_told_later_stops_where_the_others_do(void **state)
     assert_int_equal(w.stop_at, 35);              // both were told at the same moment
 }
 
+static void comes_to(uint64_t round, bool stands)
+{
+    life_world_tell(
+        &w,
+        (struct gossip_life_event){
+            .kind = GOSSIP_LIFE_PROGRESS, .round = round, .step = 8 * round, .least = round, .ok = stands});
+}
+
+// Rounds are shorter than they were: others that are told at the same moment have not heard of it.
+static void who_comes_early_to_its_stop_stands_there(void **state)
+{
+    (void)state;
+    for (uint64_t open = 0; open < 2; open++) { // the exchange of that round was made, or was not
+        in_lock_step();
+        life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+        const uint64_t first = w.stop_at;
+        comes_to(first - open, true);
+        life_world_pass(&w, 100 * MS);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 0);
+        stopping(2, first + 300); // of 1 ms each
+        life_world_state(&w, 2, GOSSIP_MEMBER_ALIVE);
+        assert_int_equal(w.stop_at, first + 300);
+        assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ANNOUNCE)->round, first + 300);
+        comes_to(first, true); // told before it heard of that
+        life_world_pass(&w, SECOND);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 0);
+        comes_to(first + 300 - open, true);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 1);
+        life_world_pass(&w, 5 * SECOND);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 1);
+        assert_int_equal(w.stop_at, first + 300);
+        life_world_end(&w);
+    }
+    in_lock_step();
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    comes_to(w.stop_at, true);
+    life_world_pass(&w, 400 * MS);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 0);
+    life_world_pass(&w, 200 * MS); // nobody says anything: half a second after it was told
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 1);
+}
+
+// The others stand there; and where one of them has left, none of them goes on.
+static void who_has_passed_its_stop_tells_a_later_one(void **state)
+{
+    (void)state;
+    in_lock_step();
+    stopping(1, 29);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_int_equal(w.stop_at, 29);
+    life_world_tell(
+        &w, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS, .round = 29, .step = 232, .least = 30});
+    assert_in_range(w.stop_at, 30, 33);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ANNOUNCE)->round, w.stop_at);
+    comes_to(w.stop_at, true);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 0);
+    w.member[2].record.stop_round = w.stop_at;
+    life_world_state(&w, 2, GOSSIP_MEMBER_LEFT);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 1);
+}
+
+// How short the rounds of others are is not known at first.
+static void a_stop_that_is_further_off_than_any_grace_is_a_lie(void **state)
+{
+    (void)state;
+    in_lock_step();
+    stopping(3, 1500);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_int_equal(w.stop_at, 1500);
+    for (uint64_t round = 21; round <= 60 && w.stop_at; round++) {
+        w.now_ns += 50 * MS;
+        all_train_at(round, round);
+        assert_true(round < 60);
+    }
+    assert_int_equal(w.stop_at, 0); // the next boundary
+    stopping(3, 1501);
+    life_world_pass(&w, SECOND);
+    assert_int_equal(w.stop_at, 0);
+}
+
 static void a_round_that_has_passed_is_no_place_to_stop(void **state)
 {
     (void)state;
@@ -351,6 +431,9 @@ int main(void)
         RULE(a_stop_just_after_the_beginning_is_announced_too),
         RULE(a_stop_waits_until_the_time_of_a_round_is_known),
         RULE(who_is_told_later_stops_where_the_others_do),
+        RULE(who_comes_early_to_its_stop_stands_there),
+        RULE(who_has_passed_its_stop_tells_a_later_one),
+        RULE(a_stop_that_is_further_off_than_any_grace_is_a_lie),
         RULE(a_round_that_has_passed_is_no_place_to_stop),
         RULE(without_lock_step_it_stops_at_the_next_boundary),
         RULE(gives_way_when_membership_says_so),

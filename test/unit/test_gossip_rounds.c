@@ -200,7 +200,42 @@ static void a_stop_at_a_later_round_is_one_there(void **state)
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 3}); // another stops later
     for (int i = 0; i < 3; i++)
         pass_round(&rounds);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
     want_end(&rounds, 3, 0);
+}
+
+// Others may not have heard of it.
+static void a_node_stands_at_its_stop_until_it_may_leave(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    pass_round(&rounds);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 1}); // it stands there already
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    assert_int_equal(rounds.state, GOSSIP_ROUNDS_TRAINING);
+    assert_true(gossip_rounds_stand(&rounds) && gossip_rounds_least_stop(&rounds) == 1);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 2});
+    pass_round(&rounds);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 3});
+    want(&rounds, GOSSIP_ROUNDS_STEPS);
+    assert_int_equal(gossip_rounds_least_stop(&rounds), 3);
+    gossip_rounds_stepped(&rounds, 15, 0.5f, true);
+    want_meet(&rounds, 3);
+    assert_true(!gossip_rounds_stand(&rounds) && gossip_rounds_least_stop(&rounds) == 3);
+    gossip_rounds_met(&rounds, 3, false);
+    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 15);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    assert_true(gossip_rounds_stand(&rounds) && gossip_rounds_least_stop(&rounds) == 3);
+    order(&rounds,
+          (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 4}); // they go on: that exchange first
+    assert_true(want_meet(&rounds, 3).meets);
+    gossip_rounds_met(&rounds, 3, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 15);
+    pass_round(&rounds);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
+    want_end(&rounds, 4, 0);
 }
 
 static void an_exchange_that_a_stop_leaves_open_is_made_after_the_resume(void **state)
@@ -213,6 +248,7 @@ static void an_exchange_that_a_stop_leaves_open_is_made_after_the_resume(void **
     want_meet(&rounds, 2);
     gossip_rounds_met(&rounds, 2, false); // the partner has stopped before
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 10);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
     struct gossip_rounds_meet last = want_end(&rounds, 2, 0);
     assert_true(last.open && last.step_scale > 0.49f);
     assert_int_equal(rounds.round, 1);
@@ -434,6 +470,7 @@ int main(void)
         cmocka_unit_test(without_a_model_it_fails_and_leaves_no_checkpoint),
         cmocka_unit_test(a_stop_is_a_round_boundary),
         cmocka_unit_test(a_stop_at_a_later_round_is_one_there),
+        cmocka_unit_test(a_node_stands_at_its_stop_until_it_may_leave),
         cmocka_unit_test(an_exchange_that_a_stop_leaves_open_is_made_after_the_resume),
         cmocka_unit_test(a_pause_is_no_step_and_takes_in_what_came),
         cmocka_unit_test(who_follows_others_leaves_a_round_to_do),

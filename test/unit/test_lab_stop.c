@@ -35,6 +35,7 @@ struct world {
     size_t nodes;
     bool disturbed;
     uint64_t round_ns; // of local steps, of all nodes; 0: each its own
+    uint64_t warms_up; // rounds of a process, its first ones, that take 50 ms; the others then take 2 ms
 };
 
 static struct world *world;                 // of the test that runs
@@ -81,7 +82,11 @@ static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 {
     (void)owner;
     node_built_in_steps(trainee_of(host), count, pace);
-    return world->round_ns ? world->round_ns : (host + 9) * SIM_MS;
+    if (world->round_ns)
+        return world->round_ns;
+    if (world->warms_up)
+        return world->sim.node[host]->rounds_done < world->warms_up ? 50 * SIM_MS : 2 * SIM_MS;
+    return (host + 9) * SIM_MS;
 }
 
 static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
@@ -325,32 +330,40 @@ static void order_all_to_stop(size_t first, uint64_t apart_ns)
     }
 }
 
-// `apart_ns`: between the first order to stop and the last. The third stop leaves a round open.
-static void stop_all_five_times(uint64_t seed, enum optimizer optimizer, uint64_t apart_ns,
-                                float model[NODES][D])
+struct stops {
+    uint64_t count, apart_ns; // between the first order to stop and the last
+    uint64_t cut;             // this one leaves a round open; 0: none
+    uint64_t warms_up;        // as in struct world
+};
+
+static void stop_all(uint64_t seed, enum optimizer optimizer, const struct stops *stops,
+                     float model[NODES][D])
 {
     struct world w;
     struct base_rng rng;
     base_rng_seed(&rng, seed);
     create(&w, seed, NODES, optimizer, true);
     w.disturbed = true;
+    w.warms_up = stops->warms_up;
     start_all();
-    for (uint64_t stop = 1; stop <= STOPS; stop++) {
+    for (uint64_t stop = 1; stop <= stops->count; stop++) {
         uint64_t trained = 1 + base_rng_below(&rng, 20);
         for (int i = 0; i < 60000 && !all_have_trained(trained); i++)
             run(SIM_MS);
         run(base_rng_below(&rng, 30) * SIM_MS); // somewhere in the next one
-        order_all_to_stop(stop, apart_ns);
-        if (stop == 3)
+        order_all_to_stop(stop, stops->apart_ns);
+        if (stop == stops->cut)
             cut_the_last_round();
         run_until_all_are_gone();
+        for (size_t i = 0; i < NODES; i++)
+            assert_int_equal(w.sim.node[i]->disk.latest.round, w.sim.node[0]->disk.latest.round);
         assert_true(w.sim.node[0]->disk.latest.round < ROUNDS);
         start_all();
     }
     run_until_all_are_gone();
     check_rounds();
     check_ended(model);
-    assert_int_equal(w.sim.counts.resumed, STOPS * NODES);
+    assert_int_equal(w.sim.counts.resumed, stops->count * NODES);
     destroy(&w);
 }
 
@@ -363,7 +376,8 @@ static void stop_and_compare(enum optimizer optimizer, uint64_t seed)
     for (size_t i = 0; i < sizeof apart_ns / sizeof *apart_ns; i++) {
         print_message("optimizer %d, seed %llu, orders %llu ms apart\n", (int)optimizer,
                       (unsigned long long)seed, (unsigned long long)(apart_ns[i] / SIM_MS));
-        stop_all_five_times(seed, optimizer, apart_ns[i], stopped);
+        const struct stops five = {.count = STOPS, .apart_ns = apart_ns[i], .cut = 3};
+        stop_all(seed, optimizer, &five, stopped);
         assert_memory_equal(stopped, undisturbed, sizeof stopped);
     }
 }
@@ -378,6 +392,23 @@ static void four_that_are_stopped_five_times_end_with_the_same_bits(void **state
     for (size_t i = 0; i < (one ? 1 : sizeof seeds / sizeof *seeds); i++)
         for (int optimizer = 0; optimizer < OPTIMIZERS; optimizer++)
             stop_and_compare((enum optimizer)optimizer, one ? strtoull(one, NULL, 10) : seeds[i]);
+}
+
+// The first rounds of a process say little of those that follow, and a stop may come among them.
+static void four_that_have_just_begun_stop_at_one_round(void **state)
+{
+    float undisturbed[NODES][D], stopped[NODES][D];
+
+    (void)state;
+    run_undisturbed(1, NODES, SGD_AND_DRIFT, undisturbed);
+    for (uint64_t seed = 1; seed < 20; seed += 2)
+        for (uint64_t warms_up = 1; warms_up <= 4; warms_up++) {
+            print_message("seed %llu, %llu slow rounds\n", (unsigned long long)seed,
+                          (unsigned long long)warms_up);
+            const struct stops two = {.count = 2, .apart_ns = 2 * SIM_MS, .warms_up = warms_up};
+            stop_all(seed, SGD_AND_DRIFT, &two, stopped);
+            assert_memory_equal(stopped, undisturbed, sizeof stopped);
+        }
 }
 
 static void a_lone_one_goes_on_bit_for_bit(void **state)
@@ -456,6 +487,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(four_that_are_stopped_five_times_end_with_the_same_bits),
+        cmocka_unit_test(four_that_have_just_begun_stop_at_one_round),
         cmocka_unit_test(a_lone_one_goes_on_bit_for_bit),
         cmocka_unit_test(one_that_stops_and_comes_back_costs_no_reference),
     };
