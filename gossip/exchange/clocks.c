@@ -20,9 +20,8 @@ void gossip_clocks_begin(struct gossip_exchange *exchange)
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         edge->told = false;
-        edge->inquiry = exchange->round.follows && edge->state == GOSSIP_EDGE_LIVE && !edge->silent
-                            ? GOSSIP_INQUIRY_DUE
-                            : GOSSIP_INQUIRY_NONE;
+        const bool asks = exchange->round.follows && edge->state == GOSSIP_EDGE_LIVE;
+        edge->inquiry = asks ? GOSSIP_INQUIRY_DUE : GOSSIP_INQUIRY_NONE;
     }
     exchange->round.gate_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns;
 }
@@ -31,7 +30,7 @@ void gossip_clocks_link(struct gossip_edge *edge)
 {
     BASE_ASSERT(!edge->deferred.held);       // what came over the old link is gone
     edge->late = edge->late && !edge->heard; // who has said nothing over the old link, either
-    edge->told = edge->owed = edge->heard = edge->trails = false;
+    edge->told = edge->owed = edge->heard = edge->trails = edge->follows = false;
     edge->inquiry = GOSSIP_INQUIRY_NONE;
 }
 
@@ -43,6 +42,7 @@ void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_ed
     edge->trails = exchange->options.sync && edge->heard && exchange->clock > round &&
                    exchange->clock - round > SYNC_DELAY;
     edge->heard = true;
+    edge->follows = false;
     edge->round = round;
 }
 
@@ -73,14 +73,18 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
                         const struct gossip_clock *theirs, struct gossip_exchange_actions *actions)
 {
     struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = clock_to_tell(exchange)};
+    const bool asks = theirs->why == GOSSIP_CLOCK_ASKS, answers = theirs->why == GOSSIP_CLOCK_ANSWERS;
+    const bool follows = asks || (edge->follows && answers); // an answer is no word that it has gone on
 
     gossip_clocks_hear(exchange, edge, theirs->round);
-    if (theirs->why == GOSSIP_CLOCK_ANSWERS)
+    edge->follows = follows;
+    if (answers)
         edge->inquiry = GOSSIP_INQUIRY_NONE;
-    if (theirs->why == GOSSIP_CLOCK_ASKS)
+    if (asks)
         message.as.clock.why = GOSSIP_CLOCK_ANSWERS;
     else if (!exchange->options.sync || edge->round >= exchange->clock)
         return;
+    edge->owed |= message.as.clock.round == GOSSIP_CLOCK_IDLE;
     gossip_edge_send(actions, edge, &message);
 }
 
@@ -118,7 +122,7 @@ static bool is_counted(const struct gossip_exchange *exchange, const struct goss
 
 static bool is_to_be_told(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    const bool waits = is_far_ahead(exchange, edge) || (edge->owed && !exchange->idle);
+    const bool waits = is_far_ahead(exchange, edge) || edge->owed;
 
     if (edge->inquiry == GOSSIP_INQUIRY_DUE)
         return edge->state == GOSSIP_EDGE_LIVE;

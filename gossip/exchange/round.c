@@ -42,17 +42,17 @@ static uint64_t hindmost(const struct gossip_exchange *exchange, bool away)
 
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
+        const bool is_away = edge->standing == GOSSIP_AWAY || edge->follows;
         if (edge->state == GOSSIP_EDGE_LIVE && edge->heard && !edge->silent &&
-            edge->inquiry == GOSSIP_INQUIRY_NONE && (edge->standing == GOSSIP_AWAY) == away &&
-            edge->round < least)
+            edge->inquiry == GOSSIP_INQUIRY_NONE && is_away == away && edge->round < least)
             least = edge->round; // of the idle ones it is the largest number
     }
     return least;
 }
 
 // Rounds that every neighbour has passed are not made up. In step a neighbour is at most one boundary ahead.
-// One that was away itself is followed only where there is no other: several that come back together would
-// keep each other behind.
+// One that was away itself, or follows others in turn, is followed only where there is no other: several that
+// come back together would keep each other behind.
 static uint64_t goes_on_from(const struct gossip_exchange *exchange)
 {
     const uint64_t furthest = exchange->clock + gossip_exchange_reach(exchange);

@@ -30,6 +30,7 @@ struct gossip_edge {
     bool told;                      // has been told our clock of this round
     bool owed;                      // sync: what it was told holds it, or lets it pass, until it is told more
     enum gossip_inquiry inquiry;    // sync, of a round that follows
+    bool follows;                   // the peer asked for our round, and has told none of its own since
     bool waited_for;                // a round waited in vain for it to become live; none does until it has
     bool heard, late;               // `round` is known; we waited for it in vain, and it has not moved since
     bool trails;                    // sync: it was too far behind us when it was last heard

@@ -382,6 +382,95 @@ static void test_who_goes_on_waits_for_no_answer_for_ever(void **state)
     net_destroy(async);
 }
 
+// It missed rounds of this node's, and neither has said anything since: it is asked all the same.
+static void test_who_goes_on_asks_the_silent(void **state)
+{
+    struct net *net = net_of(3, net_seed(914));
+    struct net_node *last = &net->node[2]; // the end that waits to be asked
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++)
+        net_round_all(net, round);
+    for (uint64_t round = 6; round <= 11; round++) {
+        net_round(net, 2, round);
+        round_lasts(net, 2, 0, CEILING_MS);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
+        net->node[i].others = false;
+        net_round(net, i, 20 + i);
+        assert_int_equal(net_step(net, i, &event), BASE_OK);
+    }
+    last->idle = last->follows = true;
+    net_round(net, 2, 11);
+    assert_true(last->in_round);
+    net_settle(net, SECOND / 20);
+    assert_false(last->in_round);
+    assert_int_equal(last->goes_on, 19);
+    net_destroy(net);
+}
+
+// Two that go on side by side say where they were: that is not where they will be.
+static void test_who_goes_on_does_not_hold_another_back(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) { // at once; the second one when the first has gone on
+        struct net *net = net_beside_one_that_paused(20, net_seed(915));
+        net->node[1].idle = net->node[1].follows = true;
+        net->node[1].round = 5;
+        struct gossip_exchange_event back = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
+        net_round(net, 1, 20);
+        assert_int_equal(net_step(net, 1, &back), BASE_OK);
+        net_round(net, 0, 5);
+        if (k > 0)
+            net_settle(net, SECOND / 20);
+        net_round(net, 1, 20);
+        net_settle(net, SECOND / 20);
+        assert_int_equal(net->node[0].goes_on, 20);
+        assert_int_equal(net->node[1].goes_on, 20);
+        net_destroy(net);
+    }
+}
+
+// A node that asks is waited for; where it pauses again at once it is not.
+static void test_who_asks_and_pauses_again_holds_nobody_up(void **state)
+{
+    struct net *net = net_beside_one_that_paused(20, net_seed(916));
+    uint64_t latest = 0;
+
+    (void)state;
+    net_round(net, 0, 5);
+    net_settle(net, SECOND / 20);
+    assert_int_equal(net->node[0].goes_on, 19);
+    net->watch = latest_clock;
+    net->watcher = &latest;
+    net->node[0].follows = false;
+    net_round(net, 0, 20);
+    assert_int_equal(latest, GOSSIP_CLOCK_IDLE);
+    net_destroy(net);
+}
+
+// What a paused node answers lets others pass, until it goes on: then it tells them its round.
+static void test_who_answered_that_it_is_idle_tells_when_it_goes_on(void **state)
+{
+    struct net *net = net_beside_one_that_paused(6, net_seed(917));
+    uint64_t latest = 0;
+
+    (void)state;
+    net->node[0].follows = false;
+    net_round(net, 0, 5); // pauses
+    net->node[1].idle = net->node[1].follows = true;
+    net_round(net, 1, 6);
+    net->watch = latest_clock;
+    net->watcher = &latest;
+    net_settle(net, SECOND / 20);
+    assert_int_equal(latest, GOSSIP_CLOCK_IDLE);
+    net->node[0].idle = false;
+    net_round(net, 0, 6);
+    assert_int_equal(latest, 6);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +486,10 @@ int main(void)
         cmocka_unit_test(test_who_was_idle_tells_when_it_goes_on),
         cmocka_unit_test(test_who_goes_on_asks_where_the_others_are),
         cmocka_unit_test(test_who_goes_on_waits_for_no_answer_for_ever),
+        cmocka_unit_test(test_who_goes_on_asks_the_silent),
+        cmocka_unit_test(test_who_goes_on_does_not_hold_another_back),
+        cmocka_unit_test(test_who_asks_and_pauses_again_holds_nobody_up),
+        cmocka_unit_test(test_who_answered_that_it_is_idle_tells_when_it_goes_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
