@@ -300,14 +300,15 @@ static void close_round(struct gossip_rounds *r, uint64_t round)
     r->stepped = r->open = r->unusable = false;
 }
 
-// Never to the end: a node that would only be done there has steps to do, or another's model to take.
+// Never to the end: a node that would only be done there has steps to do, or another's model to take. Before
+// its first round a node is in that (gossip_rounds_event): who hears of no later one has it to do.
 static void follow(struct gossip_rounds *r, uint64_t round)
 {
     const uint64_t most = (r->options.steps - r->step) / r->options.local_steps;
 
     BASE_ASSERT(r->options.local_steps > 0 && r->step <= r->options.steps);
     r->follows = false;
-    if (most > 0)
+    if (most > 0 && round > 1)
         pass_to(r, smaller(round, r->round + most - 1));
 }
 
@@ -370,7 +371,7 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
 
 bool gossip_rounds_gives_up(const struct gossip_rounds *r)
 {
-    const bool meets = r->doing == GOSSIP_ROUNDS_MEET && r->meet.meets;
+    const bool meets = r->doing == GOSSIP_ROUNDS_MEET && (r->meet.meets || r->meet.follows);
 
     return meets ? takes_another_model(r) : r->doing == GOSSIP_ROUNDS_FETCH && r->orders.stop;
 }

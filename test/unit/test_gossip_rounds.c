@@ -326,6 +326,26 @@ static void who_follows_others_leaves_a_round_to_do(void **state)
     take_steps(&rounds, true);
 }
 
+// Round 1 is the one it is in: it has not been done yet.
+static void who_pauses_before_its_first_round_does_it(void **state)
+{
+    (void)state;
+    for (uint64_t theirs = 1; theirs <= 3; theirs++) {
+        struct gossip_rounds rounds = fresh();
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START});
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
+        want_meet(&rounds, 0);
+        gossip_rounds_met(&rounds, 1, true);
+        want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 0);
+        want(&rounds, GOSSIP_ROUNDS_WAIT);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
+        follow(&rounds, 0, theirs);
+        const uint64_t done = theirs > 1 ? theirs : 0;
+        assert_true(rounds.round == done && rounds.step == LOCAL * done);
+        pass_round(&rounds);
+    }
+}
+
 // A model that is to be replaced takes part in nothing more: neither the wait for its exchange nor its steps.
 static void a_fetch_ends_the_open_round(void **state)
 {
@@ -359,6 +379,21 @@ static void a_fetch_ends_the_open_round(void **state)
             assert_true(want_meet(&rounds, 2).meets); // its own steps are still to be met for
         }
     }
+}
+
+static void a_fetch_ends_the_wait_for_answers(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    pass_round(&rounds);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .round = 1, .away = true});
+    assert_true(want_meet(&rounds, 1).follows);
+    assert_false(gossip_rounds_gives_up(&rounds));
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
+    assert_true(gossip_rounds_gives_up(&rounds));
+    gossip_rounds_met(&rounds, 1, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, rounds.step);
+    want(&rounds, GOSSIP_ROUNDS_FETCH);
 }
 
 static void who_is_left_alone_ends_with_the_model_of_the_finished(void **state)
@@ -474,6 +509,8 @@ int main(void)
         cmocka_unit_test(an_exchange_that_a_stop_leaves_open_is_made_after_the_resume),
         cmocka_unit_test(a_pause_is_no_step_and_takes_in_what_came),
         cmocka_unit_test(who_follows_others_leaves_a_round_to_do),
+        cmocka_unit_test(who_pauses_before_its_first_round_does_it),
+        cmocka_unit_test(a_fetch_ends_the_wait_for_answers),
         cmocka_unit_test(a_fetch_ends_the_open_round),
         cmocka_unit_test(who_is_left_alone_ends_with_the_model_of_the_finished),
         cmocka_unit_test(ten_models_in_a_row_that_are_not_finite_end_it),
