@@ -58,6 +58,11 @@ enum gossip_close gossip_close_of(const char *reason)
                                                               : GOSSIP_CLOSE_REFUSED_THERE;
 }
 
+bool gossip_close_in_order(enum gossip_close why)
+{
+    return why == GOSSIP_CLOSE_OTHER_SCALING;
+}
+
 bool gossip_close_is_refusal(enum gossip_close why)
 {
     return why >= GOSSIP_CLOSE_NOT_ALLOWED && why <= GOSSIP_CLOSE_OTHER_SCALING;

@@ -113,6 +113,9 @@ const char *gossip_close_bye(enum gossip_close why); // reason of the BYE that g
 // The meaning of a received BYE: IDLE .. DUPLICATE_IDENTITY or REFUSED_THERE; and that for people.
 enum gossip_close gossip_close_of(const char *reason);
 const char *gossip_close_heard(enum gossip_close why);
+// That BYE goes behind all that was sent before: the other end learns from it why, and BYE ends the link
+// there.
+bool gossip_close_in_order(enum gossip_close why);
 bool gossip_close_is_refusal(enum gossip_close why); // by this end: NOT_ALLOWED, OTHER_*
 // GOSSIP_CLOSE_NOT_NEEDED: they can train together; else GOSSIP_CLOSE_OTHER_*.
 enum gossip_close gossip_links_compare(const struct gossip_greeting *ours,

@@ -14,6 +14,17 @@ static void send_message(struct peer_link *link, const struct gossip_message *me
     (void)!node_link_send(link->link, header, bytes); // else it has ended, and says so from the loop
 }
 
+// Behind what the worker has sent, where send_message would overtake it.
+static void send_in_order(struct peer_link *link, const struct gossip_message *message)
+{
+    uint8_t *header = malloc(LIMIT_MESSAGE_HEADER_BYTES);
+    size_t bytes = 0;
+    if (!header)
+        return;
+    BASE_ASSERT(gossip_message_encode_header(message, header, LIMIT_MESSAGE_HEADER_BYTES, &bytes) == BASE_OK);
+    (void)!node_link_give(link->link, header, bytes);
+}
+
 void peer_link_greet(struct peer_link *link)
 {
     struct gossip_message message = {.kind = GOSSIP_GREETING, .as.greeting = *link->peers->options.greeting};
@@ -85,7 +96,10 @@ static void say_bye(struct peer_link *link, const struct gossip_links_action *ac
     bool elsewhere = action->why == GOSSIP_CLOSE_DUPLICATE_IDENTITY && other;
     snprintf(text, sizeof text, "%s%s", reason, elsewhere ? other->address : "");
     snprintf(message.as.bye.reason, sizeof message.as.bye.reason, "%.63s", text);
-    send_message(link, &message);
+    if (gossip_close_in_order(action->why))
+        send_in_order(link, &message);
+    else
+        send_message(link, &message);
 }
 
 void peer_link_close(struct peer_link *link, const struct gossip_links_action *action)

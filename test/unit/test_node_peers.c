@@ -137,6 +137,24 @@ static void a_wanted_link_stays_and_comes_back(void **state)
     close_table(&b);
 }
 
+// The refused end hears what was sent before the BYE, which ends the link there: without it the end does not
+// know why.
+static void who_is_refused_for_its_scaling_hears_the_other_first(void **state)
+{
+    (void)state;
+    for (int run = 0; run < 10; run++) {
+        struct table a, b;
+        make_pair(&a, &b);
+        a.sends = true; // all of it is still queued when the link is to end
+        a.parts = GOSSIP_CLOSE_OTHER_SCALING;
+        node_peers_want(a.peers, &b.identity.id, 1);
+        run_until(&b.downs, 1);
+        assert_int_equal(b.messages, NUMBERED);
+        close_table(&a);
+        close_table(&b);
+    }
+}
+
 // Nobody listens where the member was reached before: evidence, too. Where it never was, a firewall may
 // answer for it; and without an address there is nothing to say.
 static void a_closed_port_is_evidence_of_who_was_reached(void **state)
@@ -264,6 +282,7 @@ int main(void)
         CASE(many_on_one_address_find_each_other),
         CASE(a_packet_calls_and_an_idle_link_ends),
         CASE(a_wanted_link_stays_and_comes_back),
+        CASE(who_is_refused_for_its_scaling_hears_the_other_first),
         CASE(a_closed_port_is_evidence_of_who_was_reached),
         CASE(entries_of_the_living_are_left_alone),
         CASE(a_cut_link_stands_still),

@@ -101,8 +101,9 @@ struct table {
     int listener;
     uint16_t port;
     char address[64], *list[MANY];
-    bool sends; // numbered messages, as soon as it is told of a link
-    bool alive; // what membership is to say of everybody
+    bool sends;              // numbered messages, as soon as it is told of a link
+    bool alive;              // what membership is to say of everybody
+    enum gossip_close parts; // then ends the link for this cause, unless it is IDLE
     size_t ups, downs, messages, packets, unreachables, twins, missing;
 };
 
@@ -117,6 +118,8 @@ static inline void on_up(void *owner, const struct gossip_id *peer, const char *
         assert_non_null(bytes);
         assert_true(node_peers_send(t->peers, peer, bytes, numbered(i, bytes)));
     }
+    if (t->parts != GOSSIP_CLOSE_IDLE)
+        node_peers_part(t->peers, peer, t->parts);
 }
 
 static inline void on_down(void *owner, const struct gossip_id *peer)
