@@ -1,5 +1,6 @@
 # cmake --install, and packages: cpack -G DEB in the build folder. Included last, when the programs are known.
 include(GNUInstallDirs)
+include(p2pml_install_configured)
 set(P2PML_DEPLOY ${CMAKE_CURRENT_SOURCE_DIR}/deploy)
 
 install(TARGETS p2pml-node p2pml RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -31,9 +32,7 @@ install(DIRECTORY configs deploy/kubernetes deploy/slurm DESTINATION ${CMAKE_INS
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 
-set(BINDIR ${CMAKE_INSTALL_FULL_BINDIR})
-configure_file(${P2PML_DEPLOY}/systemd/p2pml-node@.service ${CMAKE_BINARY_DIR}/p2pml-node@.service @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/p2pml-node@.service DESTINATION lib/systemd/system)
+p2pml_install_configured(${P2PML_DEPLOY}/systemd/p2pml-node@.service lib/systemd/system/p2pml-node@.service)
 
 # Libraries and their versions are found in the programs by dpkg-shlibdeps.
 set(CPACK_GENERATOR DEB)
@@ -42,6 +41,8 @@ set(CPACK_PACKAGE_CONTACT "The p2pml authors <p2pml@invalid>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains one model on many hosts, without a server")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_INSTALL_PREFIX /usr)
+set(CPACK_SET_DESTDIR ON) # the prefix of the files that name it is /usr, not the folder in which the package is made
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)

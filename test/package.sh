@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes the package (cpack -G DEB), installs it in a bare root of this host's Debian or Ubuntu, runs the programs and a cluster of three
-# nodes there, removes and purges it, and looks what is left. Root, debootstrap and dpkg-dev are needed.
+# nodes there, removes and purges it, and looks what is left. Root, debootstrap, dpkg-dev and file are needed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin"
 [ $# = 0 ] || { echo "usage: test/package.sh" && exit 2; }
 [ "$(id -u)" = 0 ] || { echo "package.sh: only root can make a root" >&2 && exit 1; }
-for tool in debootstrap:debootstrap dpkg-shlibdeps:dpkg-dev cpack:cmake; do
+for tool in debootstrap:debootstrap dpkg-shlibdeps:dpkg-dev file:file cpack:cmake; do
     command -v "${tool%%:*}" >/dev/null || { echo "package.sh: ${tool%%:*} is missing: apt-get install ${tool##*:}" >&2 && exit 1; }
 done
 
@@ -52,6 +52,9 @@ in_root 'apt-get -qq update && apt-get -qq install -y --no-install-recommends /t
 
 step "running"
 in_root 'p2pml-node --version && p2pml version && p2pml-node --help >/dev/null' || fail "the programs do not run"
+# shellcheck disable=SC2016
+in_root 'test -x "$(sed -n "s/^ExecStart=\([^ ]*\).*/\1/p" /usr/lib/systemd/system/p2pml-node@.service)"' ||
+    fail "the service names a program that is not there"
 in_root 'p2pml run /usr/share/p2pml/configs/demo.yaml --set experiment.nodes=3 --set "events=[]" --set train.steps=200 --out /tmp/run' ||
     fail "three nodes did not train"
 grep -q 'status     complete' "$log" || fail "three nodes did not train to the end"

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tarfile
 import tempfile
 import unittest
 
@@ -133,19 +134,32 @@ class Install(unittest.TestCase):
         told = output("zsh", "-f", "-c", script, "zsh", self.path("share/zsh/vendor-completions"), PATH=f"{self.path('bin')}:{PATH}")
         self.assertIn("done", told)
 
-    def unit(self):
-        """The unit as it would be with this prefix."""
-        with open(self.path("lib/systemd/system/p2pml-node@.service"), encoding="utf-8") as f:
-            text = re.sub(r"^ExecStart=\S*/", f"ExecStart={self.path('bin')}/", f.read(), flags=re.M)
-        path = self.path("p2pml-node@.service")
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
-        return path
+    def started_by(self, unit):
+        """The program that a unit names."""
+        with open(unit, encoding="utf-8") as f:
+            return re.search(r"^ExecStart=(\S+)", f.read(), re.M)[1]
+
+    def test_what_names_the_prefix_names_the_one_of_this_installation(self):
+        self.assertEqual(self.started_by(self.path("lib/systemd/system/p2pml-node@.service")), self.path("bin/p2pml-node"))
+        with open(self.path("lib/pkgconfig/p2pml.pc"), encoding="utf-8") as f:
+            self.assertEqual(f.readline(), f"prefix={self.prefix}\n")
+
+    def test_the_service_of_a_package_starts_the_program_of_the_package(self):
+        with tempfile.TemporaryDirectory(prefix="p2pml-package-") as directory:
+            output("cpack", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-G", "TGZ", "-B", directory)
+            with tarfile.open(*glob.glob(f"{directory}/*.tar.gz")) as package:
+                names = {member.name[member.name.index("/"):]: member for member in package}
+                text = {name: package.extractfile(names[name]).read().decode()
+                        for name in ("/usr/lib/systemd/system/p2pml-node@.service", "/usr/lib/pkgconfig/p2pml.pc")}
+            program = re.search(r"^ExecStart=(\S+)", text["/usr/lib/systemd/system/p2pml-node@.service"], re.M)[1]
+            self.assertEqual(program, "/usr/bin/p2pml-node")
+            self.assertIn(program, names)
+            self.assertTrue(text["/usr/lib/pkgconfig/p2pml.pc"].startswith("prefix=/usr\n"))
 
     def test_systemd_accepts_the_service(self):
         if not found("systemd-analyze"):
             self.skipTest("no systemd-analyze here")
-        unit = self.unit()
+        unit = self.path("lib/systemd/system/p2pml-node@.service")
         pages = "yes" if found("man") else "no"  # it opens them with man
         done = subprocess.run(["systemd-analyze", "verify", f"--man={pages}", unit], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, env={**CLEAN, "MANPATH": self.path("share/man")},
