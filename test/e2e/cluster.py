@@ -42,6 +42,15 @@ def wait_until(condition, what, patience=PATIENCE):
         time.sleep(0.02)
 
 
+def json_lines(path):
+    """The whole lines of a file that a node may be writing."""
+    try:
+        with open(path, "rb") as f:
+            return [json.loads(line) for line in f.read().split(b"\n")[:-1]]
+    except FileNotFoundError:
+        return []
+
+
 @functools.lru_cache(None)
 def python_with(*modules):
     """A Python that can import them all, or None."""
@@ -120,11 +129,7 @@ class Node:
             self.process.wait()
 
     def rows(self):
-        try:
-            with open(os.path.join(self.directory, "metrics.jsonl")) as f:
-                return [json.loads(line) for line in f.read().splitlines()]
-        except FileNotFoundError:
-            return []
+        return json_lines(os.path.join(self.directory, "metrics.jsonl"))
 
     def wait_rows(self, count):
         wait_until(lambda: len(self.rows()) >= count, f"{count} rows of metrics of {self.name}")

@@ -1,10 +1,9 @@
 """Members that know one living name find all others; deaths, restarts, leaves, copies and late comers."""
 
-import json
 import os
 import shutil
 
-from cluster import ClusterTest, free_ports, signal, unittest, wait_until
+from cluster import ClusterTest, free_ports, json_lines, signal, unittest, wait_until
 
 COUNT = 5
 NEVER = {"train.steps": 100000000, "node.start_timeout": "120s", "checkpoint.every": "1s", "data.train_count": 400}
@@ -31,11 +30,7 @@ class Membership(ClusterTest):
         return self.node(f"node-{i}", self.ports[2 * i], self.ports[2 * i + 1], **settings)
 
     def events(self, node):
-        try:
-            with open(os.path.join(node.directory, "events.jsonl")) as f:
-                return [json.loads(line) for line in f.read().splitlines()]
-        except FileNotFoundError:
-            return []
+        return json_lines(os.path.join(node.directory, "events.jsonl"))
 
     def event(self, node, kind, member=None, after=0.0, **fields):
         """The first such event of this node after a time."""

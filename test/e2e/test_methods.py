@@ -1,10 +1,9 @@
 """Graphs with weights, groups and files, and methods of averaging: nodes train to the end and agree, or do not."""
 
-import json
 import os
 import re
 
-from cluster import ClusterTest, signal, unittest, wait_until
+from cluster import ClusterTest, json_lines, signal, unittest, wait_until
 
 SYNC = {"average__mode": "sync", "average__deadline_floor": "20s", "average__deadline_ceiling": "60s",
         "data__partition": "dirichlet", "data__alpha": 0.3}
@@ -60,11 +59,7 @@ class Methods(ClusterTest):
 
     def neighbours(self, node):
         """Of the latest view of this node; None before the first."""
-        try:
-            with open(os.path.join(node.directory, "events.jsonl")) as f:
-                views = [e for e in map(json.loads, f.read().splitlines()) if e["event"] == "view"]
-        except FileNotFoundError:
-            return None
+        views = [e for e in json_lines(os.path.join(node.directory, "events.jsonl")) if e["event"] == "view"]
         return sorted(views[-1]["neighbours"]) if views else None
 
     def kill_and_wait(self, nodes, victim, expected):

@@ -216,7 +216,7 @@ static void a_node_that_ended_by_itself_is_not_killed(void **state)
     // Node 0 makes its round only when node 1 has ended, so that training is seen after that.
     play(w, TRAINS
          "echo $$ > \"$dir/pid\"\n"
-         "gone() { [ -e \"$run/$1/pid\" ] && ! kill -0 \"$(cat \"$run/$1/pid\")\" 2>&-; }\n"
+         "gone() { [ -s \"$run/$1/pid\" ] && ! kill -0 \"$(cat \"$run/$1/pid\")\" 2>&-; }\n"
          "case $name in node-00) until gone node-01; do sleep 0.01; done; round; rounds_until false;;\n"
          "node-01) round; exit 0;; esac");
     run(w);
