@@ -5,15 +5,15 @@
 #include <stddef.h>
 
 #define GOSSIP_CLIP_SAMPLES 32
-#define GOSSIP_CLIP_MIN     8 // forces that must have been seen before one is cut
+#define GOSSIP_CLIP_MIN     8 // updates seen before the first one may be cut
 
 struct gossip_clip {
-    float norms[GOSSIP_CLIP_SAMPLES]; // of the latest forces, before they were cut: a ring
+    float norms[GOSSIP_CLIP_SAMPLES]; // of the latest updates, before any cut; a ring buffer
     size_t count, next;
 };
 
-// The part of a force of this norm that is taken, in (0, 1]: all of it up to `times` the median of those
-// before it. The norm is added to the samples unless it is zero.
+// The factor in (0, 1] by which to scale an update of this norm: 1 up to `times` the median of the earlier
+// norms. The norm is added to the samples unless it is zero.
 float gossip_clip_part(struct gossip_clip *clip, float times, double norm);
 
 #endif

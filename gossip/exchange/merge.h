@@ -1,5 +1,5 @@
-// Two packets of entries side by side, a window of each at a time: what is applied to the vectors of an
-// exchange, and how large its update is.
+// Reads two packets of entries side by side, one window of each at a time: applies them to the vectors of an
+// exchange, and computes the norm of their update.
 #ifndef GOSSIP_EXCHANGE_MERGE_H
 #define GOSSIP_EXCHANGE_MERGE_H
 
@@ -12,25 +12,26 @@ struct gossip_window {
     float value[GOSSIP_WINDOW];
 };
 
-// One packet on its way through a window, or a list that is complete in memory. Read once.
+// The entries of one side: a packet that is decoded window by window, or a list that is complete in memory.
+// Can be read once.
 struct gossip_side {
     struct compress_reader reader;
     struct gossip_window *window; // NULL: a list
     const uint32_t *index;
     const float *value;
     size_t at, count;
-    uint32_t *copy; // also receives the indices; or NULL
+    uint32_t *copy; // also receives the indices, or NULL
 };
 
-// `reader` was opened and has handed out nothing; it is copied.
+// `reader` is open and nothing has been read from it; it is copied.
 struct gossip_side gossip_side_of_packet(const struct compress_reader *reader, struct gossip_window *window,
                                          uint32_t *copy);
 struct gossip_side gossip_side_of_list(const struct compress_sparse *list, uint32_t *copy);
 
-// The indices that come next; how many, 0: no more.
+// Sets *index to the next indices and returns their number; 0: there are no more.
 size_t gossip_side_indices(struct gossip_side *side, const uint32_t **index);
 
-// `step` without its entries; the change of the hash of its r is added to *hash.
+// `step` comes without entries; they are taken from the two sides. Adds the change of the hash of r to *hash.
 void gossip_merge_apply(const struct kernels *kernels, struct gossip_side *mine, struct gossip_side *theirs,
                         struct kernels_exchange *step, uint64_t *hash);
 // |(q_theirs - q_mine)/2|.

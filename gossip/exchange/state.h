@@ -1,4 +1,4 @@
-// What one exchange object holds. Private to gossip/exchange: sparse.c and dense.c change vectors,
+// The state of one exchange object. Private to gossip/exchange: sparse.c and dense.c change vectors,
 // averaging.c is one transaction of them, pending.c and pending_list.c keep the updates due to the trainer,
 // hello.c compares the ends of an edge, request.c decides which end asks and which answers, record.c stores
 // and restores.
@@ -13,7 +13,7 @@
 #include "gossip/exchange/vector.h"
 #include "gossip/plausible.h"
 
-enum gossip_inquiry {    // where is the peer?
+enum gossip_inquiry {    // question to the peer: which round is it in?
     GOSSIP_INQUIRY_NONE, // never asked in this round, or answered
     GOSSIP_INQUIRY_DUE,
     GOSSIP_INQUIRY_OUT,
@@ -22,91 +22,106 @@ enum gossip_inquiry {    // where is the peer?
 struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
-    bool linked;                    // also while it is barred
-    uint64_t lost_ns;               // when its link broke while it was live; 0: never, or it is no longer met
-    bool silent;                    // missed a round; skipped until it sends something
-    unsigned unanswered;            // async: requests and waits in vain since the latest exchange
-    uint64_t ask_ns;                // mute: not asked before
-    bool told;                      // has been told our clock of this round
-    bool owed;                      // sync: what it was told holds it, or lets it pass, until it is told more
-    enum gossip_inquiry inquiry;    // sync, of a round that follows
-    bool follows;                   // the peer asked for our round, and has told none of its own since
-    bool waited_for;                // a round waited in vain for it to become live; none does until it has
-    bool heard, late;               // `round` is known; we waited for it in vain, and it has not moved since
-    bool trails;                    // sync: it was too far behind us when it was last heard
-    uint64_t round;                 // the boundary that the peer has reached
-    uint64_t pace_ns;               // time of a local step of the peer; 0: not known
-    uint64_t epoch, sequence;       // of the next exchange
-    uint64_t resync_offset;         // elements covered by RESYNC; = parameters when live
-    uint64_t clock;                 // latest round that met here
-    double progress;                // the exchange's, when our side of this edge's latest exchange was taken
-    double prepared;                // the same of the request or answer under way
-    uint64_t met;                   // the exchange's rounds at the latest exchange
-    float since;                    // step scale since the latest exchange, of the same
-    float absence;                  // step scale of long absences whose drift is still under way
-    uint64_t missed;                // AWAY: rounds between the latest meeting and the first one since
-    uint64_t caught_up;             // AWAY: meetings since
-    bool peer_away;                 // at the latest meeting
-    enum gossip_standing standing;  // of the other end, as last reported
-    struct gossip_vector reference; // [d] r, bit-identical on both ends
-    struct gossip_vector correction; // [d] c, opposite on both ends; none without drift correction
+    bool linked;                     // also while it is barred
+    uint64_t lost_ns;                // when the link broke while the edge was live; 0: it did not, or the
+                                     // peer is no longer met
+    bool silent;                     // missed a round; skipped until it sends something
+    unsigned unanswered;             // async: unanswered requests and fruitless waits since the latest
+                                     // exchange
+    uint64_t ask_ns;                 // a mute edge is not asked before this time
+    bool told;                       // the peer has been told our clock of this round
+    bool owed;                       // sync: the clock that we last told the peer still determines whether it
+                                     // waits for us; it must be told of changes
+    enum gossip_inquiry inquiry;     // sync, for a round that follows
+    bool follows;                    // the peer has asked for our round and has not reported its own since
+    bool waited_for;                 // a round waited in vain for this edge to become live; no round waits
+                                     // again until it has been live
+    bool heard, late;                // heard: `round` is known. late: we waited for the peer in vain, and its
+                                     // round has not changed since
+    bool trails;                     // sync: the peer was too far behind us when it last reported its round
+    uint64_t round;                  // the boundary that the peer has reached
+    uint64_t pace_ns;                // time of a local step of the peer; 0: not known
+    uint64_t epoch, sequence;        // of the next exchange
+    uint64_t resync_offset;          // elements that RESYNC has covered; equal to parameters when live
+    uint64_t clock;                  // latest round with an exchange over this edge
+    double progress;                 // gossip_exchange.progress at the moment when our side of the latest
+                                     // exchange was made
+    double prepared;                 // the same for the request or answer in progress
+    uint64_t met;                    // gossip_exchange.rounds at the latest exchange
+    float since;                     // of the request or answer in progress: step scale since the latest
+                                     // exchange
+    float absence;                   // step scale of long absences whose drift has not been exchanged
+                                     // completely
+    uint64_t missed;                 // AWAY: rounds between the last exchange before the absence and the
+                                     // first one after it
+    uint64_t caught_up;              // AWAY: exchanges since then
+    bool peer_away;                  // at the latest exchange
+    enum gossip_standing standing;   // of the other end, as last reported
+    struct gossip_vector reference;  // [d] r, bit-identical on both ends
+    struct gossip_vector correction; // [d] c, with opposite signs on the two ends; none without drift
+                                     // correction
     uint64_t reference_hash;
-    struct gossip_packet request;     // ours, not yet answered
-    struct gossip_packet answer;      // ours to the latest request of the peer
-    struct gossip_packet deferred;    // the peer's: ahead of our round (sync), or while we were busy
+    struct gossip_packet request;     // ours, not answered yet
+    struct gossip_packet answer;      // our answer to the latest request of the peer
+    struct gossip_packet deferred;    // a request of the peer: it is ahead of our round (sync), or we were
+                                      // busy
     struct compress_history sent;     // indices of our latest committed packet that the peer remembers
-    struct compress_history received; // of the peer's, where it wants them remembered
-    bool taken_back;                  // a request of ours that the other end may still refuse
+    struct compress_history received; // indices of the peer's packet, if it asked us to remember them
+    bool taken_back;                  // our request was withdrawn, and the peer may still refuse it
     uint64_t sent_ns;                 // when the request went out
-    uint64_t alarm_ns;  // active: give up; hello, in doubt: ask again; resync: give up the block, or the next
-    uint64_t barred_ns; // implausible data, or another scaling: down until then, whatever its link is
+    uint64_t alarm_ns;  // active: when to give up; hello, in doubt: when to ask again; resync: when to give
+                        // up the block, or to start the next one
+    uint64_t barred_ns; // after implausible data or another scaling: the edge stays down until then, even if
+                        // it is linked
     uint64_t scaling_told;                // by our latest HELLO
-    uint64_t peer_scaling;                // of the data at its other end, as last told; 0: not known
+    uint64_t peer_scaling;                // scaling of the data at the other end, as last told; 0: not known
     uint8_t question;                     // number of our latest HELLO question, 1..127
-    uint8_t repeats;                      // of it
-    double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request
+    uint8_t repeats;                      // how often that question was repeated
+    double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 when the request was made
     struct gossip_deadline answers;
     struct gossip_blocks blocks;
     uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible;
     uint8_t *stored; // memory of the latest export
 };
 
-// One exchange that the trainer has not yet got.
+// The update of one exchange that the trainer has not received yet.
 struct gossip_pending_update {
     struct gossip_pending_update *next;
-    const struct gossip_packet *mine_of; // the packet that still holds our bytes, or NULL: our own
+    const struct gossip_packet *mine_of; // the packet that still holds our bytes; NULL: this struct owns
+                                         // them
     uint8_t *mine;
     size_t mine_bytes, theirs_bytes;
-    uint32_t *keys; // the indices of theirs if it came without, else NULL
+    uint32_t *keys; // the indices of `theirs` if it came without them, else NULL
     size_t n_keys;
     uint64_t keys_hash;
     float weight;
-    float gain; // of the sum of corrections, where that is deferred; else of no meaning
+    float gain; // for the sum of corrections, if that is deferred; else unused
     uint8_t theirs[];
 };
-// All such exchanges since the trainer last gave us its model, in order: as a list, or as their sum.
+// All such updates since the trainer last handed over its model, in order: as a list, or as their sum.
 struct gossip_pending {
     struct gossip_pending_update *first, *last;
     size_t bytes;   // of the list
     float *sum;     // [d] or NULL
-    bool sum_holds; // in place of the list; else sum is zero
+    bool sum_holds; // the sum is used instead of the list; if false, the sum is zero
 };
 
-// The sum over edges of c, and of what is kept. Where the trainer's copy stays as it was handed out, there is
-// no other one: the sum is then deferred between two rounds, as the updates of x are.
+// The sum of c over all edges and of the kept corrections. With correction_stays the trainer's copy is the
+// only one: between two rounds the changes of the sum are then deferred, as the updates of x are.
 struct gossip_sum {
     float *now;  // [d] the sum: `own`, or the trainer's vector while its round is open; NULL: deferred
     float *own;  // [d] or NULL
-    float *lent; // [d] deferred: the trainer's vector, the sum as it was at its latest boundary
-    bool stale;  // deferred: neither `lent` nor the pending updates will do; it is summed anew
-    bool kept;   // `own` was of use since the latest boundary
+    float *lent; // [d] deferred: the trainer's vector, which holds the sum of its latest boundary
+    bool stale;  // deferred: `lent` and the pending updates are not sufficient; the sum is computed anew
+    bool kept;   // `own` was used since the latest boundary
 };
 
-struct gossip_orphan { // the correction of an edge that ended: its peer died, or (FADE) is no longer met
+struct gossip_orphan { // the correction of an edge that ended because its peer died or (FADE) is no longer
+                       // met
     struct gossip_id peer;
     float *correction; // [d]
-    unsigned left;     // FADE: rounds until nothing of it is left
-    uint64_t order;    // of their coming
+    unsigned left;     // FADE: rounds until it has faded to zero
+    uint64_t order;    // the order in which the orphans were added
 };
 
 struct gossip_exchange {
@@ -118,51 +133,55 @@ struct gossip_exchange {
     struct gossip_pending pending;
     float *second;         // [d] published v, likewise; NULL unless shared
     float *own_second;     // [d]
-    float *pending_second; // [d] its corrections since the trainer went on; NULL before the first one
-    bool second_moved;     // else they are zero
+    float *pending_second; // [d] updates of v since the trainer continued; NULL before the first one
+    bool second_moved;     // pending_second is not zero
     bool second_known;     // the trainer has published v
-    float second_largest;  // value of v
-    double norm;           // |x| or |x - r|, the larger one, when they were last measured
-    bool summed;           // restored from a checkpoint as it was, rounding errors and all
+    float second_largest;  // largest value of v
+    double norm;           // the larger of |x| and |x - r|, as last measured
+    bool summed;           // the sum was restored from a checkpoint, including its rounding errors
     struct gossip_sum sum;
-    struct compress_sparse chosen;         // scratch: what a packet is made from, and then says
-    const struct gossip_packet *chosen_of; // that packet while the list is its own, else NULL
-    struct gossip_window *window;          // [2] scratch: pieces of our packet and of theirs
+    struct compress_sparse chosen;         // scratch: the entries from which a packet is made, then the
+                                           // values as the packet encodes them
+    const struct gossip_packet *chosen_of; // the packet that `chosen` still describes, or NULL
+    struct gossip_window *window;          // [2] scratch: windows of our packet and of theirs
 
     struct gossip_edge **edges;
     size_t n_edges;
     struct gossip_orphan *orphans;
     size_t n_orphans;
     uint64_t orphans_made;
-    struct gossip_edge *active; // has our one uncommitted exchange of a round that is not in doubt
+    struct gossip_edge *active; // the edge of our one uncommitted exchange of a round, if that is not in
+                                // doubt
 
     uint64_t now_ns;
     uint64_t clock;                      // round of the latest ROUND event
-    uint64_t age;                        // most rounds that the published model had behind it
+    uint64_t age;                        // the highest number of rounds that the published model has
+                                         // completed
     uint64_t counted;                    // latest round whose local steps are in `rounds` and `progress`
-    uint64_t rounds;                     // in which this process has trained
+    uint64_t rounds;                     // rounds in which this process has trained
     uint64_t met;                        // `rounds` at the latest exchange over any edge
-    float step_scale;                    // of the latest of them
+    float step_scale;                    // of the latest of these rounds
     double progress;                     // sum of the step scales of all rounds
     uint64_t pace_ns;                    // as last reported by the trainer
     double log_pace;                     // logarithm of gossip_exchange_pace
     uint64_t scaling;                    // gossip_exchange_scaling
     bool begun;                          // resumed: a ROUND event has come
-    bool idle;                           // no node need wait for us
+    bool idle;                           // no other node needs to wait for us
     bool frozen;                         // gossip_exchange_freeze
-    enum gossip_standing standing, told; // ours now; the latest that a ROUND event named
+    enum gossip_standing standing, told; // standing: ours now. told: the one that the latest ROUND event
+                                         // named
     struct {
         bool open;    // the trainer waits
         bool wanted;  // our exchange of this round is still to be made
-        bool others;  // others train: no local step alone (sync), few of them (async)
-        bool follows; // sync: it ends once all neighbours have said where they are
+        bool others;  // other nodes train: no local step alone in sync, only few in async
+        bool follows; // sync: it ends once all neighbours have reported their rounds
         struct gossip_id partner;
-        float weight; // of that meeting
-        bool live;    // the partner's edge has been LIVE: deadline_ns runs since
+        float weight; // of the exchange with that partner
+        bool live;    // the partner's edge has been LIVE; deadline_ns has been running since then
         uint64_t started_ns, deadline_ns, retry_ns;
-        uint64_t alone_ns; // others: when a node that can meet no other goes on anyway
+        uint64_t alone_ns; // others: when a node that can exchange with no other continues anyway
         uint64_t tell_ns;  // sync: when to tell the partner again that we wait
-        uint64_t gate_ns;  // when neighbours that are behind are given up (bounded)
+        uint64_t gate_ns;  // bounded: when to stop waiting for neighbours that are behind
         unsigned retries;
         float *model, *second_moment, *correction; // the trainer's, borrowed while open
         bool correction_stays;
@@ -171,59 +190,61 @@ struct gossip_exchange {
     struct gossip_exchange_totals totals;
 };
 
-// edge.c. The seed model into start[d]: where both ends of a new edge begin.
+// edge.c. Writes the seed model, from which both ends of a new edge begin, to start[d].
 void gossip_edge_start(const struct gossip_exchange *exchange, float *start);
 struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer);
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                 struct gossip_edge **edge) BASE_CHECK;
 void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge *edge); // NULL is fine
 void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// resync.c. r = 0, seq = 0, c = 0, nothing open: both ends then average their models block by block.
+// resync.c. Sets r = 0, seq = 0, c = 0, with nothing open: both ends then average their models block by
+// block.
 void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Does this end ask, where only one may (sync rounds, BOOT, ties)? The lower id does.
+// Does this end ask where only one end may (sync rounds, RESYNC, ties)? The end with the lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Async: one more request, or wait, of ours has come to nothing.
+// Async: another request or wait of ours was fruitless.
 void gossip_edge_unanswered(const struct gossip_exchange *exchange, struct gossip_edge *edge);
-// So often that its peer is nobody to exchange with, until it does.
+// Is the edge mute: have so many been fruitless that no exchange is expected of its peer until it makes one?
 bool gossip_edge_mute(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// ... and it is not yet asked again.
+// Is the edge mute, and not due to be asked again?
 bool gossip_edge_shunned(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // LIVE, or RESYNC at its current offset.
 void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge);
-// HELLO or IN_DOUBT: a question is out, and is repeated until something answers it.
+// HELLO or IN_DOUBT: a question is open, and is repeated until it is answered.
 bool gossip_edge_asks(const struct gossip_edge *edge);
 uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 
 void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
                       const struct gossip_message *message);
 
-// averaging.c. Fills `packet` with our side of an exchange (q, and the moment slice of round `slice_clock`;
-// or the next `count` elements of a RESYNC). BASE_ESTATE: our own model is not finite.
+// averaging.c. Fills `packet` with our side of an exchange: q and the moment slice of round `slice_clock`, or
+// the next `count` elements of a RESYNC. BASE_ESTATE: our own model is not finite.
 enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                          enum gossip_delta_form form, size_t count, uint64_t slice_clock,
                                          struct gossip_packet *packet) BASE_CHECK;
-// Applies one exchange from both sides' bytes, with the weight that `theirs` names: x, r, c, hash, seq.
-// `slice_clock`: the initiator's round. All is checked first: BASE_EFORMAT, BASE_ENOTFOUND (theirs needs
-// indices that this end does not remember) or BASE_ENOMEM change nothing.
+// Applies one exchange to x, r, c, hash and seq, from the bytes of both sides and with the weight in
+// `theirs`. `slice_clock`: the initiator's round. Everything is checked first: BASE_EFORMAT, BASE_ENOTFOUND
+// (`theirs` needs indices that this end does not remember) and BASE_ENOMEM change nothing.
 enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                         const struct gossip_packet *mine,
                                         const struct gossip_exchange_message *theirs,
                                         uint64_t slice_clock) BASE_CHECK;
 
-// sparse.c. q as a packet, without moments; room for `behind` more bytes is kept.
+// sparse.c. Writes q as a packet, without moments, and reserves `behind` more bytes after it.
 enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                       size_t behind, struct gossip_packet *packet) BASE_CHECK;
-// The two packets of an exchange, checked and not yet applied.
+// The two packets of an exchange, checked but not applied yet.
 struct gossip_pair {
-    struct compress_reader mine, theirs; // of mine only the number of entries where the list is still there
-    bool list;
-    uint32_t *mine_index, *theirs_index;  // filled while applied, if they are to be remembered
-    struct gossip_pending_update *update; // for the trainer, or NULL: `sum`
-    float *sum;                           // or NULL, too: the trainer waits for the whole model
+    struct compress_reader mine, theirs;  // if `list`, of mine only the number of entries is used
+    bool list;                            // exchange.chosen still holds our entries
+    uint32_t *mine_index, *theirs_index;  // filled while the pair is applied, if the indices are to be
+                                          // remembered; else NULL
+    struct gossip_pending_update *update; // the update for the trainer, or NULL: `sum` is used
+    float *sum;                           // both NULL: the trainer waits for the whole model
 };
-// BASE_OK: `pair` is to be applied.
+// Opens and checks both packets. After BASE_OK apply `pair`.
 enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                    const struct gossip_packet *mine,
                                    const struct gossip_exchange_message *theirs,
@@ -231,17 +252,18 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_packet *mine, struct gossip_pair *pair, float weight,
                          float gain);
-// |(q_j - q_i)/2| of an exchange that is to be applied.
+// |(q_j - q_i)/2| of a pair that has not been applied yet.
 double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct gossip_pair *pair);
-// `message` carries `packet`, which was just made: without its indices, where the peer has them.
+// `message` carries `packet`, which was just made. If the peer remembers its indices, the message leaves them
+// out.
 void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet *packet,
                            struct gossip_message *message);
 
-// dense.c. Runs of elements: a RESYNC block as it is, a slice of second moments in log8.
+// dense.c. Runs of consecutive elements: a RESYNC block in fp32, or a slice of second moments in log8.
 struct gossip_run {
     size_t first, count;
 };
-// The next block of a RESYNC, of `count` elements or all that are left.
+// The next block of a RESYNC: `count` elements, or all that are left.
 struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                                      size_t count);
 enum base_error gossip_dense_prepare(const struct gossip_exchange *exchange, struct gossip_run block,
@@ -252,69 +274,74 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
 // The part of the second moments that travels in round `clock`.
 struct gossip_run gossip_moment_slice(const struct gossip_exchange *exchange, uint64_t clock);
 size_t gossip_moment_bytes(size_t count);
-// Writes behind the delta of `packet`, which has the room.
+// Writes the slice after the delta of `packet`, which has room for it.
 enum base_error gossip_moment_prepare(struct gossip_exchange *exchange, struct gossip_run slice,
                                       struct gossip_packet *packet) BASE_CHECK;
 enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t count, const uint8_t *bytes,
                                     size_t n_bytes) BASE_CHECK;
-float gossip_moment_largest(size_t count, const uint8_t *bytes); // of a slice that was checked
-// Memory for the updates that the trainer has not yet got. BASE_ENOMEM changes nothing.
+float gossip_moment_largest(size_t count, const uint8_t *bytes); // the slice must have been checked
+// Allocates memory for the updates of v that the trainer has not received yet. BASE_ENOMEM changes nothing.
 enum base_error gossip_moment_room(struct gossip_exchange *exchange) BASE_CHECK;
-// Both were checked, and there is room.
+// Both slices must have been checked, and gossip_moment_room called.
 void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
                          const uint8_t *theirs);
 
-// pending.c. Where the next exchange's updates go, if the trainer is to get them: its packets (theirs copied,
-// over `keys` or NULL; mine borrowed) while all of them are short, else the sum. Neither, while the trainer
-// waits. BASE_ENOMEM changes nothing.
+// pending.c. Where to put the update of the next exchange for the trainer. While all pending packets together
+// are short, *update keeps the two packets (theirs copied, with its indices `keys` or NULL; mine borrowed);
+// else *sum is set. Both are NULL while the trainer waits. BASE_ENOMEM changes nothing.
 enum base_error gossip_pending_room(struct gossip_exchange *exchange, const struct gossip_packet *mine,
                                     const struct gossip_exchange_message *theirs,
                                     const struct compress_keys *keys, struct gossip_pending_update **update,
                                     float **sum) BASE_CHECK;
-// The sum, for what has no short form; NULL while the trainer waits.
+// The sum, for updates that are not kept as packets; NULL while the trainer waits.
 enum base_error gossip_pending_sum(struct gossip_exchange *exchange, float **sum) BASE_CHECK;
 
-// pending_list.c. The list of these updates.
+// pending_list.c. The list of pending updates.
 void gossip_pending_keep(struct gossip_pending *pending, struct gossip_pending_update *update);
-void gossip_pending_decline(struct gossip_pending_update *update);  // it changed nothing: freed
-bool gossip_pending_corrects(const struct gossip_pending *pending); // a deferred sum is owed something
-// `packet` is about to be overwritten or freed: its bytes move to the exchange that still needs them, if any.
+void gossip_pending_decline(struct gossip_pending_update *update);  // frees an update that is not kept
+bool gossip_pending_corrects(const struct gossip_pending *pending); // an update of the list must be applied
+                                                                    // to a deferred sum
+// Call before `packet` is overwritten or freed: its bytes move to the pending update that still needs them,
+// if any.
 void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet *packet);
-// x += all updates of the list, sum += theirs of the corrections. Either may be NULL.
+// x += all updates of the list, sum += their changes of the corrections. Either vector may be NULL.
 void gossip_pending_repeat(const struct gossip_exchange *exchange, float *x, float *sum);
-// x += all updates, sum += theirs of the corrections; they are then forgotten. Either may be NULL.
+// x += all updates, sum += their changes of the corrections; then discards the updates. Either vector may be
+// NULL.
 void gossip_pending_take(struct gossip_exchange *exchange, float *x, float *sum);
-void gossip_pending_clear(struct gossip_pending *pending); // the list alone
+void gossip_pending_clear(struct gossip_pending *pending); // only the list, not the sum
 void gossip_pending_drop(struct gossip_exchange *exchange);
 
-// sum.c. The sum of the corrections as it is now, for reading; NULL where there is none, or no memory for a
-// copy.
+// sum.c. The current sum of the corrections, for reading; NULL if there is none, or no memory for a copy.
 const float *gossip_sum_read(struct gossip_exchange *exchange);
-// It is no longer deferred; without memory for that it is stale.
+// Ends the deferral of the sum; out of memory, it marks the sum as stale.
 void gossip_sum_keep(struct gossip_exchange *exchange);
-// A round begins, with x or NULL: what is pending is taken into both, and the sum is no longer deferred.
+// A round begins, with x or NULL: pending updates are applied to x and to the sum, which is then no longer
+// deferred.
 void gossip_sum_publish(struct gossip_exchange *exchange, float *x);
-// It ends: the trainer gets the sum, less what has faded of it.
+// A round ends: the trainer gets the sum, without the parts that have faded.
 void gossip_sum_hand_out(struct gossip_exchange *exchange);
-// The part of an edge's correction that acts.
+// The part of an edge's correction that is in effect, in [0, 1].
 float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Summed anew instead of subtracted: no rounding error of what is gone stays behind.
+// Computes the sum anew. Subtracting a correction that has ended would leave its rounding errors behind.
 void gossip_sum_again(struct gossip_exchange *exchange);
 
-// sum_at.c. With reference_bf16: the sum anew at the entries of a packet. What an edge's correction grows by
-// is known once it is rounded, and the sum is to be that of what is stored.
+// sum_at.c. With reference_bf16: computes the sum anew at the entries of a packet. The increment of an edge's
+// correction is known only after rounding, and the sum must be the sum of the stored values.
 void gossip_sum_at(const struct gossip_exchange *exchange, struct gossip_side *entries, float *sum);
 
-// partner.c. Is `edge` the one that the open or latest round still has to meet?
+// partner.c. Does the open or latest round still need an exchange over `edge`?
 bool gossip_partner_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-struct gossip_edge *gossip_partner_of(const struct gossip_exchange *exchange); // that edge, or NULL
-// The edge over which to ask for our own exchange of this round, or NULL: none is wanted, or not now, or the
-// other end asks.
+struct gossip_edge *
+gossip_partner_of(const struct gossip_exchange *exchange); // the edge that it still needs, or NULL
+// The edge over which to ask for our own exchange of this round. NULL: no exchange is wanted, not at this
+// time, or the other end asks.
 struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange);
-// The edge has met for `clock`; with that our own exchange of this round may be done. Where the trainer waits
-// for this neighbour, any meeting will do: a neighbour that restarted counts its rounds anew.
+// Notes an exchange of round `clock` over the edge; it may complete our own exchange of this round. If the
+// trainer waits for this neighbour, an exchange of any round is sufficient: a neighbour that restarted counts
+// its rounds anew.
 void gossip_partner_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
-// Sync: the partner has no time for us, so it is not behind. A node that is behind does not wait for long.
+// Sync: the partner is busy, so it is not behind, and the node that is behind must not wait for long.
 void gossip_partner_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // How long a node that may be behind its partner waits before it acts.
 uint64_t gossip_partner_soon(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
@@ -323,25 +350,25 @@ uint64_t gossip_partner_soon(const struct gossip_exchange *exchange, const struc
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
 // The trainer's vectors may change from now on, though the round is open.
 void gossip_round_let_go(struct gossip_exchange *exchange);
-// Hands the vectors back: at once (async), or (sync) with the exchange, when its partner can't be met any
-// more, or at the deadline.
+// A round hands the vectors back at once (async), or (sync) after its exchange, when the partner can no
+// longer be met, or at the deadline.
 void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have become live
-// Async: who has met nobody for too long asks whom it can.
+// Async: a node that has made no exchange for too long asks any neighbour that it can.
 void gossip_round_seek(struct gossip_exchange *exchange);
-uint64_t gossip_round_deadline(const struct gossip_exchange *exchange); // of what an open round waits for
+uint64_t gossip_round_deadline(const struct gossip_exchange *exchange); // of the wait of an open round
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
-// Sync: the partner that should ask, if it has not for a while, or NULL. It may have passed this round, so we
-// tell it our round; it answers with its own.
+// Sync: the partner that should ask and has not done so for a while, or NULL. It may have passed this round,
+// so we tell it our round, and it answers with its own.
 struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange);
-// Sync: a neighbour has said its round. One that is behind lives, and waits for another itself.
+// Sync: a neighbour has reported its round. If it is behind, it is alive and itself waiting for another node.
 void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Sync: a round that lasts is told to neighbours that are known to be past it. When the next of them is due;
-// UINT64_MAX: none.
+// Sync: a long round is told to the neighbours that are known to be past it. Returns when the next of them is
+// due; UINT64_MAX: none.
 uint64_t gossip_round_untold(const struct gossip_exchange *exchange);
 void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 
-// request.c. Starts what may be started: our exchange of the round, and the next block of every RESYNC.
+// request.c. Starts whatever can start now: our exchange of the round, and the next block of every RESYNC.
 enum base_error gossip_request_pump(struct gossip_exchange *exchange,
                                     struct gossip_exchange_actions *actions) BASE_CHECK;
 // XCHG, XACK, BUSY.
@@ -353,84 +380,87 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
                                         struct gossip_exchange_actions *actions) BASE_CHECK;
 void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge *edge,
                             const struct gossip_busy *theirs);
-// Requests that waited for our round, or for the end of our own exchange with another peer.
+// Deferred requests: they waited for our round, or for the end of our own exchange with another peer.
 bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
                                         struct gossip_exchange_actions *actions) BASE_CHECK;
 
-// clocks.c. A round begins: its pace, 0 if not known.
+// clocks.c. A round begins: reports its pace, 0 if not known.
 void gossip_clocks_pace(struct gossip_exchange *exchange, uint64_t pace_ns);
-// A round begins, or a link: all neighbours, or one, are to get our round.
+// A round or a link begins: our round must be told to all neighbours, or to this one.
 void gossip_clocks_begin(struct gossip_exchange *exchange);
 void gossip_clocks_link(struct gossip_edge *edge);
 void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round);
 // CLOCK.
 void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         const struct gossip_clock *theirs, struct gossip_exchange_actions *actions);
-// Sync, a round that follows: until when an answer is awaited, 0: none is.
+// Sync, a round that follows: until when it waits for an answer; 0: it waits for none.
 uint64_t gossip_clocks_inquire_until(const struct gossip_exchange *exchange);
 // Is the peer known to be ahead of us?
 bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 void gossip_clocks_note(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         const struct gossip_exchange_message *theirs);
-// As many CLOCKs as there is room for; `untold`: others are still to be sent.
+// Sends as many CLOCKs as `actions` has room for; gossip_clocks_untold: more are to be sent.
 void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 bool gossip_clocks_untold(const struct gossip_exchange *exchange);
 // Is a neighbour too far behind for our round to end?
 bool gossip_clocks_wait(const struct gossip_exchange *exchange);
-// Neighbours that are: not waited for until they have moved.
+// Stops waiting for such neighbours until their rounds have changed.
 void gossip_clocks_give_up(struct gossip_exchange *exchange);
 
-// plausible.c. The norm of the published model, if it was not just measured; what is implausible beside it is
-// counted and refused.
+// plausible.c. Measures the norm of the published model if it is not known. Messages that are implausible
+// relative to it are counted and refused.
 void gossip_plausible_learn(struct gossip_exchange *exchange);
 void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned doublings);
 enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange,
                                         struct gossip_edge *edge) BASE_CHECK;
-bool gossip_plausible_barred(const struct gossip_edge *edge); // linked, and not met until barred_ns
+bool gossip_plausible_barred(const struct gossip_edge *edge); // linked, but without exchanges until
+                                                              // barred_ns
 bool gossip_plausible_message(const struct gossip_message *message);
 
-// standing.c. What a ROUND event names; what of the common update an end applies to its own model, and
-// whether c learns from it; in a RESYNC: 1: we adopt the peer's block, -1: the peer ours, 0: both meet in the
-// middle. What a packet says of this end.
+// standing.c. The standing that a packet reports of this end; the standing that a ROUND event names; the part
+// of the common update that an end applies to its own model; whether c learns from it.
+// gossip_standing_adopts, in a RESYNC: 1: we adopt the peer's block, -1: the peer adopts ours, 0: both take
+// the mean.
 enum gossip_standing gossip_standing_of(const struct gossip_exchange *exchange, enum gossip_delta_form form);
 void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing standing);
 float gossip_standing_weight(enum gossip_standing ours, enum gossip_standing theirs, float weight);
 bool gossip_standing_drifts(enum gossip_standing ours, enum gossip_standing theirs);
 int gossip_standing_adopts(enum gossip_standing ours, enum gossip_standing theirs);
-// An exchange over `edge` with a peer at `clock` is committed; a RESYNC in which this end adopted is over.
+// An exchange over `edge` has been committed; a RESYNC in which this end adopted the peer's model has ended.
 void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_exchange_message *theirs);
 void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edge *edge);
 
-// orphans.c. The edge ends or begins anew: what it had (its correction, then NULL; at its start it has none)
-// outlives it; where its peer lives that fades more slowly. The caller sums anew where some of it had faded.
-// BASE_ENOMEM changes nothing.
+// orphans.c. The edge ends or begins anew: takes over its correction, which is then NULL in the edge. If its
+// peer is alive, the correction fades more slowly. The caller computes the sum anew if a part had already
+// faded. BASE_ENOMEM changes nothing.
 enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                    bool dead) BASE_CHECK;
 void gossip_orphan_died(const struct gossip_exchange *exchange, const struct gossip_id *peer);
-// This node was away for so many rounds, and ends every edge. With FADE it keeps as much of what they had,
-// and of what others left, as the other ends do, so that all pulls go on summing to zero; else nothing.
+// This node was away for `missed` rounds and ends every edge. With FADE it keeps as much of their
+// corrections, and of its orphans, as the other ends do, so that all corrections still sum to zero; otherwise
+// it keeps nothing.
 void gossip_orphans_begin_anew(struct gossip_exchange *exchange, uint64_t missed);
 void gossip_orphan_fade(struct gossip_exchange *exchange); // a round has begun
 void gossip_orphan_drop(struct gossip_exchange *exchange, const struct gossip_id *peer);
 
-// hello.c. HELLO: where the two ends stand, and what follows.
+// hello.c. HELLO: compares the states of the two ends and decides what follows.
 void gossip_hello_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
                         struct gossip_exchange_actions *actions);
 void gossip_hello_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
                       struct gossip_exchange_actions *actions);
 void gossip_hello_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          struct gossip_exchange_actions *actions);
-// Our state, sent unasked.
+// Sends our state without being asked.
 void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        struct gossip_exchange_actions *actions);
-// Edges that have not heard of the scaling that is in use now.
+// Tells the current scaling to the peers that have not been told.
 void gossip_hello_update(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
-bool gossip_hello_untold(const struct gossip_exchange *exchange); // there are such edges
-// The data at its two ends are scaled otherwise: their models are never averaged.
+bool gossip_hello_untold(const struct gossip_exchange *exchange); // there are such peers
+// The two ends scale their data differently: their models are never averaged.
 bool gossip_edge_apart(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// BASE_EMISMATCH: the other end's data are scaled otherwise; the edge is barred.
+// BASE_EMISMATCH: the other end scales its data differently; the edge is barred.
 enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                   const struct gossip_hello *theirs,
                                   struct gossip_exchange_actions *actions) BASE_CHECK;

@@ -1,5 +1,5 @@
-// A vector of an edge, r or c: fp32, or 2 bytes an element (bf16). Which one, the exchange's options say; the
-// other pointer is NULL, and both are where there is no such vector.
+// A vector of an edge, r or c: fp32 or, with options.reference_bf16, bf16 (2 bytes per element). The other
+// pointer is NULL; both are NULL if the edge has no such vector.
 #ifndef GOSSIP_EXCHANGE_VECTOR_H
 #define GOSSIP_EXCHANGE_VECTOR_H
 
@@ -25,7 +25,7 @@ void gossip_vector_clear(struct gossip_vector *vector, size_t count);
 void gossip_vector_round(struct gossip_vector *vector, const float *from, size_t count); // to the nearest
 // to[i] += part * vector[i]
 void gossip_vector_add(const struct gossip_vector *vector, size_t count, float part, float *to);
-// Of what its elements stand for, as kernels_apply.hash.
+// Hash of the values that the elements represent, as kernels_apply.hash.
 uint64_t gossip_vector_hash(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
                             bool magnitudes);
 bool gossip_vector_finite(const struct kernels *kernels, const struct gossip_vector *vector, size_t count);
