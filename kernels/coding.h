@@ -1,10 +1,10 @@
-// Bit work of the index coders (compress/), always on the host, for every backend: the same results on
-// every path. Bits fill each byte from its lowest bit upwards. All memory is ordinary memory; nothing is read
-// or written outside of the bytes named. No state; any thread.
+// Bit operations of the index coders (compress/). They run on the host for every backend and give the same
+// results on every path. Bits fill each byte from its lowest bit upwards. All memory is ordinary memory;
+// nothing outside of the given bytes is read or written. No state; any thread.
 //
-// A list of ascending, unique indices below 2^30 becomes two streams: `high` says a part of each entry in
-// unary (as many zeros as it counts, then a one), `low` the rest in `width` plain bits an entry. With
-// gap[i] = elements skipped since the entry before:
+// A list of ascending, unique indices below 2^30 becomes two streams: `high` holds the upper part of each
+// entry in unary (that many zeros, then a one), `low` the rest in `width` plain bits per entry. With gap[i] =
+// elements skipped since the previous entry:
 //     Rice (Golomb 1966, Rice 1979)         gap[i] = zeros before one i << width | low[i]
 //     Elias-Fano (Elias 1974, Fano 1971)    index[i] - base = zeros before one i since the start << width |
 //     low[i]
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define KERNELS_CODING_WIDTH  30u // the widest low part
-#define KERNELS_CODING_SHIFTS 3u  // sums that one pass gives
+#define KERNELS_CODING_SHIFTS 3u  // sums that one pass returns
 
 struct kernels_streams {
     const uint8_t *high, *low;
@@ -24,36 +24,37 @@ struct kernels_streams {
     unsigned width;
 };
 
-// Where a reader of Rice code stands; zeroed at the start. `entry` is a multiple of 256 but at the end.
+// Position of a reader of Rice code; zero at the start. `entry` is a multiple of 256 except at the end.
 struct kernels_rice {
     uint64_t bit;   // of the high stream
     uint64_t entry; // entries read
-    uint32_t next;  // the index that a gap of 0 means
+    uint32_t next;  // the index of an entry with gap 0
 };
 
 struct kernels_coding {
-    // sums[j] = sum of gap >> (shift + j), shift + j < 32. False, and no sums, unless the indices ascend
-    // below 2^31.
+    // sums[j] = sum of gap >> (shift + j), shift + j < 32. Returns false, without sums, unless the indices
+    // ascend and are below 2^31.
     bool (*gaps)(size_t count, const uint32_t *index, unsigned shift, uint64_t sums[KERNELS_CODING_SHIFTS]);
 
-    // high_bytes and low_bytes are those that the list needs; both streams are written whole. Elias-Fano: at
-    // most 256 entries here and in fano_read.
+    // high_bytes and low_bytes are the exact lengths for this list; both streams are written completely.
+    // Elias-Fano: at most 256 entries, also in fano_read.
     void (*rice_write)(size_t count, const uint32_t *index, unsigned width, uint8_t *high, size_t high_bytes,
                        uint8_t *low, size_t low_bytes);
     void (*fano_write)(size_t count, const uint32_t *index, uint32_t base, unsigned width, uint8_t *high,
                        size_t high_bytes, uint8_t *low, size_t low_bytes);
     void (*bitmap_write)(size_t count, const uint32_t *index, uint8_t *bits, size_t bytes);
 
-    // Bits that are set; the sum of the low parts, where those that the stream lacks are 0.
+    // ones: the number of set bits. sum: the sum of the low parts; parts beyond the end of the stream count
+    // as 0.
     size_t (*ones)(const uint8_t *bits, size_t bytes);
     uint64_t (*sum)(size_t count, unsigned width, const uint8_t *low, size_t low_bytes);
 
-    // The next `count` entries; streams that hold fewer, or larger indices, are the caller's bug: what comes
-    // out then means nothing, but all accesses are in bounds.
+    // Reads the next `count` entries. The caller must have checked that the streams hold so many, with
+    // indices in range; otherwise the output is undefined, but all accesses stay in bounds.
     void (*rice_read)(const struct kernels_streams *streams, struct kernels_rice *at, size_t count,
                       uint32_t *index);
     void (*fano_read)(const struct kernels_streams *streams, uint32_t base, size_t count, uint32_t *index);
-    // The positions of the next `count` set bits from bit `at` on; returns the bit behind the last one.
+    // The positions of the next `count` set bits from bit `at` on; returns the position after the last one.
     uint64_t (*bitmap_read)(const uint8_t *bits, size_t bytes, uint64_t at, size_t count, uint32_t *index);
 };
 

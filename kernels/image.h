@@ -1,6 +1,6 @@
-// Operations of a convolutional network besides products. Images lie one behind another, channels last:
-// [images, height, width, channels] fp32. A part of the table of kernels; pure but for what is written; any
-// thread.
+// Operations of convolutional networks other than matrix products. Images are consecutive, channels last:
+// [images, height, width, channels] fp32. Part of the table of kernels. Functions have no effect except on
+// their outputs; any thread.
 #ifndef KERNELS_IMAGE_H
 #define KERNELS_IMAGE_H
 
@@ -16,7 +16,7 @@ struct kernels_conv {
     bool relu; // y = max(y, 0)
 };
 
-// The same without padding; size <= height and width.
+// As kernels_conv, without padding; size_y <= height and size_x <= width.
 struct kernels_pool {
     size_t images, height, width, channels, size_y, size_x, stride;
     size_t out_height, out_width;
@@ -37,13 +37,14 @@ struct kernels_image {
     // bias [outputs] or NULL.
     void (*conv)(const struct kernels_conv *c, const float *x, const float *weight, const float *bias,
                  float *scratch, float *y);
-    // dy is overwritten where relu (y: the output, read only then). dweight and dbias (NULL for none) are
-    // overwritten, or added to with `accumulate`. dx may be NULL.
+    // With relu, dy is overwritten and y, the output, is read. dweight and dbias (may be NULL) are
+    // overwritten, or with `accumulate` added to. dx may be NULL.
     void (*conv_backward)(const struct kernels_conv *c, const float *x, const float *weight, const float *y,
                           float *dy, bool accumulate, float *scratch, float *dweight, float *dbias,
                           float *dx);
 
-    // place [as y]: where in its window the largest lies, the first of equals; NaN is the largest.
+    // place, with the shape of y: the position of the maximum in its window, the first among equals; NaN
+    // counts as the largest.
     void (*max_pool)(const struct kernels_pool *p, const float *x, uint32_t *place, float *y);
     void (*max_pool_backward)(const struct kernels_pool *p, const uint32_t *place, const float *dy,
                               float *dx);
@@ -53,7 +54,7 @@ struct kernels_image {
     // kept [images, 2, groups]: mean and 1 / deviation. gamma, beta [channels].
     void (*norm)(const struct kernels_group_norm *n, const float *x, const float *gamma, const float *beta,
                  float *kept, float *y);
-    // dy is overwritten where relu. scratch [6 channels]. dgamma, dbeta as dweight above; dx may be
+    // With relu, dy is overwritten. scratch [6 channels]. dgamma and dbeta behave as dweight above; dx may be
     // NULL.
     void (*norm_backward)(const struct kernels_group_norm *n, const float *x, const float *y,
                           const float *gamma, const float *kept, float *dy, bool accumulate, float *scratch,

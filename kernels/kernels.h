@@ -1,11 +1,11 @@
-// The table of vector and matrix operations used by training. One struct of functions per backend; the
-// registry (kernels/registry.c) is the only file that knows which backends were built.
+// The table of vector and matrix operations used by training. One struct of functions per backend;
+// kernels/registry.c is the only file that knows which backends were built.
 //
-// Vectors handed to these functions live in the backend's memory (alloc); upload and download are the only
-// crossings. On the CPU that is ordinary memory, 64-byte aligned. Matrices are row-major fp32. All calls are
-// asynchronous in principle: results are valid after `download`, `loss` outputs included, or `wait`.
+// Vectors passed to these functions are in the backend's memory (alloc); only upload and download copy
+// between it and the host. On the CPU it is ordinary memory, 64-byte aligned. Matrices are row-major fp32.
+// Every call may be asynchronous: results, including `loss` outputs, are valid after `download` or `wait`.
 //
-// A table is immutable and shared. A vector has one owner at a time; calls on distinct vectors may run in
+// A table is immutable and shared. A vector has one owner at a time; calls on different vectors may run in
 // different threads.
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
@@ -43,18 +43,19 @@ struct kernels_loss {
     size_t correct;  // rows whose largest logit is the label (lowest index wins ties)
 };
 
-// Who takes a matrix piece by piece: `count` elements, row-major, from place `first` on. The values may be
-// overwritten, and are gone when it returns.
+// Receives a matrix piece by piece: `count` elements, row-major, starting at element `first`. `take` may
+// overwrite the values; they are not valid after it returns.
 #define KERNELS_BESIDE 4
 struct kernels_taker {
     void (*take)(void *owner, size_t first, size_t count, float *values);
     void *owner;
-    const float *beside[KERNELS_BESIDE]; // what it reads at the same places, asked for ahead; NULL: nothing
+    const float *beside[KERNELS_BESIDE]; // vectors that `take` reads at the same elements, prefetched for
+                                         // it; NULL: none
 };
 
 struct kernels {
     const char *name; // "cpu" or "cuda"
-    bool shares_host; // alloc gives ordinary memory: upload and download are needless copies
+    bool shares_host; // alloc returns ordinary memory: upload and download are not needed
 
     void *(*alloc)(size_t bytes); // zeroed; NULL when out of memory
     void (*release)(void *memory);
@@ -62,13 +63,13 @@ struct kernels {
     void (*download)(void *to_host, const void *from_device, size_t bytes);
     void (*wait)(void);
 
-    // C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * C; op transposes where told. Leading dimensions are
-    // those of the stored matrices: A is [m,k] or, transposed, [k,m].
+    // C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * C; op transposes if the flag is set. Matrices are
+    // stored without gaps: A is [m,k] or, if transposed, [k,m].
     void (*gemm)(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                  const float *a, const float *b, float beta, float *c);
-    // C[m,n] = A^T B, A [k,m] and B [k,n], for who uses each element once: with the bits that gemm gives, in
-    // pieces that are cached; C as a whole is nowhere. in_pieces: whether that is done for this product and
-    // all with a smaller k. Both NULL: never.
+    // C[m,n] = A^T B, A [k,m] and B [k,n], for a caller that uses each element once: the same bits as gemm,
+    // delivered in pieces that are still in a cache; C is never stored as a whole. in_pieces: whether this
+    // product, and the same one with any smaller k, can be computed in this way. Both NULL: none can.
     bool (*in_pieces)(size_t m, size_t n, size_t k);
     void (*gemm_pieces)(size_t m, size_t n, size_t k, const float *a, const float *b,
                         const struct kernels_taker *taker);
@@ -91,20 +92,21 @@ struct kernels {
     void (*lion_step)(size_t count, const struct kernels_lion *options, const float *grad,
                       const float *correction, float *m, float *x); // NULL on CUDA
 
-    // What an exchange of compressed deltas asks of a backend, each in a header of its own.
-    const struct kernels *host; // the CPU's table, for what stays on the host; a CPU table names itself
+    // The operations for exchanging compressed deltas, each table in its own header.
+    const struct kernels *host; // the CPU's table, for work that stays on the host; in a CPU table, itself
     const struct kernels_select *select;
     const struct kernels_values *values;
     const struct kernels_apply *apply;
     const struct kernels_coding *coding;
 
-    const struct kernels_image *image;       // of convolutional networks; NULL: this backend has none
-    const struct kernels_sequence *sequence; // of transformer decoders; NULL: this backend has none
+    const struct kernels_image *image;       // for convolutional networks; NULL: not available on this
+                                             // backend
+    const struct kernels_sequence *sequence; // for transformer decoders; NULL: not available on this backend
 };
 
-// device: "cpu", "cuda" or "auto" (CUDA where it was built in and a device answers, else the CPU).
-// `threads`: how many threads BLAS may use, >= 1. BASE_EINVAL for an unknown name, BASE_ENOTFOUND if it is
-// not available, with the reason. Call once, before other threads start.
+// device: "cpu", "cuda" or "auto" (CUDA where it was built in and a device answers, else the CPU). `threads`:
+// how many threads BLAS may use, >= 1. BASE_EINVAL: unknown name. BASE_ENOTFOUND: the device is not
+// available; `why` has the reason. Call this once, before other threads start.
 enum base_error kernels_open(const char *device, unsigned threads, const struct kernels **table,
                              struct base_reason *why) BASE_CHECK;
 
@@ -112,7 +114,7 @@ enum base_error kernels_open(const char *device, unsigned threads, const struct 
 // thread").
 const char *kernels_describe(const struct kernels *table);
 
-// For the log: what makes matrix products slower than they could be on this processor, and what to do
+// For the log: why matrix products are slower than this processor allows, and what to do
 // ("OPENBLAS_CORETYPE=Haswell keeps ..."), or NULL.
 const char *kernels_slowed_by(void);
 
