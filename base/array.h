@@ -5,16 +5,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Room for one more item behind `count` of them: memory grows where count is 0 or a power of two. Returns the
-// array, which may have moved. NULL: out of memory, and `items` is as it was.
+// Makes room for one more item after `count` items; the memory grows when count is 0 or a power of two.
+// Returns the array, which may have moved. NULL: out of memory; `items` is unchanged.
 void *base_array_grow(void *items, size_t count, size_t item_bytes);
-// Copies one item behind the *count of an array that grows so. `array`: address of its pointer. False: out of
-// memory, and nothing has changed.
+// Appends a copy of one item to an array of *count items that grows in this way. `array`: address of its
+// pointer. False: out of memory; nothing has changed.
 bool base_array_add(void *array, size_t *count, const void *item, size_t item_bytes);
 
-int base_order_u64(const void *a, const void *b); // for qsort, ascending
+int base_order_u64(const void *a, const void *b); // comparison for qsort, ascending
 int base_order_f64(const void *a, const void *b); // without NaN
-// The mean of the two in the middle if `count` is even; NaN for 0. Sorts the values, which hold no NaN.
+// The median: the mean of the two middle values if `count` is even; NaN if it is 0. Sorts the values, which
+// must not contain NaN.
 double base_median(double *values, size_t count);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define BITS_MAGNITUDE 0x7fffffffu
-#define BITS_INFINITY  0x7f800000u // a magnitude from here on is infinite or NaN
+#define BITS_INFINITY  0x7f800000u // a magnitude of at least this is infinite or NaN
 
 static inline uint32_t bits_of(float value)
 {

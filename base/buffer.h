@@ -14,12 +14,13 @@ struct base_buffer {
     size_t capacity; // allocated bytes
 };
 
-// Frees the memory and leaves {0}, which is an empty buffer.
+// Frees the memory and sets the buffer to {0}, which is an empty buffer.
 void base_buffer_free(struct base_buffer *buffer);
 size_t base_buffer_length(const struct base_buffer *buffer);
 const uint8_t *base_buffer_head(const struct base_buffer *buffer);
-// Room for `bytes` more at the back, so that the whole holds at most `limit` bytes. *room is valid until the
-// next call. BASE_ELIMIT or BASE_ENOMEM change nothing. Then call base_buffer_commit for the bytes written.
+// Reserves `bytes` more at the back; the buffer then holds at most `limit` bytes. *room is valid until the
+// next call. BASE_ELIMIT or BASE_ENOMEM change nothing. Call base_buffer_commit afterwards, with the number
+// of bytes written.
 enum base_error base_buffer_reserve(struct base_buffer *buffer, size_t bytes, size_t limit,
                                     uint8_t **room) BASE_CHECK;
 void base_buffer_commit(struct base_buffer *buffer, size_t bytes);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Through a text of our own, because an argument may point into why->text.
+// Formats into a separate buffer, because an argument may point into why->text.
 enum base_error base_fail_list(struct base_reason *why, enum base_error code, const char *format,
                                va_list arguments)
 {

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TEMPORARY      ".tmp-XXXXXX" // behind the name of the file
-#define ANY_CHARACTERS 6u            // of it
+#define TEMPORARY      ".tmp-XXXXXX" // appended to the name of the file
+#define ANY_CHARACTERS 6u            // number of X in it
 
 static enum base_error failed(struct base_reason *why, const char *verb, const char *path)
 {
@@ -26,13 +26,13 @@ static enum base_error too_large(struct base_reason *why, const char *path, size
     return base_fail(why, BASE_ELIMIT, "'%s' is larger than %zu bytes, the maximum here", path, limit);
 }
 
-// Reads to the end of `file`; what fstat said is a first guess only (/proc says 0, files grow).
+// Reads to the end of `file`; the size from fstat is only a first guess (0 in /proc, and files grow).
 static enum base_error read_all(int file, const char *path, size_t guess, size_t limit, uint8_t **data,
                                 size_t *bytes, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
     size_t used = 0, capacity = guess < limit ? guess : limit;
-    uint8_t *content = malloc(capacity + 1); // one more, to see the end of the file and to put the zero
+    uint8_t *content = malloc(capacity + 1); // one more byte, to detect the end of the file and for the zero
     for (;;) {
         if (!content) {
             error = base_fail(why, BASE_ENOMEM, "no memory to read '%s' (%zu bytes)", path, capacity + 1);
@@ -133,7 +133,7 @@ enum base_error base_file_write(const char *path, unsigned mode, const struct ba
     enum base_error error = BASE_OK;
     char *temporary = NULL;
     int file = -1;
-    // Opened first, so that nothing can fail between the rename and its fsync but the disk.
+    // Opened first, so that between the rename and its fsync only the disk can fail.
     int directory = open_parent(path);
     if (directory < 0)
         return failed(why, "open the directory of", path);
@@ -157,7 +157,7 @@ enum base_error base_file_write(const char *path, unsigned mode, const struct ba
         unlink(temporary);
         goto out;
     }
-    // EINVAL: a file system that cannot sync directories, and has its own way of keeping them.
+    // EINVAL: the file system does not sync directories, and makes them durable in its own way.
     if (fsync(directory) && errno != EINVAL)
         error = failed(why, "make durable (the new file is in place)", path);
 out:
@@ -198,7 +198,7 @@ static enum base_error make_one(const char *path, struct base_reason *why)
 enum base_error base_directory_make(const char *path, struct base_reason *why)
 {
     if (!path[0])
-        return base_fail(why, BASE_EINVAL, "an empty path is no directory");
+        return base_fail(why, BASE_EINVAL, "the path is empty; expected a directory");
     char *copy = strdup(path);
     if (!copy)
         return base_fail(why, BASE_ENOMEM, "no memory to make the directory '%s'", path);

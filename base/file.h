@@ -1,5 +1,5 @@
-// Whole files, written so that a crash at any moment leaves the old file or the new one, never half of one.
-// Any thread; blocking.
+// Whole files. A crash at any moment leaves the old file or the new one, never a part of one. Any thread;
+// blocking.
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -12,23 +12,23 @@ struct base_span {
     size_t bytes;
 };
 
-// Reads a whole file of at most `limit` bytes. *data is malloc'ed, with a zero behind its end that *bytes
+// Reads a whole file of at most `limit` bytes. *data is malloc'ed, with a zero byte after its end that *bytes
 // does not count; the caller frees it. BASE_ENOTFOUND, BASE_ELIMIT, BASE_EIO, BASE_ENOMEM.
 enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, size_t *bytes,
                                struct base_reason *why) BASE_CHECK;
 
 // Writes the spans, in order, as the new contents of `path`: temp file in the same directory (mode `mode`),
-// fsync, rename, fsync of the directory. On error (a full disk, say) the old file is untouched and the temp
-// file gone.
+// fsync, rename, fsync of the directory. On error (such as a full disk) the old file is untouched and the
+// temp file is removed.
 enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
                                 size_t n_spans, struct base_reason *why) BASE_CHECK;
 
-// Removes the temporary files that base_file_write left in the directory when its process was killed, for
-// files whose names start with `beginning` ("": all). A process that is writing such a file now will fail.
-// What can't be removed is logged.
+// Removes temporary files that base_file_write has left in the directory because its process was killed, for
+// files whose names start with `beginning` ("": all). A process that is writing such a file at the same time
+// will fail. A file that can't be removed is logged.
 void base_file_sweep(const char *directory, const char *beginning);
 
-// Makes a directory and its parents where they are missing, and checks that it can be written to.
+// Creates a directory and its parents if they are missing, and checks that the directory can be written to.
 enum base_error base_directory_make(const char *path, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -11,8 +11,8 @@ static uint64_t word(const uint8_t *at, size_t bytes)
     return value;
 }
 
-// Each step is a bijection of the state for a given word, and the length is in the first state: inputs of one
-// length that differ in one word never collide.
+// Each step is a bijection of the state for a given word, and the length is in the first state: two inputs of
+// the same length that differ in only one word never collide.
 uint64_t base_hash_bytes(uint64_t seed, const void *data, size_t bytes)
 {
     const uint8_t *at = data;

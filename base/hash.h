@@ -1,6 +1,6 @@
 // A 64-bit mixing hash: fast, seeded, not cryptographic. Used for orders (topology), fingerprints of schemas,
-// and the incremental hash of an edge reference. Unauthenticated peers never choose its input.
-// Pure functions; any thread.
+// and the incremental hash of an edge reference. Unauthenticated peers never control its input. Pure
+// functions; any thread.
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -19,10 +19,10 @@ static inline uint64_t base_hash_mix(uint64_t value)
 
 // Hash of `bytes` bytes at `data` under `seed`; the same on every machine.
 uint64_t base_hash_bytes(uint64_t seed, const void *data, size_t bytes);
-// hash[i] = base_hash_bytes(seed[i], data, bytes), in one pass at the price of one.
+// hash[i] = base_hash_bytes(seed[i], data, bytes), in one pass, at the cost of one hash.
 void base_hash_bytes_two(const uint64_t seed[2], const void *data, size_t bytes, uint64_t hash[2]);
 
-// Hash of a vector as the sum (mod 2^64) of one mixed term an element, so that changing element i needs only
+// Hash of a vector as the sum (mod 2^64) of one mixed term per element, so that changing element i needs only
 // `hash += base_hash_element(i, new) - base_hash_element(i, old)`. -0.0 and 0.0 count as different.
 static inline uint64_t base_hash_element(size_t index, float value)
 {

@@ -1,5 +1,5 @@
-// Every bound of the project, in one place. Sizes follow from these or from the model's schema; nothing is
-// ever allocated from a number off the wire before that number was checked against one of them.
+// Every bound of the project, in one place. Sizes follow from these or from the model's schema; no memory is
+// allocated for a number from the wire before that number was checked against one of them.
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
@@ -16,7 +16,7 @@
 #define LIMIT_CLASSES           65536u       // labels of a data set
 #define LIMIT_DATASET_VALUES    (1ull << 31) // dense feature values of a data set in memory
 #define LIMIT_BATCH             65536u       // examples of one step
-#define LIMIT_FILTERS           4u           // in front of the codec, one after another
+#define LIMIT_FILTERS           4u           // filters before the codec, one after another
 #define LIMIT_TEXT_LINE_BYTES   (1u << 20)   // one line of a text data file
 #define LIMIT_DATA_FILE_BYTES   (1ull << 33) // one data file, unpacked
 #define LIMIT_COLUMNS           65536u       // of a table
@@ -27,12 +27,12 @@
 
 #define LIMIT_RECORD_BYTES         65535u // one sealed record on a stream, tag included (Noise section 3)
 #define LIMIT_HANDSHAKE_BYTES      256u   // one handshake message: all that an unknown peer may send
-#define LIMIT_HANDSHAKE_NS         3000000000ull // time an unknown peer has for it
+#define LIMIT_HANDSHAKE_NS         3000000000ull // time that an unknown peer has for the handshake
 #define LIMIT_HALF_OPEN            64u           // accepted connections not in use yet
-#define LIMIT_HALF_OPEN_ADDRESS    16u           // the same from one address
+#define LIMIT_HALF_OPEN_ADDRESS    16u           // the same, from one address
 #define LIMIT_MESSAGE_HEADER_BYTES 2048u         // msgpack header of one message
 #define LIMIT_RULES_BYTES          768u // of a greeting: settings that all nodes share, terminating zero included
-#define LIMIT_TOLD_BYTES           768u // of a greeting: settings that newcomers take, terminating zero included
+#define LIMIT_TOLD_BYTES           768u // of a greeting: settings that new nodes get, terminating zero included
 #define LIMIT_PROMPT_BYTES         17408u // a message that overtakes larger ones: LIMIT_GOSSIP_BYTES and a header
 #define LIMIT_RESYNC_BLOCK         65536u // elements of one RESYNC block (256 KiB as fp32)
 #define LIMIT_REKEY_RECORDS        65536u // records under one key (Noise section 11.3)
@@ -49,7 +49,7 @@
 
 #define LIMIT_CONFIG_BYTES            (1u << 20) // one configuration file
 #define LIMIT_CHECKPOINT_HEADER_BYTES (1u << 24) // JSON header of a safetensors file
-#define LIMIT_MEANING_BYTES           (1u << 23) // of that header: what the data mean (node/store/meaning_text.h)
+#define LIMIT_MEANING_BYTES           (1u << 23) // of that: meaning of the data (node/store/meaning_text.h)
 #define LIMIT_LINE_FILES              1000u      // of metrics.jsonl, and of events.jsonl
 #define LIMIT_HTTP_REQUEST_BYTES      8192u      // one HTTP request, headers included
 

@@ -21,7 +21,7 @@ static struct {
 
 struct line {
     char bytes[LINE_BYTES];
-    size_t used, most; // what closes the line stands behind `most`
+    size_t used, most; // the end of the line is written after `most`
 };
 
 void base_log_configure(enum base_log_level least, enum base_log_format format, const char *node)
@@ -58,7 +58,8 @@ static void put_raw(struct line *line, const char *text)
     line->used += bytes;
 }
 
-// Text from anywhere: '?' for what is not printable, whole characters only, escaped where the line is JSON.
+// Text from any source: '?' replaces bytes that are not printable, characters are never cut, and in JSON they
+// are escaped.
 static void put_text(struct line *line, const char *text, bool json)
 {
     while (*text) {
@@ -137,8 +138,8 @@ static void write_line(enum base_log_level level, const char *event, const char 
         put_json(&line, level, event, fields, message);
     else
         put_plain(&line, level, event, message);
-    // One write a line, so that threads do not mix. A line that stderr refuses is lost: there is nowhere to
-    // say so.
+    // One write per line, so that the lines of several threads do not mix. A line that stderr refuses is
+    // lost, because it cannot be reported anywhere.
     while (write(STDERR_FILENO, line.bytes, line.used) < 0 && errno == EINTR)
         ;
     errno = saved;

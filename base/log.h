@@ -1,5 +1,5 @@
-// Log to stderr, one line an event: `2026-01-31T12:00:00.123Z info  link_up peer=node-03 address=...`, or the
-// same as a JSON object. Any thread: a line is one write(2).
+// Log to stderr, one line per event: `2026-01-31T12:00:00.123Z info  link_up peer=node-03 address=...`, or
+// the same as a JSON object. Any thread: a line is one write(2).
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -8,14 +8,15 @@
 enum base_log_level { BASE_LOG_DEBUG, BASE_LOG_INFO, BASE_LOG_WARN, BASE_LOG_ERROR };
 enum base_log_format { BASE_LOG_TEXT, BASE_LOG_JSON };
 
-// Before the first thread starts. `node` is copied and put into every line ("" for none).
+// Call this before the first thread starts. `node` is copied and appears in every line ("" for none).
 void base_log_configure(enum base_log_level least, enum base_log_format format, const char *node);
 
 // `event` is a constant word (link_up); the rest is a human-readable sentence. Lines are cut at 1,024 bytes;
 // control characters are replaced, so that nothing a peer sends can forge a line.
 void base_log(enum base_log_level level, const char *event, const char *format, ...) BASE_PRINTF(3, 4);
 
-// The same with `fields` in the JSON form: ,"key":value for each, well-formed. Lines of text leave them out.
+// As base_log, with `fields` for the JSON form: ,"key":value for each, well-formed. Text lines do not contain
+// them.
 void base_log_fields(enum base_log_level level, const char *event, const char *fields, const char *format,
                      ...) BASE_PRINTF(4, 5);
 

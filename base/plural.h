@@ -1,4 +1,4 @@
-// The ending of an English noun behind its number, for messages: "%zu node%s", n, base_plural(n).
+// The plural ending of an English noun after a number, for messages: "%zu node%s", n, base_plural(n).
 #ifndef BASE_PLURAL_H
 #define BASE_PLURAL_H
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define VARINT_MAX 10 // bytes of 64 bits, 7 in each
+#define VARINT_MAX 10 // bytes of a 64-bit number, 7 bits in each
 
 enum wire { VARINT = 0, FIXED64 = 1, DELIMITED = 2, FIXED32 = 5 };
 
@@ -87,7 +87,7 @@ void base_protobuf_close(struct base_protobuf *p, size_t opened)
     if (p->error)
         return;
     const size_t content = base_buffer_length(&p->bytes) - opened, count = put_varint(content, length);
-    append(p, length, count); // room for it at the end; then it goes before the content
+    append(p, length, count); // makes room at the end; the length then moves before the content
     if (p->error)
         return;
     uint8_t *at = p->bytes.data + p->bytes.start + opened;

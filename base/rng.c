@@ -1,6 +1,6 @@
-// Seeded models and partitions must come out the same on every host. So the logarithm and the exponential are
-// our own, from operations that IEEE 754 rounds in one way only: libm's last bit depends on its version and
-// the CPU.
+// Seeded models and partitions must be the same on every host. So the logarithm and the exponential are our
+// own and use only operations whose rounding IEEE 754 defines exactly: the last bit of libm's functions
+// depends on its version and the CPU.
 #include "base/rng.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -43,7 +43,7 @@ uint64_t base_rng_u64(struct base_rng *rng)
     return result;
 }
 
-// The lowest 2^64 mod bound outputs are drawn again, so that every remainder is as likely as any other.
+// The lowest 2^64 mod bound outputs are rejected, so that all remainders are equally likely.
 uint64_t base_rng_below(struct base_rng *rng, uint64_t bound)
 {
     BASE_ASSERT(bound > 0);
@@ -98,8 +98,8 @@ double base_rng_normal(struct base_rng *rng)
     return u * sqrt(-2 * log_exact(s) / s);
 }
 
-// Marsaglia and Tsang 2000, section 6 for shape < 1: gamma(a) = gamma(a+1) u^(1/a). Always positive: what
-// would underflow is the smallest normal number, so that a sum of such values can be divided by.
+// Marsaglia and Tsang 2000, section 6 for shape < 1: gamma(a) = gamma(a+1) u^(1/a). Always positive: a value
+// that would underflow becomes the smallest normal number, so that a sum of such values is never 0.
 double base_rng_gamma(struct base_rng *rng, double shape)
 {
     BASE_ASSERT(shape > 0);

@@ -11,7 +11,7 @@ struct base_rng {
 };
 
 void base_rng_seed(struct base_rng *rng, uint64_t seed);
-// An independent stream for (seed, stream): the way to give every node, layer or example its own.
+// An independent generator for (seed, stream). Every node, layer or example gets its own in this way.
 void base_rng_seed_stream(struct base_rng *rng, uint64_t seed, uint64_t stream);
 uint64_t base_rng_u64(struct base_rng *rng);
 uint64_t base_rng_below(struct base_rng *rng, uint64_t bound); // uniform in [0, bound), bound > 0

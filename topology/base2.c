@@ -1,16 +1,18 @@
 // The base-(k+1) graph: Y. Takezawa, R. Sato, H. Bao, K. Niwa, M. Yamada, "Beyond Exponential Graph:
 // Communication-Efficient Topologies for Decentralized Learning via Finite-time Convergence", NeurIPS 2023,
-// algorithms 1 to 3. There a node has up to k neighbours in a round; here it meets one after another, with
-// weights of the same effect: k = 1 is the published base-2 graph round by round, more takes more rounds.
+// algorithms 1 to 3. In the paper a node has up to k neighbours in a round. Here it meets them one after
+// another, with weights that have the same effect: k = 1 is the published base-2 graph round by round; a
+// larger k takes more rounds.
 //
-// n = p q, where no prime up to k+1 divides q: p teams of q average inside, then position by position across,
-// as a grid of p. Inside a team, q = a1 (k+1)^p1 + a2 (k+1)^p2 + ... with p1 > p2 > ...: parts of these sizes
-// average each within itself (smaller parts late); then part 1 meets all later ones, part 2 all later ones,
-// and so on, after which the mean inside every piece of (k+1)^p is the mean of all; and each piece averages
-// within itself again as soon as its part has met. Or all n are one team, where that is shorter.
+// n = p q, where no prime up to k+1 divides q. First each of p teams of q members averages; then, for each
+// position in a team, the p members at that position average as a grid. Inside a team, q = a1 (k+1)^p1 + a2
+// (k+1)^p2 + ... with p1 > p2 > ...: parts of these sizes first average internally (smaller parts later).
+// Then part 1 meets all later parts, part 2 all later parts, and so on; after that the mean inside every
+// piece of (k+1)^p members is the mean of all, and each piece averages internally again as soon as its part
+// has met the others. If it is shorter, all n members are one team.
 #include "topology/parts.h"
 
-// The power of k+1 that begins n, and how often it goes into n.
+// The largest power of k+1 that is at most n, and how many times it fits into n.
 static size_t leading(size_t n, unsigned k, size_t *copies)
 {
     size_t power = 1;
@@ -30,7 +32,7 @@ static size_t smooth_part(size_t n, unsigned k)
     return n / rest;
 }
 
-// Cliques of f <= k+1, which average by themselves.
+// Averages cliques of f <= k+1 members.
 static uint32_t clique_rounds(size_t f)
 {
     return f == 2 ? 1 : topology_base_rounds(f, 1);
@@ -44,7 +46,7 @@ static void clique(struct topology_meetings *meetings, const uint32_t *who, size
         topology_base(meetings, who, f, 1, round);
 }
 
-// Of a grid whose sides are the prime factors of n (a hyper-hypercube).
+// Averages a grid whose sides are the prime factors of n (a hyper-hypercube).
 static uint32_t grid_rounds(size_t n)
 {
     uint32_t rounds = 0;
@@ -54,7 +56,7 @@ static uint32_t grid_rounds(size_t n)
     return rounds;
 }
 
-// who[0], who[stride], ..., n of them.
+// Averages the n positions who[0], who[stride], ...
 static void grid(struct topology_meetings *meetings, const uint32_t *who, size_t n, size_t stride,
                  uint32_t round)
 {
@@ -70,7 +72,7 @@ static void grid(struct topology_meetings *meetings, const uint32_t *who, size_t
             }
 }
 
-// Until all parts of a team have averaged.
+// Rounds until all parts of a team have averaged internally.
 static uint32_t parts_rounds(size_t q, unsigned k)
 {
     uint32_t most = 0;
@@ -94,8 +96,8 @@ static uint32_t team_rounds(size_t q, unsigned k)
     return most;
 }
 
-// Each of the later ones meets one of each piece, which all hold one value: with w at once and for all
-// pieces, or one after another with w, w / (1 - w), w / (1 - 2w), ...
+// Each later member meets one member of each piece; all of these hold the same value. Meeting them at once
+// with weight w is the same as meeting them one after another with w, w / (1 - w), w / (1 - 2w), ...
 static void meet_later(struct topology_meetings *meetings, const uint32_t *who, size_t power, size_t copies,
                        size_t rest, uint32_t round)
 {
@@ -111,7 +113,7 @@ static void average_team(struct topology_meetings *meetings, const uint32_t *who
                          uint32_t round)
 {
     const uint32_t inside = round + parts_rounds(q, k);
-    uint32_t turn = inside; // in which the part at hand meets all later ones
+    uint32_t turn = inside; // the round in which the current part meets all later ones
     for (size_t copies, power; q; q -= copies * power, who += copies * power) {
         power = leading(q, k, &copies);
         size_t part = copies * power, rest = q - part;

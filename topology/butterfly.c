@@ -42,7 +42,7 @@ size_t topology_butterfly_pair(const uint32_t *holder, size_t slots, unsigned st
 
 struct stages {
     size_t count;       // m
-    size_t passes;      // 2 where some stage leaves more than two without a partner
+    size_t passes;      // 2 if a stage leaves more than two members without a partner
     uint32_t partner[]; // [2][count][n], member or TOPOLOGY_VACANT
 };
 

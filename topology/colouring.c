@@ -1,8 +1,8 @@
 // Proper edge colouring with at most one colour more than the largest degree: J. Misra, D. Gries, "A
-// constructive proof of Vizing's theorem", 1992. A colour that is free at both ends is taken at once; only
-// where there is none are fans turned. Then classes are evened out: of two classes the edges form paths and
-// cycles, and exchanging the colours of a path with one edge more of the larger class moves one edge to the
-// smaller.
+// constructive proof of Vizing's theorem", 1992. An edge takes a colour that is free at both ends if there is
+// one; otherwise a fan is rotated. Afterwards the classes are balanced: the edges of two classes form paths
+// and cycles, and exchanging the colours of a path that has one more edge of the larger class moves one edge
+// to the smaller class.
 #include "topology/parts.h"
 
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static void paint(struct colouring *c, uint32_t edge, uint32_t colour)
     *at(c, c->edges[edge].b, colour) = edge;
 }
 
-// The maximal fan around `centre` that begins with `edge`. Returns its length.
+// Builds the maximal fan around `centre` that begins with `edge`. Returns its length.
 static size_t spread_fan(struct colouring *c, uint32_t centre, uint32_t edge)
 {
     size_t length = 0;
@@ -83,7 +83,7 @@ static size_t spread_fan(struct colouring *c, uint32_t centre, uint32_t edge)
     return length;
 }
 
-// The path that leaves `vertex`, at which y is free, by colours x, y, x, ... into c->path. Returns its
+// Writes the path from `vertex`, at which y is free, along colours x, y, x, ... to c->path. Returns its
 // length.
 static size_t walk(struct colouring *c, uint32_t vertex, uint32_t x, uint32_t y)
 {
@@ -124,7 +124,8 @@ static void paint_by_fan(struct colouring *c, uint32_t edge)
     BASE_ASSERT(x != NONE && y != NONE); // one colour more than any degree
     if (!is_free(c, centre, y))
         invert(c, walk(c, centre, y, x), y, x);
-    // y is free at the centre now. The first vertex of what is still a fan that is free for y ends the turn.
+    // y is now free at the centre. The rotation ends at the first vertex of the remaining fan at which y is
+    // free, too.
     while (!is_free(c, other_end(c, c->fan[used - 1], centre), y)) {
         BASE_ASSERT(used < length &&
                     is_free(c, other_end(c, c->fan[used - 1], centre), c->colour[c->fan[used]]));
@@ -154,7 +155,8 @@ static enum base_error begin(struct colouring *c)
         c->first[c->edges[i].a]++;
         c->first[c->edges[i].b]++;
     }
-    for (size_t v = 0; v <= c->n; v++) { // where each vertex' edges end; filling moves it to where they begin
+    for (size_t v = 0; v <= c->n; v++) { // where the edges of each vertex end; filling moves this to where
+                                         // they begin
         degree_max = c->first[v] > degree_max ? c->first[v] : degree_max;
         c->first[v] += v ? c->first[v - 1] : 0;
     }
@@ -186,8 +188,8 @@ static size_t move_edges(struct colouring *c, uint32_t large, uint32_t small, si
     return moved;
 }
 
-// Returns how many colours are in use: one that was not needed stays empty, and a round without meetings does
-// not count.
+// Returns the number of colours in use: a colour that was not needed has no edges, and a round without
+// meetings does not count.
 static uint32_t even_out(struct colouring *c)
 {
     size_t *size = c->size;

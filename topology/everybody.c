@@ -1,4 +1,4 @@
-// Kinds in which a member may meet every other: a tournament, a star, and random matchings.
+// Kinds in which a member may meet all others: a tournament, a star, and random matchings.
 #include "base/hash.h"
 #include "base/rng.h"
 #include "topology/parts.h"
@@ -12,7 +12,8 @@ static size_t all_others(const struct topology_plan *plan, size_t member, size_t
     return plan->n - 1;
 }
 
-// Rounds of a period in random order: in their own, two after another make a ring, and mix like one.
+// The rounds of a period, in random order: in the natural order two consecutive rounds form a ring, and mix
+// like one.
 static enum base_error shuffle_rounds(struct topology_plan *plan, const struct topology_options *options,
                                       const struct topology_member *members)
 {
@@ -30,8 +31,9 @@ static enum base_error shuffle_rounds(struct topology_plan *plan, const struct t
     return BASE_OK;
 }
 
-// The circle method. Of an odd number of positions those meet in round t whose sum is t; the one that is half
-// of t rests. An even number has one more, which meets the one that would rest.
+// The circle method. With an odd number of positions, two positions meet in round t if their sum is t (modulo
+// the number); the position that is half of t rests. With an even number, the extra position meets the one
+// that would rest.
 static size_t tournament_partner(const struct topology_plan *plan, size_t member, uint64_t round)
 {
     const uint32_t *rounds = plan->data;
@@ -82,7 +84,7 @@ const struct topology_family topology_star = {
     .partner = star_partner, .period = star_period, .neighbours = star_neighbours};
 
 // Swap-or-not (Hoang, Morris, Rogaway 2012): a permutation of n positions as a chain of involutions, each of
-// which swaps x with key - x, or not. No list is shuffled, so that one partner costs O(log n), not O(n).
+// which may swap x with key - x. No list is shuffled, so one partner costs O(log n), not O(n).
 static unsigned swaps_for(size_t n)
 {
     return 16 + 6 * topology_butterfly_stages(n);

@@ -195,7 +195,7 @@ static enum base_error refuse_pair(const struct reader *r, const struct topology
                      r->path, second->line, from, to, second->weight, to, from, first->line, first->weight);
 }
 
-// The first of begin[count], all between the same two nodes, that has the direction of `edge`, or NULL.
+// Of begin[count], all between the same two nodes, the first edge that has the direction of `edge`, or NULL.
 static const struct topology_given *same_direction(const struct topology_given *begin, size_t count,
                                                    const struct topology_given *edge)
 {
@@ -205,7 +205,7 @@ static const struct topology_given *same_direction(const struct topology_given *
     return NULL;
 }
 
-// Sorted edges: each alone, or all in pairs of two directions.
+// Checks the sorted edges: either none has the opposite direction, or all have.
 static enum base_error check_directions(const struct reader *r)
 {
     const struct topology_given *edges = r->graph->edges, *alone = NULL, *paired = NULL;
@@ -299,7 +299,8 @@ enum base_error topology_graph_read(const char *path, const char *text, size_t b
         error = check_directions(&r);
     if (!error)
         error = check_connected(&r);
-    if (!error && r.graph->n_edges) // a plan follows the lines, whatever the order of the known nodes
+    if (!error && r.graph->n_edges) // a plan depends on the order of the lines, not on that of the known
+                                    // nodes
         qsort(r.graph->edges, r.graph->n_edges, sizeof *r.graph->edges, compare_lines);
 out:
     free(copy);

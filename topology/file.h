@@ -1,6 +1,6 @@
-// A graph from a file: one edge a line, "name name [weight]", # begins a comment. Each edge is given once,
-// or, all of them, in both directions with the same weight. A weight is checked and otherwise not used: all
-// meetings have 1/2. Pure: the caller reads the file.
+// A graph from a file: one edge per line, "name name [weight]"; # begins a comment. Either each edge is given
+// once, or all edges are given in both directions with the same weight. A weight is checked and otherwise not
+// used: all meetings have 1/2. Pure: the caller reads the file.
 #ifndef TOPOLOGY_FILE_H
 #define TOPOLOGY_FILE_H
 
@@ -9,10 +9,10 @@
 
 #define TOPOLOGY_FILE_BYTES_MAX (1u << 26)
 
-// text[bytes] of the file `path`, which is only for messages. known[n_known]: the existing nodes; NULL: those
-// that the file names. Refused, naming the line: a line that is not an edge, an unknown node, an edge from a
-// node to itself, an edge given twice, two directions that do not agree; a graph that is not connected, or
-// more nodes than TOPOLOGY_MEMBERS_MAX.
+// text[bytes] of the file `path`, `path` is used only in messages. known[n_known]: the existing nodes; NULL:
+// the nodes that the file names. Refused, with the line: a line that is not an edge, an unknown node, an edge
+// from a node to itself, an edge given twice, two directions that differ. Also refused: a graph that is not
+// connected, and more nodes than TOPOLOGY_MEMBERS_MAX.
 enum base_error topology_graph_read(const char *path, const char *text, size_t bytes,
                                     const struct topology_member *known, size_t n_known,
                                     struct topology_graph **graph, struct base_reason *why) BASE_CHECK;

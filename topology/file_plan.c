@@ -1,5 +1,4 @@
-// The plan of a graph from a file, what happens around members that are gone, and what else follows from the
-// graph.
+// The plan of a graph from a file, how it closes around absent members, and other functions of the graph.
 #include "base/hash.h"
 #include "topology/file_private.h"
 #include "topology/parts.h"
@@ -35,8 +34,8 @@ uint64_t topology_graph_hash(const struct topology_graph *graph)
     return hash;
 }
 
-// at[node]: position of its member, or TOPOLOGY_NO_NODE for one that is gone. A member that the file does not
-// name meets no other; of several with one name the lowest id has the place.
+// at[node]: the position of its member, or TOPOLOGY_NO_NODE if the member is absent. A member that the file
+// does not name meets no other; of several members with one name, the one with the lowest id has its place.
 static void place(const struct topology_plan *plan, const struct topology_member *members,
                   const struct topology_graph *graph, uint32_t *at)
 {
@@ -60,8 +59,8 @@ static int compare_sides(const void *left, const void *right)
     return x->b < y->b ? -1 : x->b > y->b;
 }
 
-// Each connected part of members that are gone is closed over: the living at its rim are joined to a path in
-// the order of the ring. So what the whole graph connected stays connected, and only the rim has new edges.
+// Closes the graph over each connected part of absent members: the members at its rim are joined to a path in
+// the order of the ring. So connected members stay connected, and only the rim gets new edges.
 static enum base_error close_over(const struct topology_graph *graph, const uint32_t *at,
                                   struct topology_edges *edges)
 {

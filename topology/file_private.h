@@ -14,18 +14,19 @@ struct topology_given { // an edge as a line gives it
 
 struct topology_graph {
     char (*names)[LIMIT_NODE_NAME_BYTES];
-    uint32_t *line; // where each node is named first; 0: never
+    uint32_t *line; // the line that names each node first; 0: none does
     uint32_t n, names_room;
     uint32_t *index; // [index_room] hash table of nodes by name, or TOPOLOGY_NO_NODE
     uint32_t index_room;
     struct topology_given *edges;
     size_t n_edges;
-    unsigned directions; // 1: each edge stands there once; 2: twice
+    unsigned directions; // 1: each edge is given once; 2: in both directions
 };
 
 uint32_t topology_graph_find(const struct topology_graph *graph, const char *name); // or TOPOLOGY_NO_NODE
 
-// Connected parts: parent[n], each node a part of its own at first (NULL: no memory), and the part of one.
+// Connected parts: parent[n], in which each node is at first a part of its own (NULL: out of memory), and the
+// part of one node.
 uint32_t *topology_parts_alone(size_t n);
 uint32_t topology_part_of(uint32_t *parent, uint32_t node);
 

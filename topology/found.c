@@ -1,4 +1,4 @@
-// The peers of one member as a kind finds them: ascending, each once.
+// Collects the peers of one member: ascending, each once.
 #include "topology/parts.h"
 #include <string.h>
 

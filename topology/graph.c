@@ -1,4 +1,4 @@
-// Graphs that do not change: lists of edges, each colour of a proper colouring a round.
+// Graphs that do not change: lists of edges; each colour of a proper colouring is a round.
 #include "base/array.h"
 #include "topology/parts.h"
 
@@ -33,7 +33,7 @@ static int compare_edges(const void *left, const void *right)
     return ends ? ends : compare_serials(left, right);
 }
 
-// The first of each stays, in the order in which they came.
+// Removes repeated edges; the first of each stays, and the order is kept.
 static void drop_repeats(struct topology_edges *edges)
 {
     size_t kept = 0;
@@ -86,7 +86,7 @@ static size_t root(size_t n)
     return s;
 }
 
-// All i with i + offset, modulo n, cycle by cycle.
+// Joins all i with i + offset, modulo n, cycle by cycle.
 static void join_cycles(struct topology_edges *edges, size_t n, size_t offset)
 {
     size_t cycles = offset;
@@ -100,7 +100,7 @@ static void join_cycles(struct topology_edges *edges, size_t n, size_t offset)
             topology_join(edges, at, (at + offset) % n);
 }
 
-// Rows of s in the order of the ring, or, where no s divides n, one row that winds around: a twisted torus.
+// Rows of s in the order of the ring. If no s divides n: one row that wraps around, a twisted torus.
 static enum base_error make_torus(struct topology_plan *plan, const struct topology_options *options,
                                   const struct topology_member *members)
 {

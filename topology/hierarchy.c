@@ -39,7 +39,7 @@ static int compare_leaders(const void *left, const void *right)
     return *a < *b ? -1 : *a > *b;
 }
 
-// place[n] by group and position, into who[n] and first[groups + 1], where each group begins.
+// Sorts place[n] by group and position into who[n]; first[groups + 1] says where each group begins.
 static size_t group(const struct topology_plan *plan, const struct topology_member *members,
                     struct place *place, uint32_t *who, size_t *first)
 {
@@ -66,8 +66,8 @@ static uint32_t longest_of(const size_t *first, size_t groups)
     return longest;
 }
 
-// All groups end together; then the leaders, each the first of its group on the ring, in the order of the
-// ring.
+// All groups finish in the same round. Then the leaders average, in the order of the ring; a leader is the
+// first member of its group on the ring.
 static enum base_error make_hierarchical(struct topology_plan *plan, const struct topology_options *options,
                                          const struct topology_member *members)
 {

@@ -13,7 +13,7 @@ struct lanczos {
     double *alpha, *beta; // [steps]: the tridiagonal matrix; beta[i] couples i and i + 1
 };
 
-// In lanes of its own order: one sum after another would wait for every addition.
+// Several lanes in a fixed order: a single sum would wait for every addition.
 static double dot(size_t n, const double *x, const double *y)
 {
     double sums[LANES] = {0}, sum = 0;
@@ -34,7 +34,7 @@ static void take_out(size_t n, const double *basis, double along, double *x)
         x[i] -= along * basis[i];
 }
 
-// Takes out of x what lies along the constants and the basis so far.
+// Removes from x its components along the constants and along the basis so far.
 static void orthogonalise(const struct lanczos *l, size_t count, double *x)
 {
     double mean = 0;
@@ -48,7 +48,7 @@ static void orthogonalise(const struct lanczos *l, size_t count, double *x)
     }
 }
 
-// How many eigenvalues of the tridiagonal matrix are below x (Sturm).
+// The number of eigenvalues of the tridiagonal matrix below x (Sturm).
 static size_t below(const struct lanczos *l, double x)
 {
     size_t count = 0;
@@ -63,7 +63,7 @@ static size_t below(const struct lanczos *l, double x)
     return count;
 }
 
-// The eigenvalue with `rank` others below it.
+// The eigenvalue that has `rank` others below it.
 static double eigenvalue(const struct lanczos *l, size_t rank)
 {
     double bound = 0;
@@ -82,13 +82,14 @@ static double eigenvalue(const struct lanczos *l, size_t rank)
     return (low + high) / 2;
 }
 
-// One more basis vector. False: the space is exhausted, the eigenvalues so far are exact.
+// Adds one basis vector. False: the space is exhausted, so the eigenvalues are exact.
 static bool advance(struct lanczos *l, const struct topology_operator *a)
 {
     double *x = l->basis + l->count * l->n, *y = x + l->n;
     a->apply(a->self, x, y);
     l->alpha[l->count] = dot(l->n, x, y);
-    // All that is not rounding lies along the last two; a length that a pass shortens much has rounding left.
+    // Except for rounding, only the last two vectors have components to remove. If a pass shortens x much,
+    // rounding errors are left.
     take_out(l->n, x, l->alpha[l->count], y);
     if (l->count)
         take_out(l->n, x - l->n, l->beta[l->count - 1], y);
@@ -123,7 +124,8 @@ static enum base_error iterate(struct lanczos *l, const struct topology_operator
         bool still = fabs(low - before_low) <= scale && fabs(high - before_high) <= scale;
         *smallest = low;
         *largest = high;
-        if (!more || still || (a->enough > 0 && high >= a->enough)) // from below: it only grows
+        if (!more || still || (a->enough > 0 && high >= a->enough)) // it approaches from below, so it only
+                                                                    // grows
             return BASE_OK;
         if (last)
             return BASE_ELIMIT;

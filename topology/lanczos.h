@@ -1,4 +1,4 @@
-// Extreme eigenvalues of a symmetric operator; for this folder only.
+// Extreme eigenvalues of a symmetric operator. Private to this folder.
 #ifndef TOPOLOGY_LANCZOS_H
 #define TOPOLOGY_LANCZOS_H
 
@@ -10,12 +10,12 @@ struct topology_operator {
     size_t n;
     void (*apply)(void *self, const double *x, double *y); // y = A x, both [n]; A maps constants to constants
     void *self;
-    double enough; // not 0: the search ends once the largest eigenvalue is sure to reach this
+    double enough; // not 0: the search ends once the largest eigenvalue is known to reach this
 };
 
 // Smallest and largest eigenvalue of A on the complement of the constant vectors, n >= 2, to `accuracy`
-// (relative to the largest modulus) in at most `steps` applications. BASE_ELIMIT: not that accurate after
-// them; the values returned then lie between the two.
+// (relative to the largest modulus) in at most `steps` applications. BASE_ELIMIT: this accuracy was not
+// reached; the returned values then lie between the two eigenvalues.
 enum base_error topology_lanczos(const struct topology_operator *a, size_t steps, double accuracy,
                                  double *smallest, double *largest) BASE_CHECK;
 

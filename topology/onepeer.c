@@ -1,4 +1,4 @@
-// One-peer exponential graph, with meetings in place of one-way messages. In round t position i is on the
+// One-peer exponential graph, with meetings instead of one-way messages. In round t position i is on the
 // cycle i, i + 2^k, i + 2 2^k, ... (mod n), k = t mod m; each cycle is a ring at its round t / m.
 #include "topology/parts.h"
 
@@ -58,8 +58,8 @@ static size_t partner(const struct topology_plan *plan, size_t member, uint64_t 
     return plan->order[(cycle + mate * step) % plan->n];
 }
 
-// A cycle of odd length has that of the odd part of n; those of even length repeat after two turns, or after
-// one if they have but two positions.
+// A cycle of odd length has the length of the odd part of n. Cycles of even length repeat after two turns, or
+// after one if they have only two positions.
 static uint64_t period(const struct topology_plan *plan)
 {
     const struct onepeer *onepeer = plan->data;

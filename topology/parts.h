@@ -1,4 +1,4 @@
-// The parts of a plan; for this folder and its tests only.
+// The parts of a plan. Private to this folder and its tests.
 #ifndef TOPOLOGY_PARTS_H
 #define TOPOLOGY_PARTS_H
 
@@ -8,8 +8,8 @@
 #define TOPOLOGY_VACANT    UINT32_MAX           // no member holds this slot
 #define TOPOLOGY_SLOTS_MAX TOPOLOGY_MEMBERS_MAX // claims from here on count as none
 
-// How plans of a kind answer. The members are on their hash rings when `make` is called, for any n; all
-// others are for n >= 2. What `make` leaves in plan->data, `drop` frees, also after a `make` that failed.
+// What a kind of topology implements. `make` is called for any n, with the members already on their hash
+// rings; the other functions only for n >= 2. `drop` frees plan->data, also after `make` has failed.
 struct topology_family {
     enum base_error (*make)(struct topology_plan *plan, const struct topology_options *options,
                             const struct topology_member *members); // NULL: nothing to make
@@ -36,7 +36,7 @@ extern const struct topology_family topology_ring, topology_butterfly, topology_
     topology_base2, topology_hierarchical, topology_file;
 
 // Peers of one member, ascending, without repeats; for kinds with few of them.
-#define TOPOLOGY_FOUND_MAX 32u // two a ring (8), or two a stage (14)
+#define TOPOLOGY_FOUND_MAX 32u // two per ring (8), or two per stage (14)
 struct topology_found {
     size_t peers[TOPOLOGY_FOUND_MAX], count;
 };
@@ -44,14 +44,14 @@ void topology_find(struct topology_found *found, size_t peer); // TOPOLOGY_NOBOD
 // The result of topology_plan_neighbours.
 size_t topology_give(const struct topology_found *found, size_t *peers, size_t capacity);
 
-// A meeting of a schedule that is kept round by round.
+// A meeting of a schedule that is stored round by round.
 struct topology_meeting {
     uint32_t a, b, round;
     double weight;
 };
 
-// A list that grows. When memory runs out it stays as it is and sets `failed`, which is checked once, at the
-// end.
+// A growing list. When memory runs out the list stays unchanged and `failed` is set; it is checked once, at
+// the end.
 struct topology_meetings {
     struct topology_meeting *list;
     size_t count;
@@ -69,7 +69,7 @@ double topology_table_weight(const struct topology_plan *plan, size_t member, ui
 uint64_t topology_table_period(const struct topology_plan *plan);
 size_t topology_table_neighbours(const struct topology_plan *plan, size_t member, size_t *peers,
                                  size_t capacity);
-// The functions of a family of such plans besides .make.
+// The functions of such a family, except for .make.
 #define TOPOLOGY_TABLE                                                                                       \
     .drop = topology_table_drop, .partner = topology_table_partner, .weight = topology_table_weight,         \
     .period = topology_table_period, .neighbours = topology_table_neighbours
@@ -87,29 +87,30 @@ struct topology_edges {
 void topology_join(struct topology_edges *edges, size_t a, size_t b); // a == b: nothing
 
 // A proper edge colouring: colour[edge], no two of a colour at one vertex. At most one colour more than the
-// largest degree; classes differ by at most one edge in size. Edges without repeats; the result depends on
+// largest degree; classes differ by at most one edge in size. The edges must be unique; the result depends on
 // their order. Misra, Gries 1992.
 enum base_error topology_colour(size_t n, const struct topology_edge *edges, size_t n_edges, uint32_t *colour,
                                 uint32_t *colours) BASE_CHECK;
 
-// The plan of a graph that does not change: each colour is a round. Repeats among the edges count once. Edges
-// that are joined along cycles get few colours. Frees the list in any case.
+// The plan of a graph that does not change: each colour is a round. Repeated edges count once. Edges that are
+// added along cycles get few colours. Frees the list in any case.
 enum base_error topology_graph_make(struct topology_plan *plan, struct topology_edges *edges) BASE_CHECK;
 
-// Rounds of the base-(k+1) graph of n; and its meetings among the positions who[n], from `round` on.
+// The number of rounds of the base-(k+1) graph of n members, and its meetings among the positions who[n],
+// starting at `round`.
 uint32_t topology_base_rounds(size_t n, unsigned k);
 void topology_base(struct topology_meetings *meetings, const uint32_t *who, size_t n, unsigned k,
                    uint32_t round);
 
-// Where a member stands on hash ring `ring`: the same on every machine.
+// The key of a member on hash ring `ring`: the same on every machine.
 uint64_t topology_ring_key(uint64_t seed, unsigned ring, const char *name);
 
 // order[position] = member, by topology_ring_key, equal keys by name, then id. BASE_ENOMEM changes nothing.
 enum base_error topology_ring_order(uint64_t seed, unsigned ring, const struct topology_member *members,
                                     size_t n, uint32_t *order) BASE_CHECK;
 
-// Positions on a ring of n: which position meets `position` in `round`, or TOPOLOGY_NOBODY; and after how
-// many rounds that repeats.
+// Positions on a ring of n: the position that meets `position` in `round`, or TOPOLOGY_NOBODY; and the number
+// of rounds after which this repeats.
 size_t topology_ring_partner(size_t n, size_t position, uint64_t round);
 uint64_t topology_ring_period(size_t n);
 

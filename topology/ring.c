@@ -9,7 +9,7 @@ struct place {
     const struct topology_member *member;
 };
 
-// Ring 0 is the ring of kind TOPOLOGY_RING; further seeds are those of a splitmix64 that starts at `seed`.
+// Ring 0 is the ring of TOPOLOGY_RING. The other rings use the seeds of a splitmix64 that starts at `seed`.
 uint64_t topology_ring_key(uint64_t seed, unsigned ring, const char *name)
 {
     return base_hash_bytes(seed + ring * 0x9e3779b97f4a7c15ull, name, strnlen(name, LIMIT_NODE_NAME_BYTES));
@@ -39,8 +39,8 @@ enum base_error topology_ring_order(uint64_t seed, unsigned ring, const struct t
     return BASE_OK;
 }
 
-// The matching {0,1} {2,3} ... turned by one position a round. With n odd the last position of the turned
-// circle rests, so each member rests once in n rounds.
+// The matching {0,1} {2,3} ..., rotated by one position per round. If n is odd, the last position of the
+// rotated circle rests, so each member rests once in n rounds.
 size_t topology_ring_partner(size_t n, size_t position, uint64_t round)
 {
     size_t turn = (size_t)(round % n);
@@ -72,7 +72,7 @@ static uint64_t period(const struct topology_plan *plan)
     return plan->n > 2 ? plan->rings * topology_ring_period(plan->n) : 1;
 }
 
-// Both sides, met in a period of any length.
+// Both sides; in every period the member meets both.
 static size_t neighbours(const struct topology_plan *plan, size_t member, size_t *peers, size_t capacity)
 {
     struct topology_found found = {.count = 0};

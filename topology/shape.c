@@ -42,7 +42,7 @@ static size_t degree(const struct graph *graph, size_t i)
     return graph->first[i + 1] - graph->first[i];
 }
 
-// Searches from up to 64 members at once: bit b of a word stands for the b-th of them.
+// Breadth-first search from up to 64 members at once: bit b of a word stands for the b-th start.
 struct search {
     const struct graph *graph;
     uint64_t *seen, *here, *next; // [n] reached so far; in this step; in the next one
@@ -73,7 +73,8 @@ static enum base_error make_search(const struct graph *graph, struct search *s)
     return BASE_ENOMEM;
 }
 
-// Few have something new: each tells its peers. Returns how many have something new then, listed in `then`.
+// For few members with new bits: each passes them to its peers. Returns the number of members with new bits,
+// listed in `then`.
 static size_t tell(struct search *s, size_t count)
 {
     const struct graph *graph = s->graph;
@@ -92,7 +93,7 @@ static size_t tell(struct search *s, size_t count)
     return found;
 }
 
-// Many have: each that lacks something asks its peers, until it lacks nothing.
+// For many: each member that lacks bits reads those of its peers, until it lacks none.
 static size_t ask(struct search *s, uint64_t everybody)
 {
     const struct graph *graph = s->graph;
@@ -110,7 +111,8 @@ static size_t ask(struct search *s, uint64_t everybody)
     return found;
 }
 
-// One step from the `count` members of `now`; returns how many it leads to, which are `now` then.
+// One step from the `count` members of `now`. Returns the number of members that it reaches; they are then in
+// `now`.
 static size_t step(struct search *s, size_t count, uint64_t everybody)
 {
     size_t found = count < s->graph->n / 8 ? tell(s, count) : ask(s, everybody);
@@ -125,7 +127,8 @@ static size_t step(struct search *s, size_t count, uint64_t everybody)
     return found;
 }
 
-// From members first to first + count - 1, count <= 64: the largest distance; *all: each reaches all.
+// The largest distance from members first to first + count - 1, count <= 64. *all: each of them reaches all
+// members.
 static size_t search(struct search *s, size_t first, size_t count, bool *all)
 {
     uint64_t everybody = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
@@ -143,7 +146,7 @@ static size_t search(struct search *s, size_t first, size_t count, bool *all)
     return distance;
 }
 
-// `alike`: one search stands for all.
+// `alike`: one search is sufficient for all members.
 static enum base_error search_all(const struct graph *graph, bool alike, struct topology_shape *shape)
 {
     struct search s;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-// Of several that claim one slot, the lowest id keeps it.
+// If several members claim one slot, the lowest id keeps it.
 static void seat_claims(const struct topology_member *members, size_t n, uint32_t *slot, uint32_t *holder)
 {
     for (size_t i = 0; i < n; i++) {

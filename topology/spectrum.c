@@ -8,19 +8,19 @@
 #include <string.h>
 
 #define STEPS_MAX 400u
-#define PAIRS_MAX ((size_t)1 << 22) // of the rounds that are kept at a time
-#define WORK_MAX  2e9               // pairs averaged for one answer
+#define PAIRS_MAX ((size_t)1 << 22) // of the rounds that are stored at a time
+#define WORK_MAX  2e9               // pairs averaged for one result
 
 struct pair {
     uint32_t a, b;
     double weight;
 };
 
-// The meetings of the first rounds of a period, listed as they are asked for.
+// The meetings of the first rounds of a period, listed when they are needed.
 struct rounds {
     const struct topology_plan *plan;
     struct pair *pairs;
-    size_t *end; // [listed]: where each round's pairs end
+    size_t *end; // [listed]: the end of each round's pairs
     size_t listed, n_pairs, pairs_room;
     uint64_t first, count; // what apply_product multiplies
     double work;
@@ -45,7 +45,7 @@ static enum base_error room_for_round(struct rounds *rounds, size_t n)
     return BASE_OK;
 }
 
-// Makes rounds 0 to count - 1 known, or the period if that is shorter.
+// Lists rounds 0 to count - 1, or the period if that is shorter.
 static enum base_error list_rounds(struct rounds *rounds, uint64_t count)
 {
     size_t n = topology_plan_members(rounds->plan);
@@ -95,7 +95,8 @@ static void apply_product(void *self, const double *x, double *y)
         average(rounds, t, y);
 }
 
-// Something at or above `enough` may come out too low: an eigenvalue that is still growing is large enough.
+// A result of at least `enough` may be too low: the search stops as soon as the growing eigenvalue reaches
+// it.
 static enum base_error distance_of(struct rounds *rounds, uint64_t count, double enough, double *distance)
 {
     double low, high = 0;
@@ -104,7 +105,7 @@ static enum base_error distance_of(struct rounds *rounds, uint64_t count, double
     enum base_error error = list_rounds(rounds, count);
     if (error)
         return error;
-    // Thirty applications are a guess; more are done.
+    // Thirty applications are an estimate; the search may take more.
     if (rounds->work + 60.0 * (double)count * (double)rounds->n_pairs / (double)(rounds->listed + 1) >
         WORK_MAX)
         return BASE_ELIMIT;
@@ -129,8 +130,8 @@ enum base_error topology_distance(const struct topology_plan *plan, uint64_t cou
     return error;
 }
 
-// Between low (not enough) and high (enough): where the logarithm, nearly a line in the rounds, crosses the
-// threshold; half way where it is none.
+// A number of rounds between low (too few) and high (sufficient): where the logarithm of the distance, which
+// is nearly linear in the rounds, crosses the threshold; the middle if there is no such line.
 static uint64_t guess(uint64_t low, double at_low, uint64_t high, double at_high, double threshold, bool half)
 {
     double share = 0.5;

@@ -1,4 +1,4 @@
-// Schedules that are listed: which members meet in each round of a period, sorted by member and round.
+// Schedules that are stored: which members meet in each round of a period, sorted by member and round.
 #include "base/array.h"
 #include "topology/parts.h"
 
@@ -35,7 +35,7 @@ static int compare_peers(const void *left, const void *right)
     return *a < *b ? -1 : *a > *b;
 }
 
-// Counts, then places: a sort by member in two passes.
+// Counts, then places the entries: a sort by member in two passes.
 static void fill_entries(struct table *table, const struct topology_plan *plan,
                          const struct topology_meetings *meetings)
 {

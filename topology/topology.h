@@ -1,8 +1,8 @@
 // Which members meet. A topology gives each member a schedule of meetings, as a pure function of the members,
-// the seed and the round; there is nothing to negotiate. It knows nothing of addresses, liveness or time.
+// the seed and the round; nothing is negotiated. It does not know addresses, liveness or time.
 //
-// A plan is made of one view of the members and never changes: another view is another plan. Any thread may
-// read it.
+// A plan is made from one view of the members and never changes; another view needs another plan. Any thread
+// may read it.
 #ifndef TOPOLOGY_TOPOLOGY_H
 #define TOPOLOGY_TOPOLOGY_H
 
@@ -14,15 +14,15 @@
 enum topology_kind {
     TOPOLOGY_RING,         // members on a circle; alternating matchings along it
     TOPOLOGY_BUTTERFLY,    // round t: slot i meets i XOR 2^(t mod m), m = ceil(log2 slots)
-    TOPOLOGY_RANDOM,       // union of K hash rings: an expander; the rings in turn
-    TOPOLOGY_TORUS,        // a grid whose edges are joined: four neighbours
+    TOPOLOGY_RANDOM,       // union of K hash rings, used in turn: an expander
+    TOPOLOGY_TORUS,        // a grid whose opposite sides are joined: four neighbours
     TOPOLOGY_EXPONENTIAL,  // i with i + 2^k, all k, modulo n
-    TOPOLOGY_ONE_PEER,     // the same, one k a round
+    TOPOLOGY_ONE_PEER,     // the same, one k per round
     TOPOLOGY_COMPLETE,     // every pair meets, as a tournament
     TOPOLOGY_STAR,         // every member meets the hub, in turn
     TOPOLOGY_MATCHINGS,    // a random matching, drawn anew each round
     TOPOLOGY_BASE,         // base-(k+1) graph: exact mean after finitely many rounds; weights other than 1/2
-    TOPOLOGY_HIERARCHICAL, // exact mean inside each group, then among their leaders; weights as of base
+    TOPOLOGY_HIERARCHICAL, // exact mean inside each group, then among the leaders; weights as in base
     TOPOLOGY_FILE,         // a graph read from a file
     TOPOLOGY_KINDS,
 };
@@ -31,15 +31,15 @@ enum topology_kind {
 #define TOPOLOGY_NO_SLOT     UINT32_MAX
 #define TOPOLOGY_RINGS_MAX   8u
 #define TOPOLOGY_BASE_MAX    7u
-#define TOPOLOGY_MEMBERS_MAX (4u * LIMIT_MEMBERS) // of a plan: more than a node knows, for the simulator
+#define TOPOLOGY_MEMBERS_MAX (4u * LIMIT_MEMBERS) // of a plan; more than a node knows: for the simulator
 
-// BASE_EINVAL, naming the known kinds, for an unknown name.
+// BASE_EINVAL: unknown name; *why lists the known ones.
 enum base_error topology_kind_parse(const char *name, enum topology_kind *kind,
                                     struct base_reason *why) BASE_CHECK;
 const char *topology_kind_name(enum topology_kind kind);
 
 struct topology_member {
-    char name[LIMIT_NODE_NAME_BYTES]; // places on rings follow from it and the seed
+    char name[LIMIT_NODE_NAME_BYTES]; // the positions on rings follow from it and the seed
     uint8_t id[32];                   // unique; breaks ties between names and between claims
     uint32_t slot;                    // butterfly: claimed slot, or TOPOLOGY_NO_SLOT
     uint32_t group;                   // hierarchical: the same number means the same host or rack
@@ -52,35 +52,35 @@ struct topology_options {
     uint64_t seed;
     unsigned rings;                     // random: K, 1..TOPOLOGY_RINGS_MAX
     unsigned base_k;                    // base: 1..TOPOLOGY_BASE_MAX; 0 is 1
-    const struct topology_graph *graph; // file: read while a plan is made
+    const struct topology_graph *graph; // file: read only while the plan is made
 };
 
 struct topology_plan;
 
-// members[n] in any order, which does not matter to the plan; copied. BASE_EINVAL: rings or base_k out of
-// range, or n > TOPOLOGY_MEMBERS_MAX. Every kind takes every number of members. file: a member that it does
-// not name meets no other; of several with one name the lowest id has its place.
+// members[n] is copied; its order does not matter to the plan. BASE_EINVAL: rings or base_k out of range, or
+// n > TOPOLOGY_MEMBERS_MAX. Every kind accepts every number of members. file: a member that the file does not
+// name meets no other; of several members with one name, the one with the lowest id has its place.
 enum base_error topology_plan_create(const struct topology_options *options,
                                      const struct topology_member *members, size_t n,
                                      struct topology_plan **plan) BASE_CHECK;
 void topology_plan_destroy(struct topology_plan *plan);
 size_t topology_plan_members(const struct topology_plan *plan);
 
-// Which member `member` (index into members as given) meets in `round`, as an index, or TOPOLOGY_NOBODY for a
-// rest. Symmetric: if a meets b then b meets a.
+// The member that `member` meets in `round`, or TOPOLOGY_NOBODY if it rests. Both are indices into the
+// members that were given. Symmetric: if a meets b then b meets a.
 size_t topology_plan_partner(const struct topology_plan *plan, size_t member, uint64_t round);
-// The weight w of that meeting, the same for both: x_i' = (1-w) x_i + w x_j; 0 for a rest. 1/2 except where a
-// kind says otherwise.
+// The weight w of that meeting, the same for both: x_i' = (1-w) x_i + w x_j; 0 if it rests. 1/2 except in
+// base and hierarchical.
 double topology_plan_weight(const struct topology_plan *plan, size_t member, uint64_t round);
 // Rounds after which the schedule repeats; 0: never (random matchings).
 uint64_t topology_plan_period(const struct topology_plan *plan);
-// All members that `member` ever meets, ascending, without repeats, into peers[capacity]; returns how many
-// there are (may exceed capacity; then the first `capacity` are there).
+// Writes all members that `member` ever meets, ascending, without repeats, to peers[capacity]. Returns their
+// number; if it exceeds `capacity`, only the first `capacity` are written.
 size_t topology_plan_neighbours(const struct topology_plan *plan, size_t member, size_t *peers,
                                 size_t capacity);
-// Butterfly: the slot that this member has in the plan, and should claim. Others: TOPOLOGY_NO_SLOT.
+// Butterfly: the slot that this member has in the plan and should claim. Other kinds: TOPOLOGY_NO_SLOT.
 uint32_t topology_plan_slot(const struct topology_plan *plan, size_t member);
-// Where this member stands in the order by hash, ring 0, that every kind begins with: 0 to n - 1.
+// The position of this member on ring 0, the order by hash that every kind is based on: 0 to n - 1.
 size_t topology_plan_place(const struct topology_plan *plan, size_t member);
 
 #endif
