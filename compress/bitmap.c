@@ -1,4 +1,4 @@
-// One bit an element, up to the last one that is set; and the list that names every element.
+// Bitmap: one bit per element, up to the last set bit. Also the code for a list of all elements.
 #include "compress/indices.h"
 
 static size_t bitmap_size(const struct indices_list *list, unsigned *parameter)

@@ -1,4 +1,4 @@
-// Private to compress/: what base/bits.h does not have.
+// Private to compress/: additions to base/bits.h.
 #ifndef COMPRESS_BYTES_H
 #define COMPRESS_BYTES_H
 

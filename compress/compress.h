@@ -1,9 +1,8 @@
 // The codec: a vector `a` -> top-k entries -> quantised values and coded indices -> one packet, and back.
 //
-// What the sender keeps as "sent" is the DEQUANTISED value that the receiver will decode, bit for bit the
-// same on every machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so
-// every count, index and size of a packet is checked against it before anything is written. Packet layout:
-// compress/README.md.
+// The sender records as sent the DEQUANTISED value that the receiver will decode, with the same bits on every
+// machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so every count, index
+// and size of a packet is checked against it before anything is written. Packet layout: compress/README.md.
 //
 // All memory belongs to the caller. No state; any thread, one owner per workspace.
 #ifndef COMPRESS_COMPRESS_H
@@ -25,15 +24,15 @@ struct compress_sparse {
     float *value;
     size_t count, capacity;
     double taken; // sum of v^2 - (v - q)^2, v quantised to q by the latest encoding; 0 on a device
-    const struct kernels *kernels; // whose memory the arrays are; NULL: ordinary memory
+    const struct kernels *kernels; // the backend whose memory the arrays are in; NULL: ordinary memory
 };
 enum base_error compress_sparse_create(size_t capacity, struct compress_sparse *sparse) BASE_CHECK;
-// The same in a backend's memory, which compress_select asks for.
+// The same in the backend's memory, as compress_select requires.
 enum base_error compress_sparse_create_on(const struct kernels *kernels, size_t capacity,
                                           struct compress_sparse *sparse) BASE_CHECK;
 void compress_sparse_destroy(struct compress_sparse *sparse);
 
-// A dense run of `count` fp32 values as they are (RESYNC blocks). Bound: 4*count + 8 bytes. The decoder
+// A dense run of `count` fp32 values, unchanged (RESYNC blocks). Bound: 4*count + 8 bytes. The decoder
 // rejects NaN, Inf and any other length.
 enum base_error compress_block_encode(const float *values, size_t count, uint8_t *block, size_t capacity,
                                       size_t *block_bytes) BASE_CHECK;
@@ -41,10 +40,10 @@ enum base_error compress_block_decode(const uint8_t *block, size_t block_bytes, 
                                       size_t count) BASE_CHECK;
 
 // Non-negative values (Adam's second moments) on a logarithmic scale, 8 bits each: code 0 is zero, code c > 0
-// is largest * 2^((c - 255) / 8), largest = the run's maximum, sent as fp32. values[count] become what the
-// receiver will see. Decoding uses a table of constants, not libm, so that all machines agree. A run whose
-// maximum is below 2^-94 becomes zeros. BASE_EFORMAT for negative, NaN or infinite values. Bound: count + 8
-// bytes.
+// is largest * 2^((c - 255) / 8), largest = the run's maximum, sent as fp32. values[count] is replaced by the
+// values that the receiver will decode. Decoding uses a table of constants, not libm, so that all machines
+// agree. A run whose maximum is below 2^-94 becomes zeros. BASE_EFORMAT for negative, NaN or infinite values.
+// Bound: count + 8 bytes.
 enum base_error compress_log8_encode(float *values, size_t count, uint8_t *block, size_t capacity,
                                      size_t *block_bytes) BASE_CHECK;
 enum base_error compress_log8_decode(const uint8_t *block, size_t block_bytes, float *values,

@@ -1,10 +1,10 @@
-// Elias-Fano code (Elias 1974, Fano 1971) in blocks of 256 entries, each with a base, a width and so a
-// density of its own (Ottaviano, Venturini 2014): shorter than Rice code with its one parameter where the
-// density changes along the vector.
+// Elias-Fano code (Elias 1974, Fano 1971) in blocks of 256 entries, each with its own base and width
+// (Ottaviano, Venturini 2014). It is shorter than Rice code, which has one parameter, if the density changes
+// along the vector.
 #include "compress/bytes.h"
 #include "compress/indices.h"
 
-#define BLOCK        256u // entries; KERNELS_VALUES_BLOCK, so that pieces of both sections begin together
+#define BLOCK        256u // entries; as KERNELS_VALUES_BLOCK, so that pieces of both sections begin together
 #define HEADER_BYTES 3u   // width, bytes of the high stream (2)
 
 _Static_assert(BLOCK == KERNELS_VALUES_BLOCK, "pieces of a reader are whole blocks");
@@ -32,9 +32,10 @@ static size_t block_bytes(const struct block *block)
     return HEADER_BYTES + block->high_bytes + block->low_bytes;
 }
 
-// The shortest code of `entries` offsets of which `last` is the largest. With entries <= last >> width <
-// 2 entries, a width more costs `entries` bits and saves fewer, one less saves `entries` and costs more.
-// Whole blocks have no rounding to speak of; of others the neighbours may be a byte shorter.
+// The shortest code of `entries` offsets, the largest of which is `last`. If entries <= last >> width < 2
+// entries, one bit more of width costs `entries` bits and saves fewer; one bit less saves `entries` bits and
+// costs more. Rounding to bytes does not matter in whole blocks; in shorter ones a neighbouring width may
+// save a byte.
 static struct block block_best(size_t entries, uint32_t last)
 {
     const uint32_t mean = entries == BLOCK ? last / BLOCK : last / (uint32_t)entries;
@@ -84,7 +85,8 @@ static void fano_write(const struct indices_list *list, unsigned parameter, uint
     BASE_ASSERT(out == end);
 }
 
-// The block at `byte` of the section, which may hold any bytes. False where it does not fit.
+// Reads the header of the block at `byte` of the section, which may hold any bytes. False: the block does not
+// fit.
 static bool block_read(const struct compress_reader *reader, size_t byte, size_t entries,
                        struct kernels_streams *streams)
 {
@@ -104,8 +106,8 @@ static bool block_read(const struct compress_reader *reader, size_t byte, size_t
     return HEADER_BYTES + high_bytes + streams->low_bytes <= left;
 }
 
-// Entries whose offsets start at `base`: as many as named, ascending, below count; *next is the base of the
-// block behind.
+// Checks a block whose offsets start at *base: it has `entries` entries, ascending, below the count. *base
+// becomes the base of the next block.
 static bool block_valid(const struct compress_reader *reader, const struct kernels_streams *streams,
                         size_t entries, uint64_t *base)
 {

@@ -57,7 +57,7 @@ enum base_error compress_filters_add(struct compress_filters *filters, const cha
                          filter->number);
     for (size_t i = 0; i < filters->count; i++)
         if (filters->chain[i].filter == filter)
-            return base_fail(why, BASE_EINVAL, "filter %s is there twice; name it once", filter->name);
+            return base_fail(why, BASE_EINVAL, "filter %s is named twice; name it once", filter->name);
     if (filters->count == LIMIT_FILTERS)
         return base_fail(why, BASE_ELIMIT, "filter %s is one too many; expected at most %u", filter->name,
                          LIMIT_FILTERS);
@@ -67,7 +67,8 @@ enum base_error compress_filters_add(struct compress_filters *filters, const cha
     return BASE_OK;
 }
 
-// digits [. digits], at most 15 digits in all: then the quotient of two exact numbers is the nearest double.
+// digits [. digits], at most 15 digits in all, so that the quotient of two exact numbers is the nearest
+// double.
 static bool number_read(const char *text, size_t length, double *number)
 {
     double digits = 0, scale = 1;
@@ -108,7 +109,7 @@ static enum base_error item_add(struct compress_filters *filters, const char *it
     size_t n_digits = (size_t)(item + length - digits);
     if (!number_read(digits, n_digits, &number))
         return base_fail(why, BASE_EINVAL,
-                         "filter %s: found \"%.*s\", expected a number like 0.1 behind \":\"", name,
+                         "filter %s: found \"%.*s\", expected a number like 0.1 after \":\"", name,
                          n_digits < 64 ? (int)n_digits : 64, digits);
     return compress_filters_add(filters, name, number, why);
 }

@@ -1,20 +1,20 @@
-// Runs a chain. Entries pass in runs that stay in the first cache: each filter flags a run, then the run
-// is compacted, so that the next one sees what is left. Off the CPU the list is brought to the host, filtered
-// there and brought back: it is a hundredth of the model.
+// Applies a chain of filters. Entries pass in runs that stay in the L1 cache: each filter flags the entries
+// of a run, then the run is compacted, so the next filter sees only the remaining entries. Off the CPU the
+// list is copied to the host, filtered and copied back; it is about a hundredth of the model.
 #include "compress/filter.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define RUN      1024u
-#define PREFETCH 32u // entries ahead: their elements of x lie far apart
+#define PREFETCH 32u // prefetch distance in entries: their elements of x are far apart
 
-// A list in ordinary memory on its way through the chain.
+// A list in ordinary memory that passes through the chain.
 struct list {
     uint32_t *index;
     float *value;
-    const float *model; // [count] x at the entries, or NULL: then it is read from
-    const float *x;     // the whole vector, or NULL where no filter asks
+    const float *model; // [count] x at the entries; NULL: it is read from `x`
+    const float *x;     // the whole vector; NULL: no filter reads it
     size_t count;
 };
 
@@ -26,7 +26,7 @@ static bool chain_drops(const struct compress_filters *filters)
     return drops;
 }
 
-// Does a filter from that place on read x?
+// Does a filter at this place or later read x?
 static bool chain_reads_model(const struct compress_filters *filters, size_t place)
 {
     bool reads = false;
@@ -35,7 +35,7 @@ static bool chain_reads_model(const struct compress_filters *filters, size_t pla
     return reads;
 }
 
-// Both keep what is flagged, in order; without a branch on a flag, which nothing could predict.
+// Both keep the flagged entries, in order, without a branch on a flag, which would be mispredicted.
 static size_t entries_compact(const uint8_t *keep, size_t count, uint32_t *index, float *value)
 {
     size_t kept = 0;
@@ -105,11 +105,11 @@ static size_t list_filter(const struct compress_filters *filters, uint64_t seed,
     return kept;
 }
 
-// The list of another backend on the host; model only where a filter reads it.
+// A host copy of a list of another backend; `model` only if a filter reads it.
 struct staging {
     uint32_t *index;
     float *value, *model;
-    float *picked; // there
+    float *picked; // in the backend's memory
 };
 
 static void staging_release(const struct kernels *kernels, struct staging *staging)
@@ -155,7 +155,7 @@ static enum base_error device_drop(const struct compress_filters *filters, const
     entries->count = list_filter(filters, turn->seed, &list);
     kernels->upload(entries->index, staging.index, entries->count * sizeof *entries->index);
     kernels->upload(entries->value, staging.value, entries->count * sizeof *entries->value);
-    kernels->wait(); // the staging is released now
+    kernels->wait(); // the staging memory is released next
     staging_release(kernels, &staging);
     return BASE_OK;
 }
@@ -176,7 +176,7 @@ enum base_error compress_filters_drop(const struct compress_filters *filters,
     return BASE_OK;
 }
 
-// A filter's indices become addresses.
+// The indices of a filter are used as addresses.
 static void assert_ascending(const uint32_t *index, size_t count, size_t below)
 {
     bool ascending = index[count - 1] < below;

@@ -2,7 +2,7 @@
 #include "base/hash.h"
 #include "compress/filter.h"
 
-static const uint64_t salt = 0x736b6970; // a random selection has the same seed
+static const uint64_t salt = 0x736b6970; // because random selection uses the same seed
 
 static void keep_random(double number, const struct compress_filter_run *run, uint8_t *keep)
 {

@@ -1,5 +1,5 @@
-// Sends the last list of indices again for a number of exchanges, then selects anew: between, only values
-// travel. Key caching, Li et al. (OSDI 2014).
+// Reuses the last list of indices for a number of exchanges, then selects anew; a packet over a reused list
+// contains only values. Key caching, Li et al. (OSDI 2014).
 #include "compress/filter.h"
 
 #include <string.h>

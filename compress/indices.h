@@ -1,11 +1,12 @@
-// Private to compress/: the codes for the indices of a packet's elements. Layouts: compress/README.md.
-// One table of codes: the encoder asks each for its size and takes the smallest.
+// Private to compress/: the codes of the index section. Layouts: compress/README.md. The encoder asks each
+// code for the size of the section and takes the smallest.
 #ifndef COMPRESS_INDICES_H
 #define COMPRESS_INDICES_H
 
 #include "compress/packet.h"
 
-// As on the wire. Where two are equally short, the first one is taken: it is the faster one to read.
+// The numbers are those on the wire. Of two equally short sections the one with the lower number is used,
+// because it is faster to read.
 enum indices_kind {
     INDICES_ALL = 0,
     INDICES_BITMAP = 1,
@@ -17,34 +18,35 @@ enum indices_kind {
 
 #define INDICES_IMPOSSIBLE SIZE_MAX // a size: this code cannot express this list
 
-// A list to be written: ascending, unique, below `count`.
+// A list to encode: ascending, unique, below `count`.
 struct indices_list {
     const uint32_t *index;
     size_t entries, count;
     const struct kernels_coding *coding;
     const struct compress_keys *known; // or NULL
-    // sums[j]: zeros that Rice code with parameter first + j writes (kernels/coding.h)
+    // sums[j]: number of zeros in the Rice code with parameter first + j (kernels/coding.h)
     unsigned first;
     uint64_t sums[KERNELS_CODING_SHIFTS];
 };
 
 struct indices_code {
-    // Exact bytes of the section under the best parameter, and that parameter.
+    // The exact length of the section with the best parameter, and that parameter.
     size_t (*size)(const struct indices_list *list, unsigned *parameter);
     void (*write)(const struct indices_list *list, unsigned parameter, uint8_t *out, size_t bytes);
-    // The section that the reader's header names: all of it is checked; the reader is left at its start.
+    // Checks the whole section that the reader's header describes; the reader stays at its start.
     // BASE_EFORMAT, or BASE_ENOTFOUND for keys that the reader does not know.
     enum base_error (*check)(struct compress_reader *reader);
-    // The next `count` entries of a checked section, a multiple of 256 but at the end.
+    // Reads the next `count` entries of a checked section; `count` is a multiple of 256 except at the end.
     void (*read)(struct compress_reader *reader, size_t count, uint32_t *index);
 };
 
 extern const struct indices_code indices_all, indices_bitmap, indices_elias_fano, indices_rice,
     indices_same_keys;
 
-// The parameter to ask the first sums for: the best one is nearly always among them.
+// The first parameter for which sums are computed: the best one is nearly always among the first
+// KERNELS_CODING_SHIFTS.
 unsigned indices_rice_first(const uint32_t *index, size_t entries);
-// Longest section that the best parameter can leave for any `entries` indices below `count`.
+// The longest section, with the best parameter, of any `entries` indices below `count`.
 size_t indices_rice_bound(size_t count, size_t entries);
 
 // Bytes of `entries` numbers of `width` bits.
@@ -59,7 +61,7 @@ static inline uint64_t indices_bits(const uint8_t *bits, size_t bytes)
     return bytes == 0 ? 0 : (uint64_t)bytes * 8 - (unsigned)(__builtin_clz(bits[bytes - 1]) - 24);
 }
 
-// Padding behind `entries` numbers of `width` bits is zero.
+// Is the padding after `entries` numbers of `width` bits zero?
 static inline bool indices_padding_zero(const uint8_t *low, size_t entries, unsigned width)
 {
     const uint64_t bits = (uint64_t)entries * width;

@@ -1,5 +1,6 @@
-// A run of non-negative values, one byte each on a logarithmic scale, eight codes an octave: code 255 is the
-// run's largest, each code below it 2^(-1/8) of the one above, code 0 is zero. Layout: compress/README.md.
+// A run of non-negative values, one byte each on a logarithmic scale, eight codes per octave: code 255 is the
+// largest value of the run, each lower code is 2^(-1/8) times the next higher one, code 0 is zero. Layout:
+// compress/README.md.
 #include "base/limits.h"
 #include "compress/bytes.h"
 #include "compress/compress.h"
@@ -8,18 +9,18 @@
 #define HEADER_BYTES 4u
 #define CODE_LARGEST 255u
 
-// A run with a smaller largest is sent as zeros: no level is ever denormal, so no machine's handling of
-// denormals matters.
+// A run whose largest value is smaller than this is sent as zeros: no level is ever denormal, so the
+// treatment of denormals does not matter.
 #define LARGEST_MIN 0x1p-94f
 
-// 2^(-j/8) and 2^(-(2j+1)/16), correctly rounded: the levels of an octave, and the middle (of the logarithm)
-// between level j and the next one below.
+// 2^(-j/8) and 2^(-(2j+1)/16), correctly rounded: the levels of an octave, and the midpoints, on the
+// logarithmic scale, between level j and the next lower one.
 static const float level_step[8] = {0x1p0f,         0x1.d5818ep-1f, 0x1.ae89fap-1f, 0x1.8ace54p-1f,
                                     0x1.6a09e6p-1f, 0x1.4bfdaep-1f, 0x1.306fe0p-1f, 0x1.172b84p-1f};
 static const float middle_step[8] = {0x1.ea4afap-1f, 0x1.c199bep-1f, 0x1.9c4918p-1f, 0x1.7a1148p-1f,
                                      0x1.5ab07ep-1f, 0x1.3dea64p-1f, 0x1.2387a6p-1f, 0x1.0b5586p-1f};
 
-// largest * step[j] * 2^-octave for `below` = 8*octave + j: how far a code lies below the largest.
+// largest * step[j] * 2^-octave where 8*octave + j = `below` is the distance of a code from the largest one.
 static float scaled(float largest, const float step[8], unsigned below)
 {
     float octave = float_of((127u - below / 8) << 23);
@@ -33,7 +34,7 @@ static void levels_fill(float largest, float level[256])
         level[code] = scaled(largest, level_step, CODE_LARGEST - code);
 }
 
-// least[c] is the smallest value that gets a code of c or more. What is not zero gets no code of zero.
+// least[c] is the smallest value that gets code c or a higher one. A nonzero value never gets code 0.
 static void bounds_fill(float largest, float least[257])
 {
     least[0] = 0.0f;
@@ -43,8 +44,8 @@ static void bounds_fill(float largest, float least[257])
     least[CODE_LARGEST + 1] = float_of(BITS_INFINITY);
 }
 
-// A float's bits are its logarithm to within 0.09, so eighths of an octave apart from the largest is a good
-// guess; comparing decides. Needs 0 <= value <= largest.
+// The bits of a float approximate its logarithm to within 0.09, so their distance from the largest value, in
+// eighths of an octave, is a good first guess; comparisons correct it. Requires 0 <= value <= largest.
 static unsigned code_of(float value, float largest, const float least[257])
 {
     uint32_t below = (bits_of(largest) - bits_of(value)) >> 20;
@@ -112,7 +113,7 @@ enum base_error compress_log8_decode(const uint8_t *block, size_t block_bytes, f
     unsigned highest = 0;
     for (size_t i = 0; i < count; i++)
         highest = code[i] > highest ? code[i] : highest;
-    // The largest has code 255; a run of zeros has the largest 0 and no other code.
+    // The largest value has code 255; in a run of zeros `largest` is 0 and all codes are 0.
     bool zeros = largest == 0;
     if (largest >= BITS_INFINITY || (!zeros && largest < bits_of(LARGEST_MIN)) ||
         highest != (zeros ? 0 : CODE_LARGEST))

@@ -29,7 +29,7 @@ size_t compress_packet_entries(const uint8_t *packet, size_t packet_bytes)
     return base_read_u32(&reader);
 }
 
-// The indices in ordinary memory: those of the entries, or a copy that *copy owns.
+// Provides the indices in ordinary memory: those of the entries, or a copy that *copy owns.
 static enum base_error list_open(const struct kernels *kernels, const struct compress_sparse *entries,
                                  size_t count, const struct compress_keys *known, struct indices_list *list,
                                  uint32_t **copy)
@@ -75,7 +75,7 @@ static struct plan plan_smallest(const struct indices_list *list, enum kernels_f
 }
 
 #define PIECE (4 * KERNELS_VALUES_BLOCK)
-#define SUMS  8u // sums that do not wait for each other
+#define SUMS  8u // independent sums, so that additions do not wait for each other
 
 static void energy_add(size_t count, const float *before, const float *after, double sum[SUMS])
 {
@@ -85,8 +85,8 @@ static void energy_add(size_t count, const float *before, const float *after, do
     }
 }
 
-// Blocks are coded one by one, so that a section is that of its pieces. A piece is measured while it and what
-// it was are in the nearest cache: later they would have to be read again.
+// Blocks are coded independently, so a section is the concatenation of its pieces. The energy of a piece is
+// measured while its old and new values are in the L1 cache; later they would have to be read again.
 static double values_write_host(const struct kernels *kernels, enum kernels_format format, size_t count,
                                 float *value, uint8_t *section)
 {
@@ -104,7 +104,7 @@ static double values_write_host(const struct kernels *kernels, enum kernels_form
     return taken;
 }
 
-// Into `section`, which is ordinary memory, though the values may not be.
+// Writes to `section`, which is ordinary memory even if the values are not.
 static enum base_error values_write(const struct kernels *kernels, enum kernels_format format,
                                     struct compress_sparse *entries, uint8_t *section, size_t bytes)
 {

@@ -1,4 +1,4 @@
-// Private to compress/: what the writer and the reader of packets share.
+// Private to compress/: shared by the writer and the reader of packets.
 #ifndef COMPRESS_PACKET_HEADER_H
 #define COMPRESS_PACKET_HEADER_H
 

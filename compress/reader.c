@@ -5,7 +5,8 @@
 #include "compress/packet.h"
 #include "compress/packet_header.h"
 
-// Header into *reader. Every number is checked against `count`, `most` and the packet's length.
+// Reads the header into *reader. Every number is checked against `count`, `most` and the length of the
+// packet.
 static enum base_error header_read(struct base_reader *from, size_t count, size_t most,
                                    struct compress_reader *reader)
 {
@@ -63,7 +64,7 @@ size_t compress_reader_next(struct compress_reader *reader, size_t room, uint32_
     return now;
 }
 
-// What bounds a block's values: the only scale, or the higher one of two, which lies behind the lower one.
+// The bound of the values of a block: its only scale, or the higher one of two, which is after the lower one.
 static float largest_of_blocks(const struct compress_reader *reader, size_t scale_at, float codes)
 {
     const size_t stride = kernels_section_bytes(reader->format, KERNELS_VALUES_BLOCK);

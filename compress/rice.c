@@ -1,13 +1,13 @@
-// Golomb-Rice code of the gaps between ascending indices (Golomb 1966, Rice 1979) in two streams: all the
-// quotients in unary, then all the remainders in plain bits, so that neither waits for the other.
+// Golomb-Rice code of the gaps between ascending indices (Golomb 1966, Rice 1979) in two streams: all
+// quotients in unary, then all remainders in plain bits, so that neither waits for the other.
 #include "compress/indices.h"
 
 #define PARAMETER_MIN 1u // 0 is the bitmap
 #define PARAMETER_MAX KERNELS_CODING_WIDTH
-#define ROUNDING_BITS 14u // what rounding both streams up to whole bytes can add, at most
+#define ROUNDING_BITS 14u // the most that rounding both streams up to whole bytes can add
 
-// Where gaps are geometric with mean m, parameter p + 1 is shorter than p from m = 2^p / 0.4812 on, where
-// y = e^(-2^p / m) solves y^2 + y = 1. The neighbours of that guess show whether it is the best.
+// If gaps are geometric with mean m, parameter p + 1 is shorter than p from m = 2^p / 0.4812 on, where y =
+// e^(-2^p / m) solves y^2 + y = 1. Its neighbours show whether this guess is the best parameter.
 unsigned indices_rice_first(const uint32_t *index, size_t entries)
 {
     const uint64_t skipped = entries > 0 ? (uint64_t)index[entries - 1] + 1 - entries : 0;
@@ -41,9 +41,9 @@ static void best_of(size_t entries, unsigned first, const uint64_t *sums, struct
     }
 }
 
-// Could a parameter beyond one with `bits` still be the best? The length in bits is convex in the parameter:
-// from p to p + 1 it grows by the number of entries less the sum of ceil((gap >> p) / 2), which never grows
-// with p. So it can only where the length has not yet risen by more than rounding can hide.
+// Could a parameter beyond the one with `bits` still be the best? The length in bits is convex in the
+// parameter: from p to p + 1 it grows by the number of entries minus the sum of ceil((gap >> p) / 2), which
+// never grows with p. So the answer is yes only while the length has not risen by more than the rounding.
 static bool worth_a_look(uint64_t bits, const struct best *best)
 {
     return bits <= best->bits + ROUNDING_BITS;
@@ -53,7 +53,7 @@ static size_t rice_size(const struct indices_list *list, unsigned *parameter)
 {
     struct best best = {.bytes = SIZE_MAX, .bits = UINT64_MAX};
     const uint64_t entries = list->entries;
-    unsigned low = list->first, high = list->first + KERNELS_CODING_SHIFTS; // [low, high) have been looked at
+    unsigned low = list->first, high = list->first + KERNELS_CODING_SHIFTS; // [low, high) have been tried
     best_of(list->entries, low, list->sums, &best);
     uint64_t low_bits = entries * (low + 1) + list->sums[0];
     uint64_t high_bits = entries * high + list->sums[KERNELS_CODING_SHIFTS - 1];
@@ -118,7 +118,7 @@ static enum base_error rice_check(struct compress_reader *reader)
         coding->ones(streams.high, streams.high_bytes) != entries ||
         !indices_padding_zero(streams.low, entries, parameter))
         return BASE_EFORMAT;
-    // Indices ascend by construction, so that the last one says whether all are below count.
+    // Indices ascend by construction, so all are below count if the last one is.
     const uint64_t zeros = indices_bits(streams.high, streams.high_bytes) - entries;
     if (zeros > reader->count >> parameter)
         return BASE_EFORMAT;

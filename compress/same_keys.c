@@ -1,4 +1,4 @@
-// A list that both ends already have: its hash stands for it.
+// A list that both ends already have: the section is its hash.
 #include "compress/bytes.h"
 #include "compress/indices.h"
 
@@ -6,7 +6,7 @@
 
 #define HASH_BYTES 8u
 
-// A sum of one mixed term an entry: no term waits for another.
+// A sum of one mixed term per entry: no term waits for another.
 uint64_t compress_keys_hash(const uint32_t *index, size_t count)
 {
     uint64_t sum = base_hash_mix(count);

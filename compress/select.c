@@ -1,8 +1,9 @@
-// Which method, over which runs of elements.
+// Runs the method of a selection on the whole vector or on each block.
 #include "base/limits.h"
 #include "compress/selecting.h"
 
-// How many of the k entries the elements [0, end) give: shares of stretches are differences of this.
+// The share of the k entries that the elements [0, end) contribute; the share of a run is a difference of two
+// such numbers.
 static size_t share_until(size_t k, size_t count, size_t end)
 {
     return count == 0 ? 0 : (size_t)((uint64_t)k * end / count);

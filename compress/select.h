@@ -1,5 +1,6 @@
 // Which entries of a = x - r are sent. Deterministic: the same input gives the same entries on every backend
-// and path. a is never stored: x and r are read once, in most cases, and entries come out with their values.
+// and path. a is never stored: in most cases x and r are read once, and entries are returned with their
+// values.
 //
 // No state; any thread, one owner per list.
 #ifndef COMPRESS_SELECT_H
@@ -10,33 +11,33 @@
 
 enum compress_method {
     COMPRESS_EXACT = 0,     // the k largest magnitudes; ties: lower index first
-    COMPRESS_THRESHOLD = 1, // a histogram of exponent and leading mantissa bits: all bins above the k-th's,
-                            // then that bin by index
+    COMPRESS_THRESHOLD = 1, // a histogram of exponent and leading mantissa bits: all bins above the bin of
+                            // the k-th magnitude, then elements of that bin by index
     COMPRESS_BISECTION = 2, // MSTopK (Shi et al. 2021, algorithm 1): bisection for a threshold, then by index
-    COMPRESS_RANDOM = 3,    // k elements that depend on seed, count and k only
+    COMPRESS_RANDOM = 3,    // k elements that depend only on seed, count and k
 };
 #define COMPRESS_METHODS 4u
 
 struct compress_selection {
     enum compress_method method;
     size_t k;      // entries wanted, <= count
-    size_t block;  // 0: over the whole vector. Else each run of `block` elements gives its share of k, the
-                   // remainders spread evenly, so that the shares add up to k
+    size_t block;  // 0: the whole vector. Otherwise each run of `block` elements contributes its share of k,
+                   // with the remainders spread evenly, so that the shares add up to k
     uint64_t seed; // COMPRESS_RANDOM
 };
 
-// Over all elements of the vectors, selected or not.
+// Sums over all elements of the vectors, selected or not.
 struct compress_energy {
     double a, x; // |x - r|^2, |x|^2
 };
 
-// The capacity that `entries` must have: k and some room for candidates.
+// The capacity that `entries` must have: k, and room for candidates.
 size_t compress_select_room(const struct compress_selection *selection, size_t count);
 
-// Exactly min(k, elements that are not zero) entries (per block, where asked for), ascending; only
-// COMPRESS_RANDOM selects zeros. BASE_EFORMAT when any element of a is NaN or infinite (entries->count stays
-// as it was, its arrays may have changed), BASE_ELIMIT when entries->capacity is too small, BASE_ENOMEM.
-// energy may be NULL.
+// Selects exactly min(k, number of nonzero elements) entries, or so many per block, ascending; only
+// COMPRESS_RANDOM selects zeros. energy may be NULL. BASE_EFORMAT: an element of a is NaN or infinite;
+// entries->count is unchanged, but the arrays may have changed. BASE_ELIMIT: entries->capacity is too small.
+// BASE_ENOMEM.
 enum base_error compress_select(const struct kernels *kernels, const struct compress_selection *selection,
                                 const struct kernels_difference *a, struct compress_sparse *entries,
                                 struct compress_energy *energy) BASE_CHECK;

@@ -1,8 +1,8 @@
-// Selections that decide on a band of magnitudes and divide it by index: a histogram of the leading bits, and
+// Selections that find a band of magnitudes and select from it by index: a histogram of the leading bits, and
 // bisection.
 #include "compress/selecting.h"
 
-#define LEADING_BITS 19u // 4 of 23 mantissa bits are looked at: 16 bins for each power of two
+#define LEADING_BITS 19u // 4 of 23 mantissa bits: 16 bins for each power of two
 #define FLOORS       7u  // three steps of bisection in one pass
 #define PASSES       6u  // 18 steps of 31
 
@@ -18,7 +18,7 @@ void select_threshold(struct selecting *run)
     }
 }
 
-// Divides [low, high) by seven floors; k or more elements reach its lower end.
+// Divides [low, high) by seven floors; at least k elements reach its lower end.
 static void cut_divide(const struct kernels_select *ops, const struct kernels_difference *a, size_t k,
                        struct select_cut *cut, uint64_t *above, struct kernels_seen *seen)
 {

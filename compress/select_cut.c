@@ -1,7 +1,7 @@
-// Finding the k-th magnitude by histograms, and taking the entries of a cut.
+// Finds the k-th magnitude by histograms, and selects the entries of a cut.
 #include "compress/selecting.h"
 
-#define MAGNITUDES 0x80000000u // magnitudes lie below
+#define MAGNITUDES 0x80000000u // all magnitudes are below this
 
 struct kernels_difference selecting_run(const struct selecting *run)
 {
@@ -14,7 +14,7 @@ struct kernels_difference selecting_run(const struct selecting *run)
                                        .open_count = whole->open_count};
 }
 
-// Smallest shift at which [low, high) fits the bins but the last, which also takes what lies above.
+// The smallest shift at which [low, high) fits into all bins except the last, which counts everything above.
 static unsigned bins_shift(uint32_t low, uint32_t high)
 {
     unsigned shift = 0;
@@ -26,8 +26,9 @@ static unsigned bins_shift(uint32_t low, uint32_t high)
 
 #define STRIDE 64u
 
-// The highest bin from which on the bins hold k or more, and what those above it hold; false where all hold
-// fewer. In strides, because it would take as long as the histogram of a short list.
+// Finds the highest bin such that it and all higher bins together hold at least k, and the count of the
+// higher ones. False: all bins together hold fewer. Searches in strides; one by one it would take as long as
+// the histogram of a short list.
 static bool bin_of(const uint64_t bins[KERNELS_BINS], size_t k, uint32_t *found, uint64_t *above)
 {
     uint32_t bin = KERNELS_BINS;
@@ -68,7 +69,7 @@ bool select_cut_find(const struct kernels_select *ops, const struct kernels_diff
         cut->low += bin << shift;
         cut->high = bin < KERNELS_BINS - 1 ? cut->low + (1u << shift) : MAGNITUDES;
         cut->ties = search->k - (size_t)above;
-        if (bins[bin] - cut->ties <= search->spare) { // all of it
+        if (bins[bin] - cut->ties <= search->spare) { // the whole bin
             *cut = (struct select_cut){.low = cut->low, .high = cut->low};
         }
     } while (cut->high > cut->low && cut->high - cut->low > search->width);
@@ -81,8 +82,8 @@ size_t select_gather(struct selecting *run, size_t from, uint32_t floor)
     struct kernels_seen seen;
     const size_t rest = run->end - from;
     size_t found, stretch = run->stretch > 0 && run->stretch < rest / 2 ? 2 * run->stretch : rest;
-    // A backend may read nothing rather than stop in the middle: half as much then, and not much more the
-    // next time.
+    // A backend may read nothing rather than stop in the middle. Then the stretch is halved, and the next
+    // call tries at most twice as much.
     for (;; stretch /= 2) {
         part.count = from + stretch;
         found = run->kernels->select->gather(&part, from, floor, run->room - run->entries,
@@ -110,14 +111,13 @@ void select_take(struct selecting *run, const struct select_cut *cut)
         if (!selecting_finite(run)) {
             return;
         }
-        // Where there was no room for more, the ties are complete, or more than that: none is looked for
-        // then.
+        // If the room is full, all ties or more have been found, so no more are gathered.
         if (floor < cut->high && (from == run->end || run->entries == run->room)) {
             run->entries = run->kernels->select->keep(run->entries, run->index, run->value, cut->low,
                                                       cut->high, cut->ties);
             floor = cut->high;
         }
-        if (from < run->end && run->entries == run->room) { // k of k: the rest is only looked at
+        if (from < run->end && run->entries == run->room) { // all k are found: the rest is only scanned
             floor = SELECT_NEVER;
         }
     }

@@ -1,14 +1,14 @@
-// Exact top-k in about one pass. A sample guesses a floor that a little more than k magnitudes reach; one
-// pass gathers those; the candidates are cut to exactly k. When the sample misleads: too many, and the
-// candidates so far are cut to about k, the floor rises to the last of them, and the pass goes on; too few,
-// and a second pass starts from a lower floor. What neither helps goes through histograms, in a number of
-// passes that no vector can raise.
+// Exact top-k in about one pass. A sample estimates a floor that slightly more than k magnitudes reach; one
+// pass gathers these candidates, which are then cut to exactly k. If the sample misleads: with too many
+// candidates, they are cut to about k, the floor rises to the smallest of them, and the pass continues; with
+// too few, a second pass uses a lower floor. If neither helps, histograms find the cut, in a bounded number
+// of passes.
 #include "compress/selecting.h"
 
 #define SAMPLES_MAX   16384u
-#define SAMPLES_CACHE 4096u // of vectors that fit a cache: there the sample costs as much as it saves
+#define SAMPLES_CACHE 4096u // for vectors that fit into a cache: a larger sample costs as much as it saves
 #define SAMPLE_RUN    16u
-#define OCTAVES       4u // below the largest of the sample: where the k-th is looked for first
+#define OCTAVES       4u // below the largest of the sample: the range in which the k-th is searched first
 
 struct sample {
     size_t count;
@@ -16,7 +16,7 @@ struct sample {
     uint32_t magnitude[SAMPLES_MAX];
 };
 
-// Where the k-th magnitude is expected.
+// The range in which the k-th magnitude is expected.
 struct guess {
     uint32_t low, high;
 };
@@ -51,7 +51,7 @@ static void sample_take(const struct selecting *run, struct sample *sample)
     }
 }
 
-// A magnitude of about this rank in the sample; 1 where so many are not there.
+// A magnitude of about this rank in the sample; 1 if the sample has not so many.
 static uint32_t sample_rank(const struct selecting *run, const struct sample *sample, size_t rank,
                             uint32_t low)
 {
@@ -71,7 +71,7 @@ static uint32_t sample_rank(const struct selecting *run, const struct sample *sa
     return cut.low;
 }
 
-// Bounds that are `sigmas` / 2 standard deviations of the sample away from where the k-th is expected.
+// Bounds that are `sigmas` / 2 standard deviations of the sample away from the expected k-th magnitude.
 static struct guess guess_bounds(const struct selecting *run, const struct sample *sample, size_t sigmas)
 {
     const size_t rank = (size_t)((uint64_t)run->k * sample->count / (run->end - run->first));
@@ -92,8 +92,9 @@ static struct guess guess_bounds(const struct selecting *run, const struct sampl
     return guess;
 }
 
-// Cuts the entries so far to k and at most `spare` more, none of which is below `guess->low`. What has to be
-// reached from now on: of equal magnitudes the earlier ones are there already, where the cut is exact.
+// Cuts the entries so far to k and at most `spare` more, and raises guess->low to the smallest that stays.
+// Returns the floor for the rest of the pass: if the cut is exact, it is above the cut, because earlier
+// elements of equal magnitude win.
 static uint32_t entries_cut(struct selecting *run, struct guess *guess, size_t spare)
 {
     const struct kernels_difference list = {.x = run->value, .count = run->entries};
@@ -112,7 +113,7 @@ static uint32_t entries_cut(struct selecting *run, struct guess *guess, size_t s
     return cut.high > cut.low ? cut.high : cut.low;
 }
 
-// One pass from guess.low on, cut to k. False when cutting took too long to go on.
+// One pass with the floor guess.low, cut to k entries. False: cutting took too much work to continue.
 static bool pass(struct selecting *run, struct guess guess)
 {
     uint32_t floor = guess.low;

@@ -1,5 +1,5 @@
-// k of n elements, each set of k as likely as any other as far as a hash can give that: the first k values of
-// a keyed permutation of [0, n), sorted. No arithmetic but that of integers.
+// k of n elements, all sets equally likely as far as a hash provides that: the first k values of a keyed
+// permutation of [0, n), sorted. Integer arithmetic only.
 #include "compress/selecting.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #define DIGIT_BITS 11u
 #define DIGITS     (1u << DIGIT_BITS)
 
-// The two halves of a number of 2 * half bits.
+// A Feistel permutation of numbers of 2 * half bits.
 struct permutation {
     uint64_t keys[ROUNDS];
     unsigned half;
@@ -35,7 +35,8 @@ static struct permutation permutation_of(uint64_t seed, size_t count)
     return p;
 }
 
-// A Feistel network over 4^half values, walked until it lands below count: less than four steps on average.
+// Applies a Feistel network over 4^half values until the result is below count: fewer than four steps on
+// average.
 static uint32_t permuted(const struct permutation *p, uint32_t i)
 {
     const uint32_t mask = (uint32_t)((1u << p->half) - 1);
@@ -67,7 +68,7 @@ static void sort_digit(const uint32_t *from, uint32_t *to, size_t count, unsigne
     }
 }
 
-// count ascending indices in [first, first + of); scratch holds as many.
+// Draws `count` ascending indices in [first, first + of); scratch has room for as many.
 static void draw(uint64_t seed, size_t first, size_t of, size_t count, uint32_t *index, uint32_t *scratch)
 {
     const struct permutation p = permutation_of(seed, of);
@@ -83,13 +84,14 @@ enum base_error select_random(struct selecting *run, uint64_t seed)
 {
     const size_t bytes = run->k * sizeof(uint32_t);
     const bool shared = run->kernels->shares_host;
-    // The place of the values is free until they are picked.
+    // The memory of the values is unused until they are picked.
     uint32_t *scratch = shared ? (uint32_t *)run->value : malloc(2 * bytes);
     uint32_t *index = shared ? run->index : scratch + run->k;
     if (scratch == NULL) {
         return BASE_ENOMEM;
     }
-    (void)select_gather(run, run->first, SELECT_NEVER); // energies, and whether all is finite
+    (void)select_gather(run, run->first, SELECT_NEVER); // for the energies, and to check that all elements
+                                                        // are finite
     if (selecting_finite(run)) {
         draw(seed + run->first, run->first, run->end - run->first, run->k, index, scratch);
         if (!shared) {

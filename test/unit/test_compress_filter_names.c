@@ -73,7 +73,7 @@ static void mistakes_are_explained(void **state)
         "filter same-keys: found 2.5, expected a whole number from 0 to 1000: exchanges that use a "
         "list of indices again");
     assert_refused("random-skip:0.1,random-skip:0.2", BASE_EINVAL,
-                   "filter random-skip is there twice; name it once");
+                   "filter random-skip is named twice; name it once");
     assert_refused("random-skip:0.1,", BASE_EINVAL,
                    "the list of filters ends in a comma; expected another filter");
 }

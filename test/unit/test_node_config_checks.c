@@ -201,7 +201,7 @@ static void wrong_exchanges_are_named(void **state)
          "--set: average.filters: filter random-skip: found 1, expected a number from 0 to 0.99: part of "
          "the entries that is dropped"},
         {{"average.filters=random-skip:0.1,random-skip:0.2"},
-         "--set: average.filters: filter random-skip is there twice; name it once"},
+         "--set: average.filters: filter random-skip is named twice; name it once"},
         {{"average.select_block=31"},
          "--set: average.select_block: found 31, expected at least 1 / average.ratio, which is 32: each "
          "block must have a value to send"},
