@@ -31,7 +31,7 @@ static enum base_error open_cpu(unsigned threads, const struct kernels **table, 
 }
 
 #ifdef P2PML_HAVE_CUDA
-static struct kernels cuda_table; // the module's, completed; written and read like the description
+static struct kernels cuda_table; // from the module, completed; written and read like the description
 
 // The module lies beside the program and is never unloaded: the driver keeps threads of its own.
 static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reason *why)
@@ -57,7 +57,7 @@ static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reaso
 
 static enum base_error open_cuda(unsigned threads, const struct kernels **table, struct base_reason *why)
 {
-    // Asked first, because loading the module costs 155 MiB, a driver's absence nothing.
+    // Checked first, because loading the module costs 155 MiB.
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (driver == NULL) {
         return base_fail(why, BASE_ENOTFOUND,

@@ -1,4 +1,4 @@
-// The fused apply for AVX2: four terms of a hash at once, their products made of halves.
+// The fused apply for AVX2: four terms of a hash at once, with 64-bit products computed from 32-bit halves.
 #include "kernels/cpu/apply_plain.h"
 
 #include <immintrin.h>
@@ -59,7 +59,7 @@ static uint64_t hash_run(size_t count, const float *x, size_t first, uint32_t ma
     const __m256i counted = _mm256_set1_epi64x(mask);
     size_t i = 0;
     for (; i + 4 <= count; i += 4) {
-        __m256i places = _mm256_shuffle_epi32(index, 0xb1); // the halves change places
+        __m256i places = _mm256_shuffle_epi32(index, 0xb1); // swaps the halves
         sum = _mm256_add_epi64(sum, terms4(places, _mm256_and_si256(widen4(x + i), counted)));
         index = _mm256_add_epi64(index, _mm256_set1_epi64x(4));
     }

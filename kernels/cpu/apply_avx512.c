@@ -1,5 +1,5 @@
-// The fused apply for AVX-512: eight terms of a hash at once. The rest is the plain loops: it waits for
-// memory, with single loads and stores, too.
+// The fused apply for AVX-512: eight terms of a hash at once. The rest uses the plain loops, which are
+// limited by memory anyway.
 #include "kernels/cpu/apply_plain.h"
 
 #include <immintrin.h>
@@ -28,7 +28,7 @@ static inline __m512i widen8(const void *at)
     return _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)at));
 }
 
-// Not the compiler's own reduction, which adds signed numbers.
+// Not _mm512_reduce_add_epi64, which adds signed numbers.
 static inline uint64_t sum8(__m512i sum)
 {
     uint64_t part[8], total = 0;

@@ -1,20 +1,19 @@
-// The end of an exchange, compiled once for each instruction set by the file that includes it and names
-// KERNELS_APPLY and the functions of apply_plain.h that it uses, or its own instead.
+// The end of an exchange, compiled once for each instruction set. The including file defines KERNELS_APPLY
+// and either uses the functions of apply_plain.h or replaces them.
 #include "base/bf16.h"
 #include "kernels/cpu/apply_plain.h"
 #include "kernels/cpu/cpu.h"
 
-#define PIECE                                                                                                \
-    256u // merged entries at once: they stay in the first cache, their lines of five vectors in the second
+#define PIECE 256u // merged entries at a time: they stay in L1, and their lines of five vectors in L2
 
-// Merged entries: what r and x grow by.
+// Merged entries: the increments of r and x.
 struct piece {
     size_t count;
     uint32_t index[PIECE];
     float mean[PIECE], force[PIECE];
 };
 
-// The indices that come next, PIECE of them or all that are left.
+// The next indices: PIECE of them, or all that are left.
 static const uint32_t *next_indices(const struct kernels_entries *entries, uint32_t counted[PIECE])
 {
     if (entries->index != NULL)
@@ -33,13 +32,13 @@ static void skip(struct kernels_entries *entries, size_t count)
     entries->count -= count;
 }
 
-// A vector by its lines: which line an element lies in. Without a start: none.
+// A vector whose cache lines are prefetched; without a start there is none.
 struct lines {
     const char *start;
     unsigned shift; // an element has 1 << shift bytes
 };
 
-// Asks the second cache for the line of an element: the first is too small for what is under way.
+// Prefetches the line of an element into L2; L1 is too small for all outstanding lines.
 static inline void ask(struct lines vector, size_t index)
 {
     __builtin_prefetch(vector.start + (index << vector.shift), 0, 2);
@@ -57,7 +56,7 @@ static inline float value_if(uint32_t present, float value)
     return float_of(bits_of(value) & -present);
 }
 
-// Takes the next entries off both lists; `first` is the vector that will be visited first.
+// Takes the next entries from both lists; `first` is the vector that is visited first.
 static void merge(struct lines first, float weight, struct kernels_entries *mine,
                   struct kernels_entries *theirs, struct piece *piece)
 {
@@ -86,7 +85,8 @@ static void merge(struct lines first, float weight, struct kernels_entries *mine
     piece->count = n;
 }
 
-// r += mean, and the change of its hash. Meanwhile the lines of another vector come for the next piece.
+// r += mean, and the change of the hash of r. Meanwhile it prefetches the lines of another vector for the
+// next piece.
 static void grow_reference(float *restrict r, const struct piece *restrict piece, struct lines other,
                            const struct piece *restrict next, uint64_t *hash)
 {
@@ -116,10 +116,10 @@ static void grow_reference_bf16(uint16_t *restrict r, const struct piece *restri
     *hash += HASH_CHANGE(piece->count, piece->index, before, after);
 }
 
-struct target { // a vector that grows by gain * force
+struct target { // a vector to which gain * force is added
     float *vector;
-    uint16_t *bf16; // in place of it
-    float gain;     // 1 changes no bit of the force
+    uint16_t *bf16; // used instead
+    float gain;     // with 1, force is added unchanged, bit for bit
     uint64_t rounding;
 };
 
@@ -177,9 +177,9 @@ static struct lines first_of(const struct kernels_exchange *e, const struct targ
     return e->r != NULL ? (struct lines){(const char *)e->r, 2} : lines_of(target);
 }
 
-// Memory is what this takes its time for, so it must never wait for work to be done: while one piece is
-// merged, the lines of r (or x) come for it; while one vector grows by a piece, those of the vector behind it
-// come for the next piece.
+// This function is limited by memory, so memory accesses must always overlap with work: while one piece is
+// merged, its lines of r (or x) are prefetched; while one vector is updated by a piece, the lines of the next
+// vector are.
 static void apply_exchange(const struct kernels_exchange *e, uint64_t *hash)
 {
     struct kernels_entries mine = e->mine, theirs = e->theirs;
@@ -207,7 +207,8 @@ static uint64_t apply_hash(const float *x, size_t count, size_t first, bool magn
 
 static bool apply_finite(const float *x, size_t count)
 {
-    uint32_t overflow = 0; // the top bit is set where adding one exponent step to a magnitude carries into it
+    uint32_t overflow = 0; // its top bit is set if adding one exponent step to a magnitude overflows into
+                           // that bit
     for (size_t i = 0; i < count; i++)
         overflow |= (bits_of(x[i]) & BITS_MAGNITUDE) + BITS_NORMAL;
     return overflow < BITS_SIGN;

@@ -1,4 +1,4 @@
-// What a path may do in its own way when it applies an exchange, in plain C.
+// The functions of apply_body.h that a path may replace, in plain C.
 #ifndef KERNELS_CPU_APPLY_PLAIN_H
 #define KERNELS_CPU_APPLY_PLAIN_H
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// By how much the hash grows when elements go from `before` to `after`.
+// The change of the hash when elements change from `before` to `after`.
 static inline uint64_t plain_hash_change(size_t count, const uint32_t *index, const float *before,
                                          const float *after)
 {
@@ -18,7 +18,7 @@ static inline uint64_t plain_hash_change(size_t count, const uint32_t *index, co
     return sum;
 }
 
-// The hash of elements at first, first + 1, ...; `mask` is what counts of their bits.
+// The hash of elements at first, first + 1, ...; `mask` selects the bits that are hashed.
 static inline uint64_t plain_hash_run(size_t count, const float *x, size_t first, uint32_t mask)
 {
     uint64_t sum = 0;

@@ -1,4 +1,5 @@
-// The index coders for processors with AVX2, BMI1, BMI2 and POPCNT: 8 entries at a time, the rest in plain C.
+// The index coders for processors with AVX2, BMI1, BMI2 and POPCNT: 8 entries at a time, the remainder in
+// plain C.
 #include "kernels/cpu/coding_plain.h"
 #include "kernels/cpu/cpu.h"
 
@@ -7,7 +8,7 @@
 
 #define LANES       8u
 #define PACK_WIDTH  16u // four low parts fit in 64 bits
-#define FETCH_WIDTH 24u // four low parts, wherever they begin, fit in 16 bytes
+#define FETCH_WIDTH 24u // four low parts fit into 16 bytes, wherever they begin
 
 static inline __m256i numbers(void)
 {
@@ -19,13 +20,13 @@ static inline __m256i load(const void *at)
     return _mm256_loadu_si256((const __m256i *)at);
 }
 
-// Elements skipped before the 8 entries from `index` on; there is one before them.
+// Elements skipped before each of the 8 entries at `index`; index[-1] exists.
 static inline __m256i gaps_of(__m256i now, const uint32_t *index)
 {
     return _mm256_sub_epi32(_mm256_sub_epi32(now, load(index - 1)), _mm256_set1_epi32(1));
 }
 
-// The same where none is before them.
+// The same for the first entries, which have no predecessor.
 static inline __m256i gaps_at_start(__m256i now)
 {
     const __m256i shifted = _mm256_permutevar8x32_epi32(now, _mm256_setr_epi32(0, 0, 1, 2, 3, 4, 5, 6));
@@ -87,7 +88,8 @@ static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t s
     return ascending;
 }
 
-// Low parts of 8 numbers, which may have other bits above them; the last store runs over by 16 bytes.
+// Packs the low parts of 8 numbers, which may have other bits above them; the last store reaches up to 16
+// bytes too far.
 static inline void pack(uint8_t *at, __m256i x, unsigned width)
 {
     const uint64_t mask = 0x0000000100000001u * (uint64_t)((1u << width) - 1);
@@ -104,7 +106,7 @@ static inline void pack(uint8_t *at, __m256i x, unsigned width)
     }
 }
 
-// A zeroed bit vector that is being marked from its start to its end; it stands at `bit`.
+// A zeroed bit vector that is marked from its start to its end; `bit` is the current position.
 struct marker {
     uint8_t *bits;
     size_t bytes;
@@ -120,7 +122,8 @@ static __attribute__((noinline)) void mark_each(uint8_t *bits, uint64_t from, __
     }
 }
 
-// Marks 8 bits `ahead` of where it stands, ascending; `length` reaches behind the last one.
+// Marks 8 bits at the ascending distances `ahead` from the current position; `length` ends after the last
+// one.
 static inline void marker_put(struct marker *marker, __m256i ahead, uint64_t length)
 {
     const size_t at = (size_t)(marker->bit >> 6) * 8;
@@ -145,7 +148,7 @@ static inline void marker_put(struct marker *marker, __m256i ahead, uint64_t len
     marker->bit += length;
 }
 
-// How many entries, a multiple of 8, can be packed without running over the end.
+// The number of entries, a multiple of 8, that can be packed without writing past the end.
 static size_t packable(size_t count, unsigned width, size_t low_bytes)
 {
     const bool none = width == 0 || width > PACK_WIDTH || low_bytes < 16;
@@ -207,10 +210,10 @@ static void bitmap_write(size_t count, const uint32_t *index, uint8_t *bits, siz
     }
 }
 
-// How to take 8 low parts of a width out of the bytes that hold them: four from each of two loads.
+// How to extract 8 low parts of one width from their bytes: four from each of two loads.
 struct fetch {
     __m256i bytes, shift, mask;
-    size_t second, step; // where the second load begins; bytes of 8
+    size_t second, step; // offset of the second load; bytes of 8 parts
 };
 
 static inline struct fetch fetch_of(unsigned width)
@@ -227,7 +230,7 @@ static inline struct fetch fetch_of(unsigned width)
                           .step = width};
 }
 
-// 8 low parts; those beyond `left` bytes come out as zero.
+// Reads 8 low parts; parts beyond `left` bytes are zero.
 static inline __m256i fetch_next(const struct fetch *fetch, const uint8_t *low, size_t left)
 {
     uint8_t rest[FETCH_WIDTH / 2 + 16] = {0};
@@ -262,14 +265,14 @@ static uint64_t sum(size_t count, unsigned width, const uint8_t *low, size_t low
     return total;
 }
 
-#define ROOM (CODING_BLOCK + 64u) // what is marked in one word can run over
+#define ROOM (CODING_BLOCK + 64u) // the bits of one word may exceed a block
 
-// Where the bits of a half byte are, one byte each.
+// The positions of the set bits of a half byte, one byte each.
 static const uint32_t half_byte[16] = {0x00000000, 0x00000000, 0x00000001, 0x00000100, 0x00000002, 0x00000200,
                                        0x00000201, 0x00020100, 0x00000003, 0x00000300, 0x00000301, 0x00030100,
                                        0x00000302, 0x00030200, 0x00030201, 0x03020100};
 
-// Positions of set bits from bit `at` on: `count`, at most a block. Zeros where there are fewer.
+// The positions of the next `count` set bits from bit `at` on, at most a block; zeros if there are fewer.
 static inline void positions(const uint8_t *bits, size_t bytes, uint64_t at, size_t count,
                              uint32_t position[ROOM])
 {
@@ -299,7 +302,7 @@ static inline void positions(const uint8_t *bits, size_t bytes, uint64_t at, siz
     }
 }
 
-// All but the rest of a block; `at` is left for the plain loop.
+// Reads all except the remainder of a block, which is left to the plain loop.
 static inline size_t rice_join(const struct kernels_streams *streams, const struct fetch *fetch,
                                const struct kernels_rice *at, size_t count, const uint32_t *position,
                                uint32_t *index)

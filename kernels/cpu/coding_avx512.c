@@ -3,19 +3,19 @@
 #include "kernels/cpu/coding_avx512_write.h"
 #include "kernels/cpu/cpu.h"
 
-#define FETCH_WIDTH 24u // four low parts, wherever they begin, fit in 16 bytes that begin at a multiple of 4
+#define FETCH_WIDTH 24u // four low parts fit into 16 bytes that begin at a multiple of 4
 
-// How to take 16 low parts of a width out of the bytes that hold them.
+// How to extract 16 low parts of one width from their bytes.
 struct fetch {
     __m512i words, bytes, shift, mask;
-    unsigned step; // bytes of 16
+    unsigned step; // bytes of 16 parts
 };
 
 static inline struct fetch fetch_of(unsigned width)
 {
     const __m512i wide = _mm512_set1_epi32((int)width);
     const __m512i quad = _mm512_andnot_si512(_mm512_set1_epi32(3), numbers());
-    // Each lane of 128 bits holds four parts; they begin in this word of 32 bits.
+    // Each 128-bit lane holds four parts, which begin in this 32-bit word.
     const __m512i word = _mm512_srli_epi32(_mm512_mullo_epi32(quad, wide), 5);
     const __m512i bit = _mm512_sub_epi32(_mm512_mullo_epi32(numbers(), wide), _mm512_slli_epi32(word, 5));
     const __m512i byte = _mm512_mullo_epi32(_mm512_srli_epi32(bit, 3), _mm512_set1_epi32(0x01010101));
@@ -26,7 +26,7 @@ static inline struct fetch fetch_of(unsigned width)
                           .step = 2 * width};
 }
 
-// 16 low parts; those beyond `left` bytes come out as zero.
+// Reads 16 low parts; parts beyond `left` bytes are zero.
 static inline __m512i fetch_next(const struct fetch *fetch, const uint8_t *low, size_t left)
 {
     const size_t bytes = left < fetch->step ? left : fetch->step;
@@ -59,9 +59,9 @@ static uint64_t sum(size_t count, unsigned width, const uint8_t *low, size_t low
     return total;
 }
 
-#define ROOM (CODING_BLOCK + 64u) // what is marked in one word can run over
+#define ROOM (CODING_BLOCK + 64u) // the bits of one word may exceed a block
 
-// Positions of set bits from bit `at` on: `count`, at most a block. Zeros where there are fewer.
+// The positions of the next `count` set bits from bit `at` on, at most a block; zeros if there are fewer.
 static inline void positions(const uint8_t *bits, size_t bytes, uint64_t at, size_t count,
                              uint32_t position[ROOM])
 {
@@ -93,7 +93,7 @@ static inline void rice_join(const struct kernels_streams *streams, const struct
     const uint8_t *end = streams->low + streams->low_bytes;
     const __m512i shift = _mm512_set1_epi32((int)streams->width), fifteen = _mm512_set1_epi32(15);
     __m512i ones_before = _mm512_add_epi32(numbers(), _mm512_set1_epi32((int)(uint32_t)at->bit));
-    __m512i lows = _mm512_set1_epi32((int)at->next); // what the low parts and ones before have added
+    __m512i lows = _mm512_set1_epi32((int)at->next); // the sum of all earlier low parts and ones
     lows = _mm512_add_epi32(lows, numbers());
     for (size_t i = 0; i < count; i += LANES, low += fetch->step) {
         const size_t left = low < end ? (size_t)(end - low) : 0;

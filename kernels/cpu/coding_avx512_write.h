@@ -1,4 +1,4 @@
-// Part of coding_avx512.c: writing. Stores at the ends of streams are cut to what lies inside.
+// Part of coding_avx512.c: writing. Stores at the ends of streams are cut to the bytes inside.
 #ifndef KERNELS_CPU_CODING_AVX512_WRITE_H
 #define KERNELS_CPU_CODING_AVX512_WRITE_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define LANES      16u
-#define PACK_WIDTH 16u // a low part fits in the word that is cut out of a number
+#define PACK_WIDTH 16u // a low part fits into the word that is extracted from a number
 
 static inline __m512i numbers(void)
 {
@@ -36,13 +36,14 @@ static inline uint64_t lane_sum(__m512i x)
     return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(low, high));
 }
 
-// Elements skipped before the 16 entries from `index` on; there is one before them.
+// Elements skipped before each of the 16 entries at `index`; index[-1] exists.
 static inline __m512i gaps_of(__m512i now, const uint32_t *index)
 {
     return _mm512_sub_epi32(_mm512_sub_epi32(now, _mm512_loadu_si512(index - 1)), _mm512_set1_epi32(1));
 }
 
-// The same for fewer than 16, or where none is before them; zero in the other lanes.
+// The same for fewer than 16 entries, or for the first ones, which have no predecessor; zero in the other
+// lanes.
 static inline __m512i gaps_at_end(size_t i, size_t count, const uint32_t *index, __m512i *now)
 {
     const __mmask16 lanes = lanes_of(count - i);
@@ -83,11 +84,11 @@ static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t s
     return ascending;
 }
 
-// A zeroed bit vector that is being marked from its start to its end.
+// A zeroed bit vector that is marked from its start to its end.
 struct marker {
     uint8_t *bits;
     size_t bytes;
-    uint64_t bit, word; // where it stands; the marks so far among the 64 bits around it
+    uint64_t bit, word; // the current position; the bits set so far in the 64-bit word around it
 };
 
 static inline void marker_store(const struct marker *marker)
@@ -111,8 +112,8 @@ static __attribute__((noinline)) void mark_each(uint8_t *bits, uint64_t from, __
     }
 }
 
-// Sets the bits `ahead` of where it stands one by one, where they are far apart or fewer than 16; `length`
-// reaches behind the last one.
+// Sets the bits at the distances `ahead` from the current position one by one, if they are far apart or fewer
+// than 16; `length` ends after the last one.
 static inline void marker_spread(struct marker *marker, __m512i ahead, size_t count, uint64_t length)
 {
     marker_store(marker);
@@ -122,8 +123,7 @@ static inline void marker_spread(struct marker *marker, __m512i ahead, size_t co
     marker->word = at < marker->bytes ? plain_load(marker->bits + at, marker->bytes - at) : 0;
 }
 
-// Sets the bits of eight words, which reach over the next `length` bits, at most 64, the last of which is
-// set.
+// Sets the bits of eight words that cover the next `length` bits, at most 64; the last of these is set.
 static inline void marker_put(struct marker *marker, __m512i words, uint64_t length)
 {
     const __m256i four = _mm256_or_si256(_mm512_castsi512_si256(words), _mm512_extracti64x4_epi64(words, 1));
@@ -133,13 +133,13 @@ static inline void marker_put(struct marker *marker, __m512i words, uint64_t len
     marker->word |= marks << shift;
     marker_store(marker);
     const uint64_t bit = marker->bit + length;
-    const uint64_t crossed =
-        (bit >> 6) - (marker->bit >> 6); // 0 or 1; no branch, because either is as likely
+    const uint64_t crossed = (bit >> 6) - (marker->bit >> 6); // 0 or 1, equally likely, so no branch
     marker->word = (marker->word & (crossed - 1)) | marks >> 1 >> (63 - shift);
     marker->bit = bit;
 }
 
-// Marks 16 bits `ahead` of where it stands, ascending; `length` reaches behind the last one.
+// Marks 16 bits at the ascending distances `ahead` from the current position; `length` ends after the last
+// one.
 static inline void marker_put_ahead(struct marker *marker, __m512i ahead, uint64_t length)
 {
     if (__builtin_expect(length > 64, 0)) {
@@ -152,14 +152,14 @@ static inline void marker_put_ahead(struct marker *marker, __m512i ahead, uint64
     marker_put(marker, _mm512_or_si512(even, odd), length);
 }
 
-// Where each of the ones stands that end quotients in unary.
+// The positions of the ones that end the unary quotients.
 static inline __m512i unary_ends(__m512i quotients)
 {
     const __m512i one = _mm512_set1_epi32(1);
     return _mm512_sub_epi32(prefix_sums(_mm512_add_epi32(quotients, one)), one);
 }
 
-// Each pair of quotients in unary, shifted behind the pairs before it.
+// Each pair of unary quotients, shifted to its place after the earlier pairs.
 static inline void marker_put_unary(struct marker *marker, __m512i quotients)
 {
     const __m512i one = _mm512_set1_epi64(1), zero = _mm512_setzero_si512();
@@ -179,11 +179,11 @@ static inline void marker_put_unary(struct marker *marker, __m512i quotients)
     marker_put(marker, _mm512_sllv_epi64(code, _mm512_sub_epi64(behind, length)), all);
 }
 
-// Puts low parts of 16 numbers, which may have other bits above them, one behind the other.
+// Packs the low parts of 16 numbers, which may have other bits above them.
 struct packer {
     uint8_t *at, *end;
     unsigned width;
-    uint64_t mask; // the low bits of each of eight bytes, or of four words where a byte is too short
+    uint64_t mask; // selects the low bits of each of eight bytes, or of four words if a byte is too short
 };
 
 static inline struct packer packer_of(uint8_t *low, size_t low_bytes, unsigned width)
@@ -193,7 +193,7 @@ static inline struct packer packer_of(uint8_t *low, size_t low_bytes, unsigned w
         .at = low, .end = low + low_bytes, .width = width, .mask = each * ((1u << width) - 1)};
 }
 
-// Each store runs over into bytes that later ones write again: at most 16 bytes behind `width`.
+// Each store reaches into bytes that later stores overwrite, at most 16 bytes too far.
 static inline void pack_bytes(uint8_t *at, __m512i x, const struct packer *packer)
 {
     const __m128i eight = _mm512_cvtepi32_epi8(x);

@@ -1,12 +1,12 @@
-// The index coders in plain C: the scalar path, and what the others do at the ends of their vectors.
+// The index coders in plain C: the scalar path, which the other paths also use at the ends of their vectors.
 #ifndef KERNELS_CPU_CODING_PLAIN_H
 #define KERNELS_CPU_CODING_PLAIN_H
 
 #include "kernels/coding.h"
 
-#define CODING_BLOCK 256u // entries that pass through the first cache at a time
+#define CODING_BLOCK 256u // entries that pass through L1 at a time
 
-// The bytes from `at` on, at most 8, the first one lowest, then zeros.
+// Up to 8 bytes from `at` on as a little-endian number, padded with zeros.
 static inline uint64_t plain_load(const uint8_t *at, size_t bytes)
 {
     uint64_t word = 0;
@@ -27,7 +27,7 @@ static inline void plain_mark(uint8_t *bits, uint64_t at)
     bits[at >> 3] = (uint8_t)(bits[at >> 3] | 1u << (at & 7));
 }
 
-// Puts numbers of `width` bits one behind the other, from a whole byte on.
+// Packs numbers of `width` bits one after another, starting at a whole byte.
 struct plain_packer {
     uint8_t *at;
     uint64_t held;
@@ -64,8 +64,8 @@ static inline uint32_t plain_low(const uint8_t *low, size_t low_bytes, uint64_t 
     return (uint32_t)(plain_load(low + byte, low_bytes - byte) >> (bit & 7)) & ((1u << width) - 1);
 }
 
-// Entries from `entry` on, which is a multiple of 8: their low parts begin at a whole byte. `bit` is where
-// the high stream stands, `next` the index that a gap of 0 means.
+// Entries from `entry` on, which is a multiple of 8, so that their low parts begin at a whole byte. `bit` is
+// the position in the high stream, `next` the index of an entry with gap 0.
 static inline void plain_rice_write(size_t entry, size_t count, const uint32_t *index, uint32_t next,
                                     unsigned width, uint64_t bit, uint8_t *high, uint8_t *low)
 {
@@ -92,7 +92,7 @@ static inline void plain_fano_write(size_t entry, size_t count, const uint32_t *
     plain_pack_end(&packer);
 }
 
-// Positions of set bits from bit `at` on, at most `count`; returns how many there were.
+// The positions of up to `count` set bits from bit `at` on; returns their number.
 static inline size_t plain_positions(const uint8_t *bits, size_t bytes, uint64_t at, size_t count,
                                      uint32_t *position)
 {
@@ -108,12 +108,12 @@ static inline size_t plain_positions(const uint8_t *bits, size_t bytes, uint64_t
     return found;
 }
 
-// Positions in the high stream, from `entry` on, become indices in place.
+// Converts positions in the high stream, from `entry` on, to indices in place.
 static inline void plain_rice_join(const struct kernels_streams *streams, struct kernels_rice *at,
                                    size_t count, uint32_t *index)
 {
     uint32_t next = at->next;
-    uint64_t bit = at->bit; // behind the last one: so many zeros lie before this one
+    uint64_t bit = at->bit; // the position after the last one: gives the number of zeros before this one
     for (size_t i = 0; i < count; i++) {
         const uint32_t zeros = (uint32_t)(index[i] - bit);
         bit = (uint64_t)index[i] + 1;

@@ -8,7 +8,7 @@ static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t s
 {
     uint64_t sum[KERNELS_CODING_SHIFTS] = {0};
     uint32_t next = 0;
-    uint32_t any = 0; // its top bit: an index or a gap of 2^31 or more
+    uint32_t any = 0; // its top bit is set if an index or a gap is 2^31 or more
     for (size_t i = 0; i < count; i++) {
         const uint32_t gap = index[i] - next;
         any |= gap | index[i];
@@ -48,7 +48,7 @@ static void bitmap_write(size_t count, const uint32_t *index, uint8_t *bits, siz
     }
 }
 
-// Bits set in each byte at once, then the sum of the bytes (Warren, Hacker's Delight, 5-1).
+// Counts the bits of all bytes at once, then sums the bytes (Warren, Hacker's Delight, 5-1).
 static unsigned ones_of(uint64_t word)
 {
     word -= word >> 1 & 0x5555555555555555u;

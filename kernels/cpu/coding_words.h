@@ -1,5 +1,5 @@
-// What the coders with AVX2 and AVX-512 have in common: words of 64 bits at a time. The file that includes
-// this one has given `positions` and ROOM.
+// Shared by the coders with AVX2 and AVX-512: processes 64-bit words. The including file defines `positions`
+// and ROOM.
 #ifndef KERNELS_CPU_CODING_WORDS_H
 #define KERNELS_CPU_CODING_WORDS_H
 

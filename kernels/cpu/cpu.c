@@ -14,8 +14,8 @@
 #endif
 
 #define ALIGNMENT 64u             // one cache line, one AVX-512 register
-#define HUGE_PAGE (2u << 20)      // in pages of 4 KiB a pass over a vector takes a third longer
-#define LARGE     (2 * HUGE_PAGE) // vectors from here on
+#define HUGE_PAGE (2u << 20)      // with pages of 4 KiB a pass over a vector takes a third longer
+#define LARGE     (2 * HUGE_PAGE) // vectors of at least this size get huge pages
 
 void *kernels_cpu_alloc(size_t bytes)
 {
@@ -28,7 +28,7 @@ void *kernels_cpu_alloc(size_t bytes)
         return NULL;
     }
     if (rounded >= LARGE) {
-        (void)madvise(memory, rounded, MADV_HUGEPAGE); // a kernel without huge pages still gives memory
+        (void)madvise(memory, rounded, MADV_HUGEPAGE); // a kernel without huge pages returns ordinary ones
     }
     return memset(memory, 0, rounded);
 }
@@ -95,7 +95,7 @@ void kernels_cpu_pieces(size_t m, size_t n, size_t k, const float *a, const floa
 #if defined(__x86_64__)
 static bool has_avx2(void)
 {
-    unsigned a, b, c, d; // clang 14 has no name for F16C
+    unsigned a, b, c, d; // clang 14's __builtin_cpu_supports does not know F16C
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
            __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
            __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
@@ -157,7 +157,7 @@ static bool is_one_of(const char *name, const char *const *names)
     return *names != NULL;
 }
 
-// Names of OpenBLAS's cores for x86-64.
+// The names of OpenBLAS's cores for x86-64.
 bool kernels_cpu_blas_lags(void)
 {
     static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
@@ -172,7 +172,7 @@ bool kernels_cpu_blas_lags(void)
 
 void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity)
 {
-    // The configuration reads "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ... SkylakeX ...": keep the two first
+    // The configuration reads "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ... SkylakeX ...": keeps the first two
     // words.
     const char *config = openblas_get_config();
     size_t words = strcspn(config, " ");

@@ -1,6 +1,6 @@
-// The CPU backend inside kernels/: one constant table per instruction set, all of the same source
-// (loops_body.h) and all with the same results bit for bit, and the functions of OpenBLAS and of memory that
-// they share.
+// The CPU backend inside kernels/: one constant table per instruction set, all compiled from the same source
+// (loops_body.h) with the same results, bit for bit; and the functions of OpenBLAS and of memory that they
+// share.
 #ifndef KERNELS_CPU_CPU_H
 #define KERNELS_CPU_CPU_H
 
@@ -11,7 +11,7 @@
 const struct kernels *kernels_cpu_table(const char *path);
 void kernels_cpu_set_threads(unsigned threads);
 unsigned kernels_cpu_threads(void);
-bool kernels_cpu_blas_lags(void); // its core lacks what the best path here has
+bool kernels_cpu_blas_lags(void); // OpenBLAS's core lacks instructions that the best path here uses
 void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity);
 
 extern const struct kernels kernels_cpu_scalar, kernels_cpu_avx2, kernels_cpu_avx512;
@@ -31,12 +31,12 @@ void kernels_cpu_copy(void *to, const void *from, size_t bytes);
 void kernels_cpu_wait(void);
 void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                       const float *a, const float *b, float beta, float *c);
-// The same with paths of their own (gemm_avx2.c, gemm_avx512.c).
+// The same, with their own paths (gemm_avx2.c, gemm_avx512.c).
 void kernels_cpu_gemm_avx2(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                            const float *a, const float *b, float beta, float *c);
 void kernels_cpu_gemm_avx512(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                              const float *a, const float *b, float beta, float *c);
-// Products in pieces (kernels.h). Whatever is small enough is one piece.
+// Products in pieces (kernels.h). A product that is small enough is one piece.
 #define KERNELS_CPU_PIECE (64u * 1024u) // floats, on the stack
 typedef void kernels_cpu_product(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k,
                                  float alpha, const float *a, const float *b, float beta, float *c);

@@ -1,5 +1,5 @@
-// Sums and exp for the loops that each path compiles for itself: plain C with partial sums of a fixed width,
-// so that every path gives the same bits.
+// Sums and exp for the loops that are compiled for each path: plain C with a fixed number of partial sums, so
+// that every path gives the same bits.
 #ifndef KERNELS_CPU_ROWS_H
 #define KERNELS_CPU_ROWS_H
 
@@ -33,7 +33,7 @@ static inline float row_sum(size_t count, const float *z)
     return lanes_sum(lane) + rest;
 }
 
-#define EXP_LOWEST (-87.3f) // e^x is a normal number from here on
+#define EXP_LOWEST (-87.3f) // e^x is a normal number for x of at least this
 
 union float_bits {
     float f;
@@ -62,8 +62,8 @@ static inline float exp_bounded(float x)
     return p * n.f;
 }
 
-// The same for all x <= 0: below EXP_LOWEST 0, NaN for NaN. Bounds are held on bits: of conditions gcc makes
-// branches for AVX2, and the loops around them scalar.
+// The same for all x <= 0: 0 below EXP_LOWEST, NaN for NaN. Comparisons use the bits: gcc turns
+// floating-point conditions into branches on AVX2 and then does not vectorise the loops around them.
 static inline float exp_nonpositive(float x)
 {
     const union float_bits from = {.f = x}, lowest = {.f = -EXP_LOWEST};

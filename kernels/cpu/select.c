@@ -1,9 +1,9 @@
-// What the paths share: the passes that touch few elements.
+// Shared by all paths: the passes that touch few elements.
 #include "kernels/cpu/select.h"
 
 #define RUN 16u // neighbours in a run of samples: one cache line
 
-// A fixed mixing of bits (the finaliser of splitmix64), so that runs lie at no stride.
+// A fixed mixing of bits (the finaliser of splitmix64), so that runs have no constant stride.
 static uint64_t mixed(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -19,7 +19,7 @@ void kernels_cpu_select_sample(const struct kernels_difference *a, size_t sample
         const size_t from = (uint64_t)run * a->count / runs;
         const size_t width = (uint64_t)(run + 1) * a->count / runs - from; // >= RUN
         const size_t shift = (size_t)((mixed(run) >> 32) * (width - RUN + 1) >> 32);
-        const size_t at = (from + shift) / RUN * RUN; // whole cache lines; never behind the stretch
+        const size_t at = (from + shift) / RUN * RUN; // whole cache lines; never past the stretch
         for (size_t i = 0; i < RUN; i++) {
             magnitude[run * RUN + i] = select_magnitude(select_at(a, at + i));
         }
@@ -29,7 +29,7 @@ void kernels_cpu_select_sample(const struct kernels_difference *a, size_t sample
 void kernels_cpu_select_pick(const struct kernels_difference *a, size_t entries, const uint32_t *index,
                              float *value)
 {
-    const size_t ahead = 16; // the vector is far larger than the caches, the indices are known
+    const size_t ahead = 16; // prefetch distance: the vector is far larger than the caches
     for (size_t i = 0; i < entries; i++) {
         if (i + ahead < entries) {
             __builtin_prefetch(a->x + index[i + ahead]);

@@ -1,4 +1,5 @@
-// Private to kernels/cpu: the tables of kernels/select.h, one for each instruction set, and what they share.
+// Private to kernels/cpu: the tables of kernels/select.h, one for each instruction set, and the functions
+// that they share.
 #ifndef KERNELS_CPU_SELECT_H
 #define KERNELS_CPU_SELECT_H
 
@@ -17,7 +18,7 @@ void kernels_cpu_select_sample(const struct kernels_difference *a, size_t sample
 void kernels_cpu_select_pick(const struct kernels_difference *a, size_t entries, const uint32_t *index,
                              float *value);
 
-// What a vector is the difference to.
+// The kind of reference that is subtracted.
 enum select_reference { SELECT_NONE = 0, SELECT_FP32, SELECT_BF16 };
 
 static inline enum select_reference select_reference(const struct kernels_difference *a)

@@ -61,14 +61,14 @@ static inline v_bits v_max(v_bits a, v_bits b)
     return _mm256_max_epu32(a, b);
 }
 
-// The bits of bf16_step, for numbers that are one of bf16.
+// The bits of bf16_step, for numbers that are exact in bf16.
 static inline v_bits v_bf16_step(v_float r)
 {
     const v_bits exponent = _mm256_and_si256(_mm256_castps_si256(r), v_set(0x7f800000u));
     return _mm256_max_epi32(_mm256_sub_epi32(exponent, v_set(7u << 23)), _mm256_setzero_si256());
 }
 
-// Zero where the magnitude does not exceed `bits`, but for the lanes of `all`.
+// Zero in lanes whose magnitude does not exceed `bits`, except in the lanes of `all`.
 static inline v_float v_keep_above(v_float d, v_bits bits, unsigned all)
 {
     v_bits kept = _mm256_cmpgt_epi32(v_magnitude(d), bits);
@@ -89,7 +89,7 @@ static inline v_bits v_shift_right(v_bits a, unsigned shift)
     return _mm256_srl_epi32(a, _mm_cvtsi32_si128((int)shift));
 }
 
-// Magnitudes and floors from 1 on are compared as signed numbers: a >= floor is a > floor - 1.
+// Magnitudes and floors, which are at least 1, are compared as signed numbers: a >= floor is a > floor - 1.
 static inline v_bits v_bound(uint32_t floor)
 {
     return v_set(floor > 0x7fffffffu ? 0x7fffffffu : floor - 1);
@@ -110,7 +110,7 @@ static inline v_bits v_count_from(uint32_t first)
     return _mm256_add_epi32(v_set(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-// Which lanes the mask moves together: their numbers, a byte each.
+// The numbers of the lanes that the mask packs together, a byte each.
 static inline v_bits v_order(unsigned mask)
 {
     const uint64_t bytes = _pdep_u64(mask, 0x0101010101010101u) * 0xffu;
@@ -133,7 +133,7 @@ static inline void v_store_bits(uint32_t *to, v_bits a)
     _mm256_storeu_si256((__m256i *)(void *)to, a);
 }
 
-// The first 4 lanes, or all.
+// Stores the first 4 lanes, or all.
 static inline void v_store_some(uint32_t *index, float *value, v_bits i, v_float v, unsigned lanes)
 {
     if (lanes == 4) {

@@ -61,14 +61,14 @@ static inline v_bits v_max(v_bits a, v_bits b)
     return _mm512_max_epu32(a, b);
 }
 
-// The bits of bf16_step, for numbers that are one of bf16.
+// The bits of bf16_step, for numbers that are exact in bf16.
 static inline v_bits v_bf16_step(v_float r)
 {
     const v_bits exponent = _mm512_and_si512(_mm512_castps_si512(r), v_set(0x7f800000u));
     return _mm512_max_epi32(_mm512_sub_epi32(exponent, v_set(7u << 23)), _mm512_setzero_si512());
 }
 
-// Zero where the magnitude does not exceed `bits`, but for the lanes of `all`.
+// Zero in lanes whose magnitude does not exceed `bits`, except in the lanes of `all`.
 static inline v_float v_keep_above(v_float d, v_bits bits, unsigned all)
 {
     return _mm512_maskz_mov_ps((__mmask16)(_mm512_cmpgt_epu32_mask(v_magnitude(d), bits) | all), d);
@@ -84,7 +84,7 @@ static inline v_bits v_shift_right(v_bits a, unsigned shift)
     return _mm512_srl_epi32(a, _mm_cvtsi32_si128((int)shift));
 }
 
-// What v_reach compares with, for this floor.
+// The value that v_reach compares with, for this floor.
 static inline v_bits v_bound(uint32_t floor)
 {
     return v_set(floor);
@@ -106,7 +106,7 @@ static inline v_bits v_count_from(uint32_t first)
     return _mm512_add_epi32(v_set(first), steps);
 }
 
-// The lanes of the mask move together. In a register: storing those lanes alone is slower.
+// Packs the lanes of the mask together, in a register: a compressing store is slower.
 static inline v_bits v_pack_bits(unsigned mask, v_bits a)
 {
     return _mm512_maskz_compress_epi32((__mmask16)mask, a);
@@ -122,7 +122,7 @@ static inline void v_store_bits(uint32_t *to, v_bits a)
     _mm512_storeu_si512(to, a);
 }
 
-// The first 4 lanes, or all.
+// Stores the first 4 lanes, or all.
 static inline void v_store_some(uint32_t *index, float *value, v_bits i, v_float v, unsigned lanes)
 {
     if (lanes == 4) {

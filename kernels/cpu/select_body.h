@@ -1,12 +1,12 @@
-// The passes of selection over vectors of LANES elements. The file that includes this one names SELECT_TABLE
-// and gives the few operations on vectors that differ (v_...), for its instruction set.
+// The passes of selection over vectors of LANES elements. The including file defines SELECT_TABLE and, for
+// its instruction set, the few operations on vectors that differ (v_...).
 //
-// Entries are packed in a register and stored whole: the lanes behind the entries are overwritten by the next
-// ones. So a piece is only gathered this way while it certainly fits; near the end of the room each vector is
-// looked at.
+// Entries are packed in a register, and the whole register is stored: the lanes after the entries are
+// overwritten by the next store. So a piece is gathered in this way only while it certainly fits; near the
+// end of the room each vector is checked.
 #include "kernels/cpu/select_gather.h"
 
-// What a pass does with each vector of magnitudes; bits of `lanes` say which are elements.
+// The work of a pass on each vector of magnitudes; the bits of `lanes` mark the lanes that are elements.
 typedef void vector_step(void *context, v_bits magnitude, unsigned lanes);
 
 INLINE void each_vector(const struct kernels_difference *a, enum select_reference kind, struct total *total,
@@ -52,16 +52,16 @@ INLINE void pass(const struct kernels_difference *a, vector_step *step, void *co
 }
 
 #define WAITING 1024u
-#define FEW     (1u << 16) // elements up to which the bins themselves are counted in
+#define FEW     (1u << 16) // up to so many elements, counts go directly into the bins
 
-// Bins are packed in a buffer before they are counted one by one: in most passes few magnitudes reach the
-// floor, and those above the last bin are counted a vector at a time.
+// Bins are packed into a buffer before they are counted one by one: in most passes few magnitudes reach the
+// floor. Magnitudes above the last bin are counted a vector at a time.
 struct binning {
     v_bits floor, reach, last;
     unsigned shift;
     size_t waiting;
     uint64_t above;
-    uint32_t *bin; // apart from the rest, so that storing there does not send the rest to memory
+    uint32_t *bin; // separate from the other fields, so that stores to it do not force these into memory
 };
 
 INLINE void binning_start(struct binning *b, uint32_t floor, unsigned shift, uint32_t *bin)
@@ -120,7 +120,7 @@ static void histogram_few(const struct kernels_difference *a, uint32_t floor, un
     bins[KERNELS_BINS - 1] += few.b.above;
 }
 
-// Two counts for each bin, in turn, because equal ones in a row would wait for each other.
+// Two alternating counts for each bin, because consecutive equal bins would wait for each other.
 struct binning_many {
     struct binning b;
     uint32_t *counts;
@@ -178,7 +178,7 @@ struct counting {
 
 INLINE void count_step(void *context, v_bits magnitude, unsigned lanes)
 {
-    (void)lanes; // lanes that are no elements are zero: below every floor
+    (void)lanes; // lanes without an element are zero, which is below every floor
     struct counting *c = context;
     for (size_t j = 0; j < FLOORS; j++) {
         c->reached[j] = v_count(c->reached[j], magnitude, c->bound[j]);
@@ -204,7 +204,7 @@ static void count(const struct kernels_difference *a, const uint32_t *floors, si
     }
 }
 
-// Of a mask, its lowest `most` bits.
+// The lowest `most` set bits of a mask.
 INLINE unsigned lowest(unsigned mask, size_t most)
 {
     return most >= LANES ? mask : _pdep_u32((1u << most) - 1, mask);

@@ -10,8 +10,8 @@ struct entries {
     size_t found;
 };
 
-// `width`: how many lanes are stored where that is enough, because a whole store mostly lies across two cache
-// lines. The caller expects more entries to be rare.
+// `width`: the number of lanes to store if that is sufficient, because most stores of a whole register cross
+// a cache line. The caller expects more entries only rarely.
 INLINE void put(struct entries *to, unsigned mask, size_t at, v_float d, unsigned width)
 {
     const unsigned found = (unsigned)__builtin_popcount(mask);
@@ -43,7 +43,8 @@ INLINE void gather_dense(const struct kernels_difference *a, size_t at, v_bits b
     total_add(total, &part[1], kind);
 }
 
-// A piece in which few do: those that do are listed without a branch, then packed, out of the nearest cache.
+// A piece in which few vectors hold entries: these vectors are first listed without a branch, then packed
+// from L1.
 INLINE void gather_thin(const struct kernels_difference *a, size_t at, v_bits bound,
                         enum select_reference kind, struct entries *to, struct total *total)
 {
@@ -70,7 +71,8 @@ INLINE void gather_thin(const struct kernels_difference *a, size_t at, v_bits bo
     *to = here;
 }
 
-// Vector by vector to `to_element`, or to the element that does not fit; returns where it stopped.
+// Vector by vector up to `to_element`, or up to the first element that does not fit; returns where it
+// stopped.
 static __attribute__((noinline)) size_t gather_edge(const struct kernels_difference *a, size_t at, size_t end,
                                                     uint32_t floor, size_t room, struct entries *to,
                                                     struct total *total)
@@ -108,7 +110,7 @@ static __attribute__((noinline)) size_t gather_edge(const struct kernels_differe
     return end;
 }
 
-// The lines that entries will be written to, as many as the last piece filled.
+// Prefetches the lines that entries will be written to, as many as the last piece filled.
 INLINE void ask_to_write(const struct entries *to, size_t entries)
 {
     for (size_t i = 0; i < entries; i += 64 / sizeof(uint32_t)) {
@@ -122,7 +124,7 @@ INLINE size_t gather_from(const struct kernels_difference *a, size_t first, uint
 {
     const v_bits bound = v_bound(floor);
     size_t at = first;
-    size_t last = 0; // entries of the piece before: they tell what to expect
+    size_t last = 0; // entries of the previous piece: the estimate for the next one
     for (; a->count - at >= PIECE && (room - to->found >= PIECE || floor > SELECT_MAGNITUDE); at += PIECE) {
         const size_t before = to->found;
         ask_to_write(to, last);

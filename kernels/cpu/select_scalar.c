@@ -1,10 +1,10 @@
-// The passes of selection for any processor: branch-free, an entry is written before it is known whether it
-// stays.
+// The passes of selection for any processor: branch-free; an entry is written before it is known whether it
+// is kept.
 #include "kernels/cpu/select.h"
 
 #include <stdbool.h>
 
-#define PIECE 1024u // elements between two transfers of partial sums and looks at the room left
+#define PIECE 1024u // elements between two additions of the partial sums, and two checks of the room left
 
 static inline uint32_t larger(uint32_t a, uint32_t b)
 {
@@ -38,7 +38,7 @@ static inline __attribute__((always_inline)) void see(const struct kernels_diffe
             const float x = a->x[i + l], whole = apart(a, i + l, kind), d = counted(a, i + l, kind, whole);
             a_sum[l] += whole * whole;
             x_sum[l] += x * x;
-            // Magnitudes fit a signed integer, which SSE2 can compare.
+            // Magnitudes fit into a signed integer, which SSE2 can compare.
             const int32_t m = (int32_t)select_magnitude(d);
             largest[l] = (int32_t)largest[l] > m ? largest[l] : (uint32_t)m;
         }
@@ -103,7 +103,7 @@ static size_t gather_of(const struct kernels_difference *a, size_t from, size_t 
     return gather_piece(a, from, to, floor, index, value, SELECT_NONE);
 }
 
-// Up to the element that does not fit any more, or to `to`.
+// Up to `to`, or to the first element that does not fit.
 static size_t gather_edge(const struct kernels_difference *a, size_t from, size_t to, uint32_t floor,
                           size_t room, uint32_t *index, float *value, size_t *found)
 {
@@ -146,7 +146,8 @@ static size_t gather(const struct kernels_difference *a, size_t first, uint32_t 
 static void histogram(const struct kernels_difference *a, uint32_t floor, unsigned shift,
                       uint64_t bins[KERNELS_BINS], struct kernels_seen *seen)
 {
-    uint32_t counts[2][KERNELS_BINS + 1] = {{0}}; // two, and one bin for what is below the floor
+    uint32_t counts[2][KERNELS_BINS + 1] = {{0}}; // two counts per bin, and one bin for magnitudes below the
+                                                  // floor
     *seen = (struct kernels_seen){0};
     for (size_t at = 0; at < a->count;) {
         const size_t to = piece_end(at, a->count);

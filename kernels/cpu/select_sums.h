@@ -1,4 +1,4 @@
-// Part of select_body.h: how elements are read, and the sums that every pass keeps.
+// Part of select_body.h: reading of elements, and the sums of every pass.
 #ifndef KERNELS_CPU_SELECT_SUMS_H
 #define KERNELS_CPU_SELECT_SUMS_H
 
@@ -8,15 +8,15 @@
 #include <stdbool.h>
 
 #define VECTORS   64u               // of a piece
-#define PIECE     (VECTORS * LANES) // elements between two looks at the room left
-#define NEAR      512u          // elements that are asked for ahead: the hardware stops at the end of a page
-#define FAR       2048u         // the same into the second cache, where memory is slow to answer
-#define DENSE     (PIECE / 14u) // entries of a piece from which on packing every vector is cheaper than choosing
-#define DENSER    (PIECE / 7u) // and from which on more than 4 in a vector are no surprise
+#define PIECE     (VECTORS * LANES) // elements between two checks of the room left
+#define NEAR      512u              // prefetch distance in elements: the hardware stops at the end of a page
+#define FAR       2048u             // the same into L2, for slow memory
+#define DENSE     (PIECE / 14u)     // with so many entries, packing every vector is cheaper than choosing
+#define DENSER    (PIECE / 7u)      // and with so many, more than 4 entries in a vector are common
 #define ALL_LANES ((1u << LANES) - 1)
 #define INLINE    static inline __attribute__((always_inline))
 
-// Partial sums of one piece, and of all so far.
+// Partial sums of one piece, and totals.
 struct partial {
     v_float a, x;
     v_bits largest;
@@ -62,7 +62,7 @@ static void total_tell(const struct total *total, size_t read, bool differs, str
     }
 }
 
-// Which of the lanes from `at` on lie in the open run.
+// The lanes, from element `at` on, that are in the open run.
 INLINE unsigned open_lanes(const struct kernels_difference *a, size_t at)
 {
     unsigned lanes = 0;
@@ -80,7 +80,7 @@ INLINE v_float read_reference(const struct kernels_difference *a, size_t at, enu
     return kind == SELECT_BF16 ? v_load_bf16(a->r_bf16 + at) : v_load(a->r + at);
 }
 
-// Of x - r, what counts as a.
+// The value of a for x - r.
 INLINE v_float far_enough(const struct kernels_difference *a, size_t at, enum select_reference kind,
                           v_float r, v_float d)
 {
@@ -94,7 +94,7 @@ INLINE v_float difference(const struct kernels_difference *a, size_t at, enum se
     return kind != SELECT_NONE ? far_enough(a, at, kind, r, v_sub(x, r)) : x;
 }
 
-// What elements x add to the sums, and a.
+// Adds x and a to the partial sums; returns a.
 INLINE v_float seen(const struct kernels_difference *a, size_t at, enum select_reference kind, v_float x,
                     v_float r, struct partial *part)
 {
@@ -108,7 +108,7 @@ INLINE v_float seen(const struct kernels_difference *a, size_t at, enum select_r
     return d;
 }
 
-// Elements from `at`: their difference, and what they add to the sums.
+// Reads the elements at `at`, adds them to the partial sums and returns their difference.
 INLINE v_float look(const struct kernels_difference *a, size_t at, enum select_reference kind,
                     struct partial *part)
 {
@@ -116,7 +116,7 @@ INLINE v_float look(const struct kernels_difference *a, size_t at, enum select_r
     return seen(a, at, kind, x, kind != SELECT_NONE ? read_reference(a, at, kind) : x, part);
 }
 
-// The first `lanes` elements from `at`; zeros behind them.
+// The first `lanes` elements at `at`, then zeros.
 INLINE v_float look_first(const struct kernels_difference *a, size_t at, unsigned lanes,
                           enum select_reference kind, struct partial *part)
 {

@@ -1,9 +1,9 @@
-// The value formats for AVX2 with F16C: what compilers do not vectorise, or not well.
+// The value formats for AVX2 with F16C: the parts that compilers do not vectorise well.
 #include "kernels/cpu/values_plain.h"
 
 #include <immintrin.h>
 
-// To nearest even; infinity, which only an overflow makes, becomes the largest number.
+// Rounds to nearest even; infinity, which only an overflow produces, becomes the largest number.
 static inline __m128i halves_of(__m256 value)
 {
     __m128i half = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
@@ -33,7 +33,7 @@ static void halves_read(size_t count, const uint8_t *in, float *value)
     plain_halves_read(count - i, in + 2 * i, value + i);
 }
 
-// The low bytes of 32 numbers from -128 to 127, in their order.
+// The low bytes of 32 numbers from -128 to 127, in order.
 static inline __m256i low_bytes(const __m256i part[4])
 {
     __m256i first = _mm256_packs_epi32(part[0], part[1]), second = _mm256_packs_epi32(part[2], part[3]);
@@ -57,7 +57,7 @@ static void int8_write(float *value, float scale, int8_t *code)
     }
 }
 
-// Numbers from 0 to 15, two in a byte.
+// Packs numbers from 0 to 15, two per byte.
 static void int4_pack(const uint8_t *code, uint8_t *out)
 {
     const __m256i weights = _mm256_set1_epi16(0x1001);
@@ -71,7 +71,7 @@ static void int4_pack(const uint8_t *code, uint8_t *out)
     }
 }
 
-// Codes of eight values, which become what the codes stand for; 0 for what becomes zero.
+// The codes of eight values, which are replaced by the decoded ones; a value that becomes zero gets code 0.
 static inline __m256i int4_codes(float *value, __m256 level, const float *middle)
 {
     const __m256 values = _mm256_loadu_ps(value), sign = _mm256_and_ps(values, _mm256_set1_ps(-0.0f));
@@ -118,7 +118,7 @@ static inline __m256 levels_of(const float level[4])
     return _mm256_broadcast_ps((const __m128 *)(const void *)level);
 }
 
-// Codes of eight values, which become what the codes stand for; 0 for what becomes zero.
+// The codes of eight values, which are replaced by the decoded ones; a value that becomes zero gets code 0.
 static inline __m256i int2_codes(float *value, __m256 border, __m256 levels)
 {
     __m256 values = _mm256_loadu_ps(value);

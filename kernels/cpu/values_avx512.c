@@ -1,5 +1,6 @@
-// The value formats for AVX-512: what compilers do not vectorise, or not well. Decoding of few bits is a
-// look-up in a register: each lane shifts its code down, and the permutation reads only the low bits.
+// The value formats for AVX-512: the parts that compilers do not vectorise well. Codes of few bits are
+// decoded by a look-up in a register: each lane shifts its code down, and the permutation reads only the low
+// bits.
 #include "kernels/cpu/values_plain.h"
 
 #include <immintrin.h>
@@ -9,7 +10,7 @@ static inline __m512 half_values(__m256i half)
     return _mm512_cvtph_ps(half);
 }
 
-// To nearest even; infinity, which only an overflow makes, becomes the largest number.
+// Rounds to nearest even; infinity, which only an overflow produces, becomes the largest number.
 static inline __m256i halves_of(__m512 value)
 {
     __m256i half = _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
@@ -51,7 +52,7 @@ static void int8_write(float *value, float scale, int8_t *code)
     }
 }
 
-// Bytes of 0 to 15 become four bits each.
+// Packs bytes of 0 to 15 into four bits each.
 static inline void int4_pack(const uint8_t *code, uint8_t *out)
 {
     for (size_t i = 0; i < BLOCK; i += 64) {
@@ -94,7 +95,7 @@ static void int4_read(const uint8_t *in, const float *level, float *value)
     }
 }
 
-// Bytes of 0 to 3 become two bits each.
+// Packs bytes of 0 to 3 into two bits each.
 static inline void int2_pack(const uint8_t *code, uint8_t *out)
 {
     for (size_t i = 0; i < BLOCK; i += 64) {

@@ -1,12 +1,12 @@
-// The value formats, compiled once for each instruction set by the file that includes it and names
-// KERNELS_VALUES and the functions of values_plain.h that it uses, or its own instead. What is written here
-// in plain C is what gcc and clang vectorise well. Without fused multiply-add and with sums in 16 lanes of a
-// fixed order, every path gives the same bits.
+// The value formats, compiled once for each instruction set. The including file defines KERNELS_VALUES and
+// either uses the functions of values_plain.h or replaces them. This file contains the parts that gcc and
+// clang vectorise well. There is no fused multiply-add, and sums have 16 lanes in a fixed order, so every
+// path gives the same bits.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/values_plain.h"
 
 #define LANES       16u
-#define BLOCK_BYTES (8 + BLOCK) // of any format with blocks, at most
+#define BLOCK_BYTES (8 + BLOCK) // maximum over all formats with blocks
 
 static inline float magnitude_of(float value)
 {
@@ -42,8 +42,8 @@ static inline float lanes_sum(float lane[LANES])
     return lane[0];
 }
 
-// Sums of magnitudes / 256, so that a block of the largest numbers does not overflow. value[] is filled with
-// zeros up to BLOCK, which add nothing.
+// The sum of magnitudes / 256, so that a block of the largest numbers does not overflow. value[] is padded
+// with zeros up to BLOCK.
 static float block_sum(const float *value)
 {
     float lane[LANES] = {0};
@@ -53,7 +53,7 @@ static float block_sum(const float *value)
     return lanes_sum(lane);
 }
 
-struct halves { // the part of a block whose magnitudes are above a split, and the rest
+struct halves { // the magnitudes of a block above a split, and the others
     float low_sum, high_sum;
     size_t high_count;
 };
@@ -76,8 +76,8 @@ static struct halves block_halves(const float *value, float split)
     return halves;
 }
 
-// The mean of `count` magnitudes whose sum / 256 is given: 0 where that is denormal, so that no machine's
-// treatment of denormals matters, and finite where rounding would lift it above all numbers.
+// The mean of `count` magnitudes from their sum / 256. It is 0 if the mean is denormal, so that the treatment
+// of denormals does not matter, and the largest finite number if rounding would make it infinite.
 static float mean_of(float sum, size_t count)
 {
     if (count == 0)
@@ -87,8 +87,8 @@ static float mean_of(float sum, size_t count)
     return bits < BITS_NORMAL ? 0.0f : bits > BITS_LARGEST ? float_of(BITS_LARGEST) : mean;
 }
 
-// The largest magnitude / the largest code. Blocks too small for a normal scale become zero; the product
-// with the largest code never overflows.
+// The largest magnitude / the largest code. A block that is too small for a normal scale becomes zero. The
+// product of the scale and the largest code never overflows.
 static float scale_of(float largest)
 {
     if (largest < 127.0f * 0x1p-126f)
@@ -120,7 +120,7 @@ static void int4_levels(float low, float high, float level[2 * KERNELS_INT4_LEVE
         level[m] = low + (high - low) * place[m];
         level[KERNELS_INT4_LEVELS + m] = -level[m];
     }
-    level[KERNELS_INT4_LEVELS - 1] = high; // the sum can round to more
+    level[KERNELS_INT4_LEVELS - 1] = high; // the sum may round to a larger number
     level[2 * KERNELS_INT4_LEVELS - 1] = -high;
 }
 
@@ -153,9 +153,9 @@ static inline void int2_levels(float low, float high, float level[4])
     level[3] = -high;
 }
 
-// Two levels, the means of the magnitudes on both sides of a split. The split lies above the smallest
-// magnitude by 1.5 times the mean distance from it: the best place for a tail that falls exponentially
-// (1.59; the top-k of Gaussian and heavier vectors), and near the best for a whole Gaussian.
+// Two levels: the means of the magnitudes on both sides of a split. The split is above the smallest magnitude
+// by 1.5 times the mean distance from it. That is near the optimum for an exponential tail (1.59; the top-k
+// of Gaussian and heavier vectors) and for a whole Gaussian.
 static void block_int2_write(size_t count, float *value, uint8_t *out)
 {
     float smallest = block_smallest(count, value);
@@ -183,7 +183,7 @@ static void block_sign_write(size_t count, float *value, uint8_t *out)
     float scale = mean_of(block_sum(value), count);
     bytes_put_u32(out, bits_of(scale));
     if (scale == 0.0f)
-        memset(value, 0, BLOCK * sizeof *value); // and with it the signs
+        memset(value, 0, BLOCK * sizeof *value); // including the signs
     SIGN_WRITE(value, scale, out + 4);
 }
 
@@ -192,9 +192,9 @@ static void block_sign_read(const uint8_t *in, float *value)
     SIGN_READ(in + 4, float_of(bytes_get_u32(in)), value);
 }
 
-// A format with blocks.
+// The functions of a format with blocks.
 struct block_format {
-    void (*write)(size_t count, float *value, uint8_t *out); // value[] filled with zeros up to BLOCK
+    void (*write)(size_t count, float *value, uint8_t *out); // value[] is padded with zeros up to BLOCK
     void (*read)(const uint8_t *in, float *value);
 };
 
@@ -299,7 +299,7 @@ static void values_read(enum kernels_format format, size_t count, const uint8_t 
     }
 }
 
-// True if all 16-bit numbers have a magnitude below `limit`.
+// True if the magnitudes of all 16-bit numbers are below `limit`.
 static bool valid16(size_t count, const uint8_t *in, uint32_t limit)
 {
     uint32_t broken = 0;
@@ -321,7 +321,7 @@ static bool scale_valid(uint32_t scale)
     return scale == 0 || (scale >= BITS_NORMAL && scale < BITS_INFINITY);
 }
 
-// Of one block, `bytes` long. A scale of 0 allows no codes but 0.
+// Checks one block of `bytes` bytes. A scale of 0 allows only code 0.
 static bool block_int8_valid(const uint8_t *in, size_t bytes)
 {
     uint32_t scale = bytes_get_u32(in);
@@ -334,7 +334,7 @@ static bool block_int8_valid(const uint8_t *in, size_t bytes)
            (scale != 0 || !any);
 }
 
-// The scales of a format with two, the lower one first.
+// Checks the scales of a format that has two, the lower one first.
 static bool pair_valid(uint32_t low, uint32_t high)
 {
     return scale_valid(low) && scale_valid(high) && low <= high;

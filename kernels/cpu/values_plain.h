@@ -1,5 +1,5 @@
-// What a path may do in its own way, in plain C: single values to 16 bits, and codes of whole blocks of
-// KERNELS_VALUES_BLOCK entries to and from their packed form.
+// The functions of values_body.h that a path may replace, in plain C: single values to 16 bits, and whole
+// blocks of KERNELS_VALUES_BLOCK entries to and from packed codes.
 #ifndef KERNELS_CPU_VALUES_PLAIN_H
 #define KERNELS_CPU_VALUES_PLAIN_H
 
@@ -11,7 +11,7 @@
 #define HALF_LARGEST 0x7bff      // 65504
 #define ROUND_EVEN   12582912.0f // 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, ties to even
 
-// Without a branch, which compilers would not vectorise.
+// Without a branch, which would prevent vectorisation.
 static inline uint32_t choose(bool first, uint32_t yes, uint32_t no)
 {
     return no ^ ((yes ^ no) & -(uint32_t)first);
@@ -20,12 +20,12 @@ static inline uint32_t choose(bool first, uint32_t yes, uint32_t no)
 static inline uint32_t half_from(float value)
 {
     uint32_t bits = bits_of(value), magnitude = bits & BITS_MAGNITUDE;
-    // From 2^-14 on: rebias the exponent from 127 to 15, drop 13 bits, ties to even; carries into the
+    // At least 2^-14: rebias the exponent from 127 to 15, drop 13 bits, ties to even; may carry into the
     // exponent.
     uint32_t rebased = magnitude - (112u << 23);
     uint32_t normal = (rebased + 0xfffu + (rebased >> 13 & 1)) >> 13;
     normal = choose((int32_t)normal > HALF_LARGEST, HALF_LARGEST, normal);
-    // Below: a multiple of 2^-24, which is the last bit of numbers from 0.5 on.
+    // Below: a multiple of 2^-24, which is the last bit of numbers in [0.5, 1).
     uint32_t small = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
     return (bits >> 16 & 0x8000u) | choose((int32_t)magnitude < 113 << 23, small, normal);
 }
@@ -53,8 +53,8 @@ static inline void plain_halves_read(size_t count, const uint8_t *restrict in, f
         value[i] = half_to(bytes_get_u16(in + 2 * i));
 }
 
-// Codes of value / scale, -127 to 127; value[] becomes what they stand for. All are 0 for scale 0: such a
-// block is below 2^-118.
+// The codes of value / scale, -127 to 127; value[] is replaced by the decoded values. All codes are 0 for
+// scale 0: such a block is below 2^-118.
 static inline void plain_int8_write(float *value, float scale, int8_t *code)
 {
     float divisor = scale > 0.0f ? scale : 1.0f;
@@ -67,9 +67,9 @@ static inline void plain_int8_write(float *value, float scale, int8_t *code)
     }
 }
 
-// level: what the 16 codes stand for, the upper half negative (kernels/int4.h). The lower entry in the lower
-// half of a byte. Middles grow, so counting those below a magnitude needs no branch. What becomes zero has
-// the code 0, so that there is one way to say it.
+// level: the values of the 16 codes, the upper half negative (kernels/int4.h). Of two entries the first is in
+// the lower half of a byte. The midpoints ascend, so counting those below a magnitude needs no branch. Zero
+// always has code 0, so that each value has one code.
 static inline void plain_int4_write(float *value, const float *level, const float *middle, uint8_t *out)
 {
     uint32_t code[BLOCK];
@@ -96,8 +96,8 @@ static inline void plain_int4_read(const uint8_t *in, const float *level, float 
     }
 }
 
-// level: what the codes 0 to 3 stand for. A code's low bit is set above `split`, its high bit is the sign.
-// What becomes zero has the code 0, so that there is one way to say it.
+// level: the values of the codes 0 to 3. The low bit of a code is set above `split`; the high bit is the
+// sign. Zero always has code 0, so that each value has one code.
 static inline void plain_int2_write(float *value, float split, const float level[4], uint8_t *out)
 {
     for (size_t i = 0; i < BLOCK / 4; i++) {
