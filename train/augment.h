@@ -8,13 +8,13 @@
 #include <stdint.h>
 
 struct train_augment {
-    size_t crop; // an image is shifted by up to so many pixels each way, what comes in is 0; 0: off
-    bool flip;   // left and right change places in half of the images
+    size_t crop; // an image is shifted by up to this many pixels in each direction; new pixels are 0. 0: off
+    bool flip;   // half of the images are mirrored left to right
 };
 bool train_augment_is_on(const struct train_augment *augment);
 
-// The image `from` of a data set of images into `to`; both [height, width, channels]. The same `draw` gives
-// the same image, on every machine.
+// Writes the augmented image `from` to `to`; both [height, width, channels]. The same `draw` gives the same
+// image, on every machine.
 void train_augment_image(const struct train_augment *augment, const struct train_dataset *data, uint64_t draw,
                          const float *from, float *to);
 

@@ -1,5 +1,5 @@
-// The records of a CSV text (RFC 4180): fields between delimiters, quoted ones with "" for ", which may hold
-// delimiters and ends of lines. Private to train/. One owner.
+// The records of a CSV text (RFC 4180): fields between delimiters. A quoted field may contain delimiters and
+// line ends; "" stands for ". Private to train/. One owner.
 #ifndef TRAIN_CSV_H
 #define TRAIN_CSV_H
 
@@ -10,32 +10,33 @@
 
 struct train_csv_field {
     const char
-        *at; // in the file's text or in the reader's; blanks around it are left out where it is not quoted
+        *at; // in the text of the file or of the reader; without the blanks around it unless it is quoted
     size_t length;
     bool quoted;
 };
 
 struct train_csv {
     const char *name;
-    const char *at, *end; // what is not read yet
+    const char *at, *end; // the text that is not read yet
     char delimiter;
-    size_t line, next_line;         // where the latest record began; where the next one does; from 1
+    size_t line, next_line;         // line of the latest record, and of the next one; from 1
     struct train_csv_field *fields; // [count] of the latest record
     size_t count, capacity;
-    char *text; // [LIMIT_TEXT_LINE_BYTES] quoted fields with "" in them, undone
+    char *text; // [LIMIT_TEXT_LINE_BYTES] unescaped text of quoted fields that contain ""
     size_t used;
 };
 
-// `text` is borrowed. A mark of UTF-8 at its beginning is skipped. BASE_EFORMAT: a zero byte; BASE_ENOMEM.
+// `text` is borrowed. A UTF-8 byte order mark at its beginning is skipped. BASE_EFORMAT: a zero byte;
+// BASE_ENOMEM.
 enum base_error train_csv_open(const struct train_bytes *text, char delimiter, struct train_csv *csv,
                                struct base_reason *why) BASE_CHECK;
 void train_csv_close(struct train_csv *csv);
 
-// The next record into fields[count]; *more is false behind the last one. Errors name file, line and column;
-// BASE_EFORMAT, BASE_ELIMIT (LIMIT_TEXT_LINE_BYTES of a record, LIMIT_COLUMNS), BASE_ENOMEM.
+// Reads the next record into fields[count]; *more is false after the last one. Errors name file, line and
+// column; BASE_EFORMAT, BASE_ELIMIT (LIMIT_TEXT_LINE_BYTES of a record, LIMIT_COLUMNS), BASE_ENOMEM.
 enum base_error train_csv_next(struct train_csv *csv, bool *more, struct base_reason *why) BASE_CHECK;
 
-// A field as a message may print it: cut, and without control characters.
+// A field as messages print it: cut, and without control characters.
 struct train_shown {
     char text[44];
 };

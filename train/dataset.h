@@ -1,6 +1,6 @@
-// Labelled examples in host memory, dense fp32 rows. Loaders validate all before they return anything. A data
-// set is immutable once made, and any thread may read it; but its owner may scale it in place, before others
-// read it or while none does.
+// Labelled examples in host memory, dense fp32 rows. Loaders validate the whole input before they return
+// anything. A data set is immutable, and any thread may read it, with one exception: its owner may scale it
+// in place while no other thread reads it.
 #ifndef TRAIN_DATASET_H
 #define TRAIN_DATASET_H
 
@@ -15,26 +15,30 @@ struct train_tokens;
 
 struct train_dataset {
     size_t examples, features, classes;
-    float *x;                       // [examples, features], 64-byte aligned; NULL where they are sparse
-    struct train_csr *csr;          // the same, sparse (train/rows.h); else NULL
-    size_t height, width, channels; // of images: x is [examples, height, width, channels]; else 0
-    uint32_t *labels;               // [examples], each < classes; NULL of a regression, where classes is 0
-    size_t whole;        // examples of the set that this one was cut from; = examples where nothing was cut
-    size_t mapped_bytes; // of x where it is a mapping of its own; 0: malloc'ed
-    // How the file says it, so that a model can be used on more of its kind: a number there over
-    // input_divisor is the one in x; label first_label there is class 0, and -1 there are -1 and +1.
+    float *x;                       // [examples, features], 64-byte aligned; NULL if the examples are sparse
+    struct train_csr *csr;          // the examples if they are sparse (train/rows.h); else NULL
+    size_t height, width, channels; // if the examples are images: x is [examples, height, width, channels];
+                                    // else 0
+    uint32_t *labels;               // [examples], each < classes; NULL for a regression, where classes is 0
+    size_t whole;        // number of examples in the set that this one was cut from; equal to `examples` if
+                         // nothing was cut
+    size_t mapped_bytes; // size of x if it is a separate memory mapping; 0: malloc'ed
+    // The encoding in the file, so that a model can be used on other files of this kind: x is the number in
+    // the file divided by input_divisor; class 0 is first_label in the file; first_label -1 means that the
+    // labels in the file are -1 and +1.
     float input_divisor;
     int32_t first_label;
-    size_t outputs;                // of a regression, else 0
-    float *targets;                // [examples, outputs] of a regression, else NULL
-    struct train_meaning *meaning; // shared; NULL: numbers as they are, classes from 0
-    // Of text (train/tokens.h), where x and labels are NULL, features is the context and classes the
+    size_t outputs;                // for a regression, else 0
+    float *targets;                // [examples, outputs] for a regression, else NULL
+    struct train_meaning *meaning; // shared; NULL: plain numbers, and classes counted from 0
+    // For text (train/tokens.h), in which case x and labels are NULL, features is the context and classes the
     // vocabulary; else both NULL.
     struct train_tokens *tokens; // shared
     size_t *starts;              // [examples], ascending: the first token of each window
 };
 void train_dataset_destroy(struct train_dataset *data);        // leaves {0}
-size_t train_dataset_labels(const struct train_dataset *data); // of one example: 1, or of text one a token
+size_t train_dataset_labels(const struct train_dataset *data); // labels of one example: 1, or for text one
+                                                               // per token
 
 // IDX files (http://yann.lecun.com/exdb/mnist, "the IDX file format"), plain or gzip: unsigned byte images
 // and labels of equal count; pixels become value/255. Examples first .. first+count-1 (count 0: to the end).
@@ -46,38 +50,39 @@ enum base_error train_dataset_load_idx(const char *images, const char *labels, s
 
 // LIBSVM text ("label index:value ..."), indices from 1, ascending, <= features. Labels are integers; -1/+1
 // and 0/1 become 0/1, 1..classes become 0..classes-1 (then no row may be labelled 0). Errors name file and
-// line; NaN and Inf are errors. Sparse: kept as it is, data->csr instead of x.
+// line; NaN and Inf are errors. With `sparse` the rows stay sparse, in data->csr instead of x.
 enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
                                           size_t count, bool sparse, struct train_dataset *data,
                                           struct base_reason *why) BASE_CHECK;
 
 // Built-in digits: 28x28, ten classes, drawn from strokes under random affine and elastic distortion,
-// thickness and noise. Example i of a seed is always the same picture with label drawn from the seed, so the
-// set is unbounded: examples first .. first+count-1. Pixels in [0, 1].
+// thickness and noise. Example i of a seed is always the same picture, with a label drawn from the seed. The
+// set is unbounded; this makes examples first .. first+count-1. Pixels in [0, 1].
 enum base_error train_dataset_make_digits(uint64_t seed, uint64_t first, size_t count,
                                           struct train_dataset *data, struct base_reason *why) BASE_CHECK;
-// The same examples without their pictures: labels, classes and number only, for a partition.
+// The same examples without pictures: only labels, classes and number, for a partition.
 enum base_error train_dataset_outline_digits(uint64_t seed, uint64_t first, size_t count,
                                              struct train_dataset *outline,
                                              struct base_reason *why) BASE_CHECK;
-// Of the examples from `first` on those of rows[count], as train_dataset_subset of all would have them;
-// `whole` is the caller's to set.
+// Of the examples from `first` on, makes those in rows[count], with the same result as train_dataset_subset
+// of all. The caller sets `whole`.
 enum base_error train_dataset_draw_digits(uint64_t seed, uint64_t first, const uint32_t *rows, size_t count,
                                           struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
-// Holds first and count against the `examples` that `name` has. *taken: how many that is. BASE_EINVAL.
+// Checks first and count against the `examples` that `name` has. *taken: the number of examples selected.
+// BASE_EINVAL.
 enum base_error train_dataset_range(const char *name, size_t examples, size_t first, size_t count,
                                     size_t *taken, struct base_reason *why) BASE_CHECK;
 
-// A copy of the rows rows[0..count-1]; its meaning is shared.
+// Copies the rows rows[0..count-1]; the meaning is shared.
 enum base_error train_dataset_subset(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                      struct train_dataset *subset) BASE_CHECK;
 
 // Which shard trains on which example: owner[i] in [0, shards) for every example. `contiguous`: runs of
-// neighbours of even length, in order. `iid`: a seeded shuffle dealt out evenly.
-// `dirichlet`: for each class, proportions ~ Dirichlet(alpha, ..., alpha) over the shards (Yurochkin et al.
-// 2019); redrawn, up to a bound, until every shard has at least `least` examples, then filled up from the
-// largest. Seeded.
+// consecutive examples of equal length. `iid`: a seeded shuffle, divided equally. `dirichlet`: for each
+// class, proportions ~ Dirichlet(alpha, ..., alpha) over the shards (Yurochkin et al. 2019); redrawn, a
+// bounded number of times, until every shard has at least `least` examples; after that, small shards are
+// filled up from the largest. Seeded.
 enum base_error train_partition_contiguous(size_t examples, size_t shards, uint32_t *owner) BASE_CHECK;
 enum base_error train_partition_iid(size_t examples, size_t shards, uint64_t seed,
                                     uint32_t *owner) BASE_CHECK;
@@ -85,10 +90,11 @@ enum base_error train_partition_dirichlet(const uint32_t *labels, size_t example
                                           size_t shards, double alpha, size_t least, uint64_t seed,
                                           uint32_t *owner, struct base_reason *why) BASE_CHECK;
 
-// Which shard trains on what while only the shards with living[s] (of `shards`) have a node. An example of a
-// living shard stays with it; one of an orphaned shard goes to the living shard with the highest hash of
-// (seed, example, shard). So all nodes compute the same, and when a shard dies or returns, only what it
-// leaves or takes moves. `trainer` may be `owner`. BASE_EINVAL when no shard lives or an owner is no shard.
+// Which shard trains on which example while only the shards s with living[s] have a node. An example of a
+// living shard stays there; an example of an orphaned shard goes to the living shard with the highest hash of
+// (seed, example, shard). So all nodes compute the same result, and when a shard dies or returns, only the
+// examples that it gives or takes move. `trainer` may be `owner`. BASE_EINVAL: no shard is living, or an
+// owner is not a shard.
 enum base_error train_partition_living(const uint32_t *owner, size_t examples, const bool *living,
                                        size_t shards, uint64_t seed, uint32_t *trainer) BASE_CHECK;
 

@@ -1,4 +1,4 @@
-// Numbers of text files, alike on every machine. Private to train/. Pure; any thread.
+// Parses numbers in text files, with the same result on every machine. Private to train/. Pure; any thread.
 #ifndef TRAIN_DECIMAL_H
 #define TRAIN_DECIMAL_H
 

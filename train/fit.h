@@ -9,12 +9,12 @@
 
 struct train_options;
 
-// The batch that is asked for, cut to the data set.
+// The batch size that the options ask for, at most the size of the data set.
 size_t train_fit_batch(const struct train_options *options, const struct train_dataset *data);
-// Of a batch, what goes through the model at once.
+// The number of examples of a batch that pass through the model at once.
 size_t train_fit_part(const struct train_options *options, const struct train_dataset *data, size_t batch);
 
-// BASE_EINVAL, naming what was found and what was expected.
+// BASE_EINVAL; the reason says what was found and what was expected.
 enum base_error train_fit_data(const struct train_options *options, const struct train_model *model,
                                const struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 enum base_error train_fit_kernels(const struct train_options *options, const struct kernels *kernels,

@@ -1,24 +1,25 @@
 // A model is a list of layers over the kernel table (train/model.c walks it). A layer type is a struct of
-// functions; a layer is a type, its dimensions and what stands below it. Composite layers (a residual block,
-// a transformer block) are layer types of their own: they divide `kept` and `scratch` among their parts.
+// functions; a layer is a type, its dimensions and its place in the model. Composite layers (a residual
+// block, a transformer block) are layer types of their own: they divide `kept` and `scratch` among their
+// parts.
 //
-// Between two layers lies a batch of rows, row-major: [examples, positions, height, width, channels] fp32.
-// An image is one position of height x width x channels (channels last); a vector is one position of
+// The data between two layers are a batch of rows, row-major: [examples, positions, height, width, channels]
+// fp32. An image is one position of height x width x channels (channels last); a vector is one position of
 // channels; a sequence is `positions` vectors. Kernels see [examples * positions, height * width * channels].
 //
-// A first layer that takes ids (`in.ids`) gets them as uint32_t [examples, positions] in the place of floats:
-// files may hold bytes or uint16, the feed widens them. Every id is below `in.vocabulary`: the data set is
-// checked before training, so layers only assert it.
+// A first layer that takes ids (`in.ids`) gets uint32_t [examples, positions] instead of floats; the feed
+// converts them from the bytes or uint16 of files. Every id is below `in.vocabulary`: the data set is checked
+// before training, so layers only assert it.
 //
-// The loss takes one label a row of the last layer's output: labels [examples * out.positions], so one an
-// example for a classifier and one a token for a decoder, and is the mean over these rows. It turns the last
-// layer's y into dy in place. So the type of a last layer must not read y in backward.
+// The loss has one label for each row of the last layer's output, labels [examples * out.positions]: one per
+// example for a classifier, one per token for a decoder. It is the mean over these rows. It replaces the last
+// layer's y by dy in place, so the type of a last layer must not read y in backward.
 //
-// A first layer that takes rows (`in.rows`) gets a struct train_rows (train/rows.h) in their place, sparse or
-// dense, in host memory.
+// A first layer that takes rows (`in.rows`) gets a struct train_rows (train/rows.h) instead, sparse or dense,
+// in host memory.
 //
-// Functions of a type are pure except for their outputs; they allocate nothing. All pointers but
-// `layer` are in the kernels' memory. One model, one thread at a time.
+// Functions of a type are pure except for their outputs; they allocate nothing. All pointers except `layer`
+// are in the kernels' memory. One model, one thread at a time.
 #ifndef TRAIN_LAYER_H
 #define TRAIN_LAYER_H
 
@@ -34,11 +35,12 @@
 struct train_shape { // one example between two layers; all sizes >= 1
     size_t positions, height, width, channels;
     bool rows;         // a struct train_rows: first layer only
-    bool ids;          // uint32_t ids, one a position (then height, width, channels are 1): first layer only
+    bool ids;          // uint32_t ids, one per position (height, width and channels are then 1): first layer
+                       // only
     size_t vocabulary; // of ids, else 0
 };
-size_t train_shape_count(const struct train_shape *shape); // numbers an example
-size_t train_shape_width(const struct train_shape *shape); // numbers a position
+size_t train_shape_count(const struct train_shape *shape); // numbers per example
+size_t train_shape_width(const struct train_shape *shape); // numbers per position
 
 struct train_layer_type;
 
@@ -50,7 +52,7 @@ struct train_layer {
             bool relu;
         } linear;
         struct {
-            size_t outputs; // 1: of two classes
+            size_t outputs; // 1: for two classes
         } rows;
         struct {
             size_t outputs, size, stride, padding;
@@ -68,23 +70,24 @@ struct train_layer {
             size_t outputs, stride, groups;
         } residual;
         struct {
-            size_t width, heads, layers, vocabulary; // layers: of the whole decoder
+            size_t width, heads, layers, vocabulary; // layers: number in the whole decoder
             float dropout;
         } decoder;
     } d;
     char name[LIMIT_TENSOR_NAME_BYTES / 2];   // prefix of the tensors: "layers.0", "h.3"; "": none
-    char abroad[LIMIT_TENSOR_NAME_BYTES / 2]; // the same in files for other programs: torch's "0", "2"
+    char abroad[LIMIT_TENSOR_NAME_BYTES / 2]; // the same in files for other programs, such as torch's "0",
+                                              // "2"
     // Filled in by the model:
     struct train_shape in, out;
     const struct train_tensor *tensors; // of this layer, in the order of its type's `tensors`
     size_t n_tensors;
-    size_t index;                     // in the model, and stream of its random numbers
-    const struct train_layer *layers; // all of them: a tied head reads layers[0].tensors
+    size_t index;                     // in the model; also the stream of its random numbers
+    const struct train_layer *layers; // all layers of the model: a tied head reads layers[0].tensors
 };
 
 struct train_layer_floats { // numbers of 4 bytes; a type may keep uint32_t in them
-    size_t kept;            // from forward to backward, a layer's own
-    size_t scratch;         // within one call; shared by all layers
+    size_t kept;            // separate for each layer, kept from forward to backward
+    size_t scratch;         // used within one call; shared by all layers
 };
 
 // One pass over a batch.
@@ -93,49 +96,51 @@ struct train_pass {
     size_t examples;
     bool training;   // false: evaluation; no dropout, running statistics
     bool accumulate; // backward adds to the gradient instead of overwriting it (micro-batches)
-    size_t from, to; // layers of rows: backward is for features from .. to-1 only, the gradient of the others
-                     // is 0; to 0: all
-    uint64_t seed;   // of this batch's random numbers: base_rng_seed_stream(&rng, pass->seed, layer->index)
-    float *scratch;  // as many as any layer asked for
-    const struct kernels_taker *taker; // backward gives the gradient (train_model_give); NULL: it writes it
+    size_t from, to; // layers of rows: backward computes only features from .. to-1; the gradient of the
+                     // others is 0. to 0: all features
+    uint64_t seed;   // for the random numbers of this batch: base_rng_seed_stream(&rng, pass->seed,
+                     // layer->index)
+    float *scratch;  // the largest size that a layer asked for
+    const struct kernels_taker *taker; // backward passes the gradient to it (train_model_give); NULL:
+                                       // backward writes the gradient
 };
 
-// Collects the tensors of a layer; names get the layer's name in front ("weight" -> "layers.0.weight").
-// Asserts LIMIT_TENSOR_NAME_BYTES. The returned tensor is valid until the next call: `abroad` may be changed
-// in it.
+// Adds a tensor of a layer; the name is prefixed by that of the layer ("weight" -> "layers.0.weight").
+// Asserts LIMIT_TENSOR_NAME_BYTES. The caller may change `abroad` in the returned tensor, which is valid
+// until the next call.
 struct train_tensor_list;
 struct train_tensor *train_tensor_add(struct train_tensor_list *list, const char *name, size_t n_dims,
                                       const size_t *shape);
-// The file has dimension i = our dimension order[i], over all dimensions of the tensor's shape.
+// In files for other programs, dimension i is our dimension order[i], for all dimensions of the tensor.
 void train_tensor_permute(struct train_tensor *tensor, const size_t *order);
 
 struct train_layer_type {
-    const char *name; // "linear", "conv2d": for people
-    // Holds the dimensions against what stands below and fills *out. BASE_EINVAL with names and numbers.
-    // Every size that it lets through is bounded, so that products of sizes fit into size_t.
+    const char *name; // "linear", "conv2d": for messages
+    // Checks the dimensions against the shape of the layer below and fills *out. BASE_EINVAL with names and
+    // numbers. Every accepted size is bounded, so that products of sizes fit into size_t.
     enum base_error (*check)(const struct train_layer *layer, const struct train_shape *in,
                              struct train_shape *out, struct base_reason *why);
-    // NULL: the type has no parameters. layer->in and out are filled.
+    // NULL: the type has no parameters. layer->in and out are set.
     void (*tensors)(const struct train_layer *layer, struct train_tensor_list *list);
-    // Whether this backend has the kernels. NULL: every backend has. Where false, creating the model is
-    // refused and names layer and backend.
+    // Whether this backend has the kernels. NULL: every backend has them. If false, creating the model fails,
+    // and the reason names layer and backend.
     bool (*runs)(const struct kernels *kernels);
-    // For a batch of at most `examples`. NULL: nothing.
+    // For a batch of at most `examples`. NULL: none.
     void (*floats)(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats);
-    // Initial values of the layer's tensors, whose places in `parameters` (host memory, the whole vector,
-    // zeroed before) are layer->tensors[i].offset. Draws from `rng` only. NULL: all zero.
+    // Writes the initial values of the layer's tensors at layer->tensors[i].offset in `parameters` (host
+    // memory, the whole vector, zeroed before). Draws from `rng` only. NULL: all zero.
     void (*initialise)(const struct train_layer *layer, struct base_rng *rng, float *parameters);
     // x: the layer's input, y: its output; they never overlap. parameters: the whole vector.
     void (*forward)(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
                     const void *x, float *y, float *kept);
-    // dy: gradient of the loss with respect to y, may be overwritten. dx (never overlaps dy): that of x, or
-    // NULL where it is not needed (first layer, ids). Writes, or with pass->accumulate adds, the gradient of
-    // the layer's tensors at their offsets. A tensor that two layers share belongs to the lower one, which
-    // always adds, because backward reaches the upper one first and that one writes.
+    // dy: gradient of the loss with respect to y, may be overwritten. dx (never overlaps dy): the gradient
+    // with respect to x, or NULL if it is not needed (first layer, ids). Writes, or with pass->accumulate
+    // adds, the gradient of the layer's tensors at their offsets. A tensor that two layers share belongs to
+    // the lower one. The lower layer always adds, because backward calls the upper one first, which writes.
     void (*backward)(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
                      const void *x, const float *y, float *dy, float *dx, float *kept, float *gradient);
-    // Whether backward of up to `examples` can give its gradient to pass->taker in the place of writing it.
-    // NULL: never; a type without parameters need not say it.
+    // Whether backward of up to `examples` can pass its gradient to pass->taker instead of writing it. NULL:
+    // never; a type without parameters leaves it NULL.
     bool (*gives)(const struct train_layer *layer, const struct kernels *kernels, size_t examples);
 };
 

@@ -1,5 +1,5 @@
-// What the loaders share inside the folder: allocation of a data set, and their entries on bytes in memory,
-// which the fuzzers drive. Private to train/ and its tests. Pure functions; any thread.
+// Shared by the loaders: allocation of a data set, and parsers of bytes in memory, which the fuzzers call.
+// Private to train/ and its tests. Pure functions; any thread.
 #ifndef TRAIN_LOADERS_H
 #define TRAIN_LOADERS_H
 
@@ -11,29 +11,30 @@
 #define TRAIN_IDX_IMAGES_HEADER_BYTES 16u // magic, count, rows, columns
 #define TRAIN_IDX_LABELS_HEADER_BYTES 8u  // magic, count
 
-// Zeroed x and labels. BASE_ELIMIT over LIMIT_DATASET_VALUES or 2^32-1 examples, BASE_ENOMEM; BASE_EINVAL for
-// nothing.
+// Allocates zeroed x and labels. BASE_ELIMIT: over LIMIT_DATASET_VALUES or 2^32-1 examples. BASE_ENOMEM.
+// BASE_EINVAL: no examples or features.
 enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes,
                                        struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
-// Sparse: entries as start[0..examples] says (train/rows.h), to be filled in by the caller; zeroed labels.
+// Sparse: allocates the entries that start[0..examples] describes (train/rows.h), which the caller fills in,
+// and zeroed labels.
 enum base_error train_dataset_allocate_sparse(const size_t *start, size_t examples, size_t features,
                                               size_t classes, struct train_dataset *data,
                                               struct base_reason *why) BASE_CHECK;
 
-// Dense, of a regression: zeroed targets instead of labels. outputs > 0.
+// Dense, for a regression: zeroed targets instead of labels. outputs > 0.
 enum base_error train_dataset_allocate_targets(size_t examples, size_t features, size_t outputs,
                                                struct train_dataset *data,
                                                struct base_reason *why) BASE_CHECK;
 
-// A file's bytes, borrowed, and the name that messages call it by.
+// The bytes of a file, borrowed, and its name for messages.
 struct train_bytes {
     const char *name;
     const uint8_t *data;
     size_t bytes;
 };
 
-// Each of the two plain or gzip, told apart by their first bytes.
+// Each of the two may be plain or gzip, recognised by its first bytes.
 enum base_error train_idx_parse(const struct train_bytes *images, const struct train_bytes *labels,
                                 size_t first, size_t count, size_t classes, struct train_dataset *data,
                                 struct base_reason *why) BASE_CHECK;

@@ -1,5 +1,5 @@
-// The models by name: what train_spec_check, train_plan_create and describing ask of each. Only train/
-// includes this.
+// The models by name: the functions that train_spec_check, train_plan_create and train_spec_describe call.
+// Private to train/.
 #ifndef TRAIN_MODELS_H
 #define TRAIN_MODELS_H
 
@@ -7,12 +7,14 @@
 
 struct train_model_type {
     const char *name; // of model.kind
-    // What layers cannot see; inputs, classes and loss have been checked. BASE_EINVAL. NULL: nothing.
+    // Checks conditions that layers cannot see; inputs, classes and loss have been checked. BASE_EINVAL.
+    // NULL: there are none.
     enum base_error (*check)(const struct train_model_spec *spec, struct base_reason *why);
     void (*build)(const struct train_model_spec *spec, struct train_plan *plan); // sets plan->in, adds layers
-    void (*describe)(const struct train_model_spec *spec, char *text, size_t capacity); // its name first
-    // What describe wrote behind the name, back; false: it can't be that. NULL: the shapes of the weights
-    // tell it (node/store/model_read.c).
+    void (*describe)(const struct train_model_spec *spec, char *text,
+                     size_t capacity); // begins with the name
+    // Parses the text that describe wrote after the name; false: the text is invalid. NULL: the spec follows
+    // from the shapes of the weights (node/store/model_read.c).
     bool (*parse)(const char *text, struct train_model_spec *spec);
 };
 

@@ -1,4 +1,4 @@
-// What the two readers of NumPy's files share. Private to train/ and its tests.
+// Shared by the two readers of NumPy files. Private to train/ and its tests.
 #ifndef TRAIN_NPY_PRIVATE_H
 #define TRAIN_NPY_PRIVATE_H
 
@@ -16,13 +16,12 @@ struct train_npy_array {
     const uint8_t *values; // [count * item_bytes], borrowed
 };
 
-// The header, held against the bytes that are there.
+// Parses the header and checks it against the length of the file.
 enum base_error train_npy_open(const struct train_bytes *file, struct train_npy_array *array,
                                struct base_reason *why) BASE_CHECK;
 double train_npy_value(const struct train_npy_array *array, size_t index);
 
-// Member `member` of a zip file, stored or deflated. *owned: malloc'ed where it had to be unpacked, else
-// NULL.
+// Member `member` of a zip file, stored or deflated. *owned: malloc'ed if it had to be unpacked, else NULL.
 enum base_error train_zip_member(const struct train_bytes *zip, const char *member, struct train_bytes *file,
                                  uint8_t **owned, struct base_reason *why) BASE_CHECK;
 

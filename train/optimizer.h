@@ -1,5 +1,5 @@
-// The optimisers: a table of functions and state vectors by name. Adding one: its struct in train/optimizer.c
-// and its name here; the step over a vector is a function of the kernel table.
+// The optimisers: a table of functions, and state vectors by name. To add one: its struct in
+// train/optimizer.c and its name here; the step over a vector is a function of the kernel table.
 #ifndef TRAIN_OPTIMIZER_H
 #define TRAIN_OPTIMIZER_H
 
@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// In this order in the configuration's choices and in train/optimizer.c.
+// The order is the same in the choices of the configuration and in train/optimizer.c.
 enum train_optimizer_kind { TRAIN_SGD, TRAIN_ADAMW, TRAIN_LION, TRAIN_OPTIMIZERS };
 #define TRAIN_OPTIMIZER_CHOICES "sgd|adamw|lion"
 
-#define TRAIN_STATES 2 // state vectors of an optimiser, at most
+#define TRAIN_STATES 2 // maximum number of state vectors of an optimiser
 
-// Which options an optimiser looks at, rate and decay apart.
+// The options that an optimiser uses, besides rate and decay.
 enum { TRAIN_USES_MOMENTUM = 1, TRAIN_USES_BETAS = 2, TRAIN_USES_EPSILON = 4 };
 
 struct train_options;
@@ -27,22 +27,23 @@ struct train_update { // one step over the whole vector; all pointers in the ker
     uint64_t step; // from 0
     float rate;
     const float *gradient, *correction; // correction: NULL for none
-    float *state[TRAIN_STATES], *x;     // state: NULL where the optimiser has none or needs none
+    float *state[TRAIN_STATES], *x;     // state: NULL if the optimiser has or needs none
 };
 
 struct train_optimizer {
     const char *name;
     unsigned uses;
     double rate_usual,
-        rate_high; // for people: a usual rate, and one above which it is all but sure to diverge
+        rate_high; // for messages: a usual rate, and a rate above which training almost certainly diverges
     const char *state[TRAIN_STATES]; // names in checkpoints, "adamw.m"; NULL: none
-    int shared; // the state whose mean over neighbours helps and is never negative (a second moment); -1:
-                // none
+    int shared; // the state that neighbours share by averaging, which is never negative (a second moment);
+                // -1: none
     // Whether these options need state[i] at all. NULL: always.
     bool (*needs)(const struct train_options *options, size_t i);
-    // correction is subtracted from the direction, outside the state. Allocates nothing.
+    // One step. `correction` is subtracted from the direction and does not enter the state. Allocates
+    // nothing.
     void (*step)(const struct train_update *update);
-    // Whether this backend has the kernel. NULL: every backend has.
+    // Whether this backend has the kernel. NULL: every backend has it.
     bool (*runs)(const struct kernels *kernels);
 };
 

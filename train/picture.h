@@ -1,4 +1,4 @@
-// A picture in memory, and the decoders of files of one format. Private to train/ and its tests. Any thread.
+// A picture in memory, and the decoder of each file format. Private to train/ and its tests. Any thread.
 #ifndef TRAIN_PICTURE_H
 #define TRAIN_PICTURE_H
 
@@ -19,9 +19,10 @@ static inline bool train_image_size_fits(size_t width, size_t height)
 
 // As train_image_decode.
 enum base_error train_png_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
-                                 struct base_reason *why) BASE_CHECK; // png.c, the only file that sees libpng
+                                 struct base_reason *why) BASE_CHECK; // png.c, the only file that includes
+                                                                      // libpng
 enum base_error
 train_jpeg_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
-                  struct base_reason *why) BASE_CHECK; // jpeg.c, the only one that sees libjpeg
+                  struct base_reason *why) BASE_CHECK; // jpeg.c, the only one that includes libjpeg
 
 #endif

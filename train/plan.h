@@ -1,4 +1,4 @@
-// A model without numbers: its layers, held against each other, and its tensors. Immutable once made.
+// A model without values: its layers, checked against each other, and its tensors. Immutable once made.
 #ifndef TRAIN_PLAN_H
 #define TRAIN_PLAN_H
 
@@ -12,25 +12,25 @@ struct train_plan {
     struct train_tensor *tensors;
     size_t n_tensors;
     size_t parameters; // elements of the flat vector
-    bool full;         // a layer did not fit in memory
+    bool full;         // there was no memory for a layer
 };
 
-// For the functions of models: puts a layer on top. `name` and `abroad` are formats that get the number of
-// the layer ("layers.%zu"). train_plan_create reports what failed.
+// For `build` of models: adds a layer on top. `name` and `abroad` are formats for the number of the layer
+// ("layers.%zu"). train_plan_create reports failures.
 void train_plan_add(struct train_plan *plan, struct train_layer layer, const char *name, const char *abroad);
 
 // Checks that the layers added on top of plan->in fit each other, and fills in everything else. Errors as
 // train_plan_create; destroy the plan in either case.
 enum base_error train_plan_fill(struct train_plan *plan, struct base_reason *why) BASE_CHECK;
 
-// From a spec that need not have been checked. BASE_EINVAL: the spec, or layers that do not fit; BASE_ELIMIT:
-// LIMIT_TENSORS, LIMIT_PARAMETERS; BASE_ENOMEM.
+// Makes a plan from a spec, which need not have been checked. BASE_EINVAL: the spec, or layers that do not
+// fit; BASE_ELIMIT: LIMIT_TENSORS, LIMIT_PARAMETERS; BASE_ENOMEM.
 enum base_error train_plan_create(const struct train_model_spec *spec, struct train_plan *plan,
                                   struct base_reason *why) BASE_CHECK;
 void train_plan_destroy(struct train_plan *plan); // leaves {0}
 
-// The elements of a tensor as a file for other programs has them: the first, second, ... call of `next` gives
-// our place, within the tensor, of the first, second, ... element there.
+// Walks over the elements of a tensor in the order of files for other programs: each call of `next` returns
+// the place, in our tensor, of the next element of the file.
 struct train_abroad_walk {
     size_t at[TRAIN_DIMS], extent[TRAIN_DIMS], stride[TRAIN_DIMS], n_dims, place;
 };

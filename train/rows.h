@@ -1,5 +1,5 @@
-// Sparse examples in compressed sparse rows (CSR), and a batch of rows, sparse or dense, as the layer of a
-// linear model reads it. Made once, then immutable; any thread may read.
+// Sparse examples in compressed sparse rows (CSR), and a batch of rows, sparse or dense, the input of a
+// linear model's layer. Immutable once made; any thread may read them.
 #ifndef TRAIN_ROWS_H
 #define TRAIN_ROWS_H
 
@@ -27,7 +27,7 @@ struct train_rows {
     const struct train_csr *csr; // NULL: dense
     const float *x;              // dense: [rows, features]
     size_t features;
-    const uint32_t *row; // of each example its row; NULL: first, first + 1, ...
+    const uint32_t *row; // the row of each example; NULL: first, first + 1, ...
     size_t first;
 };
 

@@ -1,14 +1,14 @@
 // Scaling of features, and of the targets of a regression. Statistics are sums in double over the rows in
-// their order, so every node that reads the same rows finds the same bits.
+// order, so all nodes that read the same rows compute the same bits.
 #ifndef TRAIN_SCALE_H
 #define TRAIN_SCALE_H
 
 #include "train/dataset.h"
 #include <stdbool.h>
 
-// Fills shift and factor of the meaning that `data` has (or gets) from its rows, which are not scaled yet.
-// standard: mean 0, deviation 1; minmax: 0 to 1. Categories stay 0 and 1; what never changes gets factor 1.
-// Before any other thread knows the meaning. BASE_ENOMEM.
+// Computes shift and factor of the data's meaning, which is created if needed, from the rows, which must not
+// be scaled yet. standard: mean 0, deviation 1; minmax: 0 to 1. Categories stay 0 and 1; a constant column
+// gets factor 1. Call this before any other thread uses the meaning. BASE_ENOMEM.
 enum base_error train_scale_measure(struct train_dataset *data, enum train_scale scale,
                                     struct base_reason *why) BASE_CHECK;
 
@@ -22,22 +22,22 @@ bool train_scale_is_plausible(float shift, float factor);
 // nothing.
 void train_scale_apply(struct train_dataset *data);
 
-// Rows that a model with this meaning is to be used on, `features` wide: as train_scale_apply. And its
-// outputs back to the units of the targets. NULL or TRAIN_SCALE_NONE: nothing.
+// For using a model: scales rows of meaning->features values as train_scale_apply does, and converts outputs
+// back to the units of the targets. NULL or TRAIN_SCALE_NONE: nothing.
 void train_scale_rows(const struct train_meaning *meaning, float *x, size_t rows);
 void train_scale_targets_back(const struct train_meaning *meaning, float *targets, size_t rows);
 
-// For statistics that come later, of more rows than these: the meaning gets shift 0 and factor 1.
+// For statistics that are computed later, from more rows than these: the meaning gets shift 0 and factor 1.
 enum base_error train_scale_open(struct train_dataset *data, enum train_scale scale,
                                  struct base_reason *why) BASE_CHECK;
-// Back to the numbers of before train_scale_apply, but for rounding; after train_scale_open the same bits.
+// Undoes train_scale_apply, except for rounding; after train_scale_open with the same bits.
 void train_scale_undo(struct train_dataset *data);
 
-// Statistics of one column of `stride`, over the rows 0 .. examples-1 of `values` (train_scale_spread).
+// Statistics of one column over the rows 0 .. examples-1 (train_scale_spread; a row has `stride` values).
 struct train_spread {
     double least, most, mean, deviation;
 };
-// The statistics of an opened meaning: spreads[features, then targets].
+// Sets the statistics of a meaning of train_scale_open: spreads[features, then targets].
 void train_scale_set(struct train_meaning *meaning, const struct train_spread *spreads);
 struct train_spread train_scale_spread(const float *values, size_t examples, size_t stride, size_t column);
 

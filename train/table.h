@@ -1,8 +1,8 @@
-// Tables as people have them: CSV with numbers, words, a header and one or more target columns.
+// CSV tables with numbers, words, an optional header and one or more target columns.
 //
-// A column whose values are all numbers is one feature. One without any number, or named in `categorical`, is
-// a category: a feature for each of its words, in the order numbers by value, then words by bytes. So the
-// order follows from the words that are there, not from where they stand. Missing values are refused.
+// A column whose values are all numbers is one feature. A column without any number, or named in
+// `categorical`, is a category: one feature per word, first numbers by value, then words by bytes. So the
+// order depends on the set of words, not on their positions. Missing values are refused.
 #ifndef TRAIN_TABLE_H
 #define TRAIN_TABLE_H
 
@@ -15,18 +15,19 @@ enum train_header { TRAIN_HEADER_AUTO, TRAIN_HEADER_YES, TRAIN_HEADER_NO };
 
 struct train_table_options {
     char delimiter;
-    enum train_header header; // auto: the first line is one if none of its fields is a number
-    // Columns by name or, counted from 1, by number (which is also the name where there is no header). No
-    // target: the last column.
+    enum train_header header; // auto: the first line is a header if none of its fields is a number
+    // Columns by name, or by number from 1 (which is also the name if there is no header). No target: the
+    // last column.
     struct train_names target, categorical, ignore;
-    bool regression; // targets are numbers; else one target, whose different words are the classes
+    bool regression; // targets are numbers; otherwise there is one target, whose distinct words are the
+                     // classes
     struct train_meaning
-        *like; // borrowed: columns, categories and classes as there; NULL: as the file has them
+        *like; // borrowed: use its columns, categories and classes; NULL: take them from the file
 };
 
-// The rows of the file, plain or gzip, with their meaning. Errors name file, line and column: BASE_EFORMAT,
-// BASE_EINVAL (options that name no column), BASE_EMISMATCH (not like `like`), BASE_ELIMIT, BASE_ENOMEM,
-// BASE_ENOTFOUND, BASE_EIO.
+// Loads the rows of a file, plain or gzip, and their meaning. Errors name file, line and column:
+// BASE_EFORMAT, BASE_EINVAL (options that name no column), BASE_EMISMATCH (not like `like`), BASE_ELIMIT,
+// BASE_ENOMEM, BASE_ENOTFOUND, BASE_EIO.
 enum base_error train_dataset_load_csv(const char *path, const struct train_table_options *options,
                                        struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 

@@ -1,4 +1,4 @@
-// What the two passes over a table share. Private to train/.
+// Shared by the two passes over a table. Private to train/.
 #ifndef TRAIN_TABLE_PRIVATE_H
 #define TRAIN_TABLE_PRIVATE_H
 
@@ -10,11 +10,11 @@ enum train_column_role { TRAIN_COLUMN_FEATURE, TRAIN_COLUMN_TARGET, TRAIN_COLUMN
 struct train_table_column {
     enum train_column_role role;
     char *name;
-    bool is_category;              // named so, or the classes
-    size_t numbers, words;         // seen
+    bool is_category;              // named as a category, or the column of the classes
+    size_t numbers, words;         // how many of each were found
     size_t number_line, word_line; // the first of each
     struct train_shown number, word;
-    struct train_names set; // of words, by bytes, each once
+    struct train_names set; // the distinct words, sorted by bytes
 };
 
 struct train_table {
@@ -25,7 +25,7 @@ struct train_table {
     bool has_header;
 };
 
-// The first pass: names, roles, what the columns hold. Every field has been looked at.
+// The first pass: names and roles of the columns, and their contents. Reads every field.
 enum base_error train_table_survey(const struct train_bytes *text, const struct train_table_options *options,
                                    struct train_table *table, struct base_reason *why) BASE_CHECK;
 void train_table_free(struct train_table *table);
@@ -35,11 +35,11 @@ bool train_table_looks_like_header(const struct train_csv *csv);
 // Fills table->columns from the first record: its names where has_header, else numbers from 1. BASE_ENOMEM.
 enum base_error train_table_name_columns(struct train_table *table, const struct train_csv *csv,
                                          struct base_reason *why) BASE_CHECK;
-// Where the column of that name is; SIZE_MAX: nowhere.
+// The place of the column with this name; SIZE_MAX: there is none.
 size_t train_table_find_name(const struct train_table *table, const char *name);
 bool train_table_has(const struct train_names *names, const char *name);
 
-// From what was seen to columns, categories and classes in their agreed order.
+// Makes the meaning from the result of the first pass: columns, categories and classes in their fixed order.
 enum base_error train_table_mean(const struct train_table *table, struct train_meaning **meaning,
                                  struct base_reason *why) BASE_CHECK;
 
@@ -49,11 +49,11 @@ int train_table_order(const char *a, const char *b);
 enum base_error train_table_at(const struct train_table *table, size_t line, size_t column,
                                struct base_reason *why, enum base_error error);
 bool train_table_is_missing(const struct train_csv_field *field);
-// `expected` in words. BASE_EFORMAT for what is missing, no number, or too large.
+// Parses a number. BASE_EFORMAT: it is missing, not a number, or too large.
 enum base_error train_table_number(const struct train_csv_field *field, float *value,
                                    struct base_reason *why);
-// A field of `column` into its features x[0..], which are zero; x NULL: only looked at. BASE_EFORMAT,
-// BASE_EMISMATCH (a word that is none of its categories).
+// Writes a field of `column` to its features x[0..], which are zero; x NULL: only checks it. BASE_EFORMAT,
+// BASE_EMISMATCH (the word is not one of the categories).
 enum base_error train_table_feature(const struct train_column *column, const struct train_csv_field *field,
                                     float *x, struct base_reason *why) BASE_CHECK;
 enum base_error train_table_check_width(const struct train_table *table, const struct train_csv *csv,

@@ -1,5 +1,5 @@
-// Rows of a table for a model that is there already: columns, categories and delimiter are those of its
-// meaning, so the file that it was trained on will do, and so will one without the target.
+// Rows of a table for an existing model: columns, categories and delimiter are those of its meaning. The file
+// that the model was trained on is accepted, and so is one without the target.
 #ifndef TRAIN_TABLE_ROWS_H
 #define TRAIN_TABLE_ROWS_H
 
@@ -11,17 +11,17 @@
 struct train_table_rows; // one owner
 
 // `text` (plain or gzip) and `meaning`, which has columns, are borrowed until the rows are closed. The first
-// line is a header where it holds a name of a column, or no number although columns of numbers are expected;
-// columns are then found by name, in any order, and otherwise by place. Target and ignored columns may be
-// there or not and are not read. Errors name the text, line and column, found and expected: BASE_EMISMATCH
-// (a column that is missing, there twice or unknown), BASE_EFORMAT, BASE_ELIMIT, BASE_ENOMEM.
+// line is a header if it contains the name of a column, or no number although columns of numbers are
+// expected; columns are then found by name, in any order, and otherwise by place. Target and ignored columns
+// are optional and are not read. Errors name the text, line and column, and what was found and expected:
+// BASE_EMISMATCH (a column is missing, duplicate or unknown), BASE_EFORMAT, BASE_ELIMIT, BASE_ENOMEM.
 enum base_error train_table_rows_open(const char *name, const void *text, size_t bytes,
                                       const struct train_meaning *meaning, struct train_table_rows **rows,
                                       struct base_reason *why) BASE_CHECK;
 
-// The next row into x[meaning->features], not scaled; *more is false behind the last one.
+// Reads the next row into x[meaning->features], not scaled; *more is false after the last one.
 enum base_error train_table_rows_next(struct train_table_rows *rows, float *x, bool *more,
                                       struct base_reason *why) BASE_CHECK;
-void train_table_rows_close(struct train_table_rows *rows); // NULL is fine
+void train_table_rows_close(struct train_table_rows *rows); // NULL is allowed
 
 #endif

@@ -1,5 +1,5 @@
-// Data files in memory, unpacked. Memory grows with the data that arrives, never with what a header promises.
-// For train/, and for `p2pml data info`, which looks into files. Any thread; blocking.
+// Unpacks data files in memory. Memory grows with the unpacked data, never by the size in a header. For
+// train/, and for `p2pml data info`, which inspects files. Any thread; blocking.
 #ifndef TRAIN_UNPACK_H
 #define TRAIN_UNPACK_H
 
@@ -7,12 +7,12 @@
 #include "train/loaders.h"
 #include <stdbool.h>
 
-// The file's bytes; those of a gzip file unpacked, at most LIMIT_DATA_FILE_BYTES. *owned is malloc'ed, for
-// the caller to free; file->data points into it, file->name is `path`.
+// Reads a file and unpacks it if it is gzip; at most LIMIT_DATA_FILE_BYTES. *owned is malloc'ed, for the
+// caller to free; file->data points into it, file->name is `path`.
 enum base_error train_unpack_file(const char *path, struct train_bytes *file, uint8_t **owned,
                                   struct base_reason *why) BASE_CHECK;
 
-// The same of bytes that are there: plain ones are borrowed (*owned NULL).
+// The same for bytes in memory: plain bytes are borrowed (*owned NULL).
 enum base_error train_unpack_gzip(const struct train_bytes *packed, struct train_bytes *file, uint8_t **owned,
                                   struct base_reason *why) BASE_CHECK;
 
