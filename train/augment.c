@@ -3,14 +3,14 @@
 #include "base/rng.h"
 #include <string.h>
 
-#define STREAM 0x6175676du // of the draws
+#define STREAM 0x6175676du // random stream of the draws
 
 bool train_augment_is_on(const struct train_augment *augment)
 {
     return augment->crop > 0 || augment->flip;
 }
 
-// One row, shifted by `right` pixels and then turned round.
+// Copies one row, shifted by `right` pixels and then mirrored if `turned`.
 static void put_row(const float *from, size_t width, size_t channels, ptrdiff_t right, bool turned, float *to)
 {
     for (size_t x = 0; x < width; x++) {

@@ -29,7 +29,9 @@ static enum base_error check_records(const struct train_bytes *file, struct base
                          "%s: found %zu bytes, expected records of %u (label and 32 x 32 pixels of three "
                          "colours): %s",
                          file->name, file->bytes, RECORD_BYTES,
-                         file->bytes == 0 ? "it is empty" : "is it CIFAR-10's binary version, and whole?");
+                         file->bytes == 0 ? "it is empty"
+                                          : "is it the binary version of CIFAR-10, and "
+                                            "complete?");
     for (size_t i = 0; i < file->bytes / RECORD_BYTES; i++)
         if (file->data[i * RECORD_BYTES] >= CLASSES)
             return base_fail(why, BASE_EFORMAT, "%s: the label of image %zu is %u, expected 0 to %zu",
@@ -37,7 +39,7 @@ static enum base_error check_records(const struct train_bytes *file, struct base
     return BASE_OK;
 }
 
-// From planes to pixels of three channels.
+// Converts planes to pixels of three channels.
 static void put_image(const uint8_t *planes, float *row)
 {
     for (size_t p = 0; p < PIXELS; p++)
@@ -95,7 +97,7 @@ static int is_batch(const struct dirent *entry)
     return fnmatch("data_batch_*.bin", entry->d_name, 0) == 0;
 }
 
-// The files to read: the path itself, or what is in the folder.
+// Lists the files to read: the path itself, or the batches in the folder.
 static enum base_error list(const char *path, struct train_names *names, struct base_reason *why)
 {
     struct stat status;

@@ -13,8 +13,8 @@ enum base_error train_csv_open(const struct train_bytes *text, char delimiter, s
     if (zero != NULL)
         return base_fail(
             why, BASE_EFORMAT,
-            "%s: found a zero byte at byte %zu, expected a text in UTF-8; of one in UTF-16, iconv -f "
-            "UTF-16 -t UTF-8 makes it",
+            "%s: found a zero byte at byte %zu, expected UTF-8 text; convert UTF-16 with iconv -f UTF-16 "
+            "-t UTF-8",
             text->name, (size_t)(zero - text->data));
     opened.at = (const char *)text->data;
     opened.end = opened.at + text->bytes;
@@ -50,7 +50,9 @@ static bool is_blank(const struct train_csv *csv, char c)
     return (c == ' ' || c == '\t') && c != csv->delimiter;
 }
 
-// Where a record may end: "\n", "\r\n", the end of the text.
+// Does a record end here: at "
+// ", "\r
+// " or the end of the text?
 static bool ends_record(const struct train_csv *csv, const char *at)
 {
     return at == csv->end || *at == '\n' || (*at == '\r' && at + 1 < csv->end && at[1] == '\n') ||
@@ -75,7 +77,8 @@ static enum base_error add_field(struct train_csv *csv, struct train_csv_field f
     return BASE_OK;
 }
 
-// From the opening quote on. "" becomes " in the reader's own text; without any the field stays where it is.
+// Reads from the opening quote on. A field that contains "" is unescaped into the text of the reader; any
+// other field stays where it is.
 static enum base_error read_quoted(struct train_csv *csv, const char *limit, const char **next,
                                    struct train_csv_field *field, struct base_reason *why)
 {
@@ -104,7 +107,7 @@ static enum base_error read_quoted(struct train_csv *csv, const char *limit, con
     if (!ends_record(csv, at) && *at != csv->delimiter)
         return base_fail(
             why, BASE_EFORMAT,
-            "%s:%zu: column %zu: text behind the closing quote; a quote inside a field is written twice",
+            "%s:%zu: column %zu: text after the closing quote; a quote inside a field is written twice",
             csv->name, csv->next_line, csv->count + 1);
     *next = at;
     return BASE_OK;
@@ -131,7 +134,7 @@ static enum base_error read_plain(struct train_csv *csv, const char *limit, cons
     return BASE_OK;
 }
 
-// One field and what ends it; *last: it was the record's last.
+// Reads one field and its end; *last: it was the last one of the record.
 static enum base_error read_field(struct train_csv *csv, const char *limit, bool *last,
                                   struct base_reason *why)
 {

@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 
 #define ALIGNMENT_BYTES 64u
-#define MAPPED_FROM     ((size_t)1 << 20) // smaller ones are malloc'ed
+#define MAPPED_FROM     ((size_t)1 << 20) // smaller arrays are malloc'ed
 
-// Large values are mapped, not malloc'ed: an allocator keeps freed memory for later, and what comes and goes
-// while a node runs is as large as a whole data set.
+// Large arrays are mapped, not malloc'ed: an allocator keeps freed memory, and the arrays that a running node
+// frees are as large as whole data sets.
 static float *allocate_values(size_t bytes, size_t *mapped_bytes)
 {
     *mapped_bytes = bytes < MAPPED_FROM ? 0 : bytes;
@@ -58,8 +58,7 @@ static enum base_error check_size(size_t examples, size_t features, size_t outpu
         outputs > LIMIT_DATASET_VALUES / examples)
         return base_fail(
             why, BASE_ELIMIT,
-            "%zu examples with %zu features are over the limit of %llu values in memory: take fewer "
-            "examples",
+            "%zu examples with %zu features are over the limit of %llu values in memory: use fewer examples",
             examples, outputs > features ? outputs : features, LIMIT_DATASET_VALUES);
     return BASE_OK;
 }
@@ -143,7 +142,7 @@ enum base_error train_dataset_range(const char *name, size_t examples, size_t fi
     return BASE_OK;
 }
 
-// Windows stay in their order: a feed looks for the next one of each.
+// Windows stay in order: a feed needs the window that follows each one.
 static enum base_error subset_windows(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                       struct train_dataset *subset)
 {

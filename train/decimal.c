@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANTISSA_DIGITS  18u // as many as a uint64 holds for sure
+#define MANTISSA_DIGITS  18u // every number of so many digits fits into a uint64
 #define EXPONENT_LARGEST 9999
 
 static bool is_digit(char c)
@@ -12,7 +12,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-// 10^exponent by repeated squaring, in an order that never changes: the same double everywhere.
+// 10^exponent by repeated squaring, in a fixed order: the same double on every machine.
 static double power_of_ten(int exponent)
 {
     double power = 1, base = 10;
@@ -35,18 +35,18 @@ static double scale(uint64_t mantissa, int exponent)
         return value * power_of_ten(exponent);
     if (exponent < -400)
         return 0;
-    if (exponent < -200) // 10^308 is the largest that a double holds
+    if (exponent < -200) // 10^308 is the largest power that a double can hold
         return value / power_of_ten(200) / power_of_ten(-exponent - 200);
     return value / power_of_ten(-exponent);
 }
 
 struct decimal {
     uint64_t mantissa;
-    size_t digits, kept; // seen at all; in the mantissa without leading zeros
+    size_t digits, kept; // digits: all that were read; kept: those in the mantissa, without leading zeros
     int exponent;
 };
 
-// Digits up to the first other character. `after_point`: each makes the value ten times smaller.
+// Reads digits up to the first other character. `after_point`: each divides the value by ten.
 static const char *read_digits(const char *at, const char *end, bool after_point, struct decimal *decimal)
 {
     for (; at < end && is_digit(*at); at++) {

@@ -1,6 +1,6 @@
-// Built-in digits. A glyph's points are jittered, joined by curves, sheared, turned, scaled, bent by a smooth
-// random field and drawn with a pen of changing width; then noise. Only operations that IEEE 754 rounds in
-// one way: example i of a seed is the same picture on every machine.
+// Built-in digits. The points of a glyph are jittered, joined by curves, sheared, rotated, scaled, distorted
+// by a smooth random field and drawn with a pen of varying width; then noise is added. Only operations whose
+// rounding IEEE 754 defines are used, so example i of a seed is the same picture on every machine.
 #include "base/limits.h"
 #include "base/rng.h"
 #include "train/glyphs.h"
@@ -14,20 +14,20 @@
 #define SIDE    28
 #define PIXELS  (SIDE * SIDE)
 #define CLASSES 10u
-#define PIECES  4 // straight pieces of one curve between two points
-#define FIELD   6 // control displacements of the elastic field, a side
+#define PIECES  4 // straight pieces of a curve between two points
+#define FIELD   6 // control displacements of the elastic field per side
 #define CELL    (SIDE / (float)(FIELD - 3))
 
-// How strongly each kind of variation acts. Chosen so that 8,000 examples teach a linear model about 85% and
-// an MLP of 256 units about 96% of the labels of unseen ones.
-#define JITTER    3.5f  // of a point, in hundredths of the glyph
+// The strength of each variation. Chosen so that with 8,000 examples a linear model gets about 85%, and an
+// MLP with 256 units about 96%, of the labels of new examples right.
+#define JITTER    3.5f  // displacement of a point, in hundredths of the glyph
 #define TURN      0.09f // radians
 #define SHEAR     0.15f
 #define STRETCH   0.09f // of width and height
 #define SIZE_PX   19.5f // height of a digit
 #define WIDTH_PX  18.0f
 #define SHIFT_PX  1.3f
-#define ELASTIC   1.1f // pixels, of a control displacement
+#define ELASTIC   1.1f // control displacement in pixels
 #define GAP_ODDS  6    // one stroke in six has a gap in its ink
 #define BLUR_ODDS 4
 
@@ -35,8 +35,8 @@ struct pen {
     float x, y, radius;
 };
 
-// One draw, mean 0, variance 1: the sum of four uniform numbers. libm's logarithm would differ between
-// machines.
+// A random number with mean 0 and variance 1: the sum of four uniform numbers. A normal one would need libm's
+// logarithm, which differs between machines.
 static float wakeup(struct base_rng *rng)
 {
     uint64_t bits = base_rng_u64(rng);
@@ -54,7 +54,7 @@ static float clamp(float value, float low, float high)
     return value < low ? low : value > high ? high : value;
 }
 
-// Everything that is drawn once for a picture.
+// The random numbers that are drawn once per picture.
 struct hand {
     float xx, xy, yx, yy, x, y; // pixel = matrix * point + (x, y)
     float field[FIELD][FIELD][2];
@@ -65,7 +65,7 @@ static void draw_matrix(struct base_rng *rng, struct hand *hand)
 {
     float t = clamp(TURN * wakeup(rng), -0.6f, 0.6f);
     float cosine = 1 - t * t / 2 + t * t * t * t / 24, sine = t - t * t * t / 6;
-    float shear = SHEAR * wakeup(rng) - 0.1f; // most hands lean to the right
+    float shear = SHEAR * wakeup(rng) - 0.1f; // most handwriting slants to the right
     float width = WIDTH_PX / 100 * (1 + clamp(STRETCH * wakeup(rng), -0.4f, 0.3f));
     float height = SIZE_PX / 100 * (1 + clamp(STRETCH * wakeup(rng), -0.4f, 0.25f));
     hand->xx = cosine * width;
@@ -120,10 +120,10 @@ static void place(const struct hand *hand, float x, float y, struct pen *pen)
     pen->y += dy;
 }
 
-// Lowers depth[p] to the distance between pixel p and the piece a-b, less the pen's radius there.
+// Lowers depth[p] to the distance between pixel p and the piece a-b, minus the radius of the pen there.
 static void draw_piece(const struct pen *a, const struct pen *b, float depth[PIXELS])
 {
-    float reach = (a->radius > b->radius ? a->radius : b->radius) + 1; // no edge is softer
+    float reach = (a->radius > b->radius ? a->radius : b->radius) + 1; // the softest edge is narrower than 1
     int left = (int)clamp((a->x < b->x ? a->x : b->x) - reach, 0, SIDE);
     int right = (int)clamp((a->x > b->x ? a->x : b->x) + reach + 1, 0, SIDE);
     int top = (int)clamp((a->y < b->y ? a->y : b->y) - reach, 0, SIDE);
@@ -147,7 +147,7 @@ static float curve(float p0, float p1, float p2, float p3, float t)
     return p1 + 0.5f * t * (p2 - p0 + t * (2 * p0 - 5 * p1 + 4 * p2 - p3 + t * (3 * (p1 - p2) + p3 - p0)));
 }
 
-// One stroke through `count` points. `gap`: the piece that is left out, counted over the stroke.
+// Draws one stroke through `count` points. `gap`: the number of the piece that is left out.
 static void draw_stroke(const struct hand *hand, float (*at)[2], int count, int gap, float depth[PIXELS])
 {
     int pieces = (count - 1) * PIECES;
@@ -178,7 +178,7 @@ static void draw_glyph(struct base_rng *rng, const struct hand *hand, const stru
             for (int k = 0; k < 2; k++)
                 at[i][k] = corner ? at[i - 1][k] : (float)glyph->at[i][k] + JITTER * wakeup(rng);
         }
-        bool has_gap = base_rng_below(rng, GAP_ODDS) == 0; // the pen did not touch
+        bool has_gap = base_rng_below(rng, GAP_ODDS) == 0; // the pen leaves the paper
         int gap = has_gap ? (int)base_rng_below(rng, (uint64_t)count * PIECES) : count * PIECES;
         draw_stroke(hand, at + start, count, gap, depth);
         start += count;
@@ -209,7 +209,7 @@ static void add_noise(struct base_rng *rng, float strength, float pixels[PIXELS]
     }
 }
 
-// The first that is drawn of a digit.
+// The label is the first random number of a digit.
 static uint32_t draw_label(struct base_rng *rng, uint64_t seed, uint64_t number)
 {
     base_rng_seed_stream(rng, seed, number);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The order of an epoch depends on nothing but (seed, epoch), so that a cursor is enough to find it again.
+// The order of an epoch depends only on (seed, epoch), so that a cursor is sufficient to restore it.
 static void shuffle_epoch(struct train_feed *feed)
 {
     struct base_rng rng;
@@ -15,14 +15,14 @@ static void shuffle_epoch(struct train_feed *feed)
     for (size_t i = 0; i < feed->data->examples; i++) {
         feed->order[i] = (uint32_t)i;
     }
-    // A batch of all sparse examples is the same in any order; memory is read fastest in this one.
+    // A batch of all sparse examples is the same in any order, and memory is read fastest in this one.
     if (feed->data->csr == NULL || feed->batch < feed->data->examples) {
         base_rng_shuffle(&rng, feed->order, feed->data->examples);
     }
     feed->phase = feed->data->tokens != NULL ? (size_t)base_rng_below(&rng, feed->data->features) : 0;
 }
 
-// Numbers of 4 bytes that an example takes.
+// The number of 4-byte numbers per example.
 static size_t width_of(const struct train_dataset *data)
 {
     return data->csr != NULL ? 1 : data->features;
@@ -70,7 +70,7 @@ void train_feed_destroy(struct train_feed *feed)
     *feed = (struct train_feed){0};
 }
 
-// Example `row` into place i of the stage.
+// Copies example `row` to place i of the stage.
 static void gather(struct train_feed *feed, size_t row, size_t i)
 {
     const struct train_dataset *data = feed->data;

@@ -2,7 +2,7 @@
 
 #include "train/trainer.h"
 
-#define SPARSE_ROWS 1024u // of a batch at once: what forward has read is still cached for backward
+#define SPARSE_ROWS 1024u // rows at a time: backward finds those of forward in the cache
 
 size_t train_fit_batch(const struct train_options *options, const struct train_dataset *data)
 {
@@ -53,7 +53,7 @@ enum base_error train_fit_data(const struct train_options *options, const struct
     }
     if (train_augment_is_on(&options->augment) && data->height == 0) {
         return base_fail(why, BASE_EINVAL,
-                         "data.crop and data.flip are of images, and the examples are none");
+                         "data.crop and data.flip are for images, but the examples are not images");
     }
     if (options->augment.crop > 0 &&
         (data->height <= options->augment.crop || data->width <= options->augment.crop)) {

@@ -1,5 +1,5 @@
-// IDX files of images and labels, plain or gzip. A header's numbers are held against the limits and against
-// the bytes that are there before anything is allocated from them.
+// IDX files of images and labels, plain or gzip. The numbers of a header are checked against the limits and
+// against the length of the data before any memory is allocated for them.
 #include "base/file.h"
 #include "base/limits.h"
 #include "train/loaders.h"
@@ -138,7 +138,7 @@ static enum base_error read_header(struct idx_stream *stream, size_t rank, struc
             return base_fail(why, BASE_EFORMAT, "%s: dimension %zu of %zu is 0 in the header", stream->name,
                              i + 1, rank);
         if (found.dims[i] > LIMIT_DATASET_VALUES / found.total)
-            return base_fail(why, BASE_ELIMIT, "%s: the header promises more than the limit of %llu values",
+            return base_fail(why, BASE_ELIMIT, "%s: the header states more than the limit of %llu values",
                              stream->name, LIMIT_DATASET_VALUES);
         found.total *= found.dims[i];
     }

@@ -10,10 +10,10 @@ enum base_error train_image_decode(const struct train_bytes *file, size_t channe
     if (file->bytes >= 3 && memcmp(file->data, "\xff\xd8\xff", 3) == 0)
         return train_jpeg_decode(file, channels, image, why);
     return base_fail(why, BASE_EFORMAT, "%s: %s, expected the bytes of a PNG or JPEG", file->name,
-                     file->bytes == 0 ? "the file is empty" : "begins as neither");
+                     file->bytes == 0 ? "the file is empty" : "begins like neither");
 }
 
-// The mean over columns left to right and rows top to bottom, in pixels of the source.
+// The mean over the columns from left to right and the rows from top to bottom, in pixels of the source.
 static float mean_of(const struct train_image *image, double left, double right, double top, double bottom,
                      size_t channel)
 {

@@ -16,7 +16,7 @@
 struct gallery {
     const char *folder;
     const struct train_images_options *options;
-    struct train_names classes, files; // files: paths, class by class
+    struct train_names classes, files; // files: paths, grouped by class
     uint32_t *labels;                  // [files.count]
     struct train_meaning *meaning;
 };
@@ -45,7 +45,7 @@ static bool is_picture(const char *name)
            (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
 }
 
-// What is in a folder, sorted: its folders, or its files.
+// Lists the folders or the files in a folder, sorted.
 static enum base_error list(const char *folder, bool folders, struct train_names *names,
                             struct base_reason *why)
 {
@@ -111,8 +111,8 @@ static enum base_error list_class(struct gallery *g, const char *name, struct ba
             error = base_fail(why, BASE_ELIMIT, "%s: a path of over %u bytes", folder, PATH_BYTES - 1);
         else if (!is_picture(files.items[i]))
             error = base_fail(why, BASE_EFORMAT,
-                              "%s: is no .png, .jpg or .jpeg, which is all that may be in the folder of a "
-                              "class",
+                              "%s: is not a .png, .jpg or .jpeg, and the folder of a class may contain "
+                              "nothing else",
                               path);
         else
             error = add_file(g, path, label, why);
@@ -135,7 +135,7 @@ static enum base_error read_image(const char *path, size_t channels, struct trai
     return error;
 }
 
-// Size and colour from the options, the training examples, or the first file.
+// Takes size and colour from the options, the training examples, or the first file.
 static enum base_error mean(struct gallery *g, struct base_reason *why)
 {
     const struct train_images_options *o = g->options;
@@ -144,7 +144,7 @@ static enum base_error mean(struct gallery *g, struct base_reason *why)
         g->meaning = train_meaning_share(o->like);
         return o->like->width > 0
                    ? BASE_OK
-                   : base_fail(why, BASE_EMISMATCH, "%s: the training examples are no images", g->folder);
+                   : base_fail(why, BASE_EMISMATCH, "%s: the training examples are not images", g->folder);
     }
     enum base_error error = read_image(g->files.items[0], o->channels, &first, why);
     if (error != BASE_OK)
@@ -185,13 +185,13 @@ static enum base_error put_image(const struct gallery *g, const char *path, floa
     if (image.channels != m->channels)
         error =
             base_fail(why, BASE_EMISMATCH,
-                      "%s: found a %s image, expected a %s one as the first; data.image_colour "
-                      "brings them to one",
+                      "%s: found a %s image, expected a %s one like the first; data.image_colour converts "
+                      "them to one",
                       path, image.channels == 1 ? "grey" : "colour", m->channels == 1 ? "grey" : "colour");
     else if (g->options->width == 0 && (image.width != m->width || image.height != m->height))
         error = base_fail(why, BASE_EMISMATCH,
-                          "%s: found %zu x %zu pixels, expected %zu x %zu as the first; "
-                          "data.image_size brings them to one size",
+                          "%s: found %zu x %zu pixels, expected %zu x %zu like the first; data.image_size "
+                          "converts them to one size",
                           path, image.width, image.height, m->width, m->height);
     else
         train_image_fit(&image, m->width, m->height, row);

@@ -1,5 +1,5 @@
-// JPEG through libjpeg (libjpeg-turbo). Its errors leave by longjmp, so everything that has to be freed then
-// lies in one struct.
+// JPEG through libjpeg (libjpeg-turbo). Its errors return by longjmp, so everything that must be freed then
+// is in one struct.
 #include "base/limits.h"
 #include "train/picture.h"
 #include <setjmp.h>
@@ -23,7 +23,7 @@ static void leave(j_common_ptr jpeg)
     longjmp(d->away, 1);
 }
 
-// A warning is damage that libjpeg would paint over.
+// A warning means damage that libjpeg would hide.
 static void warn(j_common_ptr jpeg, int level)
 {
     if (level < 0)
@@ -78,7 +78,7 @@ enum base_error train_jpeg_decode(const struct train_bytes *file, size_t channel
         jpeg_create_decompress(&d->jpeg);
         error = decode(d, file, channels, image, why);
     } else {
-        error = base_fail(why, BASE_EFORMAT, "%s: is no whole JPEG: %s", file->name, d->message);
+        error = base_fail(why, BASE_EFORMAT, "%s: is not a complete JPEG: %s", file->name, d->message);
     }
     jpeg_destroy_decompress(&d->jpeg);
     free(d->pixels);

@@ -1,6 +1,6 @@
-// LIBSVM text. Two passes over the bytes: the first checks every line and learns how labels are numbered, the
-// last fills the rows that were asked for, so that nothing is allocated for a file that turns out to be
-// wrong. For sparse rows one between them counts their pairs.
+// LIBSVM text. Two passes over the bytes: the first checks every line and finds out how labels are numbered,
+// the second fills the requested rows, so nothing is allocated for an invalid file. For sparse rows, a pass
+// between them counts the pairs.
 #include "base/file.h"
 #include "base/limits.h"
 #include "train/decimal.h"
@@ -20,14 +20,14 @@ struct token {
     const char *at, *end;
 };
 
-// Where a parser stands: a line of a file, and what goes on reading it.
+// Position of the parser: a line of a file, and the rest of it.
 struct line {
     const char *name;
     size_t number;     // from 1
     struct token rest; // not read yet
 };
 
-// The labels of a whole file, which show where they start, and lines that have them.
+// The range of the labels in a file, with a line for each bound.
 struct label_range {
     int32_t least, largest;
     size_t least_at, largest_at, zero_at; // zero_at 0: none
@@ -37,7 +37,7 @@ struct shown {
     char text[TOKEN_SHOWN + 4];
 };
 
-// A token as a message may print it: cut, and without control characters.
+// A token as messages print it: cut, and without control characters.
 static struct shown show(struct token token)
 {
     struct shown shown = {{0}};
@@ -55,7 +55,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-// The next run of characters that are not blank; empty at the end of the line.
+// The next sequence of nonblank characters; empty at the end of the line.
 static struct token next_token(struct line *line)
 {
     const char *at = line->rest.at, *end = line->rest.end;
@@ -113,13 +113,13 @@ static enum base_error parse_index(const struct line *line, struct token token, 
                          "%s:%zu: index %zu, but the data set was said to have %zu features", line->name,
                          line->number, found, features);
     if (found <= last)
-        return base_fail(why, BASE_EFORMAT, "%s:%zu: index %zu behind index %zu, expected ascending indices",
+        return base_fail(why, BASE_EFORMAT, "%s:%zu: index %zu after index %zu, expected ascending indices",
                          line->name, line->number, found, last);
     *index = found;
     return BASE_OK;
 }
 
-// One "index:value"; `last` is the index before it, 0 at first.
+// Parses one "index:value"; `last` is the previous index, 0 for the first pair.
 static enum base_error parse_pair(const struct line *line, struct token token, size_t features, size_t last,
                                   size_t *index, float *value, struct base_reason *why)
 {
@@ -146,12 +146,12 @@ static enum base_error parse_pair(const struct line *line, struct token token, s
     return BASE_OK;
 }
 
-// Where the pairs of a line go; all NULL to check and count only.
+// The destination of the pairs of a line; all NULL: they are only checked and counted.
 struct sink {
     float *row;       // dense: [features], zeroed
-    uint32_t *column; // sparse, from 0; with their values
+    uint32_t *column; // sparse: columns from 0, with their values
     float *value;
-    size_t pairs; // so far
+    size_t pairs; // number so far
 };
 
 static void put(struct sink *sink, size_t index, float value)
@@ -186,7 +186,9 @@ static enum base_error parse_line(struct line *line, size_t features, int32_t *l
     return error;
 }
 
-// Takes the next line off `text`; its end may be \n, \r\n or the end of the file.
+// Takes the next line from `text`; a line ends with
+// , \r
+// or the end of the file.
 static bool next_line(struct token *text, struct line *line)
 {
     if (text->at == text->end)
@@ -239,13 +241,13 @@ static enum base_error check_text(const char *name, struct token text, size_t fe
     return BASE_OK;
 }
 
-// How labels become 0 .. classes-1. A file that shows neither its first nor its last class could mean two
-// things.
+// Decides how labels become 0 .. classes-1. A file that contains neither the first nor the last class is
+// ambiguous.
 static enum base_error choose_numbering(const char *name, const struct label_range *range, size_t classes,
                                         int32_t *first_label, struct base_reason *why)
 {
     int32_t last = (int32_t)classes;
-    // Beside -1, the label that does not fit.
+    // The line of a label that does not fit together with -1.
     const size_t at = range->least < -1    ? range->least_at
                       : range->largest > 1 ? range->largest_at
                       : range->zero_at > 0 ? range->zero_at
@@ -256,7 +258,8 @@ static enum base_error choose_numbering(const char *name, const struct label_ran
         else
             return base_fail(
                 why, BASE_EFORMAT,
-                "%s:%zu: labels from %d to %d%s, but a negative label is only known from -1/+1 of 2 classes",
+                "%s:%zu: labels from %d to %d%s, but negative labels are supported only as -1/+1 of 2 "
+                "classes",
                 name, at, range->least, range->largest, range->zero_at > 0 ? " with 0 among them" : "");
     } else if (range->largest > last || (range->largest == last && range->zero_at > 0)) {
         return base_fail(why, BASE_EFORMAT,
@@ -265,7 +268,7 @@ static enum base_error choose_numbering(const char *name, const struct label_ran
     } else if (range->largest == last) {
         *first_label = 1;
     } else if (range->zero_at > 0 ||
-               classes == 2) { // of two classes, a lone 1 is +1 or 1: the second in both
+               classes == 2) { // with two classes, a lone 1 is +1 or 1: the second class in both cases
         *first_label = 0;
     } else {
         return base_fail(
@@ -277,7 +280,7 @@ static enum base_error choose_numbering(const char *name, const struct label_ran
     return BASE_OK;
 }
 
-// Every line was checked before. start[i]: the pairs in front of row i of those that were asked for.
+// The lines have been checked. start[i]: the number of pairs before row i of the requested rows.
 static void count_pairs(struct token text, size_t features, size_t first, size_t count, size_t *start)
 {
     struct line line = {.name = ""};

@@ -1,4 +1,4 @@
-// A model walks its layers (train/layer.h) up and, behind the loss, down again.
+// A model calls its layers (train/layer.h) from the input to the loss and, for the gradient, back again.
 #include "train/model.h"
 
 #include "base/hash.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct layer_memory {
-    float *y;    // [max_batch, count of out]; of the last layer logits, then their gradient
+    float *y;    // [max_batch, count of out]; for the last layer: logits, then their gradient
     float *kept; // NULL: nothing
 };
 
@@ -25,14 +25,15 @@ struct train_model {
     size_t max_batch;
     struct train_pass pass;
     // Workspace, in the kernels' memory.
-    struct layer_memory *memory; // [n_layers], the array itself in the host's
-    float *delta[2];             // [max_batch, widest hidden output]: gradients of hidden layers, in turns
+    struct layer_memory *memory; // [n_layers], the array itself in the host's memory
+    float *delta[2];             // [max_batch, widest hidden output]: gradients of hidden layers,
+                                 // alternating
     float *scratch;
-    float *input;     // [max_batch, inputs], only where the kernels' memory is not the host's
+    float *input;     // [max_batch, inputs], only if the kernels do not share host memory
     uint32_t *labels; // [max_batch, positions], likewise
-    float *outputs;   // [max_batch, classes] in host memory, of a regression only
+    float *outputs;   // [max_batch, classes] in host memory, for a regression only
     uint32_t *window,
-        *next; // [max_batch, inputs] in host memory, of text only: ids to evaluate on, and labels
+        *next; // [max_batch, inputs] in host memory, for text only: ids for evaluation, and labels
 };
 
 static void *get(const struct train_model *model, size_t count, bool *complete)
@@ -126,7 +127,7 @@ enum base_error train_model_create(const struct train_model_spec *spec, const st
     if (!alloc_workspace(model)) {
         train_model_destroy(model);
         return base_fail(why, BASE_ENOMEM,
-                         "out of memory for the activations of a batch of %zu; take a smaller batch",
+                         "out of memory for the activations of a batch of %zu; use a smaller batch",
                          max_batch);
     }
     model->pass = (struct train_pass){.kernels = kernels, .scratch = model->scratch};
@@ -148,7 +149,7 @@ static enum base_error check_name(const struct train_tensor *tensors, size_t at,
     return BASE_OK;
 }
 
-// The number of elements; 0 where there are none or too many.
+// The number of elements; 0 if there are none or too many.
 static size_t count_elements(const struct train_tensor *tensor)
 {
     size_t count = 1;
@@ -289,12 +290,13 @@ uint64_t train_model_schema(const struct train_model *model)
         }
         hash = chain(hash, tensor->offset);
     }
-    if (model->spec.kind > TRAIN_MLP) { // what tensors do not show, such as a number of heads
+    if (model->spec.kind > TRAIN_MLP) { // properties that tensors do not show, such as the number of heads
         char described[LIMIT_MODEL_TEXT_BYTES];
         train_model_describe(model, described, sizeof described);
         hash = base_hash_bytes(hash, described, strlen(described));
     }
-    // A regression and a classifier of the same shape differ; the classifier keeps its earlier fingerprint.
+    // A regression and a classifier of the same shape differ; the fingerprint of the classifier is older than
+    // regressions and does not change.
     return model->spec.loss == TRAIN_CROSS_ENTROPY ? hash : chain(hash, (uint64_t)model->spec.loss);
 }
 
@@ -321,7 +323,7 @@ void train_model_initialise(const struct train_model *model, uint64_t seed, floa
     }
 }
 
-// The last layer's output: logits.
+// The output of the last layer: logits.
 static float *top(const struct train_model *model)
 {
     return model->memory[model->plan.n_layers - 1].y;
@@ -432,7 +434,7 @@ void train_model_gradient_regression(struct train_model *model, const float *par
     backward(model, parameters, x, gradient);
 }
 
-// The last activation, in the kernels' memory, of the rows from `first` on.
+// The output of the last layer, in the kernels' memory, for the rows from `first` on.
 static float *answer(struct train_model *model, const float *parameters, const struct train_dataset *data,
                      size_t first, size_t rows)
 {
@@ -450,7 +452,7 @@ static float *answer(struct train_model *model, const float *parameters, const s
     return top(model);
 }
 
-// Labels of the rows from `first` on, in host memory; of text, their ids come into the window.
+// Labels of the rows from `first` on, in host memory; for text, also writes the ids to the window.
 static const uint32_t *labels_of(struct train_model *model, const struct train_dataset *data, size_t first,
                                  size_t rows)
 {
@@ -505,7 +507,7 @@ void train_model_evaluate(struct train_model *model, const float *parameters,
     BASE_ASSERT(model->plan.in.rows || data->csr == NULL);
     *score = (struct train_score){NAN, NAN, NAN};
     if (regression && !train_regress_begin(data->outputs, &sums)) {
-        return; // not measured
+        return; // out of memory: not measured
     }
     for (size_t first = 0; first < data->examples; first += model->max_batch) {
         const size_t left = data->examples - first, rows = left < model->max_batch ? left : model->max_batch;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXACT 9007199254740992.0 // 2^53: beyond it whole numbers are rounded
+#define EXACT 9007199254740992.0 // 2^53: larger whole numbers are not exact
 
 static enum base_error check_shapes(const struct train_npy_array *x, const struct train_npy_array *y,
                                     bool regression, struct base_reason *why)
@@ -23,10 +23,10 @@ static enum base_error check_shapes(const struct train_npy_array *x, const struc
                          "%s has %zu examples, but %s has %zu: they don't belong together (y)", x->name,
                          x->shape[0], y->name, y->shape[0]);
     if (y->axes > 2 || (!regression && y->count != y->shape[0]))
-        return base_fail(why, BASE_EFORMAT, "%s: found y with %zu values an example, expected %s", y->name,
+        return base_fail(why, BASE_EFORMAT, "%s: found y with %zu values per example, expected %s", y->name,
                          y->count / y->shape[0],
                          regression ? "y[examples] or y[examples, outputs]"
-                                    : "one class an example (several targets need model.loss mse or mae)");
+                                    : "one class per example (several targets need model.loss mse or mae)");
     return BASE_OK;
 }
 
@@ -44,7 +44,7 @@ static enum base_error take_float(const struct train_npy_array *array, const cha
                      array->name, what, index / width, index % width, found);
 }
 
-// Different values in ascending order, as texts.
+// Compares values, ascending.
 static int order_values(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;

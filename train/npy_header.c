@@ -1,5 +1,5 @@
-// The header of a .npy file (numpy.lib.format): magic, version, length, and a Python dictionary of which
-// exactly the three defined keys are taken.
+// The header of a .npy file (numpy.lib.format): magic, version, length, and a Python dictionary with exactly
+// three keys.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "train/npy_private.h"
@@ -7,7 +7,7 @@
 
 #define HEADER_MAX 65536u
 
-struct words { // what is left of the dictionary
+struct words { // the rest of the dictionary
     const char *at, *end;
 };
 
@@ -87,16 +87,16 @@ static enum base_error take_shape(const struct train_bytes *file, struct words *
             return base_fail(why, BASE_ELIMIT, "%s: found more than %u axes", file->name, TRAIN_NPY_AXES);
         size_t *axis = &array->shape[array->axes++];
         if (!take_number(w, axis))
-            return fail_header(file, "a shape that is none", why);
+            return fail_header(file, "an invalid shape", why);
         if (*axis == 0)
             return base_fail(why, BASE_EFORMAT, "%s: found an empty array (axis %zu is 0), expected numbers",
                              file->name, array->axes);
         if (*axis > LIMIT_DATASET_VALUES / array->count)
-            return base_fail(why, BASE_ELIMIT, "%s: the header promises more than the limit of %llu values",
+            return base_fail(why, BASE_ELIMIT, "%s: the header states more than the limit of %llu values",
                              file->name, LIMIT_DATASET_VALUES);
         array->count *= *axis;
         if (!take(w, ",") && !(w->at < w->end && *w->at == ')'))
-            return fail_header(file, "a shape that is none", why);
+            return fail_header(file, "an invalid shape", why);
     }
     return BASE_OK;
 }
@@ -139,7 +139,7 @@ static enum base_error take_dictionary(const struct train_bytes *file, struct wo
     }
     skip_blanks(w);
     if (error == BASE_OK && (seen != 7 || w->at != w->end))
-        error = fail_header(file, "a key is missing or something is behind the dictionary", why);
+        error = fail_header(file, "a missing key or text after the dictionary", why);
     return error;
 }
 
@@ -150,7 +150,7 @@ enum base_error train_npy_open(const struct train_bytes *file, struct train_npy_
     struct train_npy_array found = {.name = file->name};
     const uint8_t *magic = base_read_bytes(&r, 6);
     if (magic == NULL || memcmp(magic, "\x93NUMPY", 6) != 0)
-        return base_fail(why, BASE_EFORMAT, "%s: does not begin as a .npy file, expected one (numpy.save)",
+        return base_fail(why, BASE_EFORMAT, "%s: does not begin like a .npy file, expected one (numpy.save)",
                          file->name);
     const unsigned major = base_read_u8(&r), minor = base_read_u8(&r);
     const size_t length = major == 1 ? base_read_u16(&r) : base_read_u32(&r);
@@ -192,6 +192,7 @@ double train_npy_value(const struct train_npy_array *array, size_t index)
     }
     if (array->kind != 'i')
         return (double)bits;
-    const unsigned spare = 64u - 8u * (unsigned)array->item_bytes; // the sign is spread over all bits
+    const unsigned spare = 64u - 8u * (unsigned)array->item_bytes; // the sign bit is extended over all upper
+                                                                   // bits
     return (double)((int64_t)(bits << spare) >> spare);
 }

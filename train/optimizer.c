@@ -57,8 +57,8 @@ static const struct train_optimizer adamw = {
     .step = adamw_step,
 };
 
-// Lion (Chen and others 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2). Its momentum has
-// a sign, and only the signs of a mean of gradients reach x: nothing in it that neighbours would share.
+// Lion (Chen and others 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2). Neighbours share
+// none of its state: the momentum has a sign, and only signs reach x.
 static void lion_step(const struct train_update *u)
 {
     const struct kernels_lion options = {.rate = u->rate,

@@ -1,4 +1,4 @@
-// The options of training.
+// Checks the options of training.
 #include "train/trainer.h"
 
 #include <math.h>
@@ -16,7 +16,9 @@ static enum base_error check_schedule(const struct train_options *options, struc
                          schedule->count, TRAIN_SCHEDULE_STEPS);
     }
     if (schedule->decay == TRAIN_DECAY_COSINE && schedule->count > 0) {
-        return base_fail(why, BASE_EINVAL, "a schedule of %zu entries beside the cosine; expected none",
+        return base_fail(why, BASE_EINVAL,
+                         "a schedule of %zu entries together with the cosine; expected "
+                         "none",
                          schedule->count);
     }
     if (!(schedule->floor >= 0.0 && schedule->floor <= 1.0)) {
@@ -81,8 +83,7 @@ enum base_error train_options_check(const struct train_options *options, struct 
                          options->l2);
     }
     if ((options->l1 > 0.0 || options->l2 > 0.0) && options->optimizer != TRAIN_SGD) {
-        return base_fail(why, BASE_EINVAL,
-                         "l1 and l2 are made by proximal steps of sgd; found the optimizer %s",
+        return base_fail(why, BASE_EINVAL, "l1 and l2 need the proximal steps of sgd; found the optimizer %s",
                          optimizer->name);
     }
     if (!(options->proximal >= 0.0 && isfinite(options->proximal))) {

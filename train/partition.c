@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define REDRAWS   100    // until every shard has enough; then examples are moved
-#define VANISHING 1e-300 // gamma variates below this have lost their proportions
+#define REDRAWS   100    // attempts to give every shard enough; after that, examples are moved
+#define VANISHING 1e-300 // gamma variates below this have lost their ratios
 #define GOLDEN    0x9e3779b97f4a7c15ull
 
 static bool order_shuffled(struct base_rng *rng, size_t examples, uint32_t **order)
@@ -50,7 +50,7 @@ struct table {
     size_t classes, shards;
     size_t *totals; // [classes], of the data
     size_t *counts; // [classes, shards]
-    size_t *sizes;  // [shards], sum of counts over the classes
+    size_t *sizes;  // [shards], sums of counts over the classes
     double *parts;  // [shards], workspace
 };
 
@@ -75,8 +75,8 @@ static bool table_make(struct table *table, size_t classes, size_t shards)
     return false;
 }
 
-// parts ~ Dirichlet(alpha, ..., alpha): gamma variates over their sum. Where alpha is so small that all of
-// them vanish, the limit for alpha -> 0: all to one shard.
+// parts ~ Dirichlet(alpha, ..., alpha): gamma variates over their sum. If alpha is so small that all of them
+// vanish, the limit for alpha -> 0: one shard gets everything.
 static void draw_parts(struct base_rng *rng, double alpha, double *parts, size_t shards)
 {
     double sum = 0;
@@ -121,7 +121,8 @@ static size_t largest_of(const size_t *values, size_t count, size_t stride)
     return at;
 }
 
-// One by one from the largest shard, out of its largest class. Ends because examples >= shards * least.
+// Moves examples one by one from the largest class of the largest shard. Ends because examples >= shards *
+// least.
 static void table_fill_up(struct table *table, size_t least)
 {
     size_t shards = table->shards;
@@ -136,11 +137,12 @@ static void table_fill_up(struct table *table, size_t least)
         }
 }
 
-// Deals the examples out in a shuffled order, class by class along its counts.
+// Assigns the examples in a shuffled order, for each class according to its counts.
 static void table_deal(struct table *table, const uint32_t *labels, const uint32_t *order, size_t examples,
                        uint32_t *owner)
 {
-    size_t *shard = table->totals; // [classes], the shard whose turn it is; the totals are used up
+    size_t *shard = table->totals; // [classes], the current shard of each class; the totals are no longer
+                                   // needed
     for (size_t c = 0; c < table->classes; c++)
         shard[c] = 0;
     for (size_t i = 0; i < examples; i++) {

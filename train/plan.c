@@ -38,7 +38,7 @@ static void put_name(const char *prefix, const char *name, char *full)
 struct train_tensor *train_tensor_add(struct train_tensor_list *list, const char *name, size_t n_dims,
                                       const size_t *shape)
 {
-    static struct train_tensor nowhere; // takes what is written where there is no memory; never read
+    static struct train_tensor nowhere; // written to when there is no memory; never read
     struct train_plan *plan = list->plan;
     BASE_ASSERT(n_dims >= 1 && n_dims <= TRAIN_DIMS);
     struct train_tensor *tensors =
@@ -89,7 +89,7 @@ static enum base_error check_spec(const struct train_model_spec *spec, struct ba
     return type->check != NULL ? type->check(spec, why) : BASE_OK;
 }
 
-// The layer's input, output and tensors.
+// Sets the input, output and tensors of a layer.
 static enum base_error place(struct train_plan *plan, struct train_layer *layer, struct base_reason *why)
 {
     layer->in = layer->index > 0 ? plan->layers[layer->index - 1].out : plan->in;
@@ -121,7 +121,7 @@ enum base_error train_plan_fill(struct train_plan *plan, struct base_reason *why
     if (plan->full) {
         return base_fail(why, BASE_ENOMEM, "out of memory for the layers of a model");
     }
-    const struct train_tensor *tensors = plan->tensors; // they lie still from here on
+    const struct train_tensor *tensors = plan->tensors; // they do not move from here on
     for (size_t i = 0; i < plan->n_layers; i++) {
         plan->layers[i].tensors = tensors;
         plan->layers[i].layers = plan->layers;
@@ -217,7 +217,7 @@ enum base_error train_spec_parse(const char *text, struct train_model_spec *spec
         }
         struct train_model_spec parsed = {.kind = (enum train_model_kind)kind};
         if (!type->parse(text + word, &parsed)) {
-            return base_fail(why, BASE_EFORMAT, "'%.100s' is no model of kind %s", text, type->name);
+            return base_fail(why, BASE_EFORMAT, "'%.100s' is not a model of kind %s", text, type->name);
         }
         const enum base_error error = train_spec_check(&parsed, why);
         *spec = error == BASE_OK ? parsed : *spec;

@@ -13,7 +13,7 @@ enum base_error train_png_decode(const struct train_bytes *file, size_t channels
     memset(&png, 0, sizeof png);
     png.version = PNG_IMAGE_VERSION;
     if (!png_image_begin_read_from_memory(&png, file->data, file->bytes))
-        return base_fail(why, BASE_EFORMAT, "%s: is no PNG that can be read: %s", file->name, png.message);
+        return base_fail(why, BASE_EFORMAT, "%s: cannot be read as a PNG: %s", file->name, png.message);
     if (!train_image_size_fits(png.width, png.height)) {
         png_image_free(&png);
         return base_fail(why, BASE_ELIMIT,

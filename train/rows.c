@@ -12,7 +12,7 @@ static struct train_csr *allocate(size_t examples, size_t entries)
         return NULL;
     }
     csr->start = malloc((examples + 1) * sizeof *csr->start);
-    csr->column = malloc((entries + 1) * sizeof *csr->column); // an empty matrix, too, has a place
+    csr->column = malloc((entries + 1) * sizeof *csr->column); // + 1: not 0 for an empty matrix
     csr->value = malloc((entries + 1) * sizeof *csr->value);
     if (csr->start == NULL || csr->column == NULL || csr->value == NULL) {
         train_csr_destroy(csr);
@@ -28,7 +28,7 @@ enum base_error train_csr_create(const size_t *start, size_t examples, struct tr
     if (examples > UINT32_MAX || entries > LIMIT_DATASET_VALUES) {
         return base_fail(
             why, BASE_ELIMIT,
-            "%zu examples with %zu values are over the limit of %u and %llu in memory: take fewer examples",
+            "%zu examples with %zu values are over the limit of %u and %llu in memory: use fewer examples",
             examples, entries, UINT32_MAX, LIMIT_DATASET_VALUES);
     }
     struct train_csr *csr = allocate(examples, entries);

@@ -10,7 +10,7 @@ void train_shrink(size_t count, float t1, float t2, float *x)
     BASE_ASSERT(t1 >= 0.0f && t2 >= 0.0f);
     for (size_t i = 0; i < count; i++) {
         const float left = fabsf(x[i]) - t1;
-        // The comparison keeps NaN, which the round's check has to see.
+        // The comparison keeps NaN, which the check at the end of the round must find.
         x[i] = left <= 0.0f ? 0.0f : copysignf(left, x[i]) / (1.0f + t2);
     }
 }

@@ -1,4 +1,4 @@
-// The second pass over a table: its rows as a data set. Nothing is allocated from a file that the first pass
+// The second pass over a table: its rows as a data set. Nothing is allocated for a file that the first pass
 // refuses.
 #include "train/table.h"
 #include "base/limits.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Where a column of the file goes.
+// The destination of a column of the file.
 struct place {
     const struct train_column *column; // NULL: a target, or ignored
     size_t at;                         // its first feature, or the number of the target
@@ -19,7 +19,7 @@ struct filling {
     const struct train_meaning *meaning;
     const struct place *places; // [table->count]
     bool regression;
-    struct train_dataset *data; // NULL: only looked at
+    struct train_dataset *data; // NULL: only checks
 };
 
 static size_t find(const struct train_names *names, const struct train_csv_field *field)
@@ -128,7 +128,7 @@ static enum base_error fill(const struct filling *f, const struct train_bytes *t
     return error;
 }
 
-// -- which column of the file is which of the meaning
+// -- which column of the file is which column of the meaning
 
 size_t train_table_find_name(const struct train_table *table, const char *name)
 {
@@ -170,8 +170,8 @@ static enum base_error place_columns(const struct train_table *table, const stru
                  table->columns[i].role != TRAIN_COLUMN_IGNORED)
             error =
                 base_fail(why, BASE_EMISMATCH,
-                          "%s: found a column \"%.64s\" that the training examples don't have; data.ignore "
-                          "leaves it out",
+                          "%s: found a column \"%.64s\" that the training examples don't have; put it into "
+                          "data.ignore",
                           table->name, table->columns[i].name);
     }
     return error;

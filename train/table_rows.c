@@ -17,7 +17,7 @@ struct train_table_rows {
     struct train_csv csv;
     struct train_table table; // names and number of the columns
     struct place *places;     // [table.count]
-    bool is_ahead;            // the first record is a row and waits in csv
+    bool is_ahead;            // the first record is a row, and is still in csv
 };
 
 static bool is_number(const char *name)
@@ -34,7 +34,7 @@ static bool has_field(const struct train_csv *csv, const char *name)
     return false;
 }
 
-// Were the columns numbered, for want of a header?
+// Are the columns numbered because the training file had no header?
 static bool is_numbered(const struct train_meaning *meaning)
 {
     char number[24];
@@ -46,7 +46,7 @@ static bool is_numbered(const struct train_meaning *meaning)
     return true;
 }
 
-// A number may be a name as well as a value, so only all of such names together make a header.
+// A number may be a name or a value, so a line with such names is a header only if it contains all of them.
 static bool is_header(const struct train_csv *csv, const struct train_meaning *meaning)
 {
     size_t found = 0, words = 0, numeric = 0;
@@ -72,7 +72,7 @@ static enum base_error check_known(const struct train_table_rows *rows, struct b
         const char *name = table->columns[i].name;
         const struct train_csv_field field = {name, strlen(name), false};
         if (train_table_find_name(table, name) != i)
-            return base_fail(why, BASE_EMISMATCH, "%s:1: columns %zu and %zu have one name, \"%s\"",
+            return base_fail(why, BASE_EMISMATCH, "%s:1: columns %zu and %zu have the same name, \"%s\"",
                              table->name, train_table_find_name(table, name) + 1, i + 1,
                              train_csv_show(&field).text);
         if (rows->places[i].column == NULL && !train_table_has(&meaning->layout, name))
@@ -108,7 +108,7 @@ static enum base_error place_by_name(struct train_table_rows *rows, struct base_
     return check_known(rows, why);
 }
 
-// Of a column of the training file, asked in its order; *next counts the features.
+// The role of a column of the training file; called in the order of the file. *next counts the features.
 static enum train_column_role role_of(const struct train_meaning *meaning, const char *name, size_t *next)
 {
     if (*next < meaning->n_columns && strcmp(meaning->columns[*next].name, name) == 0) {
@@ -119,7 +119,7 @@ static enum train_column_role role_of(const struct train_meaning *meaning, const
     return is_label || train_table_has(&meaning->targets, name) ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
 }
 
-// All columns of the training file in their order, all but the target, or the features alone.
+// The columns are those of the training file in order: all, all except the target, or only the features.
 static enum base_error place_by_position(struct train_table_rows *rows, struct base_reason *why)
 {
     const struct train_meaning *meaning = rows->meaning;

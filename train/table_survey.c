@@ -1,4 +1,4 @@
-// The first pass over a table: what its columns are.
+// The first pass over a table: finds out what its columns are.
 #include "base/limits.h"
 #include "train/decimal.h"
 #include "train/table_private.h"
@@ -149,8 +149,8 @@ bool train_table_has(const struct train_names *names, const char *name)
     return false;
 }
 
-// What the options leave open is as it was in the training examples: the target, what was ignored, what is a
-// category. Nothing where their target has another name.
+// What the options do not state is taken from the training examples: the target, the ignored columns and the
+// categories. If no column has the name of their target, the last column is the target.
 static void give_roles_like(struct train_table *table, const struct train_meaning *like)
 {
     bool found = table->options->target.count > 0;
@@ -187,7 +187,7 @@ static enum base_error give_roles(struct train_table *table, struct base_reason 
                 return fail_unknown(table, lists[l].key, lists[l].names->items[i], why);
             struct train_table_column *column = &table->columns[at];
             if (l == 2 && column->role == TRAIN_COLUMN_TARGET)
-                return base_fail(why, BASE_EINVAL, "%s: data.ignore: column \"%.64s\" is a target, too",
+                return base_fail(why, BASE_EINVAL, "%s: data.ignore: column \"%.64s\" is also a target",
                                  table->name, column->name);
             if (l == 1)
                 column->is_category = true;
@@ -220,20 +220,22 @@ static enum base_error settle_columns(struct train_table *table, struct base_rea
             column->is_category = !table->options->regression;
         for (size_t j = 0; j < i; j++)
             if (strcmp(column->name, table->columns[j].name) == 0)
-                return base_fail(why, BASE_EFORMAT, "%s:1: columns %zu and %zu have one name, \"%.64s\"",
+                return base_fail(why, BASE_EFORMAT,
+                                 "%s:1: columns %zu and %zu have the same name, "
+                                 "\"%.64s\"",
                                  table->name, j + 1, i + 1, column->name);
     }
     if (features == 0)
         return base_fail(
             why, BASE_EINVAL,
-            "%s: found %zu columns, expected at least one beside the target; is data.delimiter right?",
+            "%s: found %zu columns, expected at least one besides the target; is data.delimiter right?",
             table->name, table->count);
     return BASE_OK;
 }
 
 // -- what the fields hold
 
-// Where `word` is or belongs among the items, which are in the order of bytes.
+// The place of `word` among the items, which are sorted by bytes, or the place at which to insert it.
 static size_t place_of(const struct train_names *set, const char *word, size_t length, bool *there)
 {
     size_t low = 0, high = set->count;
@@ -269,8 +271,8 @@ static enum base_error note_word(struct train_table_column *column, const struct
     if (column->set.count == most)
         return base_fail(
             why, BASE_ELIMIT,
-            "found over %zu different words, expected fewer; a column of names or numbers of rows goes "
-            "into data.ignore",
+            "found over %zu different words, expected fewer; put a column of names or row numbers into "
+            "data.ignore",
             most);
     if (!train_names_add(&column->set, field->at, field->length))
         return base_fail(why, BASE_ENOMEM, "no memory for %zu words", column->set.count);
@@ -281,7 +283,7 @@ static enum base_error note_word(struct train_table_column *column, const struct
     return BASE_OK;
 }
 
-// Either all of a column are numbers or none is: one word among numbers is a mistake more often than not.
+// Either all fields of a column are numbers or none is: a word among numbers is usually a mistake.
 static enum base_error check_mix(const struct train_table_column *column, bool is_number,
                                  const struct train_csv_field *field, struct base_reason *why)
 {
@@ -365,7 +367,7 @@ static enum base_error survey(struct train_csv *csv, struct train_table *table, 
         error = look_at_record(table, csv, why);
     }
     if (error == BASE_OK && table->rows == 0)
-        error = base_fail(why, BASE_EFORMAT, "%s: a header and nothing below it", csv->name);
+        error = base_fail(why, BASE_EFORMAT, "%s: a header without rows below it", csv->name);
     return error;
 }
 

@@ -50,7 +50,8 @@ static struct train_tokens *make(size_t count)
     return tokens;
 }
 
-// All windows of the tokens, which become the data set's; on error they are released.
+// Makes the data set of all windows of the tokens. The data set takes over the tokens; on error they are
+// released.
 static enum base_error cut_windows(const char *name, struct train_tokens *tokens, size_t vocabulary,
                                    size_t context, struct train_dataset *data, struct base_reason *why)
 {
@@ -62,8 +63,8 @@ static enum base_error cut_windows(const char *name, struct train_tokens *tokens
     } else if (windows == 0) {
         error = base_fail(
             why, BASE_EINVAL,
-            "%s: found %zu tokens, but a context of %zu needs at least %zu: take a longer text or a "
-            "shorter model.context",
+            "%s: found %zu tokens, but a context of %zu needs at least %zu: use a longer text or a shorter "
+            "model.context",
             name, tokens->count, context, context + 1);
     } else if (windows > UINT32_MAX) {
         error = base_fail(why, BASE_ELIMIT, "%s: %zu windows of %zu tokens are over the limit of %u", name,
@@ -105,7 +106,8 @@ void train_tokens_window(const struct train_dataset *data, size_t example, size_
 
 // --- characters ---
 
-// The code point at at[0 .. left), and its length; 0: no UTF-8 (overlong forms and surrogates are none).
+// Decodes the code point at at[0 .. left) and returns its length; 0: not valid UTF-8 (overlong forms and
+// surrogates are not).
 static size_t decode(const uint8_t *at, size_t left, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -125,7 +127,7 @@ static size_t decode(const uint8_t *at, size_t left, uint32_t *code)
     return *code < least[length] || *code >= CODES || surrogate ? 0 : length;
 }
 
-// A number for each code point, ABSENT at first; pages are there where a text has characters.
+// A number for each code point, initially ABSENT; a page is allocated when a text has a character in it.
 struct codes {
     uint32_t *page[CODES / PAGE]; // [PAGE] each
 };
@@ -170,7 +172,8 @@ static size_t encode(uint32_t code, char name[4])
     return length;
 }
 
-// The text's characters as numbers, or, where `ids` is NULL, marks of what is there; *count: how many.
+// Converts the characters of a text to numbers or, if `ids` is NULL, only marks those that occur; *count: the
+// number of characters.
 static enum base_error walk(const struct train_bytes *text, struct codes *codes, uint16_t *ids, size_t *count,
                             struct base_reason *why)
 {
@@ -200,12 +203,11 @@ static enum base_error walk(const struct train_bytes *text, struct codes *codes,
 
 static enum base_error too_many(const char *file, struct base_reason *why)
 {
-    return base_fail(why, BASE_ELIMIT,
-                     "%s: the different characters take over %u bytes; take data.text bytes", file,
-                     LIMIT_ALPHABET_BYTES - 1);
+    return base_fail(why, BASE_ELIMIT, "%s: the distinct characters need over %u bytes; use data.text bytes",
+                     file, LIMIT_ALPHABET_BYTES - 1);
 }
 
-// What was seen gets its number and name, by code.
+// Numbers and names the characters that occur, by code point.
 static enum base_error name_codes(const char *file, struct codes *codes, struct train_names *names,
                                   struct base_reason *why)
 {
@@ -236,7 +238,7 @@ static enum base_error name_codes(const char *file, struct codes *codes, struct 
                            names->count);
 }
 
-// The numbers of the characters that a vocabulary states.
+// Sets the numbers of the characters of a vocabulary.
 static enum base_error take_codes(const struct train_names *names, struct codes *codes,
                                   struct base_reason *why)
 {
@@ -249,7 +251,9 @@ static enum base_error take_codes(const struct train_names *names, struct codes 
             return no_memory(why);
         }
         if (!one || *number != ABSENT) {
-            return base_fail(why, BASE_EFORMAT, "entry %zu of the vocabulary is not one character of its own",
+            return base_fail(why, BASE_EFORMAT,
+                             "entry %zu of the vocabulary is not a single character, or "
+                             "a duplicate",
                              i);
         }
         *number = (uint32_t)i;
@@ -258,7 +262,7 @@ static enum base_error take_codes(const struct train_names *names, struct codes 
     return used <= LIMIT_ALPHABET_BYTES ? BASE_OK : too_many("the vocabulary", why);
 }
 
-// The meaning of a text of `context`: shared from `like`, or made.
+// The meaning of a text: shared from `like`, or created.
 static enum base_error mean(const struct train_bytes *text, const struct train_text_options *options,
                             struct codes *codes, size_t *count, struct train_meaning **meaning,
                             struct base_reason *why)
@@ -270,7 +274,7 @@ static enum base_error mean(const struct train_bytes *text, const struct train_t
                              "%s: data.scale_from was not written for data.kind text with this data.text",
                              text->name);
         }
-        *count = text->bytes; // at most
+        *count = text->bytes; // an upper bound
         return options->text == TRAIN_TEXT_CHARACTERS ? take_codes(&options->like->classes, codes, why)
                                                       : BASE_OK;
     }
@@ -395,7 +399,7 @@ static uint32_t word_at(const struct train_bytes *file, size_t word)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-// Skips llm.c's header where there is one.
+// Skips llm.c's header if there is one.
 static enum base_error skip_header(struct train_bytes *file, struct base_reason *why)
 {
     if (file->bytes >= LLMC_HEADER && word_at(file, 0) == LLMC_MAGIC) {
@@ -407,14 +411,14 @@ static enum base_error skip_header(struct train_bytes *file, struct base_reason 
                              (unsigned)version, LLMC_VERSION);
         }
         if (count != ids) {
-            return base_fail(why, BASE_EFORMAT, "%s: llm.c's header says %u tokens, but %zu follow it",
+            return base_fail(why, BASE_EFORMAT, "%s: llm.c's header says %u tokens, but %zu follow",
                              file->name, (unsigned)count, ids);
         }
         file->data += LLMC_HEADER;
         file->bytes -= LLMC_HEADER;
     }
     if (file->bytes % sizeof(uint16_t) != 0) {
-        return base_fail(why, BASE_EFORMAT, "%s: found %zu bytes, expected an even number: 2 a token",
+        return base_fail(why, BASE_EFORMAT, "%s: found %zu bytes, expected an even number: 2 per token",
                          file->name, file->bytes);
     }
     return BASE_OK;

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A vector in the kernels' memory and its copy in the host's: one and the same where the kernels share the
-// host's memory.
+// A vector in the kernels' memory and its copy in host memory; identical if the kernels share host memory.
 struct vector {
     float *device, *host;
 };
@@ -22,25 +21,26 @@ struct train_trainer {
     struct train_options options;
     struct train_model *model;
     const struct kernels *kernels;
-    const struct train_dataset *home; // of the creation: what cursors are about
+    const struct train_dataset *home; // the data set of the creation, which cursors refer to
     size_t count;                     // parameters
     const struct train_optimizer *optimizer;
-    struct vector x, correction, state[TRAIN_STATES]; // state: of the optimiser; unused ones are NULL
-    float *gradient; // the kernels' memory; NULL where the model gives it in pieces
+    struct vector x, correction, state[TRAIN_STATES]; // state: of the optimiser; NULL if unused
+    float *gradient; // in the kernels' memory; NULL if the model passes it in pieces
     float *norm;     // one number, in the kernels' memory; NULL without clipping
-    float *round;    // the model where the round began, in the kernels' memory; NULL without proximal term
+    float *round;    // the model at the beginning of the round, in the kernels' memory; NULL without a
+                     // proximal term
     double scale;    // of the learning rate
     struct train_feed feed;
     uint64_t step;
-    struct { // of l1, l2 and blocks
+    struct { // for l1, l2 and blocks
         size_t features, outputs, blocks;
         uint32_t *order;          // [blocks]
         uint64_t drawn;           // pass of `order`
-        bool due;                 // the proximal step of the latest gradient's is to be made:
+        bool due;                 // the proximal step after the latest gradient step is pending:
         struct train_block block; // on these places of the vector
         float t1, t2;
     } shrink;
-    bool holds; // vectors of a program of the user's own; no data, no gradient
+    bool holds; // the vectors belong to a user's program; no data, no gradient
 };
 
 static bool alloc_vector(const struct train_trainer *trainer, struct vector *vector)
@@ -81,7 +81,8 @@ static bool alloc_order(struct train_trainer *trainer)
     return trainer->shrink.order != NULL;
 }
 
-// Where the update of an element needs no other one, and all of a batch goes through the model at once.
+// True if the update of an element needs no other element, and the whole batch passes through the model at
+// once.
 static bool takes_pieces(const struct train_trainer *trainer)
 {
     const struct train_options *options = &trainer->options;
@@ -177,7 +178,7 @@ enum base_error train_trainer_hold(struct train_model *model, float *vector, flo
     trainer->count = train_model_parameters(model);
     trainer->scale = 1.0;
     trainer->x = (struct vector){vector, vector};
-    trainer->optimizer = train_optimizer(TRAIN_ADAMW); // for the name and place of the vector that is shared
+    trainer->optimizer = train_optimizer(TRAIN_ADAMW); // for the name and index of the shared vector
     trainer->state[trainer->optimizer->shared] = (struct vector){second_moment, second_moment};
     trainer->correction = (struct vector){correction, correction};
     *out = trainer;
@@ -248,7 +249,7 @@ void train_trainer_round_begin(struct train_trainer *trainer)
     }
 }
 
-// gradient += mu * (x - x_round): the form of a step of SGD, whose rate is -mu. Of the elements from .. to-1.
+// gradient += mu * (x - x_round): a step of SGD with the rate -mu. For the elements from .. to-1.
 static void add_proximal(struct train_trainer *trainer, size_t from, size_t to, float *gradient)
 {
     const struct kernels_sgd step = {.rate = -(float)trainer->options.proximal};
@@ -284,7 +285,7 @@ static double rate_at(const struct train_trainer *trainer, uint64_t step)
     return trainer->options.rate * factor * trainer->scale;
 }
 
-// The elements from .. to-1, of which `gradient` is.
+// Updates the elements from .. to-1 by their `gradient`.
 static void update(struct train_trainer *trainer, const float *correction, size_t from, size_t to,
                    const float *gradient)
 {
@@ -302,7 +303,7 @@ static void update(struct train_trainer *trainer, const float *correction, size_
     trainer->optimizer->step(&update);
 }
 
-// -- blocks, l1 and l2: models that take rows, whose vector is the host's
+// -- blocks, l1 and l2: for models that take rows, whose vectors are in host memory
 
 // The weights that a step changes, as places in the vector.
 static struct train_block block_of(struct train_trainer *trainer, uint64_t step)
@@ -319,7 +320,8 @@ bool train_trainer_settles(const struct train_trainer *trainer)
     return trainer->options.l1 > 0.0 || trainer->options.l2 > 0.0;
 }
 
-// A step goes rate / (1 - momentum) along a constant gradient; l1 and l2 are to go as far.
+// With a constant gradient a step moves by rate / (1 - momentum) times the gradient; l1 and l2 use the same
+// length.
 static void owe(struct train_trainer *trainer, uint64_t step)
 {
     const double length = rate_at(trainer, step) / (1.0 - trainer->options.momentum);
@@ -372,7 +374,7 @@ static void restrict_gradient(struct train_trainer *trainer)
     }
 }
 
-// The gradient of a part of the batch, added to what the parts before gave; *loss grows.
+// Computes the gradient of a part of the batch and adds it to that of the earlier parts; adds to *loss.
 static void add_part(struct train_trainer *trainer, size_t first, size_t count, struct kernels_loss *loss)
 {
     const struct train_feed *feed = &trainer->feed;
@@ -380,7 +382,7 @@ static void add_part(struct train_trainer *trainer, size_t first, size_t count, 
     const double weight = trainer->options.weight > 0.0 ? trainer->options.weight : 1.0;
     const float share = (float)(count < feed->batch ? weight * (double)count / (double)feed->batch : weight);
     const uint64_t part[] = {trainer->step, first};
-    // Of sparse examples the rows; else numbers, or as many ids.
+    // For sparse examples the row numbers; otherwise numbers or ids.
     const uint32_t *row = data->csr != NULL ? (const uint32_t *)feed->input.x + first : NULL;
     const float *numbers = data->csr != NULL ? NULL : (const float *)feed->input.x + first * data->features;
     const struct train_rows rows = {.csr = data->csr, .x = numbers, .features = data->features, .row = row};
@@ -402,7 +404,7 @@ static void add_part(struct train_trainer *trainer, size_t first, size_t count, 
     loss->correct += one.correct;
 }
 
-// The norm is a product of the gradient with itself; a product that is taken 0 times scales.
+// The norm is the product of the gradient with itself; a product with alpha 0 scales the gradient.
 static void clip(struct train_trainer *trainer)
 {
     const struct kernels *k = trainer->kernels;
@@ -433,7 +435,7 @@ static void take(void *owner, size_t first, size_t count, float *gradient)
     update(step->trainer, step->correction, first, first + count, gradient);
 }
 
-// No vector for the gradient, and none of its passes over memory.
+// A step without a vector for the gradient, and without the passes over it.
 static void step_in_pieces(struct train_trainer *trainer, const float *correction, struct kernels_loss *loss)
 {
     struct step_taker step = {trainer, correction};
@@ -473,7 +475,7 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
     } else {
         step_at_once(trainer, correction, loss);
     }
-    trainer->kernels->wait(); // the next batch may be gathered
+    trainer->kernels->wait(); // the next batch may now be gathered
     trainer->step++;
     *rows = trainer->feed.batch * train_dataset_labels(trainer->feed.data);
 }
@@ -580,7 +582,8 @@ struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)
     if (trainer->holds) {
         return (struct train_cursor){.step = trainer->step};
     }
-    // A resumed node has only the first data set: with another in use, the end of an epoch of the first.
+    // A resumed node begins with the first data set. While another one is in use, the position is the end of
+    // an epoch of the first.
     return (struct train_cursor){.step = trainer->step,
                                  .epoch = feed->epoch,
                                  .position =
@@ -597,8 +600,7 @@ enum base_error train_trainer_seek(struct train_trainer *trainer, const struct t
         train_trainer_advance(trainer, cursor->step);
         return BASE_OK;
     }
-    // At the very end of an epoch `position` equals the number of examples: the next one begins with the next
-    // batch.
+    // At the end of an epoch `position` equals the number of examples; the next batch begins the next epoch.
     if (cursor->seed != trainer->feed.seed || cursor->position > trainer->home->examples) {
         return BASE_EINVAL;
     }

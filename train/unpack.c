@@ -16,7 +16,7 @@ struct unpacking {
     size_t have, capacity, limit;
 };
 
-// Room for more. At the limit one byte more is tried for, so that what is too long shows.
+// Makes room for more output. At the limit there is room for one byte more, so that longer data are noticed.
 static enum base_error grow(struct unpacking *u, struct base_reason *why)
 {
     if (u->have < u->capacity)
@@ -27,7 +27,7 @@ static enum base_error grow(struct unpacking *u, struct base_reason *why)
                          u->limit);
     size_t capacity = 2 * u->capacity < CHUNK_BYTES ? CHUNK_BYTES : 2 * u->capacity;
     capacity = capacity > u->limit + 1 ? u->limit + 1 : capacity;
-    uint8_t *grown = realloc(u->out, capacity + 1); // a zero behind the end
+    uint8_t *grown = realloc(u->out, capacity + 1); // for a zero after the end
     if (grown == NULL)
         return base_fail(why, BASE_ENOMEM, "%s: no memory to unpack %zu bytes", u->name, capacity);
     u->out = grown;
@@ -139,8 +139,8 @@ enum base_error train_unpack_deflated(const struct train_bytes *packed, size_t e
     if (bytes != expected || !train_unpack_crc_fits(out, bytes, crc)) {
         free(out);
         return base_fail(why, BASE_EFORMAT,
-                         "%s: the packed data is damaged (%zu of %zu bytes, or another sum)", packed->name,
-                         bytes, expected);
+                         "%s: the packed data is damaged (%zu of %zu bytes, or a wrong checksum)",
+                         packed->name, bytes, expected);
     }
     *owned = out;
     return BASE_OK;

@@ -1,5 +1,5 @@
 // The part of zip that numpy.savez writes: members stored or deflated, found through the directory at the end
-// (APPNOTE 4.3). Every offset is held against the bytes that are there.
+// (APPNOTE 4.3). Every offset is checked against the length of the file.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "train/npy_private.h"
@@ -70,7 +70,7 @@ static enum base_error find_member(const struct train_bytes *zip, const char *na
     (void)base_read_bytes(&tail, 10);
     const size_t members = base_read_u16(&tail), bytes = base_read_u32(&tail), start = base_read_u32(&tail);
     if (start > (size_t)(end - zip->data) || bytes > (size_t)(end - zip->data) - start)
-        return fail_zip(zip, "its directory lies outside of the file", why);
+        return fail_zip(zip, "its directory is outside of the file", why);
     struct base_reader directory = base_reader_of(zip->data + start, bytes);
     for (size_t i = 0; i < members; i++) {
         struct member m;
@@ -86,12 +86,12 @@ static enum base_error find_member(const struct train_bytes *zip, const char *na
                      zip->name, members, (int)(strlen(name) - 4), name);
 }
 
-// What stands at the member's place.
+// The bytes of a member.
 static enum base_error find_bytes(const struct train_bytes *zip, const struct member *m,
                                   struct train_bytes *packed, struct base_reason *why)
 {
     if (m->offset > zip->bytes || zip->bytes - m->offset < LOCAL_BYTES)
-        return fail_zip(zip, "a member lies outside of the file", why);
+        return fail_zip(zip, "a member is outside of the file", why);
     struct base_reader local = base_reader_of(zip->data + m->offset, zip->bytes - m->offset);
     const bool magic = base_read_u32(&local) == LOCAL_MAGIC;
     (void)base_read_bytes(&local, 22);
@@ -100,7 +100,7 @@ static enum base_error find_bytes(const struct train_bytes *zip, const struct me
     packed->name = zip->name;
     packed->bytes = m->packed;
     packed->data = base_read_bytes(&local, m->packed);
-    return magic && packed->data != NULL ? BASE_OK : fail_zip(zip, "a member lies outside of the file", why);
+    return magic && packed->data != NULL ? BASE_OK : fail_zip(zip, "a member is outside of the file", why);
 }
 
 enum base_error train_zip_member(const struct train_bytes *zip, const char *name, struct train_bytes *file,
@@ -118,11 +118,11 @@ enum base_error train_zip_member(const struct train_bytes *zip, const char *name
         return error;
     if (m.method == METHOD_STORED) {
         if (m.packed != m.bytes || !train_unpack_crc_fits(packed.data, packed.bytes, m.crc))
-            return fail_zip(zip, "a damaged array (another sum)", why);
+            return fail_zip(zip, "a damaged array (wrong checksum)", why);
     } else if (m.method == METHOD_DEFLATE) {
         error = train_unpack_deflated(&packed, m.bytes, m.crc, &unpacked, why);
     } else {
-        return fail_zip(zip, "an array packed in another way than deflate", why);
+        return fail_zip(zip, "an array packed with a method other than deflate", why);
     }
     if (error != BASE_OK)
         return error;

@@ -94,7 +94,7 @@ class Start(ClusterTest):
             "long": (images + b"x", labels, images, r"train: more bytes than the 10 images"),
             "swapped": (labels, images, images, r"train: .*are the names of images and labels swapped"),
             "magic": (b"GIF8" + images[4:], labels, images, r"train: starts with 47494638, expected 00000803"),
-            "huge": (huge, labels, images, r"train: the header promises more than the limit"),
+            "huge": (huge, labels, images, r"train: the header states more than the limit"),
             "fewer": (images, struct.pack(">2I", 2049, 9) + bytes(9), images, r"10 images, but .* 9 labels"),
             "label": (images, labels[:-1] + b"\x0a", images, r"label 9 is 10, expected 0 to 9"),
             "gzip": (gzip.compress(images)[:-9], labels, images, r"train: .*truncated"),

@@ -159,7 +159,7 @@ class SparseTest(unittest.TestCase):
         good = text(draw()[:5])
         for bad, found, expected in (("+1 31:1\n", "index 31", "30 features"), ("+1 3:nan\n", '"nan"', "finite"),
                                      ("7 3:1\n", "from -1 to 7", "-1/+1 of 2 classes"),
-                                     ("+1 4:1 2:1\n", "index 2 behind index 4", "ascending")):
+                                     ("+1 4:1 2:1\n", "index 2 after index 4", "ascending")):
             with self.subTest(bad=bad):
                 self.write("rows", good + bad + good)
                 ran = self.p2pml("run")

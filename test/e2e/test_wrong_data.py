@@ -61,10 +61,10 @@ TABLES = [  # content, settings, what is said behind "t.csv"
     (ROWS, ["model.loss=mse"], ':2: column 3 (y): found "u", expected a finite decimal number'),
     ("a,y\n1,u\n2,u\n", [], ': data.target: found the class "u" in all 2 rows, expected at least 2 classes'),
     ("", [], ": the file is empty, expected lines of columns"),
-    ("a,b,y\n", [], ": a header and nothing below it"),
-    (ROWS.replace(",", ";"), [], ": found 1 columns, expected at least one beside the target; is data.delimiter right?"),
-    (ROWS.replace("a,b", "a,a"), [], ':1: columns 1 and 2 have one name, "a"'),
-    (ROWS.encode("utf-16"), [], ": found a zero byte at byte 3, expected a text in UTF-8; of one in UTF-16, iconv -f UTF-16 -t UTF-8"),
+    ("a,b,y\n", [], ": a header without rows below it"),
+    (ROWS.replace(",", ";"), [], ": found 1 columns, expected at least one besides the target; is data.delimiter right?"),
+    (ROWS.replace("a,b", "a,a"), [], ':1: columns 1 and 2 have the same name, "a"'),
+    (ROWS.encode("utf-16"), [], ": found a zero byte at byte 3, expected UTF-8 text; convert UTF-16 with iconv -f UTF-16 -t UTF-8"),
 ]
 
 
@@ -102,7 +102,7 @@ class WrongData(unittest.TestCase):
                 (npy((9, 2)), labels, f" has 9 examples, but {labels} has 8: they don't belong together"),
                 (npy((8, 2), "<c8", bytes(128)), labels, ": found the type '<c8', expected float32, float64, an integer or bool"),
                 (npy((8, 2))[:-5], labels, ": found 59 bytes of values, expected 64"),
-                (b"no array at all", labels, ": does not begin as a .npy file, expected one (numpy.save)")]:
+                (b"no array at all", labels, ": does not begin like a .npy file, expected one (numpy.save)")]:
             path = self.write("x.npy", content)
             self.refused(path + said, "data.kind=npy", f"data.train_file={path}", f"data.train_labels={beside}")
         path = self.write("two.npy", npy((2, 2)))
@@ -126,8 +126,8 @@ class WrongData(unittest.TestCase):
 
     def test_images(self):
         for place, content, said in [
-                ("dog/2.png", png(crc=1), "/dog/2.png: is no PNG that can be read: IHDR: CRC error"),
-                ("dog/2.png", png(width=5), "/dog/2.png: found 5 x 4 pixels, expected 4 x 4 as the first; data.image_size"),
+                ("dog/2.png", png(crc=1), "/dog/2.png: cannot be read as a PNG: IHDR: CRC error"),
+                ("dog/2.png", png(width=5), "/dog/2.png: found 5 x 4 pixels, expected 4 x 4 like the first; data.image_size"),
                 ("dog/readme.txt", "x", "/dog/readme.txt: is no .png, .jpg or .jpeg"),
                 ("2.png", png(), ": found 1 folders, expected one for each of 2 to 65536 classes")]:
             folder = os.path.join(self.directory, "pictures")
@@ -140,10 +140,10 @@ class WrongData(unittest.TestCase):
         of = {"libsvm": ["data.features=3", "data.classes=2"], "cifar10": [],
               "tokens": ["model.kind=gpt2", "model.context=8", "data.vocabulary=50"], "text": ["model.kind=gpt2", "model.context=64"]}
         for kind, content, said in [
-                ("libsvm", "1 2:1 1:1\n", ":1: index 1 behind index 2, expected ascending indices"),
+                ("libsvm", "1 2:1 1:1\n", ":1: index 1 after index 2, expected ascending indices"),
                 ("libsvm", "0 1:1\n1 9:1\n", ":2: index 9, but the data set was said to have 3 features"),
                 ("libsvm", "0 1:1\n5 1:1\n", ":2: labels from 0 to 5, expected 0 to 1 or 1 to 2 (2 classes)"),
-                ("tokens", bytes(41), ": found 41 bytes, expected an even number: 2 a token"),
+                ("tokens", bytes(41), ": found 41 bytes, expected an even number: 2 per token"),
                 ("tokens", b"ab" * 400, ": token 0: found id 25185, expected below data.vocabulary, 50"),
                 ("text", "short", ": found 5 tokens, but a context of 64 needs at least 65"),
                 ("cifar10", bytes(3000), ": found 3000 bytes, expected records of 3073"),

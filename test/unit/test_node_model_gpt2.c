@@ -159,7 +159,7 @@ static void refuses_what_does_not_fit(void **state)
     spec.decoder.heads = 2;
     refuses(&o, "gpt2 2 layers, 64 wide, 1 heads, context 5, vocabulary 7", &spec,
             "it has 1 heads, expected 2");
-    refuses(&o, "gpt2 2 layers, 64 wide, 1 heads, context 5", NULL, "is no model of kind gpt2");
+    refuses(&o, "gpt2 2 layers, 64 wide, 1 heads, context 5", NULL, "is not a model of kind gpt2");
     o.tensors[1] = o.tensors[--o.count]; // wpe goes
     refuses(&o, NULL, NULL, "there is no tensor 'wpe.weight' in it, which GPT-2 has");
     close_other(&o);

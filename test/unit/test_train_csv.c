@@ -167,7 +167,7 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         const char *text, *message;
     } wrong[] = {
         {"", "t.csv: the file is empty, expected lines of columns"},
-        {"a,b\n", "t.csv: a header and nothing below it"},
+        {"a,b\n", "t.csv: a header without rows below it"},
         {"a,b\n1,0\n2\n", "t.csv:3: found 1 columns, expected 2 as in the first line"},
         {"a,b\n1,0\n\n2,1\n", "t.csv:3: found an empty line, expected 2 columns"},
         {"a,b\n1,0\n,1\n", "t.csv:3: column 1 (a): found \"\", a missing value, expected one; fill it in or "
@@ -185,13 +185,13 @@ static void what_is_wrong_is_said_with_its_place(void **state)
          "t.csv: data.target: found the class \"0\" in all 2 rows, expected at least 2 classes"},
         {"a,b\n\"1,0\n2,1\n", "t.csv:2: column 1: the quote is never closed"},
         {"a,b\n\"1\"x,0\n",
-         "t.csv:2: column 1: text behind the closing quote; a quote inside a field is written twice"},
+         "t.csv:2: column 1: text after the closing quote; a quote inside a field is written twice"},
         {"a,b\n1\",0\n",
          "t.csv:2: column 1: a quote inside a field that does not begin with one; put the field in quotes "
          "and write this one twice"},
         {"a;b\n1;0\n",
-         "t.csv: found 1 columns, expected at least one beside the target; is data.delimiter right?"},
-        {"a,a,b\n1,2,0\n", "t.csv:1: columns 1 and 2 have one name, \"a\""},
+         "t.csv: found 1 columns, expected at least one besides the target; is data.delimiter right?"},
+        {"a,a,b\n1,2,0\n", "t.csv:1: columns 1 and 2 have the same name, \"a\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct train_dataset data = {.examples = 77};

@@ -156,11 +156,10 @@ static void refuses_huge_promises(void **state)
     (void)state;
     struct sample sample = good_sample();
     sample.images[4] = 0x80; // 2^31 + 3 images of 4 bytes
-    assert_fails(&sample, BASE_ELIMIT,
-                 "images: the header promises more than the limit of 2147483648 values");
+    assert_fails(&sample, BASE_ELIMIT, "images: the header states more than the limit of 2147483648 values");
     sample = good_sample();
     memset(sample.images + 4, 0xff, 12);
-    assert_fails(&sample, BASE_ELIMIT, "images: the header promises more than the limit");
+    assert_fails(&sample, BASE_ELIMIT, "images: the header states more than the limit");
     sample = good_sample();
     sample.images[4] = sample.labels[4] = 0x1f; // within the limit, not within the file
     assert_fails(&sample, BASE_EFORMAT, "truncated, fewer bytes");

@@ -112,17 +112,17 @@ static void what_is_wrong_names_the_file(void **state)
         const char *name, *message; // behind the folder
     } wrong[] = {
         {wide_png, sizeof wide_png - 1, "b/1.png",
-         "/b/1.png: found 4 x 2 pixels, expected 2 x 2 as the first; data.image_size brings them to one "
+         "/b/1.png: found 4 x 2 pixels, expected 2 x 2 like the first; data.image_size converts them to one "
          "size"},
         {colour_png, sizeof colour_png - 1, "b/1.png",
-         "/b/1.png: found a colour image, expected a grey one as the first; data.image_colour brings them to "
+         "/b/1.png: found a colour image, expected a grey one like the first; data.image_colour converts them to "
          "one"},
         {"", 0, "b/1.png", "/b/1.png: the file is empty, expected the bytes of a PNG or JPEG"},
-        {"GIF89a..", 8, "b/1.png", "/b/1.png: begins as neither, expected the bytes of a PNG or JPEG"},
+        {"GIF89a..", 8, "b/1.png", "/b/1.png: begins like neither, expected the bytes of a PNG or JPEG"},
         {grey_png, sizeof grey_png - 22, "b/1.png", "/b/1.png: the PNG is damaged: "},
-        {grey_jpeg, sizeof grey_jpeg - 6, "b/1.jpeg", "/b/1.jpeg: is no whole JPEG: "},
+        {grey_jpeg, sizeof grey_jpeg - 6, "b/1.jpeg", "/b/1.jpeg: is not a complete JPEG: "},
         {"", 0, "b/labels.csv",
-         "/b/labels.csv: is no .png, .jpg or .jpeg, which is all that may be in the folder of a class"},
+         "/b/labels.csv: is not a .png, .jpg or .jpeg, and the folder of a class may contain nothing else"},
     };
     struct train_dataset data = {.examples = 77};
     struct base_reason why;

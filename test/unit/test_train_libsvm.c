@@ -115,9 +115,9 @@ static void refuses_wrong_labels(void **state)
         "rows:2: labels from -1 to 1 with 0 among them, but a negative label is only known from -1/+1 of 2 "
         "classes");
     assert_fails("-1\n1\n7\n1", BASE_EFORMAT,
-                 "rows:3: labels from -1 to 7, but a negative label is only known from -1/+1 of 2 classes");
+                 "rows:3: labels from -1 to 7, but negative labels are supported only as -1/+1 of 2 classes");
     assert_fails("-1\n-3\n1", BASE_EFORMAT,
-                 "rows:2: labels from -3 to 1, but a negative label is only known from -1/+1 of 2 classes");
+                 "rows:2: labels from -3 to 1, but negative labels are supported only as -1/+1 of 2 classes");
     struct train_dataset data;
     struct base_reason why = {""};
     assert_int_equal(parse("1\n9", 1, 10, &data, &why), BASE_EFORMAT);
@@ -136,8 +136,8 @@ static void refuses_wrong_indices(void **state)
                  "rows:1: index 9999999999, but the data set was said to have 4 features");
     assert_fails("0 99999999999999999999:1", BASE_EFORMAT,
                  "rows:1: index \"99999999999999999999\" is not a whole number from 1 to 4");
-    assert_fails("0 3:1 2:1", BASE_EFORMAT, "rows:1: index 2 behind index 3, expected ascending indices");
-    assert_fails("0 3:1 3:1", BASE_EFORMAT, "rows:1: index 3 behind index 3, expected ascending indices");
+    assert_fails("0 3:1 2:1", BASE_EFORMAT, "rows:1: index 2 after index 3, expected ascending indices");
+    assert_fails("0 3:1 3:1", BASE_EFORMAT, "rows:1: index 3 after index 3, expected ascending indices");
     assert_fails("0 -1:1", BASE_EFORMAT, "rows:1: index \"-1\" is not a whole number from 1 to 4");
     assert_fails("0 :1", BASE_EFORMAT, "rows:1: index \"\" is not a whole number from 1 to 4");
     assert_fails("0 17", BASE_EFORMAT, "rows:1: \"17\" where index:value was expected");

@@ -97,7 +97,7 @@ static void a_regression_of_several_outputs(void **state)
     train_dataset_destroy(&data);
     assert_int_equal(parse(&x, &y, false, NULL, &data, &why), BASE_EFORMAT);
     assert_string_equal(
-        why.text, "y.npy: found y with 2 values an example, expected one class an example (several targets "
+        why.text, "y.npy: found y with 2 values per example, expected one class per example (several targets "
                   "need model.loss mse or mae)");
 }
 
@@ -205,9 +205,8 @@ static void what_is_wrong_is_said(void **state)
         {HEADER("<f8", "(4, 2)"), "x.npy: found 48 bytes of values, expected 64 (8 of 8 bytes)"},
         {HEADER("<f8", "(0, 2)"), "x.npy: found an empty array (axis 1 is 0), expected numbers"},
         {HEADER("<f8", "(99999999999, 9)"),
-         "x.npy: the header promises more than the limit of 2147483648 values"},
-        {HEADER("<f8", "(3, 2"),
-         "x.npy: a shape that is none in its header, expected what numpy.save writes"},
+         "x.npy: the header states more than the limit of 2147483648 values"},
+        {HEADER("<f8", "(3, 2"), "x.npy: an invalid shape in its header, expected what numpy.save writes"},
         {"{'descr': '<f8', 'shape': (3, 2), }", "x.npy: a key is missing or something is behind the "
                                                 "dictionary in its header, expected what numpy.save writes"},
         {"{'descr': '<f8', 'descr': '<f8', 'shape': (3, 2), }",

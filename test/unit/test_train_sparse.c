@@ -389,7 +389,7 @@ static void what_does_not_fit_is_refused(void **state)
                                .batch = 5,
                                .l2 = 1};
     assert_refused(&o, w.model, &w.sparse, w.start,
-                   "l1 and l2 are made by proximal steps of sgd; found the optimizer adamw");
+                   "l1 and l2 need the proximal steps of sgd; found the optimizer adamw");
     train_model_destroy(softmax);
     close_rows(&w);
 }

@@ -138,10 +138,10 @@ static void refuses_what_is_no_text(void **state)
     assert_fails("aaaaaa", 6, &options, BASE_EINVAL,
                  "text: found 1 different characters, expected 2 or more");
     assert_fails("ab", 2, &options, BASE_EINVAL,
-                 "text: found 2 tokens, but a context of 2 needs at least 3: take a longer text or a shorter "
+                 "text: found 2 tokens, but a context of 2 needs at least 3: use a longer text or a shorter "
                  "model.context");
     assert_fails("", 0, &(struct train_text_options){.text = TRAIN_TEXT_BYTES, .context = 4}, BASE_EINVAL,
-                 "text: found 0 tokens, but a context of 4 needs at least 5: take a longer text or a shorter "
+                 "text: found 0 tokens, but a context of 4 needs at least 5: use a longer text or a shorter "
                  "model.context");
     assert_fails("abc", 3, &(struct train_text_options){.text = TRAIN_TEXT_BYTES}, BASE_EINVAL,
                  "a context of 0 tokens; expected 1 to 1048576");
@@ -199,7 +199,8 @@ static void refuses_wrong_ids(void **state)
     assert_ids_fail(&bytes, 9, BASE_EFORMAT,
                     "train.bin: token 2: found id 9, expected below data.vocabulary, 9");
     bytes.bytes = 7;
-    assert_ids_fail(&bytes, 10, BASE_EFORMAT, "train.bin: found 7 bytes, expected an even number: 2 a token");
+    assert_ids_fail(&bytes, 10, BASE_EFORMAT,
+                    "train.bin: found 7 bytes, expected an even number: 2 per token");
     put(file, 20240520);
     put(file + 4, 7);
     bytes.bytes = sizeof file;

@@ -1,5 +1,5 @@
-// A block of GPT-2 (Radford, Wu, Child, Luan, Amodei, Sutskever 2019): x2 = x + proj(attention(ln_1(x))),
-// y = x2 + proj(gelu(fc(ln_2(x2)))). Weights are [inputs, outputs], as GPT-2's are.
+// A block of GPT-2 (Radford, Wu, Child, Luan, Amodei, Sutskever 2019): x2 = x + proj(attention(ln_1(x))), y =
+// x2 + proj(gelu(fc(ln_2(x2)))). Weights are [inputs, outputs], as in GPT-2.
 #include "train/layers.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static enum base_error check(const struct train_layer *layer, const struct train
 {
     const size_t heads = layer->d.decoder.heads, width = train_shape_width(in);
     if (in->ids) {
-        return base_fail(why, BASE_EINVAL, "it takes numbers, but what stands below gives ids");
+        return base_fail(why, BASE_EINVAL, "it takes numbers, but the layer below gives ids");
     }
     if (heads == 0 || width % heads != 0) {
         return base_fail(why, BASE_EINVAL, "width %zu and %zu heads; expected heads that divide the width",
@@ -67,14 +67,14 @@ static struct kernels_attention shape_of(const struct train_layer *layer, size_t
                                       .width = train_shape_width(&layer->in) / heads};
 }
 
-// What backward needs of forward.
+// The results of forward that backward needs.
 struct kept {
     float *normal_1, *qkv, *mixed, *x2, *normal_2, *z, *bent; // rows of 1, 3, 1, 1, 1, 4, 4 widths
     float *mean_1, *inverse_1, *mean_2, *inverse_2;           // [rows]
     float *log_sum;                                           // [examples, heads, tokens]
 };
 
-// Returns how many floats; `at` NULL: only that.
+// Divides the memory at `at` and returns the number of floats; `at` NULL: only returns it.
 static size_t divide(const struct train_layer *layer, size_t examples, float *at, struct kept *kept)
 {
     const size_t rows = rows_of(layer, examples), c = rows * train_shape_width(&layer->in);
@@ -91,8 +91,8 @@ static size_t divide(const struct train_layer *layer, size_t examples, float *at
     return used;
 }
 
-// Of backward: gradients of 4 widths, of 1, and with dropout a copy of 1; then attention's, or a sum of
-// columns.
+// Workspace of backward: gradients of 4 widths and of 1, with dropout a copy of the latter; then that of
+// attention or of a column sum.
 struct scratch {
     float *wide, *narrow, *dropped, *rest;
 };
@@ -117,8 +117,8 @@ static void floats(const struct train_layer *layer, size_t examples, struct trai
     floats->scratch = (layer->d.decoder.dropout > 0.0f ? 6 : 5) * c + (attention > sums ? attention : sums);
 }
 
-// Deviation 0.02, of what is added to the residual stream divided by sqrt(2 layers) (Radford et al.
-// 2019, 2.3).
+// Deviation 0.02, divided by sqrt(2 layers) for projections into the residual stream (Radford et al. 2019,
+// 2.3).
 static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)
 {
     const double branch = 0.02 / sqrt(2.0 * (double)layer->d.decoder.layers);
@@ -131,7 +131,7 @@ static void initialise(const struct train_layer *layer, struct base_rng *rng, fl
     train_layer_normal(rng, branch, t[PROJ].count, parameters + t[PROJ].offset);
 }
 
-// The call's constants, and the numbers of one place.
+// The constants of a call; `width` is the numbers per position.
 struct call {
     const struct train_layer *layer;
     const struct train_pass *pass;
@@ -162,7 +162,7 @@ static void drop(const struct call *call, unsigned which, const float *x, float 
                                call->layer->d.decoder.dropout, x, out);
 }
 
-// out = x + dropout(branch W + b); tensors W, b = `tensor` and the one behind it.
+// out = x + dropout(branch W + b); W is tensor number `tensor`, b the next one.
 static void add_branch(const struct call *call, size_t tensor, unsigned which, size_t inputs, const float *x,
                        const float *branch, float *out)
 {
@@ -200,7 +200,7 @@ static void forward(const struct train_layer *layer, const struct train_pass *pa
     add_branch(&call, PROJ, DROP_MLP, 4 * c, kept.x2, kept.bent, y);
 }
 
-// Of y = x W + b: the gradients of W and b, and of x into dx.
+// For y = x W + b: the gradients of W and b, and that of x, which is written to dx.
 static void linear_backward(const struct call *call, size_t tensor, size_t inputs, size_t outputs,
                             const float *x, const float *dy, float *sums, float *dx)
 {
@@ -210,7 +210,7 @@ static void linear_backward(const struct call *call, size_t tensor, size_t input
     call->k->gemm(false, true, call->rows, inputs, outputs, 1.0f, dy, weight(call, tensor), 0.0f, dx);
 }
 
-// What reaches a branch of the residual stream.
+// The gradient that reaches a branch of the residual stream.
 static const float *branch_of(const struct call *call, unsigned which, const float *dy, float *dropped)
 {
     if (!drops(call)) {

@@ -26,7 +26,7 @@ static enum base_error check(const struct train_layer *layer, const struct train
 {
     const size_t size = layer->d.conv.size, padding = layer->d.conv.padding;
     if (in->ids) {
-        return base_fail(why, BASE_EINVAL, "it takes images, but what stands below gives ids");
+        return base_fail(why, BASE_EINVAL, "it takes images, but the layer below gives ids");
     }
     if (size == 0 || size > TRAIN_WINDOW_MAX || padding >= size || layer->d.conv.stride == 0 ||
         layer->d.conv.outputs == 0 || layer->d.conv.outputs > LIMIT_CLASSES || in->channels > LIMIT_CLASSES) {
@@ -50,7 +50,7 @@ static enum base_error check(const struct train_layer *layer, const struct train
     return BASE_OK;
 }
 
-// Torch has [out, in, y, x].
+// Torch's layout is [out, in, y, x].
 static void tensors(const struct train_layer *layer, struct train_tensor_list *list)
 {
     const size_t size = layer->d.conv.size, outputs = layer->d.conv.outputs;

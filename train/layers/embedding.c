@@ -1,5 +1,5 @@
 // Token and position embedding: y[t] = wte[id[t]] + wpe[t], with dropout. A head above may be tied to wte:
-// then that writes its gradient, and this layer adds to it (train/layer.h).
+// the head then writes the gradient of wte, and this layer adds to it (train/layer.h).
 #include "train/layers.h"
 
 static enum base_error check(const struct train_layer *layer, const struct train_shape *in,
@@ -7,7 +7,7 @@ static enum base_error check(const struct train_layer *layer, const struct train
 {
     const size_t width = layer->d.decoder.width;
     if (!in->ids) {
-        return base_fail(why, BASE_EINVAL, "it takes ids of tokens, but what stands below gives numbers");
+        return base_fail(why, BASE_EINVAL, "it takes ids of tokens, but the layer below gives numbers");
     }
     if (width == 0 || width > LIMIT_PARAMETERS || in->vocabulary > LIMIT_PARAMETERS / width ||
         in->positions > LIMIT_PARAMETERS / width) {
@@ -35,7 +35,7 @@ static bool runs(const struct kernels *kernels)
 static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
 {
     (void)examples;
-    floats->scratch = train_shape_count(&layer->out); // the sum for wpe, where it is accumulated
+    floats->scratch = train_shape_count(&layer->out); // for the sum of wpe, if it is accumulated
 }
 
 static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)

@@ -1,4 +1,4 @@
-// What several types of layers share.
+// Functions that several layer types share.
 #include "train/layers.h"
 
 #include "base/hash.h"

@@ -1,4 +1,4 @@
-// A full connection: y = x W + b, with or without ReLU, whose mask needs nothing but y.
+// A full connection: y = x W + b, with or without ReLU, whose mask follows from y.
 #include "train/layers.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static enum base_error check(const struct train_layer *layer, const struct train
 {
     const size_t outputs = layer->d.linear.outputs, inputs = train_shape_width(in);
     if (in->ids) {
-        return base_fail(why, BASE_EINVAL, "it takes numbers, but what stands below gives ids");
+        return base_fail(why, BASE_EINVAL, "it takes numbers, but the layer below gives ids");
     }
     if (outputs == 0 || outputs > LIMIT_PARAMETERS || inputs > LIMIT_PARAMETERS / outputs) {
         return base_fail(why, BASE_EINVAL, "its weight has %zu x %zu elements; expected 1 to %u in all",
@@ -23,7 +23,7 @@ static enum base_error check(const struct train_layer *layer, const struct train
     return BASE_OK;
 }
 
-// Torch has [out, in], and images channels first.
+// Torch's layout is [out, in], and channels first for images.
 static void tensors(const struct train_layer *layer, struct train_tensor_list *list)
 {
     const struct train_shape *in = &layer->in;
@@ -43,7 +43,7 @@ static void tensors(const struct train_layer *layer, struct train_tensor_list *l
 static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
 {
     (void)examples;
-    floats->scratch = layer->d.linear.outputs; // the sum of a bias that is accumulated
+    floats->scratch = layer->d.linear.outputs; // for the sum of an accumulated bias
 }
 
 static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)
@@ -106,7 +106,7 @@ static void write_gradient(const struct train_layer *layer, const struct train_p
     train_layer_column_sum(pass, rows, outputs, dy, pass->scratch, gradient + layer->tensors[1].offset);
 }
 
-// The weight is read before its gradient may be given away.
+// The weight is read before its gradient is passed on, because the taker may change the weight.
 static void backward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
                      const void *x, const float *y, float *dy, float *dx, float *kept, float *gradient)
 {

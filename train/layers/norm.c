@@ -1,8 +1,8 @@
 // Group normalisation (Wu, He 2018): mean and deviation over the pixels and channels of each group of an
-// image, so that nodes with different data have no batch statistics to disagree on.
+// image, so there are no batch statistics, which would differ between nodes with different data.
 #include "train/layers.h"
 
-#define EPSILON 1e-5f // as torch has it
+#define EPSILON 1e-5f // as in torch
 
 static struct kernels_group_norm shape_of(const struct train_layer *layer, size_t examples)
 {

@@ -1,4 +1,4 @@
-// The largest or the mean of square windows without padding; the mean of a whole image.
+// The maximum or the mean of square windows without padding, or of a whole image.
 #include "train/layers.h"
 
 static struct kernels_pool shape_of(const struct train_layer *layer, size_t examples)

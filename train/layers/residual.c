@@ -1,7 +1,7 @@
-// A residual block of two convolutions (He, Zhang, Ren, Sun 2016, figure 2, for CIFAR section 4.2), group
-// norm in the place of batch norm: y = max(norm(conv(max(norm(conv(x)), 0))) + s(x), 0). Where the shape
-// changes, s takes every `stride`-th pixel and fills new channels with zeros (their option A), so it has no
-// parameters.
+// A residual block of two convolutions (He, Zhang, Ren, Sun 2016, figure 2, for CIFAR section 4.2), with
+// group norm instead of batch norm: y = max(norm(conv(max(norm(conv(x)), 0))) + s(x), 0). If the shape
+// changes, s takes every `stride`-th pixel and fills new channels with zeros (option A of the paper), so it
+// has no parameters.
 #include "train/layers.h"
 
 #include <string.h>
@@ -23,10 +23,11 @@ static struct train_layer part_of(const struct train_layer *layer, size_t i)
     }
 }
 
-// Parts with their shapes and tensors. kept, at the start of each: what the part keeps, then its output.
+// The parts with their shapes and tensors. `kept` has, for each part, the numbers that the part keeps, then
+// its output.
 struct parts {
     struct train_layer at[PARTS];
-    size_t kept[PARTS], out[PARTS], size[PARTS]; // places in `kept`; numbers of an output
+    size_t kept[PARTS], out[PARTS], size[PARTS]; // kept, out: places in `kept`; size: numbers of an output
     size_t n_kept, scratch;
 };
 
@@ -48,7 +49,8 @@ static void divide(const struct train_layer *layer, size_t examples, struct part
         parts->size[i] = examples * train_shape_count(&part->out);
         parts->kept[i] = parts->n_kept;
         parts->out[i] = parts->n_kept + floats.kept;
-        parts->n_kept = parts->out[i] + (i + 1 < PARTS ? parts->size[i] : 0); // the last one's is y
+        parts->n_kept =
+            parts->out[i] + (i + 1 < PARTS ? parts->size[i] : 0); // the output of the last part is y
         parts->scratch = floats.scratch > parts->scratch ? floats.scratch : parts->scratch;
     }
 }
@@ -95,7 +97,7 @@ static void tensors(const struct train_layer *layer, struct train_tensor_list *l
     add_norm(layer, list, "norm2.weight", "norm2.bias");
 }
 
-// Scratch: that of the parts, then two gradients.
+// Scratch: the scratch of the parts, then two gradients.
 static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
 {
     struct parts parts;
@@ -151,7 +153,7 @@ static void join(const struct shortcut *s, const float *x, float *restrict y)
     }
 }
 
-// dx += the gradient that came through s.
+// dx += the gradient through s.
 static void part_ways(const struct shortcut *s, const float *restrict dy, float *dx)
 {
     for (size_t row = 0; row < s->images * s->height; row++) {

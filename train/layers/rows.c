@@ -1,6 +1,7 @@
-// y = x W + b over the rows of a sparse matrix. Of two classes one output is enough: y = [0, m], whose
+// y = x W + b over the rows of a sparse matrix. For two classes one output is sufficient: y = [0, m], whose
 // softmax is the logistic function of m. Plain loops: the time goes into gathers and scatters of a few values
-// a row, and a row that forward has read is in the cache for backward (the trainer takes few rows at once).
+// per row, and a row that forward has read is in the cache for backward (the trainer takes few rows at a
+// time).
 #include "train/rows.h"
 #include "train/layers.h"
 
@@ -11,7 +12,7 @@ static enum base_error check(const struct train_layer *layer, const struct train
 {
     const size_t outputs = layer->d.rows.outputs;
     if (!in->rows) {
-        return base_fail(why, BASE_EINVAL, "it takes rows, but what stands below gives other numbers");
+        return base_fail(why, BASE_EINVAL, "it takes rows, but the layer below gives other numbers");
     }
     if (outputs == 0 || outputs > LIMIT_CLASSES || in->channels > LIMIT_PARAMETERS / outputs) {
         return base_fail(why, BASE_EINVAL, "its weight has %zu x %zu elements; expected 1 to %u in all",
@@ -117,7 +118,7 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     const size_t outputs = layer->d.rows.outputs;
     float *weight = gradient + layer->tensors[0].offset, *bias = gradient + layer->tensors[1].offset;
     (void)parameters, (void)y, (void)kept;
-    BASE_ASSERT(dx == NULL); // it is a first layer
+    BASE_ASSERT(dx == NULL); // only a first layer takes rows
     if (!pass->accumulate) {
         memset(weight, 0, layer->tensors[0].count * sizeof *weight);
         memset(bias, 0, outputs * sizeof *bias);

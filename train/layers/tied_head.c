@@ -8,7 +8,7 @@ static enum base_error check(const struct train_layer *layer, const struct train
                              struct train_shape *out, struct base_reason *why)
 {
     if (in->ids) {
-        return base_fail(why, BASE_EINVAL, "it takes numbers, but what stands below gives ids");
+        return base_fail(why, BASE_EINVAL, "it takes numbers, but the layer below gives ids");
     }
     *out = (struct train_shape){
         .positions = in->positions, .height = 1, .width = 1, .channels = layer->d.decoder.vocabulary};
@@ -32,7 +32,7 @@ static size_t rows_of(const struct train_layer *layer, size_t examples)
     return examples * layer->in.positions;
 }
 
-// Kept: the normalised rows, mean and inverse. Scratch: their gradient.
+// Kept: the normalised rows, mean and inverse. Scratch: the gradient of the normalised rows.
 static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
 {
     const size_t rows = rows_of(layer, examples), width = train_shape_width(&layer->in);

@@ -1,6 +1,6 @@
 // Networks for images by name. LeNet-5 (LeCun, Bottou, Bengio, Haffner 1998) with ReLU and max pooling; the
-// two convolutions of 32 and 64 channels of every tutorial; ResNet-20 for CIFAR (He, Zhang, Ren, Sun 2016,
-// section 4.2) with group norm of 8 groups. Only the image's size and the number of classes vary.
+// usual small network with two convolutions of 32 and 64 channels; ResNet-20 for CIFAR (He, Zhang, Ren, Sun
+// 2016, section 4.2) with group norm of 8 groups. Only the image size and the number of classes vary.
 #include "train/layers.h"
 #include "train/models.h"
 
@@ -20,7 +20,9 @@ static enum base_error check(const struct train_model_spec *spec, struct base_re
     }
     if (image->height > LIMIT_IMAGE_SIDE || image->width > LIMIT_IMAGE_SIDE || image->channels > 4 ||
         image->height * image->width * image->channels != spec->inputs) {
-        return base_fail(why, BASE_EINVAL, "images of %zu x %zu x %zu are not the %zu numbers of an example",
+        return base_fail(why, BASE_EINVAL,
+                         "images of %zu x %zu x %zu do not have the %zu numbers of an "
+                         "example",
                          image->height, image->width, image->channels, spec->inputs);
     }
     return BASE_OK;

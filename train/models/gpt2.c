@@ -1,5 +1,5 @@
-// GPT-2 (Radford, Wu, Child, Luan, Amodei, Sutskever 2019) with the names and layouts that Hugging Face's
-// transformers have.
+// GPT-2 (Radford, Wu, Child, Luan, Amodei, Sutskever 2019) with the names and layouts of Hugging Face's
+// transformers.
 #include "train/layers.h"
 #include "train/models.h"
 
@@ -16,7 +16,7 @@ static enum base_error check(const struct train_model_spec *spec, struct base_re
 {
     const struct train_decoder *d = &spec->decoder;
     if (spec->loss != TRAIN_CROSS_ENTROPY) {
-        return base_fail(why, BASE_EINVAL, "gpt2 learns with cross-entropy only");
+        return base_fail(why, BASE_EINVAL, "gpt2 supports only the loss cross-entropy");
     }
     if (d->layers == 0 || d->layers > LIMIT_BLOCKS) {
         return base_fail(why, BASE_EINVAL, "gpt2 has %zu layers; expected 1 to %u", d->layers, LIMIT_BLOCKS);

@@ -1,5 +1,5 @@
-// Logistic regression: of two classes one weight a feature, of more a softmax. Its examples stay sparse where
-// the file is (LIBSVM), and L1 and L2 are for it (train/shrink.h).
+// Logistic regression: one weight per feature for two classes, softmax for more. Examples stay sparse if the
+// file is sparse (LIBSVM). L1 and L2 are for this model only (train/shrink.h).
 #include "train/layers.h"
 #include "train/models.h"
 
@@ -9,7 +9,7 @@ static enum base_error check(const struct train_model_spec *spec, struct base_re
 {
     if (spec->loss != TRAIN_CROSS_ENTROPY) {
         return base_fail(why, BASE_EINVAL,
-                         "logistic regression finds classes, expected the loss cross-entropy");
+                         "logistic regression is for classes, expected the loss cross-entropy");
     }
     return BASE_OK;
 }

@@ -1,4 +1,4 @@
-// Softmax regression and multilayer perceptrons with ReLU; softmax is the one without hidden layers.
+// Softmax regression and multilayer perceptrons with ReLU; softmax regression has no hidden layers.
 #include "train/layers.h"
 #include "train/models.h"
 
@@ -42,7 +42,7 @@ static enum base_error check_softmax(const struct train_model_spec *spec, struct
 {
     if (spec->n_hidden != 0) {
         return base_fail(why, BASE_EINVAL,
-                         "softmax regression has no hidden layers, but %zu were given; take kind mlp",
+                         "softmax regression has no hidden layers, but %zu were given; use kind mlp",
                          spec->n_hidden);
     }
     return check_parameters(spec, why);
@@ -63,7 +63,7 @@ static enum base_error check_mlp(const struct train_model_spec *spec, struct bas
     return check_parameters(spec, why);
 }
 
-// Torch's nn.Sequential counts the ReLUs, which have the odd numbers.
+// Torch's nn.Sequential counts the ReLUs, too; they have the odd numbers.
 static void build(const struct train_model_spec *spec, struct train_plan *plan)
 {
     plan->in = (struct train_shape){.positions = 1, .height = 1, .width = 1, .channels = spec->inputs};
