@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #define PACKET_ROOM 256u                  // headers of packets and blocks, generously
-#define BESIDE_NS   (2 * NODE_SECOND_NS)  // a checkpoint that the last one replaces may take so long
-#define RESCUE_NS   (30 * NODE_SECOND_NS) // ... where the last one cannot be written
+#define BESIDE_NS   (2 * NODE_SECOND_NS)  // how long the last checkpoint waits for one under way
+#define RESCUE_NS   (30 * NODE_SECOND_NS) // ... and how long that may go on if the last one fails
 
 enum base_error node_setup_path(const struct node_config *config, const char *name,
                                 char path[NODE_PATH_BYTES], struct base_reason *why)
@@ -33,7 +33,7 @@ enum base_error node_setup_path(const struct node_config *config, const char *na
     return BASE_OK;
 }
 
-// What a killed process left half-written; the directory may hold files of others.
+// Removes what a killed process left half-written. The directory may hold other files, too.
 static void sweep(const char *directory)
 {
     static const char *const own[] = {NODE_CHECKPOINT_PREFIX, NODE_MODEL_LAST ".tmp-", "boot.tmp-",
@@ -135,7 +135,7 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .about = &s->about};
 }
 
-// While everything stands still: the last one, or if no process can be forked for it.
+// Writes a checkpoint while everything stands still: the last one, or one for which no process can be forked.
 static enum base_error write_checkpoint(struct node_setup *s, const struct node_checkpoint_parts *parts,
                                         struct base_reason *why)
 {
@@ -186,11 +186,11 @@ static enum base_error resume_scaling(struct node_setup *s, struct base_reason *
     if (!s->scaling)
         return BASE_OK;
     const struct gossip_blob blob = s->scaling->blob;
-    s->scaling->blob.bytes = 0; // of the data nothing is scaled yet
+    s->scaling->blob.bytes = 0; // the data are not scaled yet
     return node_scaling_take(s->scaling, &blob, why);
 }
 
-// What a resume brings goes into trainer and outer momentum; *file is kept for the edges.
+// Loads the newest checkpoint into trainer and outer momentum; *file is kept for the edges.
 static enum base_error resume_training(struct node_setup *s, bool resume, struct node_safetensors **file,
                                        struct base_reason *why)
 {
@@ -225,7 +225,8 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     return BASE_OK;
 }
 
-// The first model once more: a new edge is worth the time, and a vector that only new edges need is not.
+// Generates the initial model again. New edges are rare enough for the time that this takes, and it saves a
+// vector that only they need.
 static void make_start(void *setup, float *start)
 {
     const struct node_setup *s = setup;
@@ -263,8 +264,8 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
     return BASE_OK;
 }
 
-// The largest message of any peer on this model: every value in fp32 with its index, a full slice of second
-// moments; or a block of RESYNC or of a snapshot; or a packet about members; or what travels with the model.
+// The largest message of a peer for this model: all values in fp32 with their indices and a full slice of
+// second moments; or a block of a RESYNC or of a snapshot; or a membership packet; or the blob.
 static size_t largest_message(size_t parameters, bool blob)
 {
     size_t block = 4u * (parameters < LIMIT_RESYNC_BLOCK ? parameters : LIMIT_RESYNC_BLOCK);
@@ -277,7 +278,7 @@ static size_t largest_message(size_t parameters, bool blob)
     size_t moments = parameters + parameters / 512; // in pieces with a scale each
     size_t packet = compress_packet_bound(parameters, parameters, KERNELS_FP32) + moments;
     size_t bytes = LIMIT_MESSAGE_HEADER_BYTES + PACKET_ROOM + (packet > block ? packet : block);
-    return bytes < UINT32_MAX ? bytes : UINT32_MAX; // a stream says a length in four bytes
+    return bytes < UINT32_MAX ? bytes : UINT32_MAX; // a stream writes a length in four bytes
 }
 
 // Counts this start, on disk, before anything is sent.
@@ -296,7 +297,7 @@ static enum base_error take_start(struct node_setup *s, struct base_reason *why)
     return code == BASE_OK ? code : base_fail_context(why, code, "node.dir");
 }
 
-// Its model is described by the code that made it.
+// The code that made the model has filled in its description.
 static enum base_error make_greeting(struct node_setup *s, const char *version)
 {
     struct gossip_greeting *g = &s->greeting;
@@ -312,7 +313,8 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     if (code != BASE_OK)
         return code;
     const uint64_t start = base_hash_bytes(0, s->start, d * sizeof *s->start);
-    // Of nodes that gather statistics one goes first, and the others take its model with what it found.
+    // If nodes gather statistics, one of them starts first, and the others take its model with the scaling
+    // that it computed.
     s->first_model = s->scaling ? base_hash_bytes(start, s->identity.id.bytes, GOSSIP_ID_BYTES) : start;
     s->first_model += s->first_model == 0;
     return node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0, start, g->rules);
@@ -394,7 +396,7 @@ enum base_error node_setup_create(const struct node_config *config, const struct
 void node_setup_destroy(struct node_setup *s)
 {
     struct base_reason why;
-    if (node_checkpoint_end(&s->beside, BESIDE_NS, &why) != BASE_OK) // a program that hosts a node goes on
+    if (node_checkpoint_end(&s->beside, BESIDE_NS, &why) != BASE_OK) // a host program keeps running
         base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", why.text);
     if (s->metrics)
         node_metrics_close(s->metrics);

@@ -1,5 +1,5 @@
-// Everything of a node that can fail before its ports open, made in this order: directory and lock,
-// identity, secret, allow-list, graph, data, model, trainer, resume, exchange, metrics. On error all of it
+// Makes everything of a node that can fail, before its ports open, in this order: directory and lock,
+// identity, secret, allow-list, graph, data, model, trainer, resume, exchange, metrics. On error everything
 // is undone, except the directory and a new identity. Main thread, before the others start.
 #ifndef NODE_SETUP_H
 #define NODE_SETUP_H
@@ -32,17 +32,17 @@ struct node_setup {
     struct gossip_allow_list allow;
     const struct kernels *kernels;
     struct train_dataset train, test;
-    struct node_scaling *scaling;  // that follows from the examples of all nodes; NULL: does not
+    struct node_scaling *scaling;  // computed from the examples of all nodes, or NULL
     struct node_model_about about; // what the numbers of the model mean
     struct train_model *model;
     struct train_trainer *trainer;
     uint64_t first_model;         // digest of `start`, not 0
-    float *start;                 // [parameters] the first model; NULL when all is made, where it is `seeded`
+    float *start;                 // [parameters] the initial model; NULL after setup if `seeded`
     bool seeded;                  // it can be made again from model.seed
     float *outer, *round_start;   // [parameters] V and x0, or NULL without outer momentum
     struct node_built_in trainee; // the trainer as a learner
     struct gossip_blob *blob;     // of a program that trains, or of the scaling; borrowed; or NULL
-    uint64_t round, resumes;      // of a resume, as those that follow
+    uint64_t round, resumes;      // of a checkpoint that was resumed, as the next four
     bool resumed;                 // from a checkpoint
     bool unsettled, open;         // struct node_checkpoint_parts
     float open_scale;
@@ -61,8 +61,8 @@ struct node_setup {
 struct node_setup_options {
     const char *version; // of the program, for people
     bool resume;
-    // Makes what is trained: fills kernels, model, trainer, start (malloc'ed), and model and schema of the
-    // greeting; of the built-in trainer also data and trainee: node_setup_training, whose context is NULL.
+    // Makes the model and its trainer: fills kernels, model, trainer, start (malloc'ed), and model and schema
+    // of the greeting. node_setup_training, with context NULL, also fills data and trainee.
     enum base_error (*training)(struct node_setup *setup, void *context, struct base_reason *why);
     void *context;
 };
@@ -74,14 +74,15 @@ enum base_error node_setup_create(const struct node_config *config, const struct
 enum base_error node_setup_path(const struct node_config *config, const char *name,
                                 char path[NODE_PATH_BYTES], struct base_reason *why) BASE_CHECK;
 void node_setup_destroy(struct node_setup *setup);
-// These fit node_worker_options; context: the setup. The last checkpoint is written at once, others beside
-// training; one that is due while its predecessor is not done is left out, with a warning.
+// Callbacks for node_worker_options, with the setup as their context. The last checkpoint is written at once,
+// the others beside training. One that is due while the previous one is still being written is skipped, with
+// a warning.
 enum base_error node_setup_checkpoint(void *setup, const struct node_round *round,
                                       struct base_reason *why) BASE_CHECK;
 enum base_error node_setup_checkpoint_ended(void *setup, struct base_reason *why) BASE_CHECK;
 
-// Writes model.safetensors into the node's directory: the trainer's model as it stands. When the threads have
-// ended.
+// Writes model.safetensors into the node's directory: the trainer's model as it stands. Called when the
+// threads have ended.
 enum base_error node_setup_model_file(struct node_setup *setup, struct base_reason *why) BASE_CHECK;
 
 // What model files say about a model that learned from this data; `origin` stays empty.
@@ -90,11 +91,11 @@ struct node_model_about node_setup_about(const struct node_config *config, const
 enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
                                  const struct kernels *kernels, struct train_model **model,
                                  struct base_reason *why) BASE_CHECK;
-// The weights that training begins with, of model.init or of model.seed, into start[parameters].
-// BASE_EMISMATCH and the others of node_model_read: the reason names the key.
+// Writes the initial weights, from model.init or model.seed, into start[parameters]. BASE_EMISMATCH and the
+// others of node_model_read: the reason names the key.
 enum base_error node_setup_start(const struct node_config *config, const struct train_model *model,
                                  float *start, struct base_reason *why) BASE_CHECK;
-// Would model.init fit? Before there is a model; BASE_OK where it is empty.
+// Checks that model.init fits, before there is a model. BASE_OK if it is empty.
 enum base_error node_setup_check_start(const struct node_config *config, const struct train_dataset *data,
                                        struct base_reason *why) BASE_CHECK;
 // `name`: the node's; with train.seed it decides the order of the examples.
@@ -103,8 +104,8 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
                                    const float *start, struct train_trainer **trainer,
                                    struct base_reason *why) BASE_CHECK;
 
-// What a configuration says about the exchange; identity, kernels and vectors stay empty. The simulator asks,
-// too.
+// The options of the exchange that follow from the configuration; identity, kernels and vectors stay empty.
+// The simulator uses it, too.
 enum base_error node_setup_exchange_options(const struct node_config *config,
                                             struct gossip_exchange_options *options,
                                             struct base_reason *why) BASE_CHECK;

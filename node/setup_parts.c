@@ -1,4 +1,4 @@
-// What a configuration says about model, trainer and exchange: for the node itself, and for the lab.
+// From the configuration to model, trainer and exchange, for the node and for the lab.
 #include "base/hash.h"
 #include "node/config/private.h"
 #include "node/setup.h"
@@ -90,7 +90,7 @@ enum base_error node_setup_model(const struct node_config *config, const struct 
                                  struct base_reason *why)
 {
     const struct train_model_spec spec = spec_of(config, data);
-    // A window of text is many rows: what a step takes at once is enough to evaluate with.
+    // A window of text is many rows, so the batch of a step is large enough for an evaluation.
     const uint64_t micro = config->train.micro_batch;
     const size_t step = micro && micro < config->train.batch ? micro : config->train.batch;
     const size_t batch = step > EVAL_BATCH || data->tokens ? step : EVAL_BATCH;

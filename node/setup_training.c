@@ -14,7 +14,7 @@ static void describe(struct node_setup *s)
     struct gossip_greeting *g = &s->greeting;
     train_model_describe(s->model, g->model, sizeof g->model);
     node_greeting_data(s->train.meaning, g->model, sizeof g->model);
-    // Nodes whose numbers mean something else train another model.
+    // Data with another meaning make another model.
     g->schema = train_model_schema(s->model) ^ train_meaning_digest(s->train.meaning);
     node_data_advise(s->config, s->config->data.shard, &s->train, &s->test);
     base_log(BASE_LOG_INFO, "data", "%zu examples to train on, shard %llu of %llu; %zu to test on",

@@ -1,4 +1,4 @@
-// What gossip/graph decides of views and links, told to the exchange.
+// Tells the exchange which edges come up and go down, as gossip/graph decides from views and links.
 #include "base/log.h"
 #include "node/average/private.h"
 

@@ -14,7 +14,7 @@ struct node_worker {
     struct gossip_edges *edges;
     struct node_snapshot *snapshot;
     struct node_round *round; // under way, or NULL
-    bool asks;                // the schedule names a partner,
+    bool asks;                // the schedule names `partner` for this round
     struct gossip_id partner;
     bool edges_dirty;
     uint64_t edges_posted_ns;
@@ -22,10 +22,10 @@ struct node_worker {
 
 // step.c. One event of the exchange and what follows from it; now_ns is filled in.
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event);
-void node_worker_round_done(struct node_worker *worker); // nothing where no round is under way
+void node_worker_round_done(struct node_worker *worker); // does nothing if no round is under way
 void node_worker_post(struct node_worker *worker,
                       struct node_message *message); // to the loop; takes the message
-// `owner`: the worker, so that the snapshot's handler can be these.
+// `owner` is the worker: these two are also the callbacks of the snapshot.
 void node_worker_send(void *owner, const struct gossip_id *peer, const struct gossip_message *message);
 void node_worker_close(void *owner, const struct gossip_id *peer, const char *why);
 
@@ -34,9 +34,9 @@ void node_worker_close(void *owner, const struct gossip_id *peer, const char *wh
 void node_worker_follow_edges(struct node_worker *worker);
 void node_worker_link(struct node_worker *worker, const struct gossip_id *peer);
 void node_worker_fetching(struct node_worker *worker, bool fetching);
-// `dead`: what the peer knew is lost with it. A stranger goes on training; it is only no longer met.
+// `dead`: what only the peer knew is lost. Otherwise the peer continues to train and is only no longer met.
 void node_worker_forget(struct node_worker *worker, const struct gossip_id *peer, bool dead);
-// At a boundary, before a meeting.
+// Called at a boundary, before the exchange.
 void node_worker_forget_edges(struct node_worker *worker);
 
 #endif

@@ -11,7 +11,7 @@ struct node_snapshot {
     struct node_snapshot_options options;
     size_t parameters;
     struct gossip_donor *donor;
-    bool still; // the learner has come to a rendezvous that does not meet, and not again
+    bool still; // the latest rendezvous made no exchange, and the learner is not back yet
     struct gossip_snapshot_vectors kept; // owned, while it stands still; its model is the published one
     struct gossip_joiner *joiner;        // while fetching
     struct node_round *round;            // to be filled, borrowed
@@ -130,7 +130,7 @@ void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id 
     if (!snapshot->still)
         return; // waiting nodes are answered at the next rendezvous
     struct gossip_snapshot_vectors vectors = snapshot->kept;
-    // Corrections still come in while the learner stands still: the published model has them all.
+    // Updates still arrive while the learner stands still; the published model includes them.
     vectors.part[GOSSIP_PART_MODEL] = (float *)(uintptr_t)gossip_exchange_model(snapshot->options.exchange);
     give(snapshot, &vectors, now_ns);
 }

@@ -23,7 +23,8 @@ enum base_error node_snapshot_create(const struct node_snapshot_options *options
 void node_snapshot_destroy(struct node_snapshot *snapshot); // NULL is fine
 
 // Giving. At the end of a rendezvous, while its vectors stand still, nodes that wait for a copy get one.
-// After one that does not meet, the data that donors need is kept until the next.
+// After a rendezvous without an exchange, the vectors that a snapshot needs are kept until the next
+// rendezvous.
 void node_snapshot_round(struct node_snapshot *snapshot, const struct node_round *round, uint64_t now_ns);
 void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id *peer,
                          const struct gossip_snapshot_ask *ask, uint64_t now_ns);
@@ -34,12 +35,12 @@ enum base_error node_snapshot_fetch(struct node_snapshot *snapshot, struct node_
 bool node_snapshot_fetching(const struct node_snapshot *snapshot);
 void node_snapshot_told(struct node_snapshot *snapshot, const struct gossip_id *peer,
                         const struct gossip_snapshot_tell *tell, uint64_t now_ns);
-// All members that can give now; a missing one gives no more. A donor that reports a round or step beyond
-// the limits (0: none) is closed and not asked again.
+// Sets the members that can give a snapshot now; a member that is not listed gives no more. The link to a
+// donor that reports a round or step beyond the limits (0: none) is closed, and the donor is not asked again.
 void node_snapshot_donors(struct node_snapshot *snapshot, const struct gossip_id *donors, size_t n,
                           uint64_t round_limit, uint64_t step_limit, uint64_t now_ns);
 void node_snapshot_gone(struct node_snapshot *snapshot, const struct gossip_id *peer, uint64_t now_ns);
-bool node_snapshot_complete(struct node_snapshot *snapshot); // true once: it is whole, the fetch ends
+bool node_snapshot_complete(struct node_snapshot *snapshot); // true once, when it is complete: the fetch ends
 void node_snapshot_end(struct node_snapshot *snapshot);      // ends the fetch without a snapshot
 
 void node_snapshot_tick(struct node_snapshot *snapshot, uint64_t now_ns); // after every event and deadline

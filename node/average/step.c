@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define POST_WAIT_NS                                                                                         \
-    NODE_SECOND_NS // a full mailbox of the loop, before a message is given up (it may be lost anyway)
+    NODE_SECOND_NS // how long to wait for a full mailbox of the loop before a message is dropped
 
 // The loop drains its box as long as it runs; what is left at its end is not needed.
 void node_worker_post(struct node_worker *worker, struct node_message *message)
@@ -51,7 +51,7 @@ static void note_checkpoint(struct node_round *round, enum base_error code, cons
 }
 
 // A checkpoint that failed beside training is reported here, and begun again at the next rendezvous, unless
-// this is the last.
+// this rendezvous is the last.
 static void write_checkpoint(struct node_worker *worker, struct node_round *round)
 {
     struct base_reason why = {0};
@@ -66,7 +66,8 @@ static void write_checkpoint(struct node_worker *worker, struct node_round *roun
 }
 
 // Learner and edges stand still here: the exchange is not stepped and the learner waits. After the last
-// rendezvous nothing more is answered, so that the checkpoint is what the others know of this node.
+// rendezvous the exchange answers nothing more, so that the checkpoint agrees with what the others know of
+// this node.
 void node_worker_round_done(struct node_worker *worker)
 {
     struct node_round *round = worker->round;
@@ -84,7 +85,7 @@ void node_worker_round_done(struct node_worker *worker)
     write_checkpoint(worker, round);
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
     message->as.round = round;
-    // Where it is full, it is full of the loop's messages, which the learner takes now.
+    // If the box is full, it is full of messages from the loop, which the learner takes now.
     BASE_ASSERT(node_mailbox_post_by(worker->options.learner, message, UINT64_MAX) == BASE_OK);
 }
 

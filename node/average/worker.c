@@ -60,7 +60,7 @@ static void begin_fetch(struct node_worker *worker, struct node_round *round)
     node_worker_post(worker, node_message_new(NODE_MESSAGE_WANTS));
 }
 
-// The learner's vectors are whole: they are published, and every edge begins anew.
+// The learner's vectors are complete: publishes them, and lets every edge start again.
 static void finish_fetch(struct node_worker *worker)
 {
     struct node_round *round = worker->round;
@@ -78,7 +78,7 @@ static void finish_fetch(struct node_worker *worker)
 static void end_fetch(struct node_worker *worker)
 {
     if (!node_snapshot_fetching(worker->snapshot))
-        return; // complete just before
+        return; // it has just been completed
     BASE_ASSERT(worker->round && worker->round->fetch);
     node_snapshot_end(worker->snapshot);
     post_fetched(worker, false);
@@ -111,7 +111,7 @@ static void take_round(struct node_worker *worker, struct node_round *round)
     node_worker_step(worker, &event);
 }
 
-// Nothing, where it has just ended.
+// Does nothing if the round has just ended.
 static void give_up_round(struct node_worker *worker)
 {
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
@@ -122,7 +122,7 @@ static void give_up_round(struct node_worker *worker)
 static bool handle(struct node_worker *worker, struct node_message *message)
 {
     switch (message->kind) {
-    case NODE_MESSAGE_LINK_UP: // what was asked over an older link is lost
+    case NODE_MESSAGE_LINK_UP: // requests over an older link are lost
         node_snapshot_gone(worker->snapshot, &message->peer, node_clock_ns());
         node_worker_link(worker, &message->peer);
         break;

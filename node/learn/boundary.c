@@ -22,7 +22,7 @@ void node_learner_post(struct node_learner *l, struct node_message *message)
     post(l->options.loop, message);
 }
 
-// Asked here, since a file system that hangs would hang the loop.
+// Called on this thread, because a file system that hangs would block the loop.
 static uint64_t disk_free(struct node_learner *l, uint64_t now_ns)
 {
     struct statvfs disk;
@@ -35,7 +35,7 @@ static uint64_t disk_free(struct node_learner *l, uint64_t now_ns)
     return l->disk_free;
 }
 
-// Of a program's own loop its vectors are the program's.
+// If a program trains by itself, its vectors are not counted.
 static uint64_t memory_of(const struct node_learner *l)
 {
     uint64_t vector = l->learner.parameters * sizeof(float);
@@ -81,7 +81,7 @@ static void want_shards(struct node_learner *l, const struct node_message *messa
         node_shards_want(l->shards, living, message->n_bytes / sizeof *living);
 }
 
-// They are used before the first step, while no one else sees the vectors.
+// They are used before the first step, while no other thread uses the vectors.
 static void take_statistics(struct node_learner *l, struct node_message *message)
 {
     if (l->spreads || !l->options.scaling)
@@ -129,8 +129,8 @@ void node_learner_listen(struct node_learner *l, bool wait)
     } while (message);
 }
 
-// An order may end a fetch, which otherwise lasts until a donor gives; taking another's model may end the
-// wait for an exchange.
+// An order may end a fetch, which otherwise lasts until a donor has given its model. An order to take another
+// model may end the wait for an exchange.
 static void finish_round(struct node_learner *l, struct node_round *round)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND);
@@ -154,8 +154,8 @@ static void finish_round(struct node_learner *l, struct node_round *round)
     l->totals = round->totals;
 }
 
-// A state that is not finite is not checkpointed; the next boundary is tried. The first round of a new node
-// is kept at once: from then on --resume has something to continue from.
+// A state that is not finite is not checkpointed; the next boundary is tried. A new node writes one after its
+// first round, so that --resume has something to continue from.
 static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
     uint64_t every_ns = l->options.config->checkpoint.every_ns;
@@ -163,7 +163,7 @@ static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_
     return meet->last || (meet->meets && !meet->unusable && (l->save || (every_ns > 0 && due)));
 }
 
-// One that failed is tried again at the next boundary.
+// A checkpoint that failed is tried again at the next boundary.
 static void note_checkpoint(struct node_learner *l, const struct node_round *round)
 {
     if (!round->checkpoint && !round->checkpoint_error)
@@ -236,7 +236,7 @@ static void take_blob(struct node_learner *l, const struct gossip_blob *blob)
     gossip_rounds_order(&l->rounds, &(struct gossip_order){.kind = GOSSIP_ORDER_STOP});
 }
 
-// Into vectors of their own: half of a snapshot is none, and what this node has stays whole.
+// Fetches into separate vectors: half a snapshot is of no use, and this node's own state must stay complete.
 void node_learner_fetch(struct node_learner *l)
 {
     struct gossip_blob *blob = l->vectors.blob ? calloc(1, sizeof *blob) : NULL;

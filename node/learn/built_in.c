@@ -37,7 +37,7 @@ void node_built_in_begin(struct node_built_in *b, struct gossip_learner_vectors 
         .blob = b->blob};
 }
 
-// A node that takes longer for its steps takes larger ones, so that its data count as much (DESIGN: rounds).
+// With train.scale_rate a slower node takes larger steps, so that its data count as much (DESIGN: rounds).
 void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
 {
     uint64_t begun_ns = node_clock_ns();
@@ -78,8 +78,7 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
     b->steps = 0;
 }
 
-// This node's own history of the path (momentum, a proximal step that is owed) is dropped: it belongs to
-// another model.
+// Drops momentum and an outstanding proximal step: they belong to another model.
 static void drop_momentum(struct node_built_in *b)
 {
     struct train_state_vector vectors[TRAIN_STATES];

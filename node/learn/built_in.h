@@ -21,7 +21,7 @@ struct node_built_in {
     double rate_sum;
     size_t examples;
     uint64_t steps;
-    uint64_t reset; // optimiser vectors that were not finite and began anew, so far
+    uint64_t reset; // optimiser vectors that were not finite and were set to zero, so far
 };
 
 // At process start: sets everything except the borrowed fields to its first value. The caller has filled the
@@ -35,7 +35,7 @@ void node_built_in_adopt(struct node_built_in *trainee, enum gossip_learner_chan
 size_t node_built_in_freeze(struct node_built_in *trainee, uint8_t **state);
 void node_built_in_thaw(struct node_built_in *trainee, const uint8_t *state, size_t bytes);
 
-// As a table; the learner's `owner` is the trainee, there is only one.
+// The trainee as a table of functions. `owner` of the learner is the trainee; `which` is ignored.
 struct gossip_learner node_built_in_learner(struct node_built_in *trainee);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEST_STREAM 0x74657374u // of data.seed: which examples are there to test on
+#define TEST_STREAM 0x74657374u // stream of data.seed that draws the test examples
 
 static enum train_loss loss_of(const struct node_config *config)
 {
@@ -66,12 +66,12 @@ static enum base_error load_cifar10(const char *path, struct train_meaning *like
     enum base_error code = train_dataset_load_cifar10(path, data, why);
     if (code != BASE_OK || !like)
         return code;
-    train_meaning_release(data->meaning); // the classes are alike, the statistics those of the training
+    train_meaning_release(data->meaning); // same classes, but the statistics of the training examples
     data->meaning = train_meaning_share(like);
     return BASE_OK;
 }
 
-// All of a file of a kind that brings its own classes.
+// Loads a whole file of a kind that has its own classes.
 static enum base_error load_found(const struct node_config *config, bool test, struct train_meaning *like,
                                   struct train_dataset *data, struct base_reason *why)
 {
@@ -94,7 +94,7 @@ static enum base_error load_found(const struct node_config *config, bool test, s
     }
 }
 
-// The rows from `first` on; count 0: to the end. Nothing else is left of the others.
+// Keeps `count` rows from `first` on (0: up to the end) and frees the others.
 static enum base_error take_range(const char *name, size_t first, size_t count, struct train_dataset *data,
                                   struct base_reason *why)
 {
@@ -169,7 +169,7 @@ static size_t draw_tests(const struct node_config *config, size_t examples, uint
     base_rng_seed_stream(&rng, config->data.seed, TEST_STREAM);
     if (!node_config_is_text(config))
         base_rng_shuffle(&rng, rows, examples);
-    for (size_t i = 0; i < examples; i++) // of a text the end
+    for (size_t i = 0; i < examples; i++) // the tests of a text are its end
         is_test[rows[i]] = node_config_is_text(config) ? i >= examples - tests : i < tests;
     for (int train = 0; train < 2; train++)
         for (size_t i = 0; i < examples; i++)
@@ -263,7 +263,7 @@ static enum base_error load_parts(const struct node_config *config, struct train
     return code == BASE_OK && test ? load(config, true, train->meaning, test, why) : code;
 }
 
-// All training examples and, where `test` is not NULL, all test examples, scaled; `open`: not yet.
+// All training examples and, if `test` is not NULL, all test examples, scaled; `open`: not scaled yet.
 static enum base_error load_all(const struct node_config *config, bool open, struct train_dataset *train,
                                 struct train_dataset *test, struct base_reason *why)
 {
@@ -282,7 +282,7 @@ static enum base_error load_all(const struct node_config *config, bool open, str
     train_meaning_release(like);
     if (code != BASE_OK)
         return code;
-    train_scale_apply(train); // what is open stays as it is
+    train_scale_apply(train); // does nothing while the scale is open
     if (test && !test->meaning)
         test->meaning = train_meaning_share(train->meaning);
     if (test)
@@ -309,7 +309,7 @@ static enum base_error cut(const struct node_config *config, size_t shard, const
     return BASE_OK;
 }
 
-// What is made and not loaded is made where it is needed, unless statistics of all are asked for.
+// Digits are generated for this shard only, unless statistics over all examples are needed.
 static enum base_error load_shard(const struct node_config *config, size_t shard, const bool *living,
                                   struct train_dataset *train, struct train_dataset *test,
                                   struct base_reason *why)
@@ -356,7 +356,7 @@ enum base_error node_data_load_open(const struct node_config *config, struct tra
     return BASE_OK;
 }
 
-// Of a model that says what its data mean, no training example is asked.
+// The model says what its data mean, so no training example is needed.
 static enum base_error load_tests_like(const struct node_config *config, struct train_meaning *like,
                                        struct train_dataset *tests, struct base_reason *why)
 {

@@ -15,8 +15,8 @@ struct train_meaning;
 enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
                                struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 
-// The same with a file of this node's own, whose scaling follows from the examples of all nodes
-// (node_config_gathers): not scaled yet, with a meaning that train_scale_open has made.
+// The same for a node with a file of its own whose scaling is computed from the examples of all nodes
+// (node_config_gathers). The data are not scaled yet; train_scale_open has made their meaning.
 enum base_error node_data_load_open(const struct node_config *config, struct train_dataset *train,
                                     struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 
@@ -35,10 +35,10 @@ enum base_error node_data_load_living(const struct node_config *config, size_t s
 // trains on each example; `living` as above, NULL: all live. BASE_EINVAL: fewer examples than shards.
 enum base_error node_data_owners(const struct node_config *config, const struct train_dataset *all,
                                  const bool *living, uint32_t *owner, struct base_reason *why) BASE_CHECK;
-// A copy of what `shard` owns. BASE_EINVAL: nothing.
+// Copies the examples that `shard` owns. BASE_EINVAL: it owns none.
 enum base_error node_data_take(const struct train_dataset *all, const uint32_t *owner, size_t shard,
                                struct train_dataset *train, struct base_reason *why) BASE_CHECK;
-// The examples of `shard` of the built-in digits, none of another; `living` as above, NULL: all live.
+// Generates the built-in digits of `shard` only; `living` as above, NULL: all live.
 enum base_error node_data_draw(const struct node_config *config, size_t shard, const bool *living,
                                struct train_dataset *train, struct base_reason *why) BASE_CHECK;
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define APART 1000.0 // the largest feature over the smallest: by then one learning rate serves none of them
+#define APART 1000.0 // largest over smallest feature from which on one learning rate does not suit both
 
 static void advise_scale(const struct node_config *config, const struct train_dataset *train)
 {

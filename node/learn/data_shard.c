@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define LEAST_EXAMPLES 10u // of a Dirichlet shard, where there are enough
+#define LEAST_EXAMPLES 10u // of a Dirichlet shard, if there are enough examples
 
 static enum base_error partition(const struct node_config *config, const struct train_dataset *all,
                                  uint32_t *owner, struct base_reason *why)
@@ -18,7 +18,7 @@ static enum base_error partition(const struct node_config *config, const struct 
                                      least, config->data.seed, owner, why);
 }
 
-// From the owners to the shards that train on each example now.
+// Replaces the owner of each example by the shard that trains on it now.
 static enum base_error pass_on(const struct node_config *config, const struct train_dataset *all,
                                const bool *living, uint32_t *owner, struct base_reason *why)
 {
@@ -72,7 +72,7 @@ enum base_error node_data_take(const struct train_dataset *all, const uint32_t *
     return code == BASE_OK ? code : base_fail(why, code, "out of memory for a shard of %zu examples", count);
 }
 
-// The labels, which are drawn first, say which they are.
+// The labels are generated first; they decide which examples belong to the shard.
 enum base_error node_data_draw(const struct node_config *config, size_t shard, const bool *living,
                                struct train_dataset *train, struct base_reason *why)
 {

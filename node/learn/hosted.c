@@ -12,18 +12,18 @@ struct node_hosted {
     struct gossip_blob *blob;      // likewise
     size_t parameters;
     bool correction;
-    pthread_mutex_t lock; // over turn, released, and the eventfd; all else belongs to the side with the turn
+    pthread_mutex_t lock; // guards turn, released and ready; the side with the turn owns the rest
     pthread_cond_t passed;
     int ready;
     enum node_hosted_turn turn;
-    bool released, undone; // undone: what was given counts as not finite
+    bool released, undone; // undone: the given vectors count as not finite
     uint64_t asked, given; // steps
     double given_scale, given_loss, pace;
     uint64_t begun_ns;
     struct node_step_time own;
     struct node_hosted_change change;
-    float *model_before, *correction_before; // [parameters] with tracks: as they were given
-    uint32_t *index;                         // these three [capacity] with tracks
+    float *model_before, *correction_before; // [parameters] with `tracks`: as they were given
+    uint32_t *index;                         // these three [capacity] with `tracks`
     float *model_change, *correction_now;
     size_t capacity;
 };
@@ -153,7 +153,7 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
     };
 }
 
-// As of the built-in trainer: the exchange takes a model back, and a second moment only where it is shared.
+// As with the built-in trainer: the exchange restores the model, but the second moment only if it is shared.
 static void reset_infinite(struct node_hosted *h)
 {
     float *second = train_trainer_second_moment(h->trainer);

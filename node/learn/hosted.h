@@ -19,11 +19,11 @@
 
 enum node_hosted_turn { NODE_HOSTED_NODE, NODE_HOSTED_PROGRAM, NODE_HOSTED_OVER };
 
-#define NODE_HOSTED_DENSE_PART 4u // more than d/4 changed entries are told as a dense change
+#define NODE_HOSTED_DENSE_PART 4u // more than d/4 changed entries are reported as a dense change
 
 struct node_hosted_change {  // since the program gave its vectors; valid until it gives them again
     bool another;            // the model is another node's, or of a checkpoint
-    bool rolled_back;        // what was given was not finite: the model is the last published one
+    bool rolled_back;        // the given vectors were not finite: the model is the last published one
     bool dense;              // no lists: any entry may have changed
     size_t count;            // entries that changed
     const uint32_t *index;   // [count], ascending
@@ -33,9 +33,9 @@ struct node_hosted_change {  // since the program gave its vectors; valid until 
 
 struct node_hosted;
 
-// The trainer holds the vectors (train_trainer_hold); it and the blob, which belongs to whose turn it is, are
-// borrowed. `correction`: steps are to be corrected. `tracks`: changes are told entry by entry. BASE_ENOMEM,
-// BASE_EIO (no descriptor).
+// The trainer holds the vectors (train_trainer_hold). Trainer and blob are borrowed; the blob belongs to the
+// side that has the turn. `correction`: steps are to be corrected. `tracks`: changes are reported entry by
+// entry. BASE_ENOMEM, BASE_EIO (no descriptor).
 enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_blob *blob, bool correction,
                                    bool tracks, struct node_hosted **hosted) BASE_CHECK;
 void node_hosted_destroy(struct node_hosted *hosted); // the learner thread has ended
@@ -43,8 +43,8 @@ struct gossip_learner node_hosted_learner(struct node_hosted *hosted);
 
 // Readable while it is not the node's turn.
 int node_hosted_descriptor(const struct node_hosted *hosted);
-// Whose turn it is, after waiting while it is the node's, until `deadline_ns` (CLOCK_MONOTONIC; 0: don't
-// wait, UINT64_MAX: for ever).
+// Waits while it is the node's turn, until `deadline_ns` (CLOCK_MONOTONIC; 0: don't wait, UINT64_MAX: for
+// ever), and returns whose turn it is.
 enum node_hosted_turn node_hosted_wait(struct node_hosted *hosted, uint64_t deadline_ns);
 // In the program's turn: what it is to do, and what has changed.
 uint64_t node_hosted_steps(const struct node_hosted *hosted);      // local steps of this round

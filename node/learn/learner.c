@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #define LEARNER_NICE   5
-#define SHARDS_WAIT_NS NODE_SECOND_NS // at the end, for a load that still goes on
+#define SHARDS_WAIT_NS NODE_SECOND_NS // at the end, for a load that is still under way
 
 static struct train_score evaluate(struct node_learner *l)
 {
@@ -53,7 +53,7 @@ static void write_row(struct node_learner *l, struct train_score measured, const
         .rate = l->rate,
         .state = state,
     };
-    // It says so in the log, once; training is worth more than its record.
+    // A failure is logged once. Training continues without its record.
     l->row_failed = node_metrics_write(l->options.metrics, &row) != BASE_OK;
     if (l->options.tensorboard)
         node_tensorboard_write(l->options.tensorboard, &row);
@@ -130,7 +130,7 @@ static void await_orders(struct node_learner *l)
     node_learner_listen(l, true);
 }
 
-// A node that took another's model and no step has no loss; one whose loss became NaN says so.
+// A node that took another node's model and made no step has no loss. A loss that became NaN is printed.
 static void tell_result(const struct node_learner *l, struct train_score measured)
 {
     char loss[32] = "not trained", test[64] = "";
@@ -143,7 +143,7 @@ static void tell_result(const struct node_learner *l, struct train_score measure
     base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", %s%s", l->rounds.step, loss, test);
 }
 
-// Of a status that is not 0; "" where the loop knows it.
+// The cause of an exit status other than 0; "" if the loop knows it.
 static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
 {
     if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX) {
@@ -161,8 +161,8 @@ static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
         snprintf(cause, bytes, "all others have finished, and the model of none of them could be had");
 }
 
-// The last measurement, and the status of this node. Half a snapshot is not a state, and the state that a
-// snapshot was to replace must not be continued from.
+// Makes the last measurement and returns the exit status. Measures nothing after an incomplete snapshot: that
+// is not a state, and training must not continue from the state that it was to replace.
 static int finish(struct node_learner *l, int status)
 {
     if (!l->rounds.complete)
@@ -174,7 +174,7 @@ static int finish(struct node_learner *l, int status)
     return l->checkpoint_failed || l->refused[0] ? 1 : status;
 }
 
-// False: that was all.
+// False: this was the end.
 static bool carry_out(struct node_learner *l, const struct gossip_rounds_next *next)
 {
     switch (next->todo) {
@@ -199,8 +199,8 @@ static bool carry_out(struct node_learner *l, const struct gossip_rounds_next *n
     return true;
 }
 
-// On a busy host the loop and the worker, which answer others, go before local steps. (Nice values are per
-// thread on Linux.)
+// On a busy host the loop and the worker, which answer other nodes, have priority over local steps. (Nice
+// values are per thread on Linux.)
 static void step_back(void)
 {
     errno = 0;

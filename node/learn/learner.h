@@ -1,5 +1,5 @@
-// The learner thread: carries out what gossip/life/rounds.h decides next, with the built-in trainer or
-// another one behind gossip/life/learner.h; evaluation, metrics.jsonl. Owns the trainer.
+// The learner thread: carries out what gossip/life/rounds.h decides, with the built-in trainer or another
+// learner (gossip/life/learner.h); evaluates the model and writes metrics.jsonl. Owns the trainer.
 #ifndef NODE_LEARN_LEARNER_H
 #define NODE_LEARN_LEARNER_H
 
@@ -14,14 +14,14 @@
 struct node_learner;
 
 struct node_learner_options {
-    const struct node_config *config;   // all borrowed
-    struct node_built_in *trainee;      // on this node's shard; after join it takes no more steps. NULL where
-    const struct gossip_learner *other; // another learner runs: nothing is measured, no shard is taken over
-    struct train_model *model;          // of the trainee
-    const struct train_dataset *test;   // to measure on, or NULL
-    struct node_scaling *scaling; // of these data, which follows from those of all nodes; NULL: does not
+    const struct node_config *config;    // all borrowed
+    struct node_built_in *trainee;       // on this node's shard; no more steps after join. NULL: `other` runs
+    const struct gossip_learner *other;  // another learner: nothing is measured, no shard is taken over
+    struct train_model *model;           // of the trainee
+    const struct train_dataset *test;    // to measure on, or NULL
+    struct node_scaling *scaling;        // of these data, computed from the examples of all nodes, or NULL
     struct gossip_rounds_options resume; // where it begins: round, step, resumed, open, open_scale
-    bool unsettled; // resumed: EXCHANGED of that round is still to be told to the learner
+    bool unsettled;                      // resumed: the learner has not been told EXCHANGED of that round yet
     struct node_metrics *metrics;
     struct node_tensorboard *tensorboard; // NULL: none
     struct node_mailbox *inbox, *worker, *loop;

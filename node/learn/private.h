@@ -15,24 +15,24 @@ struct node_learner {
     struct gossip_rounds rounds; // what comes next
     float *device_scratch;       // [parameters] for evaluation on a device; NULL on a CPU
     uint64_t progress_ns, checkpoint_ns;
-    const char *state; // as last told
+    const char *state; // as last reported
     double accuracy;   // latest measured
     double rmse;       // of a regression, likewise
     bool regression;
     double loss, rate; // of the latest round that had steps, NAN before
     double pace;       // of this node's steps over the median of its neighbours'
-    uint64_t step_ns;  // of one step, as the learner said
+    uint64_t step_ns;  // of one step, as the learner reported it
     struct gossip_exchange_totals totals;
-    struct train_spread *spreads; // for the scaling, as the loop said; NULL: not yet
+    struct train_spread *spreads; // for the scaling, from the loop; NULL: not here yet
     struct node_shards *shards;   // NULL: nothing is ever taken over
     bool round_is_over;           // its row is to be written
-    bool undone;                  // the latest steps, by whoever took them
+    bool undone;                  // the trainer's latest steps
     bool told_finished;
-    char refused[256];           // why a model that came cannot be used; ""
+    char refused[256];           // why a received model cannot be used; ""
     bool checkpoint_failed;      // the last one
     bool save;                   // one was asked for
     bool row_failed;             // of metrics.jsonl, the last one
-    uint64_t disk_ns, disk_free; // when node.dir was looked at, and what it said
+    uint64_t disk_ns, disk_free; // when it was read for node.dir, and its value
 };
 
 void node_learner_post(struct node_learner *l, struct node_message *message); // to the loop
@@ -43,7 +43,7 @@ void node_learner_listen(struct node_learner *l, bool wait);
 // Rendezvous: the worker has the vectors until it answers.
 void node_learner_agree(struct node_learner *l); // on the scaling, once its statistics are here
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet);
-// Likewise, until a snapshot is complete or cannot be had.
+// Likewise, until a snapshot is complete or is given up.
 void node_learner_fetch(struct node_learner *l);
 // Other examples to train on, once they are there.
 void node_learner_take_shards(struct node_learner *l);

@@ -73,7 +73,7 @@ static enum base_error read_blob(const struct node_scaling *s, const struct goss
     return BASE_OK;
 }
 
-// Rows that were scaled otherwise go back first; those that never were do not change by it.
+// Undoes an earlier scaling first; rows that were never scaled do not change by this.
 static void replace(struct node_scaling *s, const float *values)
 {
     struct train_meaning *m = s->train->meaning;
@@ -114,7 +114,7 @@ static void measure(struct node_scaling *s)
         s->own[i] = train_scale_spread(d->x, d->examples, d->features, i);
     for (size_t i = 0; i < d->outputs; i++)
         s->own[d->features + i] = train_scale_spread(d->targets, d->examples, d->outputs, i);
-    for (size_t i = 0; i < s->columns; i++) { // of equal numbers the mean is rounded beside them
+    for (size_t i = 0; i < s->columns; i++) { // the rounded mean of equal numbers may differ from them
         struct train_spread *own = &s->own[i];
         own->mean = fmin(fmax(own->mean, own->least), own->most);
         own->deviation = fmin(own->deviation, (own->most - own->least) / 2);

@@ -1,6 +1,6 @@
-// The scaling of a node whose statistics follow from the examples of all nodes (data.scale_from: cluster). It
-// belongs to the model: it lies in a blob beside it, in snapshots and checkpoints, and whoever takes the
-// model takes the scaling. The learner's, once its thread runs; nothing else changes data and meaning.
+// The scaling of a node, computed from the examples of all nodes (data.scale_from: cluster). It belongs to
+// the model: snapshots and checkpoints carry it in a blob, and a node that takes the model takes the scaling,
+// too. Owned by the learner thread once that runs; nothing else changes data and meaning.
 #ifndef NODE_LEARN_SCALING_H
 #define NODE_LEARN_SCALING_H
 
@@ -15,7 +15,7 @@ struct node_scaling {
     struct gossip_blob blob;            // of the scaling in use; 0 bytes: none yet
 };
 
-// BASE_EINVAL: columns that no blob can hold, or none. BASE_ENOMEM.
+// BASE_EINVAL: more columns than a blob can hold. BASE_ENOMEM.
 enum base_error node_scaling_create(struct train_dataset *train, struct train_dataset *test,
                                     struct node_scaling **scaling, struct base_reason *why) BASE_CHECK;
 void node_scaling_destroy(struct node_scaling *scaling); // NULL is fine

@@ -14,7 +14,7 @@ struct node_step_time {                      // zeroed: nothing is known
 };
 
 void node_step_time_add(struct node_step_time *step_time, uint64_t elapsed_ns,
-                        uint64_t steps);                            // no steps: nothing was learned
+                        uint64_t steps);                            // without steps nothing is added
 uint64_t node_step_time_ns(const struct node_step_time *step_time); // at least 1; 0: not known yet
 
 #endif

@@ -14,7 +14,7 @@ struct choice { // what to train on while exactly these shards live
 };
 
 struct node_shards {
-    struct node_config config; // only data, model.loss and train.weight; its texts are ours
+    struct node_config config; // only data, model.loss and train.weight; owns its texts
     uint64_t meaning;          // digest of what the data meant at the start
     size_t own_shard, shards;
     const struct train_dataset *own; // borrowed; not for the thread, which may outlive it
@@ -26,10 +26,10 @@ struct node_shards {
     struct choice choices[2];
     unsigned used;     // choices[used] is in use; the other one is ready where has_next
     bool has_next;     // for `requested`
-    bool failed;       // the last requested could not be met
+    bool failed;       // the latest request failed
     uint64_t retry_ns; // when to try again; 0: not known yet
     bool loading;      // the thread is at work
-    bool abandoned;    // no other user is left: the thread frees
+    bool abandoned;    // the owner is gone: the thread frees this
     bool has_thread;
     pthread_t thread;
 };
@@ -105,7 +105,7 @@ static void free_config(struct node_config *config)
     }
 }
 
-// All that loading reads: the thread may go on when the configuration is gone.
+// Copies all that loading reads: the thread may outlive the configuration.
 static bool copy_config(const struct node_config *config, struct node_config *copy)
 {
     char **texts[TEXTS];
@@ -160,7 +160,7 @@ enum base_error node_shards_create(const struct node_config *config, const struc
     return BASE_OK;
 }
 
-// The files may have changed since the start; then the other shards are not what their nodes train on.
+// The files may have changed since the start; then the other shards would not be those of their nodes.
 static enum base_error load(struct node_shards *s, const bool *living, struct train_dataset *data,
                             struct base_reason *why)
 {
@@ -188,7 +188,7 @@ static enum base_error load(struct node_shards *s, const bool *living, struct tr
     return BASE_OK;
 }
 
-// Loads until the newest requested is there or has failed. Called and left with the lock held.
+// Loads until the latest request is met or has failed. Called and left with the lock held.
 static void load_newest(struct node_shards *s)
 {
     while (!s->abandoned && !s->failed && !satisfied(s)) {
@@ -236,7 +236,7 @@ static void *loader(void *argument)
 static void start_loading(struct node_shards *s)
 {
     if (s->has_thread)
-        pthread_join(s->thread, NULL); // it has ended but for its last return
+        pthread_join(s->thread, NULL); // it has ended, except for its return
     s->has_thread = pthread_create(&s->thread, NULL, loader, s) == 0;
     s->loading = s->has_thread;
     s->failed = !s->has_thread;

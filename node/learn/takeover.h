@@ -1,9 +1,9 @@
 // The examples that this node trains on while other shards have no living node: its own, and its part of
-// theirs (train_partition_living). They are loaded anew in a thread of its own, whole, and cut; then only the
-// cut is kept, beside the node's own shard, and the thread ends. Giving back needs no file.
+// theirs (train_partition_living). A separate thread loads the whole data set again, keeps this part in
+// addition to the node's own shard, and ends. Giving shards back needs no file.
 //
-// One owner (the learner). No call but destroy and wait ever waits for a file. What goes wrong while loading
-// is logged, the set in use stays in use, and it is tried again after NODE_SHARDS_RETRY_NS.
+// One owner (the learner). No call but destroy and wait ever waits for a file. If loading fails, the failure
+// is logged, the set in use stays, and loading is tried again after NODE_SHARDS_RETRY_NS.
 #ifndef NODE_LEARN_TAKEOVER_H
 #define NODE_LEARN_TAKEOVER_H
 
@@ -15,7 +15,7 @@
 struct node_shards;
 
 struct node_shards_set {
-    const struct train_dataset *data; // the own shard itself where there is nothing to take over
+    const struct train_dataset *data; // the own shard itself if there is nothing to take over
     double weight;                    // of the gradient over it (node_data_weight)
     size_t orphans;                   // shards without a living node
     size_t taken;                     // examples of theirs in `data`
@@ -40,7 +40,8 @@ void node_shards_want(struct node_shards *shards, const uint32_t *living, size_t
 bool node_shards_ready(struct node_shards *shards, uint64_t now_ns, struct node_shards_set *set);
 void node_shards_commit(struct node_shards *shards, bool taken);
 
-// Until nothing is being loaded (true) or the deadline has passed (CLOCK_MONOTONIC; UINT64_MAX: for ever).
+// Waits until nothing is being loaded (true) or the deadline has passed (CLOCK_MONOTONIC; UINT64_MAX: for
+// ever).
 bool node_shards_wait(struct node_shards *shards, uint64_t deadline_ns);
 
 #endif

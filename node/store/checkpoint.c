@@ -10,9 +10,9 @@
 #include <string.h>
 
 #define STATE_VECTORS 4
-#define FIXED_PAIRS   21 // metadata beside edges and what is kept of them
+#define FIXED_PAIRS   21 // pairs of metadata, without those of edges and kept corrections
 
-// What will stand in the file; the data is borrowed from the parts.
+// The content of the file to be written; the data is borrowed from the parts.
 struct draft {
     struct node_tensor *tensors;
     struct node_text_pair *pairs;
@@ -139,7 +139,7 @@ static void draft_edges(struct draft *draft, size_t parameters)
     }
 }
 
-// Behind the transactions, for the same reason.
+// After the transactions, for the same reason.
 static void draft_blob(struct draft *draft, const struct gossip_blob *blob)
 {
     if (!blob || blob->bytes == 0)

@@ -18,18 +18,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NICE       10 // behind the learner: nothing waits for it
+#define NICE       10 // less urgent than the learner: nothing waits for it
 #define ANSWER_FD  3  // of the child
 #define FIRST_FREE (ANSWER_FD + 1)
-#define DEATH_NS   (100 * NODE_MILLISECOND_NS) // of a killed process, while training waits
+#define DEATH_NS   (100 * NODE_MILLISECOND_NS) // to wait for the end of a killed process, while training waits
 
 struct answer {
     int32_t error;
     struct base_reason why;
 };
 
-// What the parent closes must be closed: its peers must see the end of their streams, and another process
-// the lock free.
+// The child must not keep the parent's descriptors open: peers must see the end of their streams when the
+// parent closes them, and another process must be able to take the lock.
 static void close_others(int answer)
 {
     if (answer != ANSWER_FD && dup2(answer, ANSWER_FD) < 0)
@@ -75,8 +75,8 @@ static _Noreturn void write_and_end(int pipe, pid_t parent, const sigset_t *befo
     _exit(write(ANSWER_FD, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
 }
 
-// The child has no use for what is scratch between two steps: without it the next step copies no page of
-// that.
+// The child does not need memory that is scratch between two steps. Without it in the child, the next step
+// does not copy its pages.
 static void advise_scratch(const struct train_trainer *trainer, int advice)
 {
     size_t bytes = 0;
@@ -84,7 +84,8 @@ static void advise_scratch(const struct train_trainer *trainer, int advice)
     const uintptr_t from = (uintptr_t)train_trainer_scratch(trainer, &bytes);
     const uintptr_t first = (from + page - 1) / page * page, end = (from + bytes) / page * page;
     if (first < end)
-        (void)madvise((void *)first, end - first, advice); // only whole pages of it: others lie next to it
+        (void)madvise((void *)first, end - first,
+                      advice); // whole pages only: the first and the last one may hold other data
 }
 
 static enum base_error told(int pipe, int status, struct base_reason *why)
@@ -99,7 +100,7 @@ static enum base_error told(int pipe, int status, struct base_reason *why)
     return answer.error ? base_fail(why, (enum base_error)answer.error, "%s", answer.why.text) : BASE_OK;
 }
 
-// 0: it still runs. Less than that: it is no child of this process.
+// 0: it still runs. Negative: it is not a child of this process.
 static pid_t ended_by(pid_t pid, int *status, uint64_t deadline_ns)
 {
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
@@ -118,8 +119,8 @@ static void forget(struct node_checkpoint_beside *beside)
     *beside = (struct node_checkpoint_beside){0};
 }
 
-// One that does not even die, on a disk that hangs, writes nothing more once it goes on. It stays known: no
-// other is begun before it has ended.
+// A process that does not die, because a disk hangs, writes nothing more when it continues. It stays in
+// `beside`: no other is started before it has ended.
 static enum base_error give_up(struct node_checkpoint_beside *beside, uint64_t wait_ns,
                                struct base_reason *why)
 {
@@ -152,7 +153,7 @@ enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, uint6
     return error;
 }
 
-// Whether one may be begun.
+// Checks that a checkpoint may be begun.
 static enum base_error make_room(struct node_checkpoint_beside *beside, struct base_reason *why)
 {
     if (!beside->pid)
@@ -200,7 +201,7 @@ enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, con
     return BASE_OK;
 }
 
-// What became of the one before it; a failure is only logged.
+// Collects the result of the previous checkpoint; a failure is only logged.
 static void end_before(struct node_checkpoint_beside *beside, uint64_t wait_ns)
 {
     struct base_reason why;
@@ -231,7 +232,7 @@ enum base_error node_checkpoint_replace(struct node_checkpoint_beside *beside, c
         (void)kill(beside->pid, SIGSTOP);
         if (node_checkpoint_add(directory, keep, parts, why) == BASE_OK) {
             (void)give_up(beside, wait_ns, &before);
-            base_file_sweep(directory, NODE_CHECKPOINT_PREFIX); // what it leaves
+            base_file_sweep(directory, NODE_CHECKPOINT_PREFIX); // its unfinished file
             return BASE_OK;
         }
         base_log(BASE_LOG_WARN, "checkpoint_failed", "%s; the one before it goes on first", why->text);

@@ -13,8 +13,8 @@
 
 static const char prefix[] = NODE_CHECKPOINT_PREFIX, suffix[] = ".safetensors";
 
-// The step of "checkpoint-<step>.safetensors" and what follows it; false for other names. Only the digits
-// that we would write count, so that the name can be made again from the step.
+// The step of "checkpoint-<step>.safetensors" and what follows it; false for other names. Accepts digits only
+// as this program writes them, so that the name can be made again from the step.
 static bool parse_name(const char *name, uint64_t *step, const char **rest)
 {
     if (strncmp(name, prefix, sizeof prefix - 1) != 0)

@@ -10,8 +10,7 @@
 
 #define LARGEST_FILE ((size_t)1 << 40)
 
-// Texts come out of a file that anyone may have written: nothing in them reaches the terminal but what can be
-// read.
+// The texts come from a file that anybody may have written: control characters must not reach the terminal.
 static void print_text(const char *text)
 {
     for (; *text; text++)

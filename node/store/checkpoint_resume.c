@@ -51,7 +51,7 @@ static enum base_error find_number(const struct node_safetensors *file, const ch
     return BASE_OK;
 }
 
-// The vector `name` of floats in exactly this shape. BASE_EMISMATCH tells both shapes.
+// The vector `name` of floats in exactly this shape. The reason of BASE_EMISMATCH has both shapes.
 static enum base_error find_vector(const struct node_safetensors *file, const char *name, const size_t *shape,
                                    size_t n_dims, const struct node_tensor **tensor, struct base_reason *why)
 {
@@ -158,8 +158,7 @@ static enum base_error find_open(const struct node_safetensors *file, struct pla
     return BASE_OK;
 }
 
-// For files of another program, or of a node that did not check. (An edge is left out where it does not
-// fit.)
+// For files of another program, or of a node that did not check. (An edge that does not fit is left out.)
 static enum base_error check_finite(const struct node_safetensors *file, const struct kernels *kernels,
                                     struct base_reason *why)
 {
@@ -204,7 +203,7 @@ static enum base_error check_format(const struct node_safetensors *file, struct 
     return BASE_OK;
 }
 
-// The trainer's place moves here, and only where everything else fits.
+// Moves the trainer to its place in the data, but only if everything else fits.
 static enum base_error make_plan(const struct node_safetensors *file,
                                  const struct node_checkpoint_parts *parts, struct plan *plan,
                                  struct base_reason *why)
@@ -239,7 +238,7 @@ static void carry_out(const struct plan *plan, struct node_checkpoint_parts *par
     copy_model(parts->model, plan->model, train_trainer_model(parts->trainer));
     for (size_t i = 0; i < plan->n_state; i++)
         memcpy(plan->state[i].values, plan->state_from[i]->data, bytes);
-    // Again, for a device takes its copies of the vectors with it.
+    // Again, because this also copies the vectors to a device.
     enum base_error error = train_trainer_seek(parts->trainer, &plan->cursor);
     BASE_ASSERT(!error);
     if (parts->outer && plan->outer)
@@ -361,7 +360,7 @@ static const struct node_tensor *edge_part(const struct node_safetensors *file, 
     return tensor;
 }
 
-// As F32 or, `halves`, as BF16. gossip_exchange_import refuses the one that the configuration does not name.
+// As F32 or, with `halves`, as BF16. gossip_exchange_import refuses the type that is not the configured one.
 static const void *edge_vector(const struct node_safetensors *file, const char *scope, const char *part,
                                size_t vector_bytes, bool halves)
 {
@@ -393,8 +392,8 @@ static enum base_error resume_edge(const struct node_safetensors *file, const ch
     return gossip_exchange_import(exchange, &record);
 }
 
-// The tensor is kept.<id>.correction; the metadata kept.<id>, which files of earlier versions lack, is for
-// how many rounds it fades.
+// The tensor is kept.<id>.correction. The metadata kept.<id> is the number of rounds for which it still
+// fades; files of earlier versions lack it.
 static enum base_error resume_kept(const struct node_safetensors *file, const struct node_tensor *tensor,
                                    size_t vector_bytes, struct gossip_exchange *exchange)
 {

@@ -117,7 +117,7 @@ void node_events_write(struct node_events *events, const struct node_event *even
     if (!line)
         return;
     if (events->lines)
-        node_lines_append(events->lines, line); // what fails is told there
+        node_lines_append(events->lines, line); // logs a failure itself
     keep(events, line);
 }
 

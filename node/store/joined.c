@@ -51,8 +51,8 @@ static bool has_key(const char *lines, const char *line)
     return false;
 }
 
-// Of what was kept earlier, the keys that `lines` does not have, each with the comment that it stood under:
-// one line a key, so that the file stays small however often the node takes something.
+// Adds the earlier settings whose keys `lines` does not have, each with its comment: one line per key, so
+// that the file stays small however often the node takes settings.
 static void add_earlier(char *out, const char *lines, const char *earlier)
 {
     const char *comment = NULL;

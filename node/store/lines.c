@@ -22,10 +22,10 @@ struct node_lines {
     const char *event;
     struct node_lines_bounds bounds;
     uint64_t limit;   // of the size
-    uint64_t missing; // lines since writing failed; 0: it works
+    uint64_t missing; // lines lost since writing failed; 0: writing works
 };
 
-// A node that was killed while it wrote may have left half a line: cut it, so that all lines are whole.
+// A node that was killed while it wrote may have left half a line: cuts it off.
 static bool cut_torn_line(int file, uint64_t *size)
 {
     char block[4096];
@@ -105,7 +105,7 @@ static char *numbered(const char *path, unsigned number)
     return used < 0 ? NULL : name;
 }
 
-// NAME.number takes the place of the next; a missing one leaves it as it is.
+// Renames NAME.number to the next number. Does nothing if it is missing.
 static bool move_up(const char *path, unsigned number)
 {
     char *from = numbered(path, number), *to = numbered(path, number + 1);
@@ -117,7 +117,7 @@ static bool move_up(const char *path, unsigned number)
     return done;
 }
 
-// What was kept with a larger bounds.files, or would be one too many.
+// Removes files that a larger bounds.files has left, or that are one too many.
 static void remove_beyond(const struct node_lines *lines)
 {
     for (unsigned number = lines->bounds.files; number <= LIMIT_LINE_FILES; number++) {
@@ -129,7 +129,7 @@ static void remove_beyond(const struct node_lines *lines)
     }
 }
 
-// NAME, .1, .2 ... each to the next, from the last on; the last one kept goes.
+// Renames NAME, .1, .2 ... to the next number, from the last on; the last one is overwritten.
 static bool move_all(const struct node_lines *lines)
 {
     for (unsigned number = lines->bounds.files - 1; number-- > 0;)
@@ -138,8 +138,8 @@ static bool move_all(const struct node_lines *lines)
     return true;
 }
 
-// The file gives its name to a new one, which is made before anything moves. A failure is reported
-// once, and the file goes on.
+// Begins a new file of the same name, which is made before anything is renamed. After a failure, which is
+// logged, the old file stays in use.
 static void change_file(struct node_lines *lines)
 {
     char *fresh = NULL;
@@ -147,7 +147,7 @@ static void change_file(struct node_lines *lines)
                    ? -1
                    : open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     BASE_ASSERT(lines->regular && lines->bounds.bytes);
-    lines->limit = lines->size + lines->bounds.bytes; // when it is tried again, where it fails
+    lines->limit = lines->size + lines->bounds.bytes; // the next attempt, if this one fails
     if (file >= 0 && move_all(lines) && rename(fresh, lines->path) == 0) {
         close(lines->file);
         lines->file = file;
@@ -194,7 +194,7 @@ enum base_error node_lines_append(struct node_lines *lines, const char *line)
     do
         put = writev(lines->file, parts, 2);
     while (put < 0 && errno == EINTR);
-    if (put != (ssize_t)length + 1) { // the part of the line that a full disk took is cut off again
+    if (put != (ssize_t)length + 1) { // a full disk may have taken a part of the line: it is cut off again
         int cause = put < 0 ? errno : ENOSPC;
         bool cut = put <= 0 || (lines->regular && ftruncate(lines->file, (off_t)lines->size) == 0);
         if (!cut)

@@ -16,7 +16,7 @@ static json_t *names_json(const struct train_names *names)
 {
     json_t *list = json_array();
     for (size_t i = 0; list && i < names->count; i++)
-        if (json_array_append_new(list, json_string(names->items[i]))) { // no UTF-8
+        if (json_array_append_new(list, json_string(names->items[i]))) { // not UTF-8
             json_decref(list);
             return NULL;
         }
@@ -40,7 +40,7 @@ static json_t *columns_json(const struct train_meaning *m)
     return list;
 }
 
-// Of a table: how its file lay.
+// Of a table: the layout of its file.
 static int add_table(json_t *root, const struct train_meaning *m)
 {
     int failed = 0;
@@ -144,7 +144,7 @@ static bool take_columns(const json_t *list, struct train_meaning *m)
     return count == 0 || features == m->features;
 }
 
-// One without the other is no scaling.
+// One without the other is not a scaling.
 static bool are_both(bool there, const float *shift, const float *factor)
 {
     return there == (shift != NULL) && there == (factor != NULL);
@@ -183,7 +183,7 @@ static bool take_image(const json_t *list, struct train_meaning *m)
     return (m->channels == 1 || m->channels == 3) && m->height * m->width * m->channels == m->features;
 }
 
-// Not there: none.
+// Missing: none.
 static bool take_text(const json_t *root, struct train_meaning *m)
 {
     const json_t *item = json_object_get(root, "text");
@@ -195,7 +195,7 @@ static bool take_text(const json_t *root, struct train_meaning *m)
     return !item;
 }
 
-// Those of the columns where the text says nothing, as texts of old do not; and every column is in it.
+// Without an entry, as in older files, the layout is that of the columns. It must contain every column.
 static bool take_layout(const json_t *root, struct train_meaning *m)
 {
     const json_t *list = json_object_get(root, "layout"), *label = json_object_get(root, "label");

@@ -7,10 +7,11 @@
 #include "train/meaning.h"
 #include <stddef.h>
 
-// *text is malloc'ed; indent 0: one line. BASE_EINVAL: a name that is no UTF-8, or no memory.
+// *text is malloc'ed; indent 0: one line. BASE_EINVAL: a name that is not UTF-8, or no memory.
 enum base_error node_meaning_text(const struct train_meaning *meaning, size_t indent, char **text,
                                   struct base_reason *why) BASE_CHECK;
-// Can it stand beside a model? Asked before a training, not at its end. NULL can. BASE_EINVAL, BASE_ELIMIT.
+// Checks that it fits beside a model, before training instead of at its end. NULL fits. BASE_EINVAL,
+// BASE_ELIMIT.
 enum base_error node_meaning_check(const struct train_meaning *meaning, struct base_reason *why) BASE_CHECK;
 
 // *meaning has one owner. `name` is what messages call the text. BASE_EFORMAT names the line or the entry.

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The tensor as other programs have it; `moved` takes what is not in the same order, and is the caller's.
+// The tensor as other programs have it. If the order differs, *moved gets a copy in their order, which the
+// caller frees.
 static enum base_error describe(const struct train_tensor *ours, const float *parameters, float **moved,
                                 struct node_tensor *tensor, struct base_reason *why)
 {

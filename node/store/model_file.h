@@ -1,7 +1,7 @@
-// A trained model as a file of its own, for its users: safetensors with the names and the layout of
-// torch. state_dict() of nn.Sequential(nn.Linear(..), nn.ReLU(), nn.Linear(..)) has the tensors "0.weight"
-// [out, in], "0.bias" [out], "2.weight", ...; without hidden layers, "0.weight" and "0.bias" only. The
-// metadata says what the numbers mean; every value is a text:
+// A trained model as a file of its own, for its users: safetensors with the names and the layout of torch.
+// state_dict() of nn.Sequential(nn.Linear(..), nn.ReLU(), nn.Linear(..)) has the tensors "0.weight" [out,
+// in], "0.bias" [out], "2.weight", ...; without hidden layers, "0.weight" and "0.bias" only. The metadata
+// says what the numbers mean; every value is a text:
 //
 //   format         "pt", as other programs expect it
 //   p2pml          "model 1": this layout
@@ -9,8 +9,8 @@
 //   task           "classification", "regression" or "text"
 //   data_kind      data.kind of the files that it learned from: "idx"
 //   labels         of classes that are numbers, what they are in the data: "0..9", "1..3", or "-1 1"
-//   input_divisor  a number of the data over this is what the first layer takes: "255" for bytes of images
-//   data           of tables, images and whatever was scaled: what the numbers mean, as JSON
+//   input_divisor  the first layer takes numbers of the data divided by this: "255" for bytes of images
+//   data           of tables, images and scaled data: what the numbers mean, as JSON
 //                  (node/store/meaning_text.h): columns and their categories, classes by name, targets, the
 //                  size of images, statistics. (value - shift) * factor is what the first layer takes, and
 //                  an output of a regression over target_factor, plus target_shift, is in the target's units
@@ -57,9 +57,9 @@ struct node_model_file {
 enum base_error node_model_write(const char *path, const struct node_model_file *model,
                                  struct base_reason *why) BASE_CHECK;
 
-// `expected`: the model that it must be; NULL: whichever it is. *model is the caller's, to be freed; on error
-// it is as it was. BASE_EMISMATCH: names and shapes, found and expected; BASE_EFORMAT: what
-// node_safetensors_read says, a number that is not finite, metadata that can't be.
+// `expected`: the model that it must be; NULL: any model. *model is the caller's, to be freed; on error it is
+// as it was. BASE_EMISMATCH: names and shapes, found and expected; BASE_EFORMAT: what node_safetensors_read
+// says, a number that is not finite, metadata that is not valid.
 enum base_error node_model_read(const char *path, const struct train_model_spec *expected,
                                 struct node_model_file *model, struct base_reason *why) BASE_CHECK;
 struct node_safetensors;
@@ -67,8 +67,8 @@ enum base_error node_model_take(const struct node_safetensors *file, const struc
                                 struct node_model_file *model, struct base_reason *why) BASE_CHECK;
 void node_model_free(struct node_model_file *model); // leaves {0}
 
-// The file that a person means by `path`: itself; of the directory of a run the averaged model; of a node's
-// the newest checkpoint, or its last model. BASE_ENOTFOUND says what was looked for.
+// Finds the file that a user means by `path`: the file itself; in the directory of a run, the averaged model;
+// in that of a node, the newest checkpoint, or its last model. BASE_ENOTFOUND says what was looked for.
 enum base_error node_model_find(const char *path, char found[NODE_MODEL_PATH],
                                 struct base_reason *why) BASE_CHECK;
 
@@ -77,8 +77,8 @@ enum base_error node_model_find(const char *path, char found[NODE_MODEL_PATH],
 const char *node_model_label(const struct node_model_about *about, size_t class,
                              char number[NODE_MODEL_LABEL]);
 
-// What the metadata says of `about`, for checkpoints, too: fills pairs[NODE_MODEL_ABOUT_PAIRS]. *owned is
-// malloc'ed, for the caller to free behind the last use of the pairs. BASE_EINVAL, as node_meaning_text.
+// Writes `about` as pairs[NODE_MODEL_ABOUT_PAIRS] of metadata, for checkpoints, too. *owned is malloc'ed; the
+// caller frees it after the last use of the pairs. BASE_EINVAL, as node_meaning_text.
 #define NODE_MODEL_TEXT        32
 #define NODE_MODEL_PIECE       240 // bytes of characters in one text of the metadata
 #define NODE_MODEL_ABOUT_PAIRS (7 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))

@@ -12,7 +12,7 @@ static bool is_in(const char *directory, const char *name, char found[NODE_MODEL
     return used > 0 && used < NODE_MODEL_PATH && access(found, F_OK) == 0;
 }
 
-// A node's checkpoints say what it has learned even while it trains, or where it was killed.
+// A node has checkpoints even while it trains, or after it was killed.
 enum base_error node_model_find(const char *path, char found[NODE_MODEL_PATH], struct base_reason *why)
 {
     struct stat status;

@@ -1,6 +1,5 @@
-// What a file must hold is worked out first, from the model that is expected or from the shapes of its
-// weights; then every name, shape, type and number is held against that, and only then anything is given
-// back.
+// First works out what the file must hold, from the expected model or from the shapes of its weights. Then
+// checks every name, shape, type and number against that. Returns a model only if everything fits.
 #include "node/store/model_private.h"
 
 #include "train/plan.h"
@@ -17,7 +16,7 @@ static void name_of_tensor(struct node_model_naming naming, const struct train_t
     snprintf(name, capacity, "%s%s", naming.prefix, naming.ours ? tensor->name : tensor->abroad.name);
 }
 
-// Of softmax and MLPs, to find out which it is.
+// Names of tensors of softmax and MLPs, to find out which model it is.
 static void name_of(struct node_model_naming naming, size_t layer, const char *part, char *name,
                     size_t capacity)
 {
@@ -96,7 +95,7 @@ static enum base_error infer_mlp(const struct node_safetensors *file, struct nod
         if (layers == 0)
             spec->inputs = weight->shape[naming.ours ? 0 : 1];
         else
-            spec->hidden[layers - 1] = last; // what the layer below makes is right, if the two differ
+            spec->hidden[layers - 1] = last; // if the two differ, the output of the layer below counts
         last = weight->shape[naming.ours ? 1 : 0];
     }
     if (!layers)

@@ -1,5 +1,5 @@
-// What a model of text knows of it, as texts of the metadata: "text" is bytes, characters or ids;
-// "characters.0", "characters.1", ... are the characters in the order of their ids, cut between two of them.
+// The tokens of a model of text in the metadata: "text" is bytes, characters or ids; "characters.0",
+// "characters.1", ... are the characters in the order of their ids, cut between two of them.
 #include "node/store/model_private.h"
 
 #include "train/tokens.h"

@@ -1,9 +1,9 @@
 // Safetensors files (https://github.com/huggingface/safetensors, "Format"): u64 header length, JSON header,
 // tensors. The reader trusts nothing: header size, duplicate keys, unknown types, shapes against offsets,
 // overlaps, gaps and file length are checked before a byte of data is used, then a 128-bit digest over all
-// tensors and all metadata, kept in the metadata as "digest". It does not depend on the order of either,
-// finds any flipped bit, and is no protection: it is not cryptographic. Blocking; one owner a file;
-// little-endian machines.
+// tensors and all metadata, kept in the metadata as "digest". The digest does not depend on the order of
+// either and detects any flipped bit, but does not protect against tampering: it is not cryptographic.
+// Blocking; one owner a file; little-endian machines.
 #ifndef NODE_STORE_SAFETENSORS_H
 #define NODE_STORE_SAFETENSORS_H
 
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// p2pml writes the first two; the others are read, so that files from elsewhere can be looked into.
+// p2pml writes the first two; the others are read, so that files from elsewhere can be inspected.
 enum node_tensor_type {
     NODE_TENSOR_F32,
     NODE_TENSOR_U8,
@@ -73,7 +73,7 @@ const struct node_tensor *node_safetensors_find(const struct node_safetensors *f
                                                 const char *name); // NULL: not there
 const char *node_safetensors_metadata(const struct node_safetensors *file,
                                       const char *key); // NULL: not there
-// The metadata in order, without "__metadata__" itself: key and value by index. NULL behind the last.
+// The metadata in order, without "__metadata__" itself: key and value by index. NULL after the last.
 const char *node_safetensors_metadata_at(const struct node_safetensors *file, size_t index,
                                          const char **value);
 int node_safetensors_has_digest(const struct node_safetensors *file); // and it was right

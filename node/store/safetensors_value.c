@@ -12,7 +12,7 @@ static double half_value(uint16_t bits)
     return sign * (exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24));
 }
 
-// Through memcpy, for files from elsewhere need not be aligned.
+// Through memcpy, because files from elsewhere need not be aligned.
 double node_tensor_value(const struct node_tensor *tensor, size_t index)
 {
     union {

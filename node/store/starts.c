@@ -17,7 +17,7 @@ struct starts {
     size_t count;
 };
 
-// One unsigned decimal number and what ends it; false: there is none.
+// Reads one unsigned decimal number and moves *at behind it; false: there is none.
 static bool take_number(const char **at, uint64_t *value)
 {
     uint64_t sum = 0;

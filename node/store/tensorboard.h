@@ -2,9 +2,9 @@
 // of tensorflow.Event messages (tensorflow/core/lib/io/record_writer.h, core/util/event.proto,
 // summary.proto). Owner: the learner thread.
 //
-// One event a second at most, later one for each thousandth of the time since the start, so that a day is
-// some 5,500 events, and the last row of a training always. A measurement in between goes into the next
-// event.
+// At most one event per second, and later one per thousandth of the time since the start, so that a day has
+// about 5,500 events. The last row of a training is always written. A measurement in between goes into the
+// next event.
 #ifndef NODE_STORE_TENSORBOARD_H
 #define NODE_STORE_TENSORBOARD_H
 
@@ -12,11 +12,11 @@
 
 struct node_tensorboard;
 
-// Makes directory/node where it is missing. BASE_EIO with the reason.
+// Makes directory/node if it is missing. BASE_EIO with the reason.
 enum base_error node_tensorboard_open(const char *directory, const char *node,
                                       struct node_tensorboard **tensorboard,
                                       struct base_reason *why) BASE_CHECK;
-// A full disk, say, is reported once in the log; no half record stays in the file.
+// A failure, such as a full disk, is logged once; no half record stays in the file.
 void node_tensorboard_write(struct node_tensorboard *tensorboard, const struct node_metrics_row *row);
 void node_tensorboard_close(struct node_tensorboard *tensorboard); // NULL is fine
 
