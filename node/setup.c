@@ -154,7 +154,7 @@ static enum base_error begin_checkpoint(struct node_setup *s, const struct node_
         node_checkpoint_begin(&s->beside, s->config->node.dir, s->config->checkpoint.keep, parts, why);
     if (code == BASE_ESTATE) {
         base_log(BASE_LOG_WARN, "checkpoint_slow",
-                 "%s: none is begun now (a slow disk? checkpoint.every may be too short)", why->text);
+                 "%s; this one is skipped (is the disk slow, or checkpoint.every too short?)", why->text);
         return BASE_OK;
     }
     return code == BASE_OK ? BASE_OK : write_checkpoint(s, parts, why);
@@ -198,7 +198,7 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     if (!resume) {
         if (node_checkpoint_newest(s->config->node.dir, path, sizeof path, why) == BASE_OK)
             base_log(BASE_LOG_WARN, "fresh_start",
-                     "%s is there; training begins anew, --resume would go on from it", path);
+                     "%s exists, but training starts from step 0; --resume would continue from it", path);
         return BASE_OK;
     }
     struct node_checkpoint_parts parts = checkpoint_parts(s);

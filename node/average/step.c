@@ -134,7 +134,7 @@ void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *
         node_worker_close(worker, &event->peer, "a message whose contents break the exchange protocol");
         return;
     }
-    base_log(BASE_LOG_ERROR, "exchange", "an event was not taken: %s", base_error_name(code));
+    base_log(BASE_LOG_ERROR, "exchange", "an event was not handled: %s", base_error_name(code));
     if (event->kind == GOSSIP_EXCHANGE_MESSAGE)
         node_worker_close(worker, &event->peer, "this node is out of memory");
 }

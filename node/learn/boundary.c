@@ -231,8 +231,9 @@ static void take_blob(struct node_learner *l, const struct gossip_blob *blob)
         *l->vectors.blob = *blob;
     if (!l->options.scaling || node_scaling_take(l->options.scaling, blob, &why) == BASE_OK)
         return;
-    snprintf(l->refused, sizeof l->refused, "this node ends, with a donor's model: %.200s", why.text);
-    base_log(BASE_LOG_ERROR, "statistics", "this node ends, with a donor's model: %s", why.text);
+    snprintf(l->refused, sizeof l->refused, "this node cannot use a donor's model and ends: %.200s",
+             why.text);
+    base_log(BASE_LOG_ERROR, "statistics", "this node cannot use a donor's model and ends: %s", why.text);
     gossip_rounds_order(&l->rounds, &(struct gossip_order){.kind = GOSSIP_ORDER_STOP});
 }
 
@@ -274,7 +275,8 @@ static void tell_takeover(const struct node_shards_set *set)
                  "shards without a node: %zu; training on %zu examples, %zu of them from there", set->orphans,
                  set->data->examples, set->taken);
     else
-        base_log(BASE_LOG_INFO, "takeover", "all shards have a node again; training on the own %zu examples",
+        base_log(BASE_LOG_INFO, "takeover",
+                 "all shards have a node again; training on this node's own %zu examples",
                  set->data->examples);
 }
 
@@ -288,6 +290,6 @@ void node_learner_take_shards(struct node_learner *l)
     if (code == BASE_OK)
         tell_takeover(&set);
     else
-        base_log(BASE_LOG_ERROR, "takeover", "training goes on with the examples at hand: %s", why.text);
+        base_log(BASE_LOG_ERROR, "takeover", "training continues with the examples at hand: %s", why.text);
     node_shards_commit(l->shards, code == BASE_OK);
 }

@@ -183,7 +183,8 @@ static enum base_error split(const struct node_config *config, struct train_data
                              struct train_dataset *train, struct train_dataset *test, struct base_reason *why)
 {
     if (all->examples < 2)
-        return base_fail(why, BASE_EINVAL, "%s: found 1 example, expected some to train and some to test on",
+        return base_fail(why, BASE_EINVAL,
+                         "%s: found 1 example, expected some for training and some for tests",
                          config->data.train_file);
     struct train_dataset parts[2] = {{0}};
     uint32_t *rows = malloc(all->examples * sizeof *rows);
@@ -248,8 +249,9 @@ static enum base_error check_alike(const struct train_dataset *train, const stru
                          "data.scale_from: found %zu features in it, but the examples have %zu",
                          like->features, train->features);
     if (test && test->features != train->features)
-        return base_fail(why, BASE_EMISMATCH, "the test examples have %zu features, those to train on %zu",
-                         test->features, train->features);
+        return base_fail(why, BASE_EMISMATCH,
+                         "the test examples have %zu features, the training examples %zu", test->features,
+                         train->features);
     return BASE_OK;
 }
 

@@ -34,8 +34,7 @@ static void advise_scale(const struct node_config *config, const struct train_da
     train_meaning_feature(train->meaning, small, names[1], sizeof names[1]);
     base_log(BASE_LOG_WARN, "data",
              "features differ by orders of magnitude (%s reaches %.3g, %s only %.3g): data.scale standard "
-             "makes them "
-             "alike, without it training is likely to be poor",
+             "makes them alike; without it training is likely to be poor",
              names[0], most, names[1], least);
 }
 

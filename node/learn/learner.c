@@ -63,14 +63,14 @@ static void tell_rollback(const struct node_learner *l)
 {
     if (l->undone) {
         base_log(BASE_LOG_WARN, "rollback",
-                 "round %" PRIu64 ": its steps were not completed; going on with the last published model",
+                 "round %" PRIu64 ": its steps were not completed; continuing with the last published model",
                  l->rounds.round);
         return;
     }
     base_log(BASE_LOG_ERROR, "rollback",
              "round %" PRIu64
-             ": loss or model is not finite (loss %g); going on with the last model that was "
-             "published, %u of at most %u such rounds in a row. A smaller train.rate may help",
+             ": loss or model is not finite (loss %g); continuing with the last published model, %u of at "
+             "most %u such rounds in a row. A smaller train.rate may help",
              l->rounds.round, l->loss, l->rounds.unusable_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
 }
 
@@ -148,8 +148,8 @@ static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
 {
     if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX) {
         snprintf(cause, bytes,
-                 "the model was not finite %u rounds in a row; this node ends. --resume goes on from the "
-                 "checkpoint, with a smaller train.rate or without what makes the data or its neighbours "
+                 "the model was not finite %u rounds in a row; this node ends. --resume continues from the "
+                 "checkpoint: use a smaller train.rate, or remove the data or the neighbours that make it "
                  "diverge",
                  l->rounds.unusable_in_row);
         base_log(BASE_LOG_ERROR, "rollback", "%s", cause);
@@ -158,7 +158,7 @@ static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
     else if (l->checkpoint_failed)
         snprintf(cause, bytes, "the last checkpoint could not be written; the log says why");
     else if (l->rounds.ended_alone && l->rounds.bereft)
-        snprintf(cause, bytes, "all others have finished, and the model of none of them could be had");
+        snprintf(cause, bytes, "all others have finished, and the model of none of them could be fetched");
 }
 
 // Makes the last measurement and returns the exit status. Measures nothing after an incomplete snapshot: that

@@ -29,9 +29,9 @@ struct node_learner {
     bool undone;                  // the trainer's latest steps
     bool told_finished;
     char refused[256];           // why a received model cannot be used; ""
-    bool checkpoint_failed;      // the last one
-    bool save;                   // one was asked for
-    bool row_failed;             // of metrics.jsonl, the last one
+    bool checkpoint_failed;      // the latest one
+    bool save;                   // one was requested
+    bool row_failed;             // of metrics.jsonl, the latest one
     uint64_t disk_ns, disk_free; // when it was read for node.dir, and its value
 };
 

@@ -56,16 +56,16 @@ static enum base_error read_blob(const struct node_scaling *s, const struct goss
     good &= base_read_u32(&reader) == s->train->outputs;
     if (!good || blob->bytes != blob_bytes(s))
         return base_fail(why, BASE_EFORMAT,
-                         "found %u bytes beside the model that are no scaling of %zu columns, expected one "
-                         "(data.scale_from: cluster)",
+                         "found %u bytes with the model that are not a scaling of %zu columns, expected "
+                         "one (data.scale_from: cluster)",
                          (unsigned)blob->bytes, s->columns);
     for (size_t i = 0; i < 2 * s->columns; i++)
         values[i] = base_read_f32(&reader);
     for (size_t i = 0; i < s->columns; i++)
         if (!train_scale_is_plausible(values[i], values[s->columns + i]))
             return base_fail(why, BASE_EFORMAT,
-                             "the scaling beside the model says (value - %g) * %g of column %zu of %zu, "
-                             "expected a factor of %g to %g, and a shift of at most %g / factor "
+                             "the scaling that came with the model is (value - %g) * %g for column %zu of "
+                             "%zu, expected a factor of %g to %g, and a shift of at most %g / factor "
                              "(data.scale_from: cluster)",
                              (double)values[i], (double)values[s->columns + i], i + 1, s->columns,
                              (double)TRAIN_SCALE_FACTOR_MIN, (double)TRAIN_SCALE_FACTOR_MAX,

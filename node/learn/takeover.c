@@ -211,8 +211,8 @@ static void load_newest(struct node_shards *s)
         s->failed = s->failed || wanted;
         if (wanted)
             base_log(BASE_LOG_ERROR, "takeover",
-                     "the examples of shards without a node can't be loaded: %s; training goes on with those "
-                     "at hand",
+                     "the examples of shards without a node can't be loaded: %s; training continues with "
+                     "those at hand",
                      why.text);
     }
 }

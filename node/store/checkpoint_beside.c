@@ -133,7 +133,7 @@ static enum base_error give_up(struct node_checkpoint_beside *beside, uint64_t w
     const double lasted = (double)(now_ns - beside->begun_ns) / (double)NODE_SECOND_NS;
     if (!hangs)
         forget(beside);
-    return base_fail(why, BASE_EIO, "a checkpoint that was still being written after %.1f s is given up%s",
+    return base_fail(why, BASE_EIO, "a checkpoint that was still being written after %.1f s was given up%s",
                      lasted, hangs ? ", and its process does not die: does the disk answer?" : "");
 }
 
@@ -159,12 +159,12 @@ static enum base_error make_room(struct node_checkpoint_beside *beside, struct b
     if (!beside->pid)
         return BASE_OK;
     if (!beside->killed && node_clock_ns() - beside->begun_ns < NODE_CHECKPOINT_LONGEST_NS)
-        return base_fail(why, BASE_ESTATE, "the checkpoint before it is still being written");
+        return base_fail(why, BASE_ESTATE, "the previous checkpoint is still being written");
     enum base_error error =
         beside->killed ? node_checkpoint_end(beside, 0, why) : give_up(beside, DEATH_NS, why);
     if (beside->pid)
         return base_fail(why, BASE_ESTATE,
-                         "the process that wrote the checkpoint before it was killed and does not die: does "
+                         "the process that wrote the previous checkpoint was killed and does not die: does "
                          "the disk answer?");
     if (error)
         base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", why->text);
@@ -235,7 +235,8 @@ enum base_error node_checkpoint_replace(struct node_checkpoint_beside *beside, c
             base_file_sweep(directory, NODE_CHECKPOINT_PREFIX); // its unfinished file
             return BASE_OK;
         }
-        base_log(BASE_LOG_WARN, "checkpoint_failed", "%s; the one before it goes on first", why->text);
+        base_log(BASE_LOG_WARN, "checkpoint_failed", "%s; the previous checkpoint continues first",
+                 why->text);
         (void)kill(beside->pid, SIGCONT);
     }
     if (beside->pid)

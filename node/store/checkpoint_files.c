@@ -99,8 +99,8 @@ static void set_aside(const char *directory, uint64_t later, uint64_t step)
         base_log(BASE_LOG_WARN, "checkpoint_superseded", "cannot rename '%s': %s", from, strerror(errno));
     else
         base_log(BASE_LOG_WARN, "checkpoint_superseded",
-                 "training stands at step %" PRIu64 " now: renamed the later checkpoint '%s' to '%s'", step,
-                 from, to);
+                 "training is at step %" PRIu64 " now: renamed the later checkpoint '%s' to '%s'", step, from,
+                 to);
 }
 
 void node_checkpoint_files_retire(const char *directory, size_t keep, uint64_t step)

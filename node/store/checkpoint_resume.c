@@ -195,7 +195,7 @@ static enum base_error check_format(const struct node_safetensors *file, struct 
     const char *format = node_safetensors_metadata(file, "format");
     const char *version = node_safetensors_metadata(file, "version");
     if (!format || strcmp(format, NODE_CHECKPOINT_FORMAT) != 0 || !version)
-        return base_fail(why, BASE_EFORMAT, "it is a safetensors file, but no checkpoint of p2pml");
+        return base_fail(why, BASE_EFORMAT, "it is a safetensors file, but not a checkpoint of p2pml");
     if (strcmp(version, NODE_CHECKPOINT_VERSION) != 0)
         return base_fail(why, BASE_EMISMATCH,
                          "it is of checkpoint version %.20s, this p2pml reads version %s", version,
@@ -269,7 +269,7 @@ static void warn_of_other_id(const struct node_safetensors *file, const struct n
     gossip_id_hex(&parts->id, ours);
     if (theirs && strcmp(theirs, ours) != 0)
         base_log(BASE_LOG_WARN, "checkpoint_of_other",
-                 "'%s' was written by the node %.64s, this is %s: its model is taken, its edges begin anew",
+                 "'%s' was written by the node %.64s, this is %s: its model is taken, its edges start again",
                  path, theirs, ours);
 }
 
@@ -316,8 +316,7 @@ static enum base_error resume_any(const char *directory, const struct node_check
         if (!error)
             return BASE_OK;
         if (error == BASE_EMISMATCH)
-            return base_fail(why, error,
-                             "cannot resume: %s. Set back what was changed, or start without --resume",
+            return base_fail(why, error, "cannot resume: %s. Undo the change, or start without --resume",
                              damage.text);
         if (error == BASE_ENOMEM)
             return base_fail(why, error, "cannot resume: %s", damage.text);
@@ -439,7 +438,7 @@ void node_checkpoint_resume_edges(const struct node_safetensors *file, struct go
             continue;
         enum base_error error = resume_edge(file, key, value, vector_bytes, exchange);
         if (error)
-            base_log(BASE_LOG_WARN, "checkpoint_edge", "%.80s is left out and begins anew: %s", key,
+            base_log(BASE_LOG_WARN, "checkpoint_edge", "%.80s is left out and starts again: %s", key,
                      base_error_name(error));
     }
     resume_all_kept(file, vector_bytes, exchange);

@@ -136,7 +136,7 @@ void node_events_tell(struct node_events *events, const struct node_event *event
     if (!node_allowance_take(&events->log, node_clock_ns(), &left_out))
         return;
     if (left_out > 0)
-        base_log(BASE_LOG_WARN, "left_out", "%llu lines about members were too many and are not here",
+        base_log(BASE_LOG_WARN, "left_out", "%llu lines about members were left out: there were too many",
                  (unsigned long long)left_out);
     base_log(level, event->event, "%s", text.text);
 }

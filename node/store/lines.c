@@ -21,7 +21,7 @@ struct node_lines {
     char *path;
     const char *event;
     struct node_lines_bounds bounds;
-    uint64_t limit;   // of the size
+    uint64_t limit;   // size at which a new file begins
     uint64_t missing; // lines lost since writing failed; 0: writing works
 };
 
@@ -64,7 +64,7 @@ static enum base_error open_file(struct node_lines *lines, struct base_reason *w
     lines->regular = S_ISREG(status.st_mode);
     lines->size = 0;
     if (lines->regular && !cut_torn_line(file, &lines->size))
-        return base_fail(why, BASE_EIO, "cannot mend the last line of '%s': %s", lines->path,
+        return base_fail(why, BASE_EIO, "cannot repair the last line of '%s': %s", lines->path,
                          strerror(errno));
     return BASE_OK;
 }
@@ -155,8 +155,9 @@ static void change_file(struct node_lines *lines)
         lines->limit = lines->bounds.bytes;
         remove_beyond(lines);
     } else {
-        base_log(BASE_LOG_ERROR, lines->event, "'%s' has its size, but cannot be changed for a new one: %s",
-                 lines->path, strerror(errno));
+        base_log(BASE_LOG_ERROR, lines->event,
+                 "'%s' has reached its maximum size, but no new file can be begun: %s", lines->path,
+                 strerror(errno));
         if (file >= 0) {
             close(file);
             unlink(fresh);
@@ -168,7 +169,7 @@ static void change_file(struct node_lines *lines)
 static void tell_failure(struct node_lines *lines, int cause, bool cut)
 {
     if (!lines->missing++)
-        base_log(BASE_LOG_ERROR, lines->event, "cannot append to '%s': %s; training goes on without%s",
+        base_log(BASE_LOG_ERROR, lines->event, "cannot append to '%s': %s; training continues without it%s",
                  lines->path, strerror(cause), cut ? "" : ", and half a line stays in the file");
 }
 

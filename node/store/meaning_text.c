@@ -72,7 +72,7 @@ enum base_error node_meaning_text(const struct train_meaning *m, size_t indent, 
     json_decref(root);
     return *text ? BASE_OK
                  : base_fail(why, BASE_EINVAL,
-                             "a name of a column, category or class is no UTF-8, or memory is short");
+                             "a name of a column, category or class is not UTF-8, or out of memory");
 }
 
 enum base_error node_meaning_check(const struct train_meaning *meaning, struct base_reason *why)
@@ -82,7 +82,7 @@ enum base_error node_meaning_check(const struct train_meaning *meaning, struct b
     if (!error && text && strlen(text) > LIMIT_MEANING_BYTES)
         error =
             base_fail(why, BASE_ELIMIT,
-                      "names and statistics of %zu features make %zu bytes, at most %u fit beside a model; "
+                      "names and statistics of %zu features take %zu bytes, at most %u fit beside a model; "
                       "leave out data.scale, or categories",
                       meaning->features, strlen(text), LIMIT_MEANING_BYTES);
     free(text);
@@ -255,7 +255,7 @@ enum base_error node_meaning_parse(const char *name, const char *text, size_t by
         code = base_fail(why, BASE_ENOMEM, "no memory for %s", name);
     else if ((broken = take_all(root, meaning)) != NULL)
         code = base_fail(why, BASE_EFORMAT,
-                         "%s: \"%s\" is missing or can't be, expected what 'p2pml data info --stats' writes",
+                         "%s: \"%s\" is missing or not valid, expected what 'p2pml data info --stats' writes",
                          name, broken);
     json_decref(root);
     if (code != BASE_OK)

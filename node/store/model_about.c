@@ -88,8 +88,9 @@ static enum base_error read_labels(const char *text, size_t classes, struct node
     }
     about->first_label = 0;
     node_model_labels_text(about, classes, known);
-    return base_fail(why, BASE_EFORMAT, "metadata 'labels' is '%.40s', expected '%s' or so for %zu classes",
-                     text, known, classes);
+    return base_fail(why, BASE_EFORMAT,
+                     "metadata 'labels' is '%.40s', expected for example '%s' for %zu classes", text, known,
+                     classes);
 }
 
 // A checkpoint states its origin in its own way.

@@ -53,8 +53,8 @@ enum base_error node_model_gpt2_infer(const struct node_safetensors *file, struc
     if (width % HEAD_WIDTH)
         return base_fail(
             why, BASE_EMISMATCH,
-            "it does not say how many heads it has, and its width %zu is no multiple of %u, which is "
-            "what a head of GPT-2 takes; as model.init it may have any, since model.heads says it",
+            "it does not say how many heads it has, and its width %zu is not a multiple of %u, the width "
+            "of a head of GPT-2; as model.init it may have any width, since model.heads is configured",
             width, HEAD_WIDTH);
     *spec =
         (struct train_model_spec){.kind = TRAIN_GPT2,
@@ -82,8 +82,9 @@ static enum base_error check_head(const struct node_tensor *head, const struct n
                                   struct base_reason *why)
 {
     if (head->n_dims != 2 || head->shape[0] != words->shape[0] || head->shape[1] != words->shape[1])
-        return base_fail(why, BASE_EMISMATCH, "its tensor '" HEAD "' has not the shape of '%s', [%zu, %zu]",
-                         words->name, words->shape[0], words->shape[1]);
+        return base_fail(why, BASE_EMISMATCH,
+                         "its tensor '" HEAD "' does not have the shape of '%s', [%zu, %zu]", words->name,
+                         words->shape[0], words->shape[1]);
     for (size_t i = 0; i < words->shape[0] * words->shape[1]; i++)
         if (node_tensor_value(head, i) != node_tensor_value(words, i))
             return base_fail(why, BASE_EMISMATCH,

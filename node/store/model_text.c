@@ -69,6 +69,6 @@ enum base_error node_model_read_text(const struct node_safetensors *file, size_t
                          text);
     if (about->text == TRAIN_TEXT_BYTES && classes != 256)
         return base_fail(why, BASE_EFORMAT,
-                         "metadata 'text' is bytes, but the model tells %zu tokens, expected 256", classes);
+                         "metadata 'text' is bytes, but the model has %zu tokens, expected 256", classes);
     return about->text == TRAIN_TEXT_CHARACTERS ? read_characters(file, classes, about, why) : BASE_OK;
 }

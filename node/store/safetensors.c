@@ -183,7 +183,7 @@ static enum base_error parse_shape(const json_t *entry, struct node_tensor *tens
     const json_t *shape = json_object_get(entry, "shape");
     tensor->n_dims = json_array_size(shape);
     if (!json_is_array(shape) || tensor->n_dims > NODE_TENSOR_DIMS)
-        return base_fail(why, BASE_EFORMAT, "tensor '%s': its shape is no list of at most %d sizes",
+        return base_fail(why, BASE_EFORMAT, "tensor '%s': its shape is not a list of at most %d sizes",
                          tensor->name, NODE_TENSOR_DIMS);
     for (size_t i = 0; i < tensor->n_dims; i++)
         if (!size_of(json_array_get(shape, i), &tensor->shape[i]))
@@ -198,7 +198,7 @@ static enum base_error parse_extent(const json_t *entry, const uint8_t *data, si
     size_t begin, end, bytes;
     if (json_array_size(offsets) != 2 || !size_of(json_array_get(offsets, 0), &begin) ||
         !size_of(json_array_get(offsets, 1), &end) || begin > end)
-        return base_fail(why, BASE_EFORMAT, "tensor '%s': its data_offsets are no [begin, end]",
+        return base_fail(why, BASE_EFORMAT, "tensor '%s': its data_offsets are not [begin, end]",
                          tensor->name);
     if (end > data_bytes)
         return base_fail(
@@ -310,7 +310,7 @@ static enum base_error load_header(const uint8_t *bytes, size_t count, json_t **
         length |= (uint64_t)bytes[i] << (8 * i);
     if (length > LIMIT_CHECKPOINT_HEADER_BYTES)
         return base_fail(why, BASE_EFORMAT,
-                         "the header length, %" PRIu64 ", is over %u: no safetensors file, or damaged",
+                         "the header length, %" PRIu64 ", is over %u: not a safetensors file, or damaged",
                          length, LIMIT_CHECKPOINT_HEADER_BYTES);
     if (length > count - LENGTH_BYTES)
         return base_fail(why, BASE_EFORMAT,
@@ -321,7 +321,7 @@ static enum base_error load_header(const uint8_t *bytes, size_t count, json_t **
     json_error_t json;
     *header = json_loadb((const char *)bytes + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &json);
     if (!*header)
-        return base_fail(why, BASE_EFORMAT, "the header is no JSON object, at byte %d: %s",
+        return base_fail(why, BASE_EFORMAT, "the header is not a JSON object, at byte %d: %s",
                          (int)LENGTH_BYTES + json.position, json.text);
     *header_bytes = LENGTH_BYTES + (size_t)length;
     return BASE_OK;

@@ -57,7 +57,7 @@ static enum base_error load(const char *path, struct starts *starts, struct base
     if (code == BASE_ENOTFOUND)
         return BASE_OK;
     if (code == BASE_ELIMIT || (code == BASE_OK && !parse((const char *)text, starts))) {
-        base_log(BASE_LOG_WARN, "boot", "%s is damaged; this node's starts are counted anew from 1", path);
+        base_log(BASE_LOG_WARN, "boot", "%s is damaged; this node's starts are counted from 1 again", path);
         code = BASE_OK;
     }
     free(text);
@@ -117,7 +117,7 @@ enum base_error node_starts_raise(const char *path, uint64_t number, struct base
     if (code != BASE_OK || number <= starts.number)
         return code;
     if (number > UINT64_MAX / 2)
-        return base_fail(why, BASE_ELIMIT, "a generation of %" PRIu64 " can't be", number);
+        return base_fail(why, BASE_ELIMIT, "a generation of %" PRIu64 " is not possible", number);
     starts.number = number;
     return store(path, &starts, why);
 }

@@ -49,7 +49,7 @@ static uint32_t masked_crc(const uint8_t *bytes, size_t count)
 static void complain(struct node_tensorboard *t, int cause)
 {
     if (!t->complained)
-        base_log(BASE_LOG_ERROR, "tensorboard", "cannot append to '%s': %s; training goes on without",
+        base_log(BASE_LOG_ERROR, "tensorboard", "cannot append to '%s': %s; training continues without it",
                  t->path, strerror(cause));
     t->complained = true;
 }

@@ -99,7 +99,7 @@ class Start(ClusterTest):
             "label": (images, labels[:-1] + b"\x0a", images, r"label 9 is 10, expected 0 to 9"),
             "gzip": (gzip.compress(images)[:-9], labels, images, r"train: .*truncated"),
             "empty": (b"", labels, images, r"train: the file is empty"),
-            "shape": (images, labels, wide, r"the test examples have 16 features, those to train on 9"),
+            "shape": (images, labels, wide, r"the test examples have 16 features, the training examples 9"),
         }
         for name, (train, train_labels, test, pattern) in wrong.items():
             with self.subTest(name):

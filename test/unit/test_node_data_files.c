@@ -270,7 +270,7 @@ static const struct {
      "images/b/notes.txt: is not a .png, .jpg or .jpeg, and the folder of a class may contain nothing else"},
     {FILE_OF("stats", "{\"p2pml_data\": 1}"),
      "data.kind=csv data.train_file=@good.csv data.scale_from=@stats",
-     "\"features\" is missing or can't be, expected what 'p2pml data info --stats' writes"},
+     "\"features\" is missing or not valid, expected what 'p2pml data info --stats' writes"},
     {FILE_OF("stats", "{,"), "data.kind=csv data.train_file=@good.csv data.scale_from=@stats",
      "stats:1: found "},
 };

@@ -251,12 +251,13 @@ static void metadata_that_cannot_be_is_refused(void **state)
     static const struct {
         struct node_text_pair pair;
         const char *reason;
-    } bads[] = {{{.key = "labels", .value = "0..2"}, "'labels' is '0..2', expected '0..1'"},
-                {{.key = "labels", .value = "cat dog"}, "'labels' is 'cat dog'"},
-                {{.key = "input_divisor", .value = "0"}, "'input_divisor' is '0'"},
-                {{.key = "input_divisor", .value = "-1"}, "above 0"},
-                {{.key = "input_divisor", .value = "nan"}, "above 0"},
-                {{.key = "input_divisor", .value = "2x"}, "above 0"}};
+    } bads[] = {
+        {{.key = "labels", .value = "0..2"}, "'labels' is '0..2', expected for example '0..1' for 2 classes"},
+        {{.key = "labels", .value = "cat dog"}, "'labels' is 'cat dog'"},
+        {{.key = "input_divisor", .value = "0"}, "'input_divisor' is '0'"},
+        {{.key = "input_divisor", .value = "-1"}, "above 0"},
+        {{.key = "input_divisor", .value = "nan"}, "above 0"},
+        {{.key = "input_divisor", .value = "2x"}, "above 0"}};
     const struct node_tensor tensors[2] = {foreign("0.weight", F32, 2, 3), foreign("0.bias", F32, 2, 0)};
     for (size_t i = 0; i < sizeof bads / sizeof *bads; i++) {
         struct base_reason why;

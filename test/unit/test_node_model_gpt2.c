@@ -145,7 +145,7 @@ static void refuses_what_does_not_fit(void **state)
     refuses(&o, NULL, NULL, "'lm_head.weight' is not 'wte.weight': element 67 is 0.067 there and 9 here");
     o.tensors[o.count - 1].shape[0] = WORDS - 1;
     o.tensors[o.count - 1].bytes = (WORDS - 1) * WIDTH * sizeof *head;
-    refuses(&o, NULL, NULL, "'lm_head.weight' has not the shape of 'wte.weight', [7, 64]");
+    refuses(&o, NULL, NULL, "'lm_head.weight' does not have the shape of 'wte.weight', [7, 64]");
     o.count--;
     add(&o, "h.0.attn.mask", head, 1, 1);
     refuses(&o, NULL, NULL, "'h.0.attn.mask' [1, 1], for which the model has no place");
@@ -226,7 +226,7 @@ static void refuses_wrong_characters(void **state)
     file.about = (struct node_model_about){.input_divisor = 1, .text = TRAIN_TEXT_BYTES};
     assert_int_equal(node_model_write(path, &file, &why), BASE_OK);
     assert_int_not_equal(node_model_read(path, NULL, &read, &why), BASE_OK);
-    assert_non_null(strstr(why.text, "the model tells 7 tokens, expected 256"));
+    assert_non_null(strstr(why.text, "the model has 7 tokens, expected 256"));
     node_model_free(&file);
 }
 

@@ -134,7 +134,7 @@ static void a_name_that_is_not_utf8_is_refused_before_the_training(void **state)
     assert_int_equal(node_meaning_check(meaning, &why), BASE_OK);
     meaning->classes.items[0][0] = '\xe9';
     assert_int_equal(node_meaning_check(meaning, &why), BASE_EINVAL);
-    assert_non_null(strstr(why.text, "no UTF-8"));
+    assert_non_null(strstr(why.text, "not UTF-8"));
     train_meaning_release(meaning);
 }
 
@@ -187,8 +187,8 @@ static void a_meaning_that_cannot_be_is_refused(void **state)
     static const struct {
         const char *from, *to, *reason;
     } bads[] = {{"{", "{,", "metadata 'data':1: found"},
-                {"\"p2pml_data\":1", "\"p2pml_data\":2", "\"p2pml_data\" is missing or can't be"},
-                {"\"features\":3", "\"features\":4", "\"columns\" is missing or can't be"},
+                {"\"p2pml_data\":1", "\"p2pml_data\":2", "\"p2pml_data\" is missing or not valid"},
+                {"\"features\":3", "\"features\":4", "\"columns\" is missing or not valid"},
                 {"\"categories\":[]", "\"categories\":[\"a\",\"b\"]", "\"columns\""},
                 {"[\"no\",\"yes\"]", "[\"no\",\"yes\",\"maybe\"]", "names 3 classes, expected 2"},
                 {"[\"no\",\"yes\"]", "[\"no\"]", "\"classes\""},

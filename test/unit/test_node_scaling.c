@@ -136,13 +136,13 @@ static void what_is_no_scaling_is_refused(void **state)
         blob = good;
         memcpy(blob.data + blob.bytes - sizeof(float), &bad[i], sizeof(float));
         assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_EFORMAT);
-        assert_non_null(strstr(why.text, "of column 3 of 3"));
+        assert_non_null(strstr(why.text, "for column 3 of 3"));
     }
     const float far = 1e31f;
     blob = good;
     memcpy(blob.data + 16, &far, sizeof far); // the first shift
     assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_EFORMAT);
-    assert_non_null(strstr(why.text, "of column 1 of 3"));
+    assert_non_null(strstr(why.text, "for column 1 of 3"));
     blob = good;
     blob.bytes -= 4;
     assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_EFORMAT);
