@@ -1,4 +1,4 @@
-// Checks that span keys. Every message starts with where the value came from and the key.
+// Checks of several keys together. Every message starts with the origin of the value and the key.
 #include "base/limits.h"
 #include "node/config/private.h"
 #include "node/schema/private.h"
@@ -170,8 +170,8 @@ static enum base_error check_model(const struct node_config *config, struct base
         return node_config_at(config, "model.hidden", why,
                               base_fail(why, BASE_ELIMIT, "found %zu layers, expected at most %u",
                                         hidden->count, LIMIT_LAYERS));
-    // Widths are at most 65,536 and layers 32, so the sum cannot overflow. Files bring their inputs later,
-    // and some their classes: at least one.
+    // Widths are at most 65,536 and layers 32, so the sum cannot overflow. The inputs, and for some kinds of
+    // data the classes, are known only from the files: at least one each.
     bool digits = config->data.kind == NODE_DATA_DIGITS;
     uint64_t inputs = digits                  ? NODE_DIGITS_FEATURES
                       : config->data.features ? config->data.features

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUE_MAX 128u // longer values are told by their hash
+#define VALUE_MAX 128u // longer values are told as a hash
 #define HASHED    "... (hash "
 #define SEPARATOR "; "
 #define OWN_BITS  (64u * GOSSIP_OWN_WORDS)
@@ -31,7 +31,7 @@ bool node_config_has_earlier(const struct node_config *config)
     return false;
 }
 
-// What a person or this start has said stands.
+// A value that the user or this start has set is not replaced.
 static bool is_fixed(const struct node_config *config, const char *key)
 {
     return node_schema_is_set(&node_config_schema, config, key) &&
@@ -70,7 +70,7 @@ static const char *next_of(const char *rule)
     return *rule ? rule + strlen(SEPARATOR) : rule;
 }
 
-// What `text` says of the key; *bytes is its length. NULL: nothing.
+// The value of the key in `text`; *bytes is its length. NULL: there is none.
 static const char *value_in(const char *text, const char *key, size_t *bytes)
 {
     const size_t name = strlen(key);
@@ -84,7 +84,7 @@ static const char *value_in(const char *text, const char *key, size_t *bytes)
     return NULL;
 }
 
-// Both say the same of the key, or neither says anything.
+// Both have the same value for the key, or neither has one.
 static bool agree(const char *a, const char *b, const char *key)
 {
     size_t n = 0, m = 0;
@@ -98,14 +98,15 @@ static bool is_hashed(const char *value, size_t bytes)
     return bytes > VALUE_MAX || memmem(value, bytes, HASHED, strlen(HASHED)) != NULL;
 }
 
-// -- what a greeting says of this node's settings
+// -- this node's settings in its greeting
 
 static bool counts(const struct node_key *key, const struct node_config *config, enum node_key_share share)
 {
     return key->share == share && (!key->counts || key->counts(config));
 }
 
-// Of every key of `share` that counts here; `initial`: those at their defaults, too. BASE_ELIMIT: no room.
+// Adds every key of `share` that counts in this configuration; `initial`: also those at their defaults.
+// BASE_ELIMIT: no room.
 static enum base_error put_all(const struct node_config *config, enum node_key_share share, bool initial,
                                char *text, size_t capacity)
 {
@@ -190,7 +191,7 @@ static void take(struct taken *taken, const char *key, const char *value, size_t
     taken->count++;
 }
 
-// False: this node has set a shared key to another value; or the value was told by its hash only.
+// False: this node has set a shared key to another value; or the value was told only as a hash.
 static bool take_key(const struct node_config *config, const struct node_key *key,
                      const struct gossip_greeting *ours, const struct gossip_greeting *theirs,
                      struct taken *taken)
@@ -208,7 +209,7 @@ static bool take_key(const struct node_config *config, const struct node_key *ke
     return true;
 }
 
-// A node that joins late fetches the model: it needs no file of first weights.
+// A node that joins late fetches the model: it needs no file of initial weights.
 static void take_start(const struct node_config *config, const struct gossip_greeting *theirs,
                        struct taken *taken)
 {
@@ -282,7 +283,7 @@ bool node_greeting_comes_back(const struct gossip_greeting *ours, const struct g
     return takes || !agree(ours->rules, theirs->rules, "model.init");
 }
 
-// -- what is said of a difference
+// -- messages about a difference
 
 bool node_greeting_deals_otherwise(const struct node_config *config, const struct gossip_greeting *ours,
                                    const struct gossip_greeting *theirs, struct base_reason *text)
@@ -307,8 +308,8 @@ bool node_greeting_deals_otherwise(const struct node_config *config, const struc
     return false;
 }
 
-// The first key that differs and that the node which has not begun was given: it takes the others from the
-// cluster. NULL: it was given none of those that differ.
+// The first differing key that was set explicitly on the node that has not begun to train; it takes other
+// keys from the cluster. NULL: none.
 static const char *given_otherwise(const struct gossip_greeting *ours, const struct gossip_greeting *theirs)
 {
     const struct node_schema *schema = &node_config_schema;
@@ -366,7 +367,7 @@ void node_greeting_data(const struct train_meaning *meaning, char *model, size_t
                  (uint32_t)(train_meaning_digest(meaning) >> 32));
 }
 
-// Both describe the same model up to its data.
+// Both describe the same model, apart from its data.
 static bool differ_in_data(const struct gossip_greeting *ours, const struct gossip_greeting *theirs)
 {
     const char *a = strstr(ours->model, ", data "), *b = strstr(theirs->model, ", data ");

@@ -14,7 +14,7 @@
 #define KEYS_OF struct node_config
 #include "node/schema/rows.h"
 
-// Choices are stored as their place in the list, which must be the enum's value.
+// A choice is stored as its place in the list, which must be the enum's value.
 _Static_assert(KERNELS_FP32 == 0 && KERNELS_FP16 == 1 && KERNELS_INT8 == 2 && KERNELS_BF16 == 3 &&
                    KERNELS_INT4 == 4 && KERNELS_INT2 == 5 && KERNELS_SIGN == 6 && KERNELS_FORMATS == 7,
                "average.values");
@@ -39,8 +39,9 @@ _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROF
 #define DAY    86400.0
 #define COUNT  4294967295.0 // examples
 
-// Follows the meaning of a key: what all nodes share, and what a late node is told. A key that counts only
-// with another one follows that one: where two nodes differ in the other one, that is reported.
+// Stands after the meaning of a key: whether all nodes must share it, or a late node is told it. A key that
+// counts only with another one comes after that one in the table, so that a difference in the other one is
+// reported first.
 #define SHARED               NODE_KEY_SHARED, NULL
 #define TOLD                 NODE_KEY_TOLD, NULL
 #define SHARED_IF(condition) NODE_KEY_SHARED, condition

@@ -10,7 +10,7 @@ enum node_data {
     NODE_DATA_DIGITS,
     NODE_DATA_IDX,
     NODE_DATA_LIBSVM,
-    NODE_DATA_CSV, // this and the following bring their own classes
+    NODE_DATA_CSV, // this and the following have their own classes
     NODE_DATA_NPY,
     NODE_DATA_IMAGES,
     NODE_DATA_TEXT, // these two are windows of tokens (train/tokens.h)
@@ -43,7 +43,7 @@ struct node_config {
         char *dir;                 // state: identity, checkpoints, metrics.jsonl
         char *listen;              // host:port of the peer port; port 0: any
         char *http;                // host:port, "" for none
-        char *advertise;           // host:port told to others; "": found out
+        char *advertise;           // host:port told to others; "": found automatically
         char *fault_file;          // "" : none; ids cut off as by a broken network, for experiments
         char *group;               // host or rack; "": none
         uint64_t start_members;    // 0: the peers of the list; else this many in the view, this node included
@@ -134,7 +134,7 @@ struct node_config {
         double step_size;                  // choco: gamma; 0: tuned while it runs
         double outer_rate, outer_nesterov; // diloco, noloco
         uint64_t deadline_floor_ns, deadline_ceiling_ns;
-        uint64_t forget_after_ns; // a peer unreachable for this long leaves the graph
+        uint64_t forget_after_ns; // how long the edge of a dead neighbour is kept
     } average;
     struct {      // topology.*
         int kind; // enum topology_kind
@@ -158,57 +158,57 @@ struct node_config {
     } device;
     struct {                  // log.*
         int level, format;    // enum base_log_level (debug|info|warn|error), enum base_log_format (text|json)
-        uint64_t progress_ns; // between two lines that say how training goes; 0: none
+        uint64_t progress_ns; // between two lines about progress; 0: none
     } log;
 };
 
 extern const struct node_schema node_config_schema;
 
-// All checks that span keys (a loopback bind or a secret; dirichlet needs alpha; files of the chosen data
-// kind; shard < shards; rate of the schedule parsable and ascending; local_steps <= steps; peers well formed:
-// host:port, no duplicates), each naming file, line and key through its origin. Duplicates and other
-// harmless entries of the peer list are warnings in the log, not errors.
+// All checks of several keys together (a loopback bind or a secret; dirichlet needs alpha; files of the
+// chosen data kind; shard < shards; rate of the schedule parsable and ascending; local_steps <= steps; peers
+// well formed: host:port, no duplicates), each naming file, line and key through its origin. Duplicates and
+// other harmless entries of the peer list are warnings in the log, not errors.
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
 
-// Only what loading the test examples needs (node_data_load_tests); `known`: a model says what they mean, so
-// a training file is needed only where test examples are a part of it.
+// Checks only the keys that node_data_load_tests needs. `known`: a model says what the data mean, so the
+// training file is needed only if the test examples are a part of it.
 enum base_error node_config_check_tests(const struct node_config *config, bool known,
                                         struct base_reason *why) BASE_CHECK;
 
-// What p2pml-node and p2pml run refuse in addition, but p2pml sim does not: methods that only the simulator
-// has, and graphs with more neighbours than a node has room for. After node_config_check.
+// Further checks of p2pml-node and p2pml run, but not of p2pml sim: methods that only the simulator has, and
+// graphs with more neighbours than a node has room for. After node_config_check.
 enum base_error node_config_check_runnable(const struct node_config *config,
                                            struct base_reason *why) BASE_CHECK;
 
-// The keys that average.method decides take its values: model-average sends whole models in fp32, without
-// drift correction. After the checks; readers of the configuration then need not know the method.
+// Sets the keys that average.method decides: model-average sends whole models in fp32, without drift
+// correction. Called after the checks, so that readers of the configuration need not know the method.
 void node_config_complete(struct node_config *config);
 
-// train.alone, where it has a meaning: not without averaging.
+// train.alone is `stop`, and models are averaged.
 bool node_config_stops_alone(const struct node_config *config);
 
 // topology.file, read and checked; *graph is the caller's, NULL for other kinds. known[n]: the nodes that
-// exist; NULL: those that the file names.
+// exist; NULL: the nodes that the file names.
 struct topology_graph;
 struct topology_member;
 enum base_error node_config_graph(const struct node_config *config, const struct topology_member *known,
                                   size_t n, struct topology_graph **graph,
                                   struct base_reason *why) BASE_CHECK;
-// A node of this name has a place in that graph (NULL: in any).
+// BASE_OK: the graph has a node of this name, or is NULL.
 enum base_error node_config_check_place(const struct node_config *config, const struct topology_graph *graph,
                                         const char *name, struct base_reason *why) BASE_CHECK;
 
-// The examples to train and to test on, with what 0 stands for filled in. Files: count 0 is to the end (of
-// the file, so it stays 0 here). Digits: train_count 0 is 8,000, test_count 0 is 2,000, and test_first 0 is
-// right behind the training examples, so that the two never overlap by default.
+// The ranges of the training and the test examples, with the meaning of 0 filled in. Files: a count of 0
+// means up to the end of the file, and stays 0. Digits: train_count 0 becomes 8,000, test_count 0 becomes
+// 2,000, and test_first 0 becomes the first example after the training examples, so that the two do not
+// overlap by default.
 struct node_data_ranges {
     uint64_t train_first, train_count, test_first, test_count;
 };
 void node_config_data_ranges(const struct node_config *config, struct node_data_ranges *ranges);
 
-// The kinds of data that find their classes and features themselves, and split off their test examples.
-// data.scale_from is "cluster": the statistics follow from the examples of all nodes. Those of nodes that cut
-// one set into shards are in that set; others have to tell each other (gathers).
+// data.scale_from is "cluster": the statistics are computed from the examples of all nodes. Nodes that cut
+// one set into shards have all examples; other nodes have to tell each other their statistics (gathers).
 bool node_config_scales_together(const struct node_config *config);
 bool node_config_gathers(const struct node_config *config);
 bool node_config_finds_classes(const struct node_config *config);

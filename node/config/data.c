@@ -1,4 +1,4 @@
-// Checks of data.* and of what model.loss asks of it.
+// Checks of data.*, and of what model.loss requires of the data.
 #include "node/config/private.h"
 #include "node/schema/private.h"
 #include "train/meaning.h"
@@ -194,7 +194,7 @@ static void warn_overlap(const struct node_config *config)
                         "test and training examples overlap: the measured accuracy will be too good");
 }
 
-// A split of one file takes all of it; ranges are of two files.
+// A split uses a whole file; ranges need two files.
 static enum base_error check_split(const struct node_config *config, struct base_reason *why)
 {
     static const char *const keys[] = {"data.train_first", "data.train_count", "data.test_first",
@@ -335,8 +335,8 @@ static enum base_error check_numbers(const struct node_config *config, struct ba
     return BASE_OK;
 }
 
-// Where the test examples are a part of the training file, or are scaled and named as that is, it is needed,
-// too, unless names and statistics are known.
+// The training file is needed, too, if the test examples are a part of it, or if names and statistics come
+// from it and are not known.
 enum base_error node_config_check_tests(const struct node_config *config, bool known, struct base_reason *why)
 {
     const bool trains =

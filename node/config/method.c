@@ -22,8 +22,8 @@ static bool is_given(const struct node_config *config, const char *key)
     return !node_schema_is_initial(&node_config_schema, config, key);
 }
 
-// A key at its default may be present, as in a file that shows all of them; another value was meant to have
-// an effect.
+// A key may be present with its default, as in a file that lists all keys; another value was meant to have an
+// effect.
 static enum base_error check_model_average(const struct node_config *config, struct base_reason *why)
 {
     char found[64];
@@ -90,7 +90,7 @@ bool node_config_stops_alone(const struct node_config *config)
     return config->train.alone == NODE_ALONE_STOP && config->average.method != NODE_METHOD_LOCAL;
 }
 
-// It was not asked for, and it is in parts of a total that does not exist.
+// Drops a schedule that was not configured: its steps are parts of a total that does not exist.
 static void drop_schedule(struct node_config *config)
 {
     struct node_texts *schedule = &config->train.schedule;

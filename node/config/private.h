@@ -19,7 +19,7 @@ void node_config_say(enum base_log_level level, const struct node_config *config
 // A key at its default is never an error: configs/node/node.yaml shows all of them.
 void node_config_warn_unused(const struct node_config *config, const char *key, const char *used_when);
 
-// A file that can be read; `what` is what it holds, in words.
+// Checks that a file can be read; `what` is its content, in words.
 enum base_error node_config_check_file(const struct node_config *config, const char *key, const char *path,
                                        const char *what, struct base_reason *why) BASE_CHECK;
 enum base_error node_config_check_data(const struct node_config *config, struct base_reason *why) BASE_CHECK;

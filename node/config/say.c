@@ -1,4 +1,4 @@
-// How a finding about a key is said: where its value came from, the key, what was found and expected.
+// Messages about a key: the origin of its value, the key, what was found and what was expected.
 #include "node/config/private.h"
 #include "node/schema/private.h"
 

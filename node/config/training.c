@@ -45,14 +45,14 @@ enum base_error node_config_schedule(const struct node_config *config, struct tr
     }
     parsed.decay = (enum train_decay)config->train.decay;
     if (parsed.decay == TRAIN_DECAY_COSINE)
-        parsed.count = 0; // train.schedule has a default and is not looked at
+        parsed.count = 0; // train.schedule has a default, which does not count here
     parsed.warmup = config->train.warmup;
     parsed.floor = config->train.floor;
     *schedule = parsed;
     return BASE_OK;
 }
 
-// Which keys only some optimisers look at.
+// Warns of keys that this optimiser does not use, and of a high rate.
 static void warn_optimizer(const struct node_config *config)
 {
     static const struct {

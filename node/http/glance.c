@@ -11,7 +11,7 @@
 
 #define STALLED_NS        (30 * NODE_SECOND_NS)
 #define ALIKE_MIN         0.9 // of the median rate: above it no node is slow by its rate
-#define SLOW_MIN          2.0 // times the median computing time, before that makes a member the slow one
+#define SLOW_MIN          2.0 // times the median computing time: from there on a member is slow
 #define CHECKPOINT_VALUES 16u // bytes a parameter that a checkpoint may take: model, moments, two edges
 
 const char *node_condition_name(enum node_condition condition)
@@ -97,8 +97,8 @@ static const struct node_status_member *member_of(const struct node_status *s, c
     return NULL;
 }
 
-// Whichever node is slow, nodes that wait for each other have one rate: there the computing times that
-// neighbours report tell more.
+// Nodes that wait for each other have one rate, whichever of them is slow. The computing times that
+// neighbours report show more.
 static void find_longest_step(const struct node_status *s, struct node_glance *g)
 {
     double times[LIMIT_NEIGHBOURS + 1];
@@ -210,7 +210,7 @@ static bool is_minority(const struct node_status *s, struct node_glance *g)
     return false;
 }
 
-// Listed peers that lead to no node yet; how many fit into text.
+// Counts the listed peers that have led to no node yet, and writes as many of them as fit into text.
 static size_t list_absent(const struct node_status *s, char *text, size_t capacity)
 {
     size_t count = 0, used = 0;
@@ -318,7 +318,7 @@ void node_glance_of(const struct node_status *s, struct node_glance *g)
 
 // -- the line of the log
 
-struct out { // text that is cut where it would not fit
+struct out { // text that is cut off where it does not fit
     char *text;
     size_t used, capacity;
 };

@@ -5,10 +5,10 @@
 
 #include "node/http/status.h"
 
-enum node_condition { // where several hold, the last of them
+enum node_condition { // if several apply, the last of them
     NODE_FINE,
     NODE_FINISHED,   // its last step is done, or it was told to stop
-    NODE_WAITING,    // it takes no step: for others, for a model, or held back
+    NODE_WAITING,    // it takes no step: it waits for others or for a model, or is held back
     NODE_STALLED,    // it should take steps and takes none, or far fewer than it did
     NODE_MINORITY,   // half of the members or more are dead, or it hears no node
     NODE_ALONE,      // it trains, but averages with no node though others are or were there
@@ -21,12 +21,12 @@ const char *node_condition_name(enum node_condition condition); // "disk_full"
 
 struct node_glance {
     enum node_condition condition;
-    char text[384];                // the same as a sentence
-    size_t here, known;            // members alive or suspected, this one included; and those that died
-    size_t neighbours, linked;     // of the graph; those with a link
-    double steps_per_s, left_s;    // NAN: not known; left_s: also where training has no end
-    const char *slowest;           // of the members that train; NULL: fewer than two are known. Borrowed
-    double slowest_steps_per_s;    // NAN: not known
+    char text[384];             // the same as a sentence
+    size_t here, known;         // members alive or suspected, this one included; the same and those that died
+    size_t neighbours, linked;  // in the graph; those of them with a link
+    double steps_per_s, left_s; // NAN: not known; left_s: also if training has no end
+    const char *slowest;        // of the members that train; NULL: fewer than two are known. Borrowed
+    double slowest_steps_per_s; // NAN: not known
     double slowest_step_s, step_s; // computing time of one step: its, and the median; NAN: not known
 };
 void node_glance_of(const struct node_status *status, struct node_glance *glance);

@@ -8,7 +8,7 @@ static double mean(double a, double b)
     return isnan(a) ? b : isnan(b) ? a : 0.5 * (a + b);
 }
 
-// Every two points become one, at the place of the second.
+// Merges pairs of points; the result stands at the place of the second.
 static void halve(struct node_history *h)
 {
     BASE_ASSERT(h->count % 2 == 0); // or the latest point would be lost

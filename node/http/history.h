@@ -1,6 +1,7 @@
-// What the page draws: the course of step, loss and test accuracy since the process started, in at most
-// NODE_HISTORY_POINTS points. When these are full every two become one, and the next ones last twice as long.
-// A point is the mean of the losses reported while it lasted and the latest accuracy. One owner.
+// The curves of the page: step, loss and test accuracy since the process started, in at most
+// NODE_HISTORY_POINTS points. When all are in use, pairs of points are merged, and later points cover twice
+// the time. A point has the mean of the losses that were reported in its time, and the latest accuracy. One
+// owner.
 #ifndef NODE_HTTP_HISTORY_H
 #define NODE_HTTP_HISTORY_H
 

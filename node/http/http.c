@@ -16,10 +16,10 @@
 #define CONNECTIONS_MAX 32u
 #define IDLE_S          5                           // without a byte
 #define SWEEP_NS        (100 * NODE_MILLISECOND_NS) // while there are connections
-#define REST_NS         NODE_SECOND_NS              // else: an idle node sleeps
-#define LIFE_NS         (10 * NODE_SECOND_NS)       // of one connection, however it drips
+#define REST_NS         NODE_SECOND_NS              // without connections: an idle node sleeps
+#define LIFE_NS         (10 * NODE_SECOND_NS)       // of one connection, however slowly it sends
 
-// The page takes everything from this server, and nothing is written into it that could run.
+// The page loads everything from this server and has no inline script.
 #define POLICY                                                                                               \
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "           \
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -48,7 +48,7 @@ static bool is_over(const struct connection *c)
     return !on_event;
 }
 
-// The others wait in the kernel's queue.
+// Further connections wait in the kernel's queue.
 static void accept_while_there_is_room(struct node_http *http)
 {
     struct evconnlistener *listener = evhttp_bound_socket_get_listener(http->bound);
@@ -103,7 +103,7 @@ static struct bufferevent *new_connection(struct event_base *base, void *argumen
     struct node_http *http = argument;
     struct connection *c = calloc(1, sizeof *c);
     if (!c)
-        return NULL; // evhttp makes one of its own
+        return NULL; // evhttp then makes one itself
     c->stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (!c->stream) {
         free(c);
@@ -179,7 +179,7 @@ enum base_error node_http_create(const struct node_http_options *options, struct
     evhttp_set_allowed_methods(http->server, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD |
                                                  EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS |
                                                  EVHTTP_REQ_TRACE | EVHTTP_REQ_CONNECT |
-                                                 EVHTTP_REQ_PATCH); // 405 is ours to say
+                                                 EVHTTP_REQ_PATCH); // so that 405 is answered here
     evhttp_set_gencb(http->server, on_request, http);
     evhttp_set_bevcb(http->server, new_connection, http);
     http->bound = evhttp_accept_socket_with_handle(http->server, options->listener);

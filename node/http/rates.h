@@ -1,8 +1,8 @@
-// How fast counters grow, each under an id: steps of members, bytes of edges. A counter is noted whenever it
-// is reported; the rate is that over the last samples in which it grew, at most RATES_SAMPLES of them and at
-// least RATES_GAP_NS apart, so the window is about ten seconds for a counter that moves often and several
-// increments for one that moves rarely. The rate of a counter that stands still for longer than usual falls.
-// One owner. Memory: one entry an id that was noted in the latest sweep.
+// The rates of counters, each under an id: steps of members, bytes of edges. A counter is noted whenever it
+// is reported. Its rate is taken over the latest samples in which it grew (at most nine, at least 1.25 s
+// apart), so the window is about ten seconds for a counter that grows often and several increments for one
+// that grows rarely. If a counter stands still for longer than usual, its rate falls. One owner. Memory: one
+// entry per id that was noted in the latest sweep.
 #ifndef NODE_HTTP_RATES_H
 #define NODE_HTTP_RATES_H
 

@@ -50,7 +50,8 @@ static bool is_any(const struct gossip_address *address)
     return memcmp(address->ip, zeros, sizeof zeros) == 0;
 }
 
-// Where a browser finds the node's page: "host:port". One that listens everywhere is at its first address.
+// The address of the node's page, for a browser: "host:port". For a node that listens on every interface, its
+// first address.
 static json_t *pages_json(const struct gossip_record *record)
 {
     struct gossip_address at = record->pages;
@@ -67,7 +68,7 @@ static json_t *pages_json(const struct gossip_record *record)
     return json_string(text);
 }
 
-static json_t *place(uint32_t number) // of a slot or a shard; their "none" is the same
+static json_t *place(uint32_t number) // of a slot or a shard, which have the same "none"
 {
     return number == GOSSIP_NO_SLOT ? json_null() : count(number);
 }
@@ -244,7 +245,7 @@ static json_t *slowest_json(const struct node_glance *g)
     return row;
 }
 
-// What the line of the log says.
+// The same facts as in the progress line of the log.
 static void set_glance(json_t *root, const struct node_status *s)
 {
     struct node_glance g;
@@ -282,7 +283,7 @@ static void set_learning(json_t *root, const struct node_progress *p)
     json_object_set_new(root, "rollbacks_in_row", count(p->rollbacks_in_row));
 }
 
-// The counted bytes of vectors by their owner, beside the length of one.
+// The bytes of vectors, by owner, and of one vector.
 static json_t *memory_json(const struct node_status *s)
 {
     json_t *memory = json_object();

@@ -37,8 +37,8 @@ struct node_status {
     uint64_t parameters, bytes_sent, bytes_received;
     uint64_t started_ns, now_ns; // monotonic
     struct node_progress progress;
-    uint64_t steps;                    // at which training ends; 0: when it is stopped
-    uint64_t still_ns;                 // since the latest step, where that is unusually long; else 0
+    uint64_t steps;                    // at which training ends; 0: it trains until it is stopped
+    uint64_t still_ns;                 // since the latest step, if that is unusually long; else 0
     unsigned pauses;                   // enum gossip_life_pause bits
     double sent_per_s, received_per_s; // bytes to and from all peers; NAN: not known
     const struct node_history *history;
@@ -50,7 +50,7 @@ struct node_status {
     struct node_cluster_counters cluster_counters;
     const struct node_status_entry *entries;
     size_t n_entries;
-    const struct gossip_missing *missing; // neighbours without a link for long
+    const struct gossip_missing *missing; // neighbours that have had no link for long
     size_t n_missing;
     const struct node_events *events;
     const struct node_status_edge *edges;
@@ -60,7 +60,7 @@ struct node_status {
 char *node_status_json(const struct node_status *status);    // malloc'ed; NULL: out of memory
 char *node_status_metrics(const struct node_status *status); // malloc'ed; NULL: out of memory
 char *node_status_history(const struct node_status *status); // the curve's points as JSON, likewise
-// /healthz: what is wrong with the training, for people, into text[bytes]; false: nothing is.
+// For /healthz: writes what is wrong with the training into text[bytes]; false: nothing is wrong.
 bool node_status_complaint(const struct node_progress *progress, char *text, size_t bytes);
 
 #endif

@@ -131,7 +131,7 @@ static void rows_of_edge(const struct node_status_edge *edge, struct row rows[ED
     memcpy(rows, list, sizeof list);
 }
 
-// The samples of a metric stand together.
+// All samples of a metric must stand together.
 static void edge_metrics(FILE *out, const struct node_status *s)
 {
     struct row rows[EDGE_ROWS];
@@ -149,7 +149,7 @@ static void edge_metrics(FILE *out, const struct node_status *s)
         }
 }
 
-// What the line of the log says.
+// The same facts as in the progress line of the log.
 static void glance_metrics(FILE *out, const struct node_status *s)
 {
     struct node_glance g;

@@ -25,7 +25,7 @@ static void look(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     struct node_backlog *backlog = argument;
-    BASE_ASSERT(backlog->full); // else nobody waits
+    BASE_ASSERT(backlog->full); // else no link waits
     if (atomic_load(backlog->bytes) > backlog->limit / 2) {
         look_again(backlog);
         return;

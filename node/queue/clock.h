@@ -1,4 +1,4 @@
-// Monotonic time of the node's threads, in nanoseconds; and what libevent wants to be told instead.
+// Monotonic time of the node's threads, in nanoseconds and as libevent's struct timeval.
 #ifndef NODE_QUEUE_CLOCK_H
 #define NODE_QUEUE_CLOCK_H
 

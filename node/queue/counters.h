@@ -1,4 +1,4 @@
-// The few numbers that one thread counts and others read.
+// Numbers that one thread counts and others read.
 #ifndef NODE_QUEUE_COUNTERS_H
 #define NODE_QUEUE_COUNTERS_H
 
@@ -9,7 +9,7 @@
 struct node_counters {
     _Atomic uint64_t bytes_sent,
         bytes_received; // on peer sockets, all framing included; writers: loop, stream thread
-    atomic_bool others; // others train and are believed to (event.round.others of the exchange); writer: loop
+    atomic_bool others; // other nodes train (event.round.others of the exchange); writer: loop
     _Atomic size_t
         backlog_bytes; // of peers' messages that wait for the worker; up: loop, down: the freeing thread
 };

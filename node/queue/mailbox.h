@@ -1,5 +1,5 @@
-// A bounded queue of pointers between two threads: any number of posters, one taker. What is posted changes
-// owner.
+// A bounded queue of pointers between two threads: any number of posters, one taker. Posting an item passes
+// its ownership on.
 #ifndef NODE_QUEUE_MAILBOX_H
 #define NODE_QUEUE_MAILBOX_H
 

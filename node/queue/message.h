@@ -32,12 +32,12 @@ enum node_message_kind {
     NODE_MESSAGE_ROUND_DONE, // as.round
     // worker -> loop
     NODE_MESSAGE_SEND,          // peer, bytes: one plaintext message, header and payloads
-    NODE_MESSAGE_OTHER_SCALING, // peer: its data are scaled otherwise; end the link
+    NODE_MESSAGE_OTHER_SCALING, // peer: its data have another scaling; end the link
     NODE_MESSAGE_CLOSE,         // peer, as.reason: its bytes broke the protocol; end the link
     NODE_MESSAGE_EDGES,         // bytes: struct node_edge_status[]; totals
     NODE_MESSAGE_WANTS,         // a snapshot is wanted: tell DONORS
-    NODE_MESSAGE_FETCHED, // as.complete: the snapshot is here (its round and step: progress); else ended
-                          // before
+    NODE_MESSAGE_FETCHED, // as.complete: the snapshot is here (progress: its round and step); else it was
+                          // ended before
     NODE_MESSAGE_STARVED, // as.silent_ns: none of DONORS has given a block for this long
     // learner -> loop
     NODE_MESSAGE_PROGRESS, // progress
@@ -62,7 +62,7 @@ struct node_edge_status {
     uint64_t epoch, sequence, exchanges, resyncs, replays, busy, timeouts, mismatches, answer_median_ns;
     uint64_t step_ns;                // computing time of a local step there, as last reported; 0: not known
     uint64_t implausible;            // messages refused that no honest member would send
-    uint64_t scaling, other_scaling; // ours and the peer's where they are two, else 0 and 0
+    uint64_t scaling, other_scaling; // ours and the peer's if they differ, else 0 and 0
     bool barred;                     // not met for a while, because of an implausible message
     uint8_t standing;                // enum gossip_standing of the other end, as last reported
 };
@@ -76,7 +76,7 @@ struct node_progress {
     double rmse;   // of a regression, likewise
     bool regression;
     double rate;
-    uint64_t rollbacks;        // rounds so far whose model was not finite: the published one came back
+    uint64_t rollbacks;        // rounds so far whose model was not finite: the published one was restored
     unsigned rollbacks_in_row; // the latest of them
     uint64_t step_ns;          // computing time of one local step; 0: not known
     uint64_t disk_free;        // bytes in node.dir; UINT64_MAX: not known
@@ -121,7 +121,7 @@ struct node_message {
         bool alone;                     // FINISHED
         struct {                        // LEFT
             int exit_status;
-            char cause[256]; // of a status that is not 0, where the learner knows it
+            char cause[256]; // of a status that is not 0, if the learner knows it
         } left;
         uint64_t silent_ns; // STARVED
     } as;

@@ -1,6 +1,5 @@
-// How often something may be done because of what peers send, such as writing a log line: a number of times
-// at once, and from then on one more every second. Whatever a peer does, a log grows by a bounded number of
-// lines a day.
+// Limits how often something is done because of what peers send, such as writing a log line: a burst, and
+// then once per second. So a peer can add only a bounded number of lines a day to a log.
 #ifndef NODE_QUEUE_RATE_LIMIT_H
 #define NODE_QUEUE_RATE_LIMIT_H
 
@@ -9,7 +8,7 @@
 
 #define NODE_ALLOWANCE_MAX 256u
 
-struct node_allowance { // zeroed: full
+struct node_allowance { // zeroed: the whole burst is left
     uint64_t at_ns;     // the latest second that was counted
     unsigned used;
     uint64_t refused; // since the latest that was allowed

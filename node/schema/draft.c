@@ -1,4 +1,4 @@
-// What one source says, until all of it is known to be right: values by key, and the errors found so far.
+// The values of one source, by key, until all of them are known to be valid; and the errors found so far.
 #include "node/schema/private.h"
 
 #include <stdlib.h>
@@ -94,7 +94,7 @@ static struct node_origins *origins_of(const struct node_schema *schema, void *c
     return origins;
 }
 
-// Moves what the draft holds into the configuration and frees what stood there.
+// Moves the values of the draft into the configuration and frees those that they replace.
 void node_schema_draft_commit(struct schema_draft *draft, void *config)
 {
     struct node_origins *origins = origins_of(draft->schema, config);

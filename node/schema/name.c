@@ -1,4 +1,4 @@
-// Names of keys: the nearest known one for an unknown, and environment variables.
+// Names of keys: the nearest known name for an unknown one, and environment variables.
 #include "node/schema/private.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void consider(struct nearest *nearest, const char *wanted, const char *ca
     }
 }
 
-// The distance from which on a name is no longer near: a third of it may differ, two letters of a short one,
+// A name at this distance or beyond is not near: a third of the letters may differ, two of a short name, but
 // never all.
 static size_t far_from(const char *wanted)
 {

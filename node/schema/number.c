@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBER_BYTES 64u // longer texts are no numbers
+#define NUMBER_BYTES 64u // longer texts are not numbers
 
 static bool is_digit(char c)
 {
@@ -36,7 +36,7 @@ bool node_schema_parse_integer(const char *text, size_t bytes, uint64_t *value)
     return true;
 }
 
-// [-] digits [. digits] [e [+-] digits]: what strtod takes beyond that (inf, nan, hex, blanks) is no number
+// [-] digits [. digits] [e [+-] digits]: what else strtod accepts (inf, nan, hex, blanks) is not a number
 // here.
 static bool is_decimal(const char *text, size_t bytes)
 {
@@ -57,8 +57,8 @@ static bool is_decimal(const char *text, size_t bytes)
     return at < bytes && digits_of(text + at, bytes - at) == bytes - at;
 }
 
-// strtod and printf follow the locale of the thread (a decimal comma, say); the C locale is put in place
-// meanwhile.
+// strtod and printf follow the locale of the thread, which may have a decimal comma: the C locale is used
+// instead.
 static double read_double(const char *text)
 {
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);

@@ -25,7 +25,7 @@ union schema_value {
     struct node_tree tree;
 };
 struct schema_slot {
-    char *origin; // NULL: this source says nothing about the key
+    char *origin; // NULL: this source does not set the key
     union schema_value value;
 };
 struct schema_draft {
@@ -47,8 +47,8 @@ enum base_error node_schema_problems(const struct schema_problems *problems,
 enum base_error node_schema_draft_create(const struct node_schema *schema, struct schema_draft *draft,
                                          struct base_reason *why) BASE_CHECK;
 void node_schema_draft_destroy(struct schema_draft *draft);
-// Takes *value over (also on error). BASE_EINVAL when this source already gave the key. Reasons start with
-// the origin.
+// Takes ownership of *value, also on an error. BASE_EINVAL when this source already gave the key. Reasons
+// start with the origin.
 enum base_error node_schema_draft_put(struct schema_draft *draft, size_t key, const char *origin,
                                       union schema_value *value, struct base_reason *why) BASE_CHECK;
 // The same for a value that is still a text, lists in the form "a,b".
@@ -82,16 +82,16 @@ void node_schema_expected(const struct node_key *key, char out[SCHEMA_EXPECTED_B
 enum base_error node_schema_tree_parse(const char *text, size_t bytes, struct node_tree *tree,
                                        struct base_reason *why) BASE_CHECK;
 void node_schema_tree_free(struct node_tree *tree);                                // leaves an empty list
-bool node_schema_tree_equal(const struct node_tree *a, const struct node_tree *b); // whatever the lines
+bool node_schema_tree_equal(const struct node_tree *a, const struct node_tree *b); // lines do not count
 
-// number.c: numbers and durations as texts, the same in every locale. Parsers want the whole text.
+// number.c: numbers and durations as texts, the same in every locale. The whole text must be a number.
 bool node_schema_parse_integer(const char *text, size_t bytes, uint64_t *value);
 bool node_schema_parse_real(const char *text, size_t bytes, double *value);
 bool node_schema_parse_duration(const char *text, size_t bytes, uint64_t *value_ns);
 void node_schema_print_real(double value,
                             char out[SCHEMA_REAL_BYTES]); // the shortest that reads back to the same
 void node_schema_print_duration(uint64_t value_ns, char out[SCHEMA_REAL_BYTES]);
-uint64_t node_schema_bound(double value, uint64_t unit); // value * unit as an integer, UINT64_MAX when beyond
+uint64_t node_schema_bound(double value, uint64_t unit); // value * unit as an integer, at most UINT64_MAX
 
 // utf8.c
 void node_schema_found(const char *text, size_t bytes, char out[SCHEMA_FOUND_BYTES]); // with quotes

@@ -1,5 +1,6 @@
 // The rows of a table of keys. The table's file defines KEYS_OF, the struct of its configuration, before it
-// includes this. The meaning comes last, and behind it what the nodes share (struct node_key).
+// includes this. The meaning comes last, followed by `share` and `counts` (struct node_key) if nodes share
+// the key.
 #ifndef NODE_SCHEMA_ROWS_H
 #define NODE_SCHEMA_ROWS_H
 

@@ -1,10 +1,10 @@
 // Configuration from one table: every key has a name, a type, a default, bounds and a meaning, and from that
 // table come the YAML reader, --set, the environment variables, --help and every error message. The engine
-// knows no key by name; node/config/config.c and lab/experiment/experiment.c bring the tables. Used before
+// knows no key by name; node/config/config.c and lab/experiment/experiment.c supply the tables. Used before
 // threads start; no shared state.
 //
-// Precedence: default < file < environment (P2PML_A_B for key a.b) < --set a.b=c. Later sources replace a
-// list whole.
+// Precedence: default < file < environment (P2PML_A_B for key a.b) < --set a.b=c. A later source replaces the
+// whole list.
 #ifndef NODE_SCHEMA_SCHEMA_H
 #define NODE_SCHEMA_SCHEMA_H
 
@@ -62,9 +62,9 @@ struct node_schema {
 enum base_error node_schema_defaults(const struct node_schema *schema, void *config,
                                      struct base_reason *why) BASE_CHECK;
 // Reads a YAML file over it. Errors read `node.yaml:12: average.ratio: found "2", expected a number from 0 to
-// 1`. Unknown and repeated keys are errors (with the nearest known name), as are anchors, tags and more than
-// one document. Up to NODE_SCHEMA_PROBLEMS_MAX wrong
-// keys are reported at once, a line each. On error *config is as it was.
+// 1`. Unknown keys (with the nearest known name), repeated keys, anchors, tags and a second document are
+// errors. Up to NODE_SCHEMA_PROBLEMS_MAX errors are reported at once, one per line. On an error *config is as
+// it was.
 enum base_error node_schema_read_file(const struct node_schema *schema, const char *path, void *config,
                                       struct base_reason *why) BASE_CHECK;
 // The same on text in memory; `origin` stands for the file name in messages.
@@ -78,12 +78,12 @@ enum base_error node_schema_read_environment(const struct node_schema *schema, c
 // One "a.b=c" of the command line.
 enum base_error node_schema_set(const struct node_schema *schema, const char *assignment, void *config,
                                 struct base_reason *why) BASE_CHECK;
-// The same from elsewhere: `origin` stands in the place of "--set", in messages and as where the value came
-// from.
+// The same from another source: `origin` stands in the place of "--set", in messages and as the origin of the
+// value.
 enum base_error node_schema_assign(const struct node_schema *schema, const char *origin,
                                    const char *assignment, void *config, struct base_reason *why) BASE_CHECK;
-// All sources of a configuration over its defaults, one after another: all problems in them are reported at
-// once, a line each.
+// Reads all sources of a configuration over its defaults, one after another. All errors in them are reported
+// at once, one per line.
 struct node_schema_sources {
     const char *path;                             // of the file; NULL: none
     char *const *environment;                     // NULL: not asked; variables P2PML_A_B
@@ -94,8 +94,8 @@ struct node_schema_sources {
 enum base_error node_schema_read_all(const struct node_schema *schema,
                                      const struct node_schema_sources *sources, void *config,
                                      struct base_reason *why) BASE_CHECK;
-// `--help`: every key with type, default and meaning, wrapped at 100 columns, to a malloc'ed text (NULL: out
-// of memory).
+// The text of `--help`: every key with type, default and meaning, wrapped at 100 columns; malloc'ed, NULL:
+// out of memory.
 char *node_schema_help(const struct node_schema *schema);
 // The whole configuration as YAML that reads back to the same, with comments left out; malloc'ed.
 char *node_schema_write(const struct node_schema *schema, const void *config);
@@ -106,8 +106,8 @@ bool node_schema_is_initial(const struct node_schema *schema, const void *config
 // The value of one key, as it is written there; malloc'ed, NULL: out of memory.
 char *node_schema_value(const struct node_schema *schema, const void *config, const char *key);
 void node_schema_free(const struct node_schema *schema, void *config); // frees texts and lists, zeroes
-// Where the value of a key came from, for messages of later checks: "node.yaml:12" or "--set" or "P2PML_A_B"
-// or "default". Kept beside the config: the struct's FIRST field must be `struct node_origins origins;`.
+// The origin of a key's value, for messages of later checks: "node.yaml:12", "--set", "P2PML_A_B" or
+// "default". Kept beside the config: the struct's FIRST field must be `struct node_origins origins;`.
 struct node_origins {
     char **of_key; // [schema.count], malloc'ed texts
     size_t count;

@@ -62,7 +62,7 @@ char *node_schema_help(const struct node_schema *schema)
     return text;
 }
 
-// Double-quoted YAML. What libyaml takes for a line break or refuses raw is escaped.
+// Double-quoted YAML. Escapes what libyaml would read as a line break, or refuse.
 static void write_quoted(const char *text, FILE *out)
 {
     size_t left = strlen(text);
@@ -70,7 +70,7 @@ static void write_quoted(const char *text, FILE *out)
     while (left) {
         uint32_t code = 0;
         size_t length = node_schema_code_point(text, left, &code);
-        if (!length) { // never from a parsed value; keeps the writer total
+        if (!length) { // never in a value that was parsed
             length = 1;
             code = '?';
         }

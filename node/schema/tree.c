@@ -129,7 +129,7 @@ static enum base_error expect_list(const char *found, struct base_reason *why)
                      found);
 }
 
-// What may not be an item of `parent`, the outermost list when it is the first.
+// Refuses an event that may not stand at this place of the tree.
 static enum base_error check_place(const struct schema_tree_builder *builder, const yaml_event_t *event,
                                    struct base_reason *why)
 {
@@ -204,7 +204,7 @@ static enum base_error take_value(struct schema_tree_builder *builder, const yam
     if (!item)
         return no_memory(why);
     BASE_ASSERT(builder->depth < SCHEMA_TREE_DEPTH); // check_place
-    builder->open[builder->depth++] = item;          // it grows only while it is the innermost, so this holds
+    builder->open[builder->depth++] = item;          // stays valid: only the innermost grows
     return BASE_OK;
 }
 
@@ -242,7 +242,7 @@ static enum base_error refuse_marks(const yaml_event_t *event, struct base_reaso
                   : BASE_OK;
 }
 
-// One event of a text. Nothing but the one value may stand there.
+// One event of a text, which must contain one value and nothing else.
 static enum base_error take_event(struct schema_tree_builder *builder, const yaml_event_t *event,
                                   struct base_reason *why)
 {

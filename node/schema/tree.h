@@ -1,6 +1,5 @@
-// A value of free shape inside a configuration: texts, lists and maps, each with the line where it stands.
-// For keys of the type NODE_KEY_MAPS, whose meaning only the owner of the key knows. Used before threads
-// start.
+// A value of any shape inside a configuration: texts, lists and maps, each with its line. For keys of the
+// type NODE_KEY_MAPS, whose meaning only the owner of the key knows. Used before threads start.
 #ifndef NODE_SCHEMA_TREE_H
 #define NODE_SCHEMA_TREE_H
 

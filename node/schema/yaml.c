@@ -23,7 +23,7 @@ struct reading {
     struct section *sections; // [most]
     size_t n_sections;
     struct base_reason *why;
-    struct schema_problems problems; // found so far; what is behind them is read, and nothing is committed
+    struct schema_problems problems; // found so far; reading continues, but nothing is committed
     size_t noted_line;               // of the latest of them
     size_t depth;                    // of lists and maps around the latest event, its own included
     bool broken;                     // nothing behind it can be read
@@ -45,7 +45,7 @@ static size_t line_of(const yaml_event_t *event)
     return event->start_mark.line + 1;
 }
 
-// Takes the reason for `key` ("" for the file as a whole) and puts the place before it.
+// Puts the place, and `key` ("": the file as a whole), before the reason.
 static enum base_error at(const struct reading *reading, size_t line, const char *key, enum base_error error)
 {
     char where[ORIGIN_BYTES];
@@ -254,7 +254,7 @@ static enum base_error open_section(struct reading *reading, const char *name, s
 
 static enum base_error read_mapping(struct reading *reading, const char *prefix);
 
-// What stands behind the name of a section; reading->event is its first event.
+// The content of a section; reading->event is its first event.
 static enum base_error read_section(struct reading *reading, const char *name, size_t first_key, size_t line)
 {
     char found[SCHEMA_FOUND_BYTES];
@@ -278,7 +278,7 @@ static bool join(const char *prefix, const yaml_event_t *name, char path[SCHEMA_
            strlen((const char *)name->data.scalar.value) == name->data.scalar.length; // no zero byte inside
 }
 
-// Which key or section the latest event names; its path, "" where it is none.
+// Which key or section the latest event names; its path, "" if it names none.
 static enum base_error find_entry(struct reading *reading, const char *prefix, char path[SCHEMA_NAME_BYTES],
                                   size_t *key, size_t *inner)
 {
@@ -300,14 +300,14 @@ static enum base_error find_entry(struct reading *reading, const char *prefix, c
     return BASE_OK;
 }
 
-// Takes the reason over, so that reading can go on.
+// Records the reason, so that reading can continue.
 static void note(struct reading *reading, size_t line)
 {
     node_schema_note(&reading->problems, reading->why);
     reading->noted_line = line;
 }
 
-// A name and what stands behind it. An error that is not in reading->problems ends the reading.
+// A name and its value. An error that is not in reading->problems ends the reading.
 static enum base_error read_entry(struct reading *reading, const char *prefix)
 {
     char path[SCHEMA_NAME_BYTES] = "";
@@ -396,7 +396,8 @@ static enum base_error check_bytes(const struct reading *reading)
               base_fail(reading->why, BASE_EFORMAT, "found the byte 0x%02x, expected text in UTF-8", byte));
 }
 
-// Tag directives would only serve tags, which are refused, and libyaml compares each with all before it.
+// Tag directives serve only tags, which are refused; and libyaml compares each directive with all earlier
+// ones.
 static enum base_error refuse_tag_directives(const struct reading *reading)
 {
     static const char directive[] = "%TAG";
@@ -427,7 +428,7 @@ static enum base_error conclude(struct reading *reading, enum base_error error)
 {
     if (error == BASE_ENOMEM || !reading->problems.count)
         return error;
-    bool follows = reading->parser.error != YAML_NO_ERROR && // from what is wrong before it in the same line
+    bool follows = reading->parser.error != YAML_NO_ERROR && // from an earlier error in the same line
                    reading->parser.problem_mark.line + 1 == reading->noted_line;
     if (error && !follows)
         node_schema_note(&reading->problems, reading->why);

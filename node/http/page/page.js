@@ -36,7 +36,7 @@ function element(name, text, attributes) {
 
 // -- what is wrong
 
-const conditions = { // tone, mark and headline of each
+const conditions = { // tone, mark and headline
   fine: ['good', '✓', 'All is well'],
   finished: ['good', '✓', 'Training is done'],
   waiting: ['waiting', '…', 'Waiting'],
@@ -57,7 +57,7 @@ function banner(condition, sentence) {
   if ($('sentence').textContent !== sentence) $('sentence').textContent = sentence;
 }
 
-// -- how long still
+// -- time left
 
 function way(s) {
   const part = known(s.steps) && s.steps > 0 ? Math.min(1, s.step / s.steps) : null;
@@ -294,13 +294,13 @@ const edge_state = e => e.barred ? {text: 'not met for a while: it sent what can
 const speed = (e, v) => known(v) && e.state !== 'down' ? bytes(v) + '/s' : '–';
 
 function edges(s) {
-  table('edges', ['neighbour', 'state', '#sent/s', '#received/s', '#sent', '#received', '#exchanges', '#late', '#begun anew', '#answers in'],
+  table('edges', ['neighbour', 'state', '#sent/s', '#received/s', '#sent', '#received', '#exchanges', '#late', '#restarts', '#answers in'],
     [...s.edges].sort((a, b) => a.name < b.name ? -1 : 1).map(e => [
       e.name || e.peer.slice(0, 16), edge_state(e), speed(e, e.sent_per_s), speed(e, e.received_per_s), bytes(e.bytes_sent), bytes(e.bytes_received),
       count(e.exchanges), count(e.timeouts), count(e.boots), e.exchanges > 0 ? num(e.answer_ms, 1) + ' ms' : '–']));
 }
 
-// -- what happened, for people who know no word of this program
+// -- events, in words for people who do not know the terms of this program
 
 const happened = {
   join: e => e.member + ' has joined',
