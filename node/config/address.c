@@ -72,8 +72,7 @@ enum base_error node_address_parse(const char *text, char *host, uint16_t *port,
             why, BASE_EINVAL,
             "found %s, expected a host name, an IPv4 address or an [IPv6 address] before the port", found);
     if (!node_schema_parse_integer(colon + 1, strlen(colon + 1), &number) || number > UINT16_MAX)
-        return base_fail(why, BASE_EINVAL, "found %s, expected a port from 0 to 65535 behind the host",
-                         found);
+        return base_fail(why, BASE_EINVAL, "found %s, expected a port from 0 to 65535 after the host", found);
     memcpy(host, name, length + 1);
     *port = (uint16_t)number;
     return BASE_OK;

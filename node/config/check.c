@@ -67,11 +67,10 @@ static enum base_error check_addresses(const struct node_config *config, struct 
         return node_config_at(config, "node.http", why, error);
     if (port && port == http_port && strcasecmp(host, http_host) == 0)
         return node_config_refuse(config, "node.http", why,
-                                  "found %s, which is node.listen too, expected another port", found);
+                                  "found %s, which is also node.listen, expected another port", found);
     if (!node_address_is_loopback(http_host))
         node_config_say(BASE_LOG_WARN, config, "node.http",
-                        "every host that can reach %s can read the status of this node: it asks for no "
-                        "password",
+                        "every host that can reach %s can read the status of this node: there is no password",
                         config->node.http);
     return BASE_OK;
 }
@@ -115,14 +114,14 @@ static enum base_error check_peers(const struct node_config *config, struct base
             return node_config_at(config, "peers", why, error);
         far = far || !node_address_is_loopback(host);
         if (is_repeated(config, i))
-            node_config_say(BASE_LOG_WARN, config, "peers", "%s stands there more than once, it counts once",
+            node_config_say(BASE_LOG_WARN, config, "peers", "%s is listed more than once; it counts once",
                             peer);
     }
     if (far && node_address_parse(config->node.listen, host, &port, NULL) == BASE_OK &&
         node_address_is_loopback(host))
         node_config_say(BASE_LOG_WARN, config, "node.listen",
-                        "peers on other hosts cannot connect to %s, they wait until this "
-                        "node connects to them",
+                        "peers on other hosts cannot connect to %s; they wait until this node connects to "
+                        "them",
                         config->node.listen);
     return BASE_OK;
 }
@@ -135,8 +134,8 @@ static enum base_error check_decoder(const struct node_config *config, struct ba
     if (decodes != node_config_is_text(config))
         return node_config_refuse(
             config, "model.kind", why,
-            decodes ? "found gpt2, which learns from text, expected data.kind text or tokens beside it"
-                    : "found a model of numbers, expected gpt2 beside data.kind text and tokens");
+            decodes ? "found gpt2, which learns from text, expected data.kind text or tokens with it"
+                    : "found a model for numbers, expected gpt2 with data.kind text or tokens");
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !decodes; i++)
         node_config_warn_unused(config, keys[i], "model.kind is gpt2");
     if (decodes && config->model.width % config->model.heads)

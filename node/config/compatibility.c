@@ -355,7 +355,7 @@ static enum base_error tell_rule(const char *ours, const char *theirs, struct ba
         return base_fail(why, BASE_EMISMATCH, "its %.*s, here it is%.*s; make it the same on all nodes",
                          (int)length_of(theirs), theirs, (int)(length_of(ours) - key - 1), ours + key + 1);
     return base_fail(why, BASE_EMISMATCH,
-                     "its settings differ in what all nodes must share: \"%.*s\" there, \"%.*s\" here",
+                     "a setting that all nodes must share differs: \"%.*s\" there, \"%.*s\" here",
                      (int)length_of(theirs), theirs, (int)length_of(ours), ours);
 }
 
@@ -391,9 +391,9 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
             return base_fail(
                 why, BASE_EMISMATCH,
                 "its data mean something else: %s there, %s here; columns, categories, classes and the "
-                "statistics of data.scale must be the same on all nodes: with data.scale_from: cluster they "
-                "agree on the statistics; or write all of it once with 'p2pml data info FILE --stats STATS', "
-                "copy STATS to every node and name it in data.scale_from",
+                "statistics of data.scale must be the same on all nodes: with data.scale_from: cluster the "
+                "nodes agree on the statistics; or write everything once with 'p2pml data info FILE --stats "
+                "STATS', copy STATS to every node and name it in data.scale_from",
                 theirs->model, ours->model);
         return base_fail(why, BASE_EMISMATCH,
                          "it trains another model: %s (%" PRIu64 " parameters) there, %s (%" PRIu64

@@ -408,8 +408,8 @@ static const struct node_key keys[] = {
           "the same positions four more times, which saves the bytes that encode them.",
           TOLD),
     CHOICE("average.reference", average.reference, "fp32", "fp32|bf16",
-           "How a node stores what it keeps of each edge, the reference and the drift correction. bf16: in 2 "
-           "bytes a parameter instead of 4; models then agree to about five digits.",
+           "How a node stores the reference and the drift correction of each edge. bf16: 2 bytes per "
+           "parameter instead of 4; models then agree to about five digits.",
            SHARED),
     BOOL("average.drift_correction", average.drift_correction, "true",
          "Corrects each local step by the pull of the neighbours. Needed if nodes see different data; sends "

@@ -57,7 +57,8 @@ enum base_error node_config_image_size(const struct node_config *config, size_t 
     const unsigned long h = both ? strtoul(end + 1, &end, 10) : 0;
     if (!both || *end || w > LIMIT_IMAGE_SIDE || h > LIMIT_IMAGE_SIDE)
         return node_config_refuse(config, "data.image_size", why,
-                                  "found %s, expected width and height in pixels, as 28x28, each at most %u",
+                                  "found %s, expected width and height in pixels, such as 28x28, each at "
+                                  "most %u",
                                   found, LIMIT_IMAGE_SIDE);
     *width = w;
     *height = h;
@@ -160,8 +161,7 @@ static enum base_error check_file(const struct node_config *config, size_t i, st
     const char *with = i == 1 ? config->data.train_file : config->data.test_file;
     if (labels_beside && (is_npz(with) || !with[0])) {
         if (path[0])
-            node_config_say(BASE_LOG_WARN, config, files[i].key,
-                            "has no effect here, a .npz brings its own y");
+            node_config_say(BASE_LOG_WARN, config, files[i].key, "has no effect here: a .npz has its own y");
         return BASE_OK;
     }
     if (!path[0] && !(files[i].needed & kind) && !labels_beside)
@@ -250,13 +250,13 @@ static enum base_error check_loss(const struct node_config *config, struct base_
         return BASE_OK;
     if (kind != NODE_DATA_CSV && kind != NODE_DATA_NPY)
         return node_config_refuse(config, "model.loss", why,
-                                  "found a regression of data.kind %s, which has classes, expected "
-                                  "cross-entropy or data.kind csv or npy",
+                                  "found a regression with data.kind %s, which has classes, expected "
+                                  "cross-entropy, or data.kind csv or npy",
                                   kind_names[kind]);
     if (config->data.partition == NODE_PARTITION_DIRICHLET && config->data.shards > 1)
         return node_config_refuse(
             config, "data.partition", why,
-            "found dirichlet, which deals out classes, and a regression has none, expected iid");
+            "found dirichlet, which divides classes, but a regression has none, expected iid");
     return BASE_OK;
 }
 
@@ -271,12 +271,12 @@ static enum base_error check_text(const struct node_config *config, struct base_
     if (config->data.scale)
         return node_config_refuse(
             config, "data.scale", why,
-            "found a scale of data.kind %s, which has no numbers to scale, expected none",
+            "found a scale with data.kind %s, which has no numbers to scale, expected none",
             kind_names[config->data.kind]);
     if (config->data.partition == NODE_PARTITION_DIRICHLET && config->data.shards > 1)
         return node_config_refuse(
             config, "data.partition", why,
-            "found dirichlet, which deals out classes, and a text has none, expected contiguous or iid");
+            "found dirichlet, which divides classes, but a text has none, expected contiguous or iid");
     return BASE_OK;
 }
 
@@ -284,8 +284,8 @@ static enum base_error check_scale(const struct node_config *config, struct base
 {
     if (config->data.scale && config->data.kind == NODE_DATA_LIBSVM && config->model.kind == TRAIN_LOGISTIC)
         return node_config_refuse(config, "data.scale", why,
-                                  "found a scale beside model.kind logistic, whose libsvm rows stay sparse: "
-                                  "shifted, no value would be 0; expected none");
+                                  "found a scale with model.kind logistic, whose libsvm rows stay sparse: "
+                                  "after a shift no value would be 0; expected none");
     if (!config->data.scale_from[0])
         return BASE_OK;
     if (node_config_scales_together(config) && !config->data.scale)
@@ -299,7 +299,7 @@ static enum base_error check_scale(const struct node_config *config, struct base
         return BASE_OK;
     }
     return node_config_check_file(config, "data.scale_from", config->data.scale_from,
-                                  "what 'p2pml data info --stats' wrote", why);
+                                  "the output of 'p2pml data info --stats'", why);
 }
 
 static enum base_error check_shards(const struct node_config *config, struct base_reason *why)
@@ -329,7 +329,7 @@ static enum base_error check_numbers(const struct node_config *config, struct ba
     if (config->data.kind != NODE_DATA_LIBSVM)
         node_config_warn_unused(config, "data.features", "data.kind is libsvm");
     if (config->data.kind == NODE_DATA_DIGITS && config->data.classes != NODE_DIGITS_CLASSES)
-        node_config_say(BASE_LOG_WARN, config, "data.classes", "has no effect here, digits have 10 classes");
+        node_config_say(BASE_LOG_WARN, config, "data.classes", "has no effect here: digits have 10 classes");
     else if (node_config_finds_classes(config))
         node_config_warn_unused(config, "data.classes", "data.kind is idx or libsvm");
     return BASE_OK;

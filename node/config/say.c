@@ -39,13 +39,13 @@ void node_config_say(enum base_log_level level, const struct node_config *config
 void node_config_warn_unused(const struct node_config *config, const char *key, const char *used_when)
 {
     if (!node_schema_is_initial(&node_config_schema, config, key))
-        node_config_say(BASE_LOG_WARN, config, key, "has no effect here, it is used only when %s", used_when);
+        node_config_say(BASE_LOG_WARN, config, key, "has no effect here; it is used only when %s", used_when);
 }
 
 // The ready experiments take their data from there.
 static const char *hint(const char *path)
 {
-    return strncmp(path, "data/", 5) == 0 ? "; 'p2pml data fetch NAME' brings well-known data to data/NAME"
+    return strncmp(path, "data/", 5) == 0 ? "; 'p2pml data fetch NAME' downloads well-known data to data/NAME"
                                           : "";
 }
 

@@ -38,7 +38,7 @@ enum base_error node_config_schedule(const struct node_config *config, struct tr
         enum base_error error = parse_step(texts->items[i], &parsed.at[i], &parsed.factor[i], why);
         if (!error && i && parsed.at[i] <= parsed.at[i - 1])
             error =
-                base_fail(why, BASE_EINVAL, "found \"%s\" behind \"%s\", expected steps in ascending order",
+                base_fail(why, BASE_EINVAL, "found \"%s\" after \"%s\", expected steps in ascending order",
                           texts->items[i], texts->items[i - 1]);
         if (error)
             return node_config_at(config, key, why, error);
@@ -70,8 +70,7 @@ static void warn_optimizer(const struct node_config *config)
             node_config_warn_unused(config, keys[i].key, keys[i].of);
     if (optimizer->shared < 0)
         node_config_warn_unused(config, "average.share_second_moment", "train.optimizer is adamw");
-    snprintf(text, sizeof text, "is high for %s, which wants about %g", optimizer->name,
-             optimizer->rate_usual);
+    snprintf(text, sizeof text, "is high for %s; about %g is usual", optimizer->name, optimizer->rate_usual);
     if (config->train.rate > optimizer->rate_high)
         node_config_say(BASE_LOG_WARN, config, "train.rate", "%s", text);
 }
@@ -87,22 +86,22 @@ static enum base_error check_shrink(const struct node_config *config, struct bas
     for (size_t i = 0; i < sizeof keys / sizeof *keys && config->model.kind != TRAIN_LOGISTIC; i++)
         if (keys[i].used)
             return node_config_refuse(config, keys[i].key, why,
-                                      "found it beside model.kind %s, expected logistic",
+                                      "found a value for model.kind %s, expected model.kind logistic",
                                       train_model_kind_name((enum train_model_kind)config->model.kind));
     if (!(config->train.l1 > 0 || config->train.l2 > 0))
         return BASE_OK;
     if (config->train.optimizer != TRAIN_SGD)
         return node_config_refuse(config, "train.optimizer", why,
-                                  "found %s beside train.l1 or train.l2, expected sgd",
+                                  "found %s with train.l1 or train.l2, expected sgd",
                                   train_optimizer((enum train_optimizer_kind)config->train.optimizer)->name);
     if (config->average.outer_momentum > 0)
         return node_config_refuse(
             config, "average.outer_momentum", why,
-            "found it beside train.l1 or train.l2, expected 0: it moves weights that are 0");
+            "found a value with train.l1 or train.l2, expected 0: it moves weights that are 0");
     if (config->train.scale_rate)
         return node_config_refuse(config, "train.scale_rate", why,
-                                  "found true beside train.l1 or train.l2, expected false: their steps must "
-                                  "be of one length on all nodes");
+                                  "found true with train.l1 or train.l2, expected false: their steps must "
+                                  "have the same length on all nodes");
     return BASE_OK;
 }
 
@@ -131,7 +130,7 @@ enum base_error node_config_check_train(const struct node_config *config, struct
     if (config->train.scale_rate && config->average.drift_correction)
         node_config_say(
             BASE_LOG_WARN, config, "train.scale_rate",
-            "is for runs without average.drift_correction, which makes slow nodes count by itself");
+            "is for runs without average.drift_correction, which by itself makes slow nodes count");
     return BASE_OK;
 }
 
@@ -174,6 +173,6 @@ enum base_error node_config_check_average(const struct node_config *config, stru
         return error;
     if (config->average.outer_momentum > 0 && config->average.drift_correction)
         node_config_say(BASE_LOG_WARN, config, "average.outer_momentum",
-                        "does not add up with average.drift_correction, use one of them");
+                        "adds nothing to average.drift_correction; use one of the two");
     return BASE_OK;
 }

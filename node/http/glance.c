@@ -163,12 +163,12 @@ static bool cannot_write(const struct node_status *s, struct node_glance *g)
     if (known && s->progress.disk_free < need)
         return conclude(g, NODE_DISK_FULL,
                         "The disk of %s is full: %.1f MB are free, a checkpoint may need %.1f MB. Training "
-                        "goes on, but is lost if this process ends.",
+                        "continues, but is lost if this process ends.",
                         s->directory, free_mb, (double)need / 1e6);
     if (s->progress.unwritten)
         return conclude(g, NODE_DISK_FULL,
-                        "Files in %s can't be written; the log says why. Training goes on, but is lost if "
-                        "this process ends.",
+                        "Files in %s can't be written; the log says why. Training continues, but is lost "
+                        "if this process ends.",
                         s->directory);
     return false;
 }
@@ -178,8 +178,8 @@ static bool is_not_finite(const struct node_status *s, struct node_glance *g)
     unsigned rounds = s->progress.rollbacks_in_row;
     return rounds > 0 && conclude(g, NODE_NOT_FINITE,
                                   "Loss or model was not a finite number in the latest %u round%s; the last "
-                                  "good model came back each time. After %u the node ends. A smaller "
-                                  "train.rate may help.",
+                                  "good model was restored each time. After %u such rounds the node ends. A "
+                                  "smaller train.rate may help.",
                                   rounds, base_plural(rounds), GOSSIP_ROUNDS_UNUSABLE_MAX);
 }
 
@@ -197,7 +197,8 @@ static bool is_refused(const struct node_status *s, struct node_glance *g)
 
 static bool is_minority(const struct node_status *s, struct node_glance *g)
 {
-    const char *then = is(s, "paused") ? "It waits until they are back." : "It trains on without them.";
+    const char *then =
+        is(s, "paused") ? "It waits until they are back." : "It continues to train without them.";
     if (s->membership.cut_off)
         return conclude(
             g, NODE_MINORITY,
@@ -242,7 +243,7 @@ static bool is_alone(const struct node_status *s, struct node_glance *g)
     if (g->known > 1)
         return conclude(
             g, NODE_ALONE,
-            "None of %zu other node%s answers any more: this one trains on alone until one is back.",
+            "None of %zu other node%s answers any more: this node continues alone until one is back.",
             g->known - 1, g->known == 2 ? "" : "s");
     if (list_absent(s, absent, sizeof absent) > 0)
         return conclude(g, NODE_ALONE, "This node trains alone: no node has answered at %s.", absent);
@@ -268,7 +269,7 @@ static bool is_waiting(const struct node_status *s, struct node_glance *g)
         return conclude(g, NODE_WAITING, "This node fetches the model from another one, then it trains.");
     if (is(s, "paused") && (s->pauses & GOSSIP_LIFE_HELD_OUT))
         return conclude(g, NODE_WAITING,
-                        "This node was restarted often: it waits some seconds before it counts again.");
+                        "This node was restarted often: it waits some seconds before it takes part again.");
     if (is(s, "paused"))
         return conclude(g, NODE_WAITING, "This node waits for the exchanges with its neighbours to begin.");
     if (!is(s, "waiting"))

@@ -227,8 +227,8 @@ bool node_status_complaint(const struct node_progress *progress, char *text, siz
     if (progress->rollbacks_in_row < 2) // once may be an outlier of the data
         return false;
     snprintf(text, bytes,
-             "loss or model was not finite %u rounds in a row: each time the last model that was published "
-             "came back; after %u the node ends\n",
+             "loss or model was not finite %u rounds in a row: each time the last published model was "
+             "restored; after %u such rounds the node ends\n",
              progress->rollbacks_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
     return true;
 }

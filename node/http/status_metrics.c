@@ -45,7 +45,7 @@ static void info_metric(FILE *out, const struct node_status *s)
 {
     char hex[GOSSIP_ID_HEX];
     gossip_id_hex(&s->id, hex);
-    head(out, "node_info", "gauge", "Who this node is; always 1.");
+    head(out, "node_info", "gauge", "Name, id, cluster, version and model of this node; always 1.");
     fputs("p2pml_node_info", out);
     label(out, '{', "name", s->name);
     label(out, ',', "id", hex);
@@ -90,7 +90,7 @@ static void membership_metrics(FILE *out, const struct node_status *s)
         {"suspicions_total", "counter", "Members that came under suspicion.",
          (double)s->cluster_counters.suspicions},
         {"deaths_total", "counter", "Members that were found dead.", (double)s->cluster_counters.deaths},
-        {"refutations_total", "counter", "Times that this node was suspected and refuted it.",
+        {"refutations_total", "counter", "Times that this node was suspected and refuted the suspicion.",
          (double)t->refutations},
         {"syncs_total", "counter", "Full comparisons of what two members know.", (double)t->syncs},
         {"pauses_total", "counter", "Times that this process stood still.", (double)t->pauses},
@@ -112,12 +112,12 @@ static void rows_of_edge(const struct node_status_edge *edge, struct row rows[ED
          (double)e->exchanges},
         {"edge_boots_total", "counter", "Dense restarts of the edge's reference.", (double)e->resyncs},
         {"edge_replays_total", "counter", "Answers that were lost and replayed.", (double)e->replays},
-        {"edge_busy_total", "counter", "Exchanges that the peer put off.", (double)e->busy},
+        {"edge_busy_total", "counter", "Exchanges that the peer postponed.", (double)e->busy},
         {"edge_timeouts_total", "counter", "Exchanges without an answer in time.", (double)e->timeouts},
         {"edge_mismatches_total", "counter", "References that differed on the two ends.",
          (double)e->mismatches},
-        {"edge_implausible_total", "counter",
-         "Messages refused because no honest peer could have meant them.", (double)e->implausible},
+        {"edge_implausible_total", "counter", "Messages refused because no honest peer could have sent them.",
+         (double)e->implausible},
         {"edge_barred", "gauge", "1 while the peer is not met because of such a message.", e->barred},
         {"edge_away", "gauge", "1 while the peer says that it was away and is behind.",
          e->standing == GOSSIP_AWAY},
@@ -198,7 +198,7 @@ static void learning_metrics(FILE *out, const struct node_status *s)
     }
     metric(out, "learning_rate", "gauge", "Learning rate of the next step.", s->progress.rate);
     metric(out, "rollbacks_total", "counter",
-           "Rounds whose loss or model was not finite: the last published model came back.",
+           "Rounds whose loss or model was not finite: the last published model was restored.",
            (double)s->progress.rollbacks);
 }
 
@@ -219,18 +219,18 @@ static void write_metrics(FILE *out, const struct node_status *s)
     metric(out, "delta_sent_bytes_total", "counter", "Compressed deltas sent.",
            (double)s->totals.delta_bytes_out);
     metric(out, "dense_equivalent_bytes_total", "counter",
-           "What the same exchanges would have sent as dense fp32.", (double)s->totals.dense_bytes_out);
+           "Bytes that the same exchanges would have sent as dense fp32.", (double)s->totals.dense_bytes_out);
     metric(out, "clipped_total", "counter", "Received updates that average.clip cut.",
            (double)s->totals.clipped);
     metric(out, "corrections_dropped_total", "counter",
            "Drift corrections of former neighbours that were given up because there were too many.",
            (double)s->totals.orphans_dropped);
     metric(out, "implausible_total", "counter",
-           "Messages refused because no honest member could have meant them; their senders are not met for a "
-           "while.",
+           "Messages refused because no honest member could have sent them; their senders are not met for "
+           "a while.",
            (double)s->totals.implausible);
     metric(out, "delay_timeouts_total", "counter",
-           "Rounds that went on though a neighbour was more than average.max_delay behind.",
+           "Rounds that continued although a neighbour was more than average.max_delay behind.",
            (double)s->totals.waits);
     metric(out, "network_sent_bytes_total", "counter", "Bytes sent to peers, framing included.",
            (double)s->bytes_sent);

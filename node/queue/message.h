@@ -77,7 +77,7 @@ struct node_progress {
     bool regression;
     double rate;
     uint64_t rollbacks;        // rounds so far whose model was not finite: the published one was restored
-    unsigned rollbacks_in_row; // the latest of them
+    unsigned rollbacks_in_row; // up to now
     uint64_t step_ns;          // computing time of one local step; 0: not known
     uint64_t disk_free;        // bytes in node.dir; UINT64_MAX: not known
     uint64_t memory;           // bytes of the trainer's vectors and of the outer momentum's; 0: not known
@@ -93,7 +93,7 @@ struct node_round { // one rendezvous of learner and worker
     float *outer,
         *round_start;         // outer momentum and its x0, or NULL: for donors, checkpoints and when fetching
     struct gossip_blob *blob; // of the program that trains, or NULL: for donors and when fetching
-    bool scaled;              // it is the scaling of the data
+    bool scaled;              // `blob` is the scaling of the data
     uint64_t step;            // local steps done
     bool fetch;               // fill the vectors from a donor's snapshot instead; round and step become its
     bool fetched;             // out: that is done; false: it was ended before

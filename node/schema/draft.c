@@ -36,7 +36,7 @@ enum base_error node_schema_draft_put(struct schema_draft *draft, size_t key, co
     char *copy = NULL;
     if (slot->origin)
         error =
-            base_fail(why, BASE_EINVAL, "%s: %s: given a second time, the first is at %s; expected it once",
+            base_fail(why, BASE_EINVAL, "%s: %s: given a second time (the first is at %s), expected it once",
                       origin, which->name, slot->origin);
     else if (!(copy = strdup(origin)))
         error = base_fail(why, BASE_ENOMEM, "%s: %s: no memory", origin, which->name);

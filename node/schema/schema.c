@@ -87,7 +87,7 @@ enum base_error node_schema_assign(const struct node_schema *schema, const char 
     if (!length)
         return base_fail(why, BASE_EINVAL, "%s: found %s, expected key=value", origin, found);
     if (length >= sizeof name)
-        return base_fail(why, BASE_EINVAL, "%s: found %s, which no key is as long as; expected key=value",
+        return base_fail(why, BASE_EINVAL, "%s: found %s, which is longer than any key; expected key=value",
                          origin, found);
     memcpy(name, assignment, length);
     name[length] = 0;

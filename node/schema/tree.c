@@ -141,7 +141,8 @@ static enum base_error check_place(const struct schema_tree_builder *builder, co
         return expect_list(found, why);
     if (builder->name && node_schema_is_null(event))
         return base_fail(why, BASE_EINVAL,
-                         "found nothing behind \"%.64s\", expected a value; a colon wants a blank behind it",
+                         "found nothing after \"%.64s\", expected a value; a colon must be followed by a "
+                         "blank",
                          builder->name);
     if (node_schema_is_null(event))
         return base_fail(why, BASE_EINVAL, "found an empty element, expected a value");

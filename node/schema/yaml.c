@@ -26,7 +26,7 @@ struct reading {
     struct schema_problems problems; // found so far; reading continues, but nothing is committed
     size_t noted_line;               // of the latest of them
     size_t depth;                    // of lists and maps around the latest event, its own included
-    bool broken;                     // nothing behind it can be read
+    bool broken;                     // nothing more can be read
 };
 
 // "node.yaml:12" for the line 12, counted from 1.
@@ -166,7 +166,7 @@ static enum base_error read_list(struct reading *reading, const struct node_key 
             break;
         size_t line = line_of(&reading->event);
         if (reading->event.type != YAML_SCALAR_EVENT || node_schema_is_null(&reading->event)) {
-            error = not_a_value(reading, key, line, "; this stands inside the list");
+            error = not_a_value(reading, key, line, "; it is an element of the list");
             break;
         }
         error = node_schema_list_append(key, schema_scalar(&reading->event),
@@ -244,7 +244,7 @@ static enum base_error open_section(struct reading *reading, const char *name, s
             return at(
                 reading, line, name,
                 base_fail(reading->why, BASE_EINVAL,
-                          "given a second time, the first is at %s; expected all its keys in one section",
+                          "given a second time (the first is at %s), expected all its keys in one section",
                           place(reading, reading->sections[i].line, first)));
     struct section *section = &reading->sections[reading->n_sections++];
     snprintf(section->name, sizeof section->name, "%s", name);

@@ -236,7 +236,7 @@ class Fetch(unittest.TestCase):
                 said = subprocess.run([P2PML, "sim", "--check", config], cwd=self.out, capture_output=True, text=True, timeout=60,
                                       env=ENVIRONMENT)
                 self.assertEqual(said.returncode, 2, config)
-                self.assertRegex(said.stderr, r"found \"data/\S+, which cannot be read .*'p2pml data fetch NAME' brings well-known data")
+                self.assertRegex(said.stderr, r"found \"data/\S+, which cannot be read .*'p2pml data fetch NAME' downloads well-known data")
         self.assertGreater(read, 9)
 
     def test_what_is_packed_is_unpacked(self):

@@ -55,7 +55,7 @@ class Page(cluster.ClusterTest):
         page.wait("document.querySelectorAll('#tiles b')[3].textContent.length > 1")
         self.assertLess(page.evaluate("document.getElementById('tiles').getBoundingClientRect().bottom"), 844)
         self.assertEqual(page.evaluate("[...document.querySelectorAll('#tiles .k')].map(k => k.textContent)"),
-                         ["Connected?", "Learning?", "How long still?", "Who is slow?"])
+                         ["Connected?", "Learning?", "Time left?", "Which is slow?"])
         for column, seen in ((2, True), (3, False), (4, True), (5, True)):  # state, since when, step, steps/s
             cell = f"document.querySelector('#members tr:nth-child(2) td:nth-child({column})').getBoundingClientRect()"
             self.assertEqual(page.evaluate(f"{cell}.width > 0 && {cell}.right <= 390"), seen, column)

@@ -157,11 +157,11 @@ static const struct bad bads[] = {
     {"peers: a:1\n", "node.yaml:1: peers: found \"a:1\", expected a list of texts, such as [a, b]"},
     {"peers:\n  a: 1\n", "node.yaml:2: peers: found a section, expected a list of texts, such as [a, b]"},
     {"peers:\n- a:1\n- [b]\n",
-     "node.yaml:3: peers: found a list, expected a list of texts; this stands inside the list"},
+     "node.yaml:3: peers: found a list, expected a list of texts; it is an element of the list"},
     {"peers:\n- a:1\n- b: 1\n",
-     "node.yaml:3: peers: found a section, expected a list of texts; this stands inside the list"},
+     "node.yaml:3: peers: found a section, expected a list of texts; it is an element of the list"},
     {"peers:\n- a:1\n-\n",
-     "node.yaml:3: peers: found nothing, expected a list of texts; this stands inside the list"},
+     "node.yaml:3: peers: found nothing, expected a list of texts; it is an element of the list"},
     {"peers:\n- \"\"\n", "node.yaml:2: peers: found an empty element, expected a text or a number in each"},
     {"model:\n  hidden: [1, 0]\n",
      "node.yaml:2: model.hidden: found \"0\", expected a list of whole numbers from 1 to 4096"},
@@ -196,12 +196,12 @@ static const struct bad bads[] = {
      "node.yaml:2: found the unknown key \"a.very.deep.kee\", did you mean a.very.deep.key?"},
     // repeated
     {"node:\n  name: a\n  name: b\n",
-     "node.yaml:3: node.name: given a second time, the first is at node.yaml:2; expected it once"},
+     "node.yaml:3: node.name: given a second time (the first is at node.yaml:2), expected it once"},
     {"node:\n  name: a\npeers: []\nnode:\n  seed: 1\n",
-     "node.yaml:4: node: given a second time, the first is at node.yaml:1; expected all its keys in one "
+     "node.yaml:4: node: given a second time (the first is at node.yaml:1), expected all its keys in one "
      "section"},
     {"node.name: a\nnode:\n  name: b\n",
-     "node.yaml:3: node.name: given a second time, the first is at node.yaml:1; expected it once"},
+     "node.yaml:3: node.name: given a second time (the first is at node.yaml:1), expected it once"},
     // what YAML can and a configuration need not
     {"node:\n  name: &a x\n",
      "node.yaml:2: node.name: found the anchor or alias \"a\", expected a plain value: write it "

@@ -49,7 +49,7 @@ static void wrong_names_and_addresses_are_named(void **state)
         {{"node.listen=7400"},
          "--set: node.listen: found \"7400\", expected host:port or [IPv6 address]:port"},
         {{"node.listen=localhost:70000"},
-         "--set: node.listen: found \"localhost:70000\", expected a port from 0 to 65535 behind the host"},
+         "--set: node.listen: found \"localhost:70000\", expected a port from 0 to 65535 after the host"},
         {{"node.listen=0.0.0.0:7400"},
          "--set: node.listen: found \"0.0.0.0:7400\", which other hosts can reach, with neither "
          "cluster.secret_file nor "
@@ -59,7 +59,7 @@ static void wrong_names_and_addresses_are_named(void **state)
         {{"node.http=localhost"},
          "--set: node.http: found \"localhost\", expected host:port or [IPv6 address]:port"},
         {{"node.http=127.0.0.1:7400"},
-         "--set: node.http: found \"127.0.0.1:7400\", which is node.listen too, expected another port"},
+         "--set: node.http: found \"127.0.0.1:7400\", which is also node.listen, expected another port"},
         {{"cluster.secret_file=/nowhere/secret"},
          "--set: cluster.secret_file: found \"/nowhere/secret\", which cannot be read (No such file or "
          "directory), "
@@ -131,7 +131,7 @@ static void wrong_data_is_named(void **state)
          "--set: data.shards: found 9, expected at most the number of training examples, 8"},
         {{"data.kind=libsvm", "data.features=3", "data.train_file=/dev/null", "data.test_file=/dev/null",
           "model.kind=logistic", "data.scale=minmax"},
-         "--set: data.scale: found a scale beside model.kind logistic, whose libsvm rows stay sparse: "
+         "--set: data.scale: found a scale with model.kind logistic, whose libsvm rows stay sparse: "
          "shifted, no "
          "value would be 0; expected none"},
     };
@@ -143,17 +143,17 @@ static void wrong_data_is_named(void **state)
 static void wrong_models_are_named(void **state)
 {
     static const struct wrong cases[] = {
-        {{"train.l1=0.1"}, "--set: train.l1: found it beside model.kind mlp, expected logistic"},
+        {{"train.l1=0.1"}, "--set: train.l1: found a value for model.kind mlp, expected model.kind logistic"},
         {{"train.blocks=2", "model.kind=softmax"},
-         "--set: train.blocks: found it beside model.kind softmax, expected logistic"},
+         "--set: train.blocks: found a value for model.kind softmax, expected model.kind logistic"},
         {{"model.kind=logistic", "train.l2=0.1", "train.optimizer=adamw", "train.rate=0.001"},
-         "--set: train.optimizer: found adamw beside train.l1 or train.l2, expected sgd"},
+         "--set: train.optimizer: found adamw with train.l1 or train.l2, expected sgd"},
         {{"model.kind=logistic", "train.l1=0.1", "average.outer_momentum=0.5"},
-         "--set: average.outer_momentum: found it beside train.l1 or train.l2, expected 0: it moves weights "
+         "--set: average.outer_momentum: found a value with train.l1 or train.l2, expected 0: it moves weights "
          "that are 0"},
         {{"model.kind=logistic", "train.l2=0.1", "train.scale_rate=true"},
-         "--set: train.scale_rate: found true beside train.l1 or train.l2, expected false: their steps must "
-         "be of one length on all nodes"},
+         "--set: train.scale_rate: found true with train.l1 or train.l2, expected false: their steps must "
+         "have the same length on all nodes"},
         {{"model.hidden="},
          "--set: model.hidden: found an empty list, expected the units of at least one layer, such as [256]; "
          "without "

@@ -303,7 +303,7 @@ static void settings_that_cannot_be(void **state)
     static const char *const cases[][2] = {
         {CSV "data.delimiter=ab", "data.delimiter: found \"ab\", expected one character"},
         {CSV "data.test_first=5", "data.test_first: found a range without data.test_file"},
-        {"model.loss=mse", "model.loss: found a regression of data.kind digits"},
+        {"model.loss=mse", "model.loss: found a regression with data.kind digits"},
         {CSV "model.loss=mse data.partition=dirichlet data.shards=2", "data.partition: found dirichlet"},
         {"data.kind=images data.train_file=@t.csv", "which cannot be read as a folder"},
         {"data.kind=images data.train_file=/tmp data.image_size=28",

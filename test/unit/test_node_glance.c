@@ -103,7 +103,7 @@ static void each_condition_is_told(void **state)
     s.still_ns = 125 * S;
     expect(&s, NODE_STALLED, "No step for 2 min 5 s");
     s.membership.minority = true;
-    expect(&s, NODE_MINORITY, "3 of 3 are here. It trains on");
+    expect(&s, NODE_MINORITY, "3 of 3 are here. It continues to train");
     s.membership.cut_off = true;
     s.progress.state = "paused";
     expect(&s, NODE_MINORITY,

@@ -141,7 +141,7 @@ static void several_mistakes_are_told_at_once(void **state)
         "node.yaml:3: average: found a list in the place of a key, expected a name\n"
         "node.yaml:5: average.ratio: found \"2\", expected a number from 0 to 1\n"
         "node.yaml:6: found the unknown key \"unknown\", expected one of the keys that --help lists\n"
-        "node.yaml:7: average: given a second time, the first is at node.yaml:2; expected all its keys "
+        "node.yaml:7: average: given a second time (the first is at node.yaml:2), expected all its keys "
         "in one section\n"
         "node.yaml:10: model.hidden: found \"x\", expected a list of whole numbers from 1 to 4096");
     // Where YAML itself breaks nothing behind it can be read.

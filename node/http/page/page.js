@@ -95,7 +95,7 @@ function slow(s) {
     return [s.slowest.name + mine, num(s.slowest.step_ms, 2) + ' ms a step, others ' + num(s.slowest.others_step_ms, 2)];
   const others = s.members.filter(m => known(m.steps_per_s) && m.training && !m.finished).map(m => m.steps_per_s).sort((a, b) => a - b);
   const median = others[Math.floor(others.length / 2)];
-  if (s.slowest.steps_per_s >= 0.9 * median) return ['nobody', 'all take about ' + rate(median) + ' steps/s'];
+  if (s.slowest.steps_per_s >= 0.9 * median) return ['none', 'all take about ' + rate(median) + ' steps/s'];
   return [s.slowest.name + mine, rate(s.slowest.steps_per_s) + ' steps/s, others about ' + rate(median)];
 }
 
@@ -114,8 +114,8 @@ function tiles(s) {
     ['Connected?', s.members_here + ' of ' + plural(s.members_known, 'node'),
       s.neighbours ? s.neighbours_linked + ' of ' + plural(s.neighbours, 'neighbour') + ' linked' : gone ? 'no neighbour is left' : 'no other node yet'],
     ['Learning?', ...learning(s)],
-    ['How long still?', left, known(s.steps_per_s) ? rate(s.steps_per_s) + ' steps/s' : 'takes no steps now'],
-    ['Who is slow?', ...slow(s)],
+    ['Time left?', left, known(s.steps_per_s) ? rate(s.steps_per_s) + ' steps/s' : 'takes no steps now'],
+    ['Which is slow?', ...slow(s)],
   ];
   if ($('tiles').children.length === 0)
     $('tiles').replaceChildren(...list.map(([k]) => {
@@ -287,7 +287,7 @@ function members(s) {
   $('pages').textContent = local ? 'Pages that listen on loopback only can be seen on their own hosts.' : '';
 }
 
-const edge_state = e => e.barred ? {text: 'not met for a while: it sent what cannot be', tone: 'bad'} :
+const edge_state = e => e.barred ? {text: 'not met for a while: it sent implausible values', tone: 'bad'} :
   e.state === 'LIVE' || e.state === 'live' ? {text: 'exchanges run', tone: 'good'} :
   e.state === 'down' ? {text: 'no connection', tone: 'bad'} : {text: 'begins', tone: 'waiting'};
 
@@ -304,12 +304,12 @@ function edges(s) {
 
 const happened = {
   join: e => e.member + ' has joined',
-  alive: e => e.member + (e.before === 'suspect' ? ' has answered after all: it lives' : ' is back'),
+  alive: e => e.member + (e.before === 'suspect' ? ' has answered after all: it is alive' : ' is back'),
   suspect: e => e.member + ' does not answer: it may be dead',
   dead: e => e.member + (e.evidence ? ' has died: its process has ended' : ' is dead: it has not answered for too long'),
   left: e => e.member + ' has left on purpose',
-  accused: e => e.member + (e.was_dead ? ' had given this node up for dead' : ' suspected this node of being dead') + '; it was told that this node lives',
-  view: e => e.members < 2 ? 'There is nobody else to average with' : plural(e.members, 'node') + ' average now' +
+  accused: e => e.member + (e.was_dead ? ' had declared this node dead' : ' suspected this node of being dead') + '; it was told that this node is alive',
+  view: e => e.members < 2 ? 'There is no other node to average with' : plural(e.members, 'node') + ' average now' +
     (e.neighbours.length ? '; this one with ' + e.neighbours.join(', ') : '; this one is not among them yet'),
   takeover: e => e.shards.length ? 'The data of ' + plural(e.shards.length, 'absent node') + ' is trained on by the others' :
     'Every part of the data has its node again',
@@ -317,7 +317,7 @@ const happened = {
 
 function events(s) {
   const news = [];
-  let graph = ''; // what was said of it last
+  let graph = ''; // the latest text about it
   for (const e of s.events) {
     const text = e.text || e.event, said = happened[e.event] ? happened[e.event](e) : text[0].toUpperCase() + text.slice(1);
     if (e.event !== 'view' || said !== graph) news.push([e.time, said]);
@@ -355,7 +355,7 @@ async function show() {
     if (turns++ % 2 === 0) { curve = await json('/history'); curves(); }
     draw(await json('/status'));
   } catch (error) {
-    banner('silent', 'The process has ended, or the network to it is down. What is shown below is the last that it said. This page goes on asking.');
+    banner('silent', 'The process has ended, or the network to it is down. The data below are the last that it reported. This page keeps asking.');
   }
   setTimeout(show, 1000);
 }
