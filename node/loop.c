@@ -88,7 +88,7 @@ static void on_changed(void *owner)
     node_loop_consider(owner);
 }
 
-// Called while a packet is handled: it is looked at in the next turn of the loop.
+// Called while a packet is handled; the loop acts on it in its next turn.
 static void on_conflict(void *owner, const char *address)
 {
     struct node_loop *loop = owner;
@@ -192,7 +192,7 @@ static void handle(struct node_loop *loop, struct node_message *message)
     switch (message->kind) {
     case NODE_MESSAGE_SEND:
         (void)node_peers_send(peers, &message->peer, message->bytes,
-                              message->n_bytes); // else the link is down: LINK_DOWN tells
+                              message->n_bytes); // if it fails, the link is down, and LINK_DOWN follows
         message->bytes = NULL;
         break;
     case NODE_MESSAGE_CLOSE:
@@ -255,7 +255,7 @@ static void message_ready(evutil_socket_t s, short what, void *argument)
     }
 }
 
-// One line for users of the service: systemctl status.
+// One line for `systemctl status`.
 static void notify_manager(struct node_loop *loop, uint64_t now_ns)
 {
     char line[NODE_NOTIFY_STATUS_BYTES];

@@ -19,7 +19,7 @@ struct node_loop_options {
     const struct node_config *config; // borrowed, as all below
     struct topology_options topology; // its graph borrowed
     const struct gossip_identity *identity;
-    const char *name; // node.name, or what stands for it
+    const char *name; // node.name, or the beginning of the id
     uint8_t psk[32];
     bool has_secret;                       // a cluster secret was configured
     struct gossip_allow_list *allow;       // NULL: any node with the secret; reloaded on SIGHUP
@@ -32,33 +32,33 @@ struct node_loop_options {
     struct node_starts starts;
     uint64_t instance_id;                  // random number of this process
     const char *starts_path, *events_path; // NULL: nothing is written
-    uint64_t round, step;                  // done so far, of a checkpoint
+    uint64_t round, step;                  // done so far, from a checkpoint
     uint64_t reach;                        // gossip_exchange_reach
-    const struct train_spread *spreads;    // [columns] of this node's `rows` examples; NULL unless its
-    uint32_t columns;                      // scaling follows from the examples of all nodes
+    const struct train_spread *spreads;    // [columns] of `rows` examples; NULL unless the scaling is
+    uint32_t columns;                      // computed from the examples of all nodes
     uint64_t rows;
     uint64_t first_model; // digest of the weights it begins with; 0: resumed
-    bool resumed;         // from a checkpoint: this node's state is complete, whatever others do
+    bool resumed;         // from a checkpoint: this node's state is complete
     bool joins; // takes settings of a cluster that trains already: node_loop_run may return NODE_LOOP_JOINS
     bool told_shard; // ... and its shard is one of them: it takes another if a second node has taken the same
     bool signals;    // SIGTERM, SIGINT and SIGHUP are handled
-    bool manager;    // a service manager, where there is one, hears of this node (notify.h)
+    bool manager;    // this node reports to a service manager, if there is one (notify.h)
 };
 
 // Binds both ports, the peers' one for TCP and UDP. BASE_EIO with the reason (a port in use: which, and what
 // to do); BASE_EAUTH when a bind that is not loopback has neither secret nor allow-list.
 enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **loop,
                                  struct base_reason *why) BASE_CHECK;
-// Runs until NODE_MESSAGE_LEFT was handled; returns its status, after telling the worker to stop. SIGTERM and
-// SIGINT make the node leave; a second one, and another process with this identity, return
-// NODE_LOOP_ABANDONED at once, with the other threads still at work.
+// Runs until NODE_MESSAGE_LEFT is handled, tells the worker to stop, and returns the status of that message.
+// SIGTERM and SIGINT make the node leave. After a second signal, or if another process has this identity, it
+// returns NODE_LOOP_ABANDONED at once, while the other threads still work.
 #define NODE_LOOP_ABANDONED (-1)
-// The same, when this node is to begin anew with settings of the cluster: node_loop_taken.
+// Returned in the same way if this node is to start again with settings of the cluster: node_loop_taken.
 #define NODE_LOOP_JOINS (-3)
 int node_loop_run(struct node_loop *loop);
-// After the loop has run: why this node did not end in order, as a clause; "" where nothing is known of it.
+// After the loop has run: why this node did not end normally, as a clause; "": not known.
 const char *node_loop_cause(const struct node_loop *loop);
-// "key=value" a line, and why, as a clause; borrowed until the loop is destroyed.
+// The settings, one "key=value" per line, and the reason, as a clause; borrowed until the loop is destroyed.
 const char *node_loop_taken(const struct node_loop *loop, const char **why);
 void node_loop_destroy(struct node_loop *loop);
 uint16_t node_loop_port(const struct node_loop *loop);      // the bound peer port

@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TRIES     16 // of port 0, until one is free for TCP and for UDP
-#define NEXT_ONES 64 // ports behind the default one that are tried where none was configured
+#define TRIES     16 // of port 0, until a port is free for TCP and for UDP
+#define NEXT_ONES 64 // ports after the default that are tried if no port was configured
 
 static enum base_error fail_open_bind(const struct node_config *config, struct base_reason *why)
 {
@@ -36,7 +36,7 @@ static enum base_error bind_peers(const char *listen, bool any_port, struct node
     }
 }
 
-// A default port that another process has was not asked for: the next free port does as well.
+// If another process has a port that is only the default, the next free port will do.
 static enum base_error bind_next(const struct node_config *config, const char *key, const char *text,
                                  enum base_error (*bind)(const char *text, struct node_ports *ports,
                                                          struct base_reason *why),
@@ -88,7 +88,7 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
     code = bind_next(config, "node.listen", config->node.listen, bind_listen, &bound, why);
     if (code != BASE_OK)
         return code;
-    if (open && !node_listener_is_loopback(bound.peers)) // "localhost", but not to this machine's resolver
+    if (open && !node_listener_is_loopback(bound.peers)) // the name says loopback, but does not resolve to it
         code = fail_open_bind(config, why);
     else if (config->node.http[0] != 0)
         code = bind_next(config, "node.http", config->node.http, bind_http, &bound, why);

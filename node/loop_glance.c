@@ -1,5 +1,5 @@
-// Periodic reports on this node: rates and the curve are noted with the ticks of the loop,
-// and every log.progress one line is logged.
+// Periodic reports on this node: notes rates and the curve with the ticks of the loop, and logs a line every
+// log.progress.
 #include "base/log.h"
 #include "node/http/glance.h"
 #include "node/loop_private.h"
@@ -7,7 +7,8 @@
 
 #define NOTE_NS (NODE_SECOND_NS - 1)
 
-// The life of a member and what it does in it: a jump of the counter by a change is not a rate.
+// A number for the process of a member and what it does. When either changes, the counter may jump, which is
+// not a rate.
 static uint64_t era_of(const struct gossip_record *record)
 {
     const uint8_t does = GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_ELIGIBLE;

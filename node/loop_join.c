@@ -1,4 +1,4 @@
-// A node that comes late takes the cluster's settings; what this one tells such nodes.
+// A late node takes the settings of the cluster; and what this node tells late nodes.
 #include "base/log.h"
 #include "node/config/compatibility.h"
 #include "node/loop_private.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Examples that two nodes split differently are seen twice, or not at all.
+// If two nodes divide the examples differently, some are seen twice and others not at all.
 static void warn_of_shards(const struct node_loop *loop, const char *address,
                            const struct gossip_greeting *theirs)
 {
@@ -66,7 +66,7 @@ void node_loop_warn_of_duplicate_shard(struct node_loop *loop, const struct goss
         gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) != BASE_OK ||
         info.state != GOSSIP_MEMBER_ALIVE || info.record->shard != own)
         return;
-    loop->duplicate_shard = *peer; // told once, not after every suspicion
+    loop->duplicate_shard = *peer; // reported once, not after every suspicion
     base_log(BASE_LOG_WARN, "same_shard",
              "%s trains on shard %llu of %llu, as this node does: its examples count twice, and those of a "
              "shard without a node not at all; give every node another data.shard",

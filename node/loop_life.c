@@ -1,5 +1,5 @@
-// The life of this node (gossip/life), with sockets and threads: what its actions become, which is message to
-// learner and worker, records, links, lines for people.
+// Carries out the actions of gossip/life: messages to learner and worker, flags of this node's record, wanted
+// links, lines for people.
 #include "base/log.h"
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- what its actions become
+// -- actions
 
 // NULL: no memory.
 static struct node_message *bytes_mail(enum node_message_kind kind, const void *bytes, size_t count)
@@ -125,7 +125,8 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
     }
 }
 
-// What an action changes is checked once more, and then by the next tick at the latest.
+// If an action changes something, the life looks once more at once, and again with the next tick at the
+// latest.
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
 {
     struct gossip_life_edges known;

@@ -1,5 +1,5 @@
 // What node/loop.c (events, messages, signals), node/loop_life.c (what the life of this node decides, carried
-// out), node/loop_world.c (what it reads), node/loop_words.c (what people are told of it), node/loop_bind.c,
+// out), node/loop_world.c (what it reads), node/loop_words.c (log lines about it), node/loop_bind.c,
 // node/loop_glance.c and node/loop_pages.c share: the loop's state. Included nowhere else.
 #ifndef NODE_LOOP_PRIVATE_H
 #define NODE_LOOP_PRIVATE_H
@@ -34,13 +34,13 @@ struct node_loop {
     uint64_t started_ns;
     struct node_notify notify;
     struct gossip_life *life;
-    struct gossip_statistics *statistics; // NULL: the scaling is known, or does not follow from those of all
+    struct gossip_statistics *statistics; // NULL: the scaling is known, or does not depend on other nodes
     bool acting, again;        // an action of the life is being carried out; something changed meanwhile
     bool duplicate, gives_way; // another process has this identity; membership says that it was here first
-    char duplicate_at[NODE_ADDRESS_TEXT]; // as a peer says
+    char duplicate_at[NODE_ADDRESS_TEXT]; // according to a peer
     int status;
-    struct base_reason cause; // of an end that is none in order; ""
-    char *taken;              // settings of the cluster that this node is to begin anew with; NULL: none
+    struct base_reason cause;         // why this node did not end normally; ""
+    char *taken;                      // settings of the cluster with which this node starts again; NULL: none
     struct gossip_id duplicate_shard; // the member that was last reported to have this node's shard, too
     char taken_why[NODE_ADDRESS_TEXT + LIMIT_NODE_NAME_BYTES + 80];
     struct node_progress progress;
@@ -48,37 +48,38 @@ struct node_loop {
     struct node_edge_status *edges;
     size_t n_edges;
     struct gossip_address pages;                                 // of the HTTP port, for the record
-    struct node_rates *step_rates, *sent_rates, *received_rates; // of members; of edges, and own id: in all
+    struct node_rates *step_rates, *sent_rates, *received_rates; // of members; of edges, and in all
     struct node_history history;
     uint64_t noted_ns, line_ns; // rates; the latest line of log.progress
 };
 
-// loop_world.c. `known` belongs to the world and must live as long.
+// loop_world.c. `known` is a part of the world and must live as long.
 struct gossip_life_world node_loop_world(const struct node_loop *loop, struct gossip_life_edges *known);
 uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards);
 
 // loop_life.c
 enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // now_ns is filled in
-// Decides what is due; called after everything that may matter, and with every tick.
+// Lets the life decide what is due. Called after every change that may matter, and with every tick.
 void node_loop_consider(struct node_loop *loop);
 
 // loop_statistics.c
 enum base_error node_loop_make_statistics(struct node_loop *loop) BASE_CHECK;
 bool node_loop_gathered(const void *loop, const struct gossip_id *peer);      // struct gossip_life_world
-void node_loop_gather(struct node_loop *loop, const struct gossip_id *first); // tells it this node's
-// True: they are taken, and a decision may depend on them.
+void node_loop_gather(struct node_loop *loop, const struct gossip_id *first); // sends it this node's
+// True: they were taken, and a decision may depend on them.
 bool node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
                                 const struct gossip_statistics_message *message);
-// For the learner, which begins with them; once. False: no memory.
+// Sends the joined statistics to the learner, which begins with them; once. False: no memory.
 bool node_loop_join_statistics(struct node_loop *loop);
-void node_loop_drop_statistics(struct node_loop *loop); // a model has come, and its scaling with it
+void node_loop_drop_statistics(struct node_loop *loop); // a model has arrived, with its scaling
 
 // loop_words.c
 // Logs why this node is about to end; node_loop_cause.
 void node_loop_fail(struct node_loop *loop, const char *event, const char *format, ...) BASE_PRINTF(3, 4);
 void node_loop_say(struct node_loop *loop, const struct gossip_life_action *notice);
-// Entries of the peer list that lead to no member; their addresses into text, as many as fit.
+// Counts the entries of the peer list that lead to no member, and writes as many of their addresses into text
+// as fit.
 size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity);
 
 // loop_glance.c
@@ -87,9 +88,9 @@ void node_loop_glance(struct node_loop *loop);        // with every tick
 
 // loop_join.c: node_cluster_handler.greeted
 bool node_loop_greeted(struct node_loop *loop, const char *address, const struct gossip_greeting *theirs);
-// `peer` came to this node's shard, too, and goes first: this node begins anew with another one.
+// `peer` took this node's shard, too, and has precedence: this node starts again with another one.
 void node_loop_move(struct node_loop *loop, const struct gossip_id *peer, uint32_t shard);
-// Two nodes on one shard: said in the log.
+// Warns in the log if `peer` has this node's shard.
 void node_loop_warn_of_duplicate_shard(struct node_loop *loop, const struct gossip_id *peer);
 // Keeps the greeting's `shard` true: called when members have changed.
 void node_loop_tell_joining(struct node_loop *loop);
@@ -102,8 +103,7 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
                                struct base_reason *why) BASE_CHECK;
 struct gossip_address node_loop_pages_address(int listener); // as a record has it; -1: none
 
-// loop_pages.c
-// Shows `see` the state of this node at this moment. Out of memory it is not called.
+// loop_pages.c Calls `see` with the current state of this node; not if out of memory.
 void node_loop_look(const struct node_loop *loop, void (*see)(void *owner, const struct node_status *status),
                     void *owner);
 // The answer to one HTTP request; `owner` is the loop.

@@ -1,4 +1,5 @@
-// The statistics of the nodes' examples, on their way to the node that goes first (gossip/statistics).
+// Sends the statistics of this node's examples to the node that starts first, and takes those of others
+// (gossip/statistics).
 #include "base/log.h"
 #include "base/plural.h"
 #include "node/loop_private.h"

@@ -1,4 +1,4 @@
-// Reports to people on the life of this node: lines of the log and of events.jsonl.
+// Reports on the life of this node: lines of the log and of events.jsonl.
 #include "base/log.h"
 #include "base/plural.h"
 #include "node/loop_private.h"
@@ -106,7 +106,7 @@ static const char *why_resumed(uint64_t bits)
     return "training continues";
 }
 
-// What is said with a text and at most the numbers a and b, in this order.
+// Notices that need only one text, with at most the numbers a and b, in this order.
 struct words {
     enum { LOGGED, TOLD } as;  // in the log; in events.jsonl as well
     enum base_log_level level; // of LOGGED
@@ -170,7 +170,7 @@ static const struct words words_of[] = {
          "addresses right, and do the peers run? With train.alone: go-on this is no error"},
 };
 
-// The same where a is 1, for those that need other words then.
+// Other texts for a == 1, where the first ones do not fit.
 static const char *const words_of_one[] = {
     [GOSSIP_LIFE_BEGINS] = "training begins with 1 peer",
     [GOSSIP_LIFE_STARVED_BY] = "%" PRIu64 " member was asked for its model and sent nothing for %" PRIu64
@@ -200,7 +200,8 @@ void node_loop_fail(struct node_loop *loop, const char *event, const char *forma
     base_log(BASE_LOG_ERROR, event, "%s", loop->cause.text);
 }
 
-// What it is about stands in other lines of the log; the cause of an end stands alone.
+// In the log, earlier lines say what was refused. The cause of an end is read alone, so it includes the
+// refusal.
 static void fail_refused(struct node_loop *loop, const char *line)
 {
     const char *refusal = node_peers_refusal(node_cluster_peers(loop->cluster));

@@ -29,7 +29,7 @@ static bool connect_to(int file, const char *path)
                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) == 0;
 }
 
-// Half of the manager's timeout, as sd_watchdog_enabled(3) advises; 0 where it watches no process or another
+// Half of the manager's timeout, as sd_watchdog_enabled(3) advises; 0 if it watches no process, or another
 // one.
 static uint64_t watchdog_of(const char *patience_us, const char *process)
 {

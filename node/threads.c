@@ -161,7 +161,8 @@ static enum base_error start(struct node_threads *t)
     return code;
 }
 
-// The loop no longer runs, so the learner's message is taken here until it has written its last state.
+// The loop no longer runs, so this function takes the learner's messages until the learner has written its
+// last state.
 static void end_without_loop(struct node_threads *t)
 {
     node_hosted_release(t->options.hosted);
@@ -211,7 +212,7 @@ void node_threads_destroy(struct node_threads *t)
     free(t);
 }
 
-// The node may have left, and no thread takes messages any more.
+// The node may have left; then no thread takes messages any more.
 static void try_post(struct node_mailbox *box, enum node_message_kind kind)
 {
     struct node_message *message = node_message_new(kind);
@@ -237,7 +238,7 @@ void node_threads_save(struct node_threads *t)
 char *node_threads_status(struct node_threads *t)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_ASK_STATUS);
-    free(node_mailbox_take(t->answers, 0)); // of a caller that no longer waited
+    free(node_mailbox_take(t->answers, 0)); // the answer to a caller that no longer waited
     if (node_mailbox_post(t->loop_box, message) != BASE_OK) {
         node_message_free(message);
         return NULL;

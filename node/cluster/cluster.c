@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-// What others have sent while this process did not run must be heard before time is judged.
+// Datagrams that arrived while this process did not run must be handled before deadlines are judged.
 static void timer(evutil_socket_t s, short what, void *argument)
 {
     (void)s;
@@ -23,7 +23,7 @@ static void timer(evutil_socket_t s, short what, void *argument)
 
 // -- making
 
-// Without a name a group of its own, by its id.
+// Without a name the node has a group of its own, from its id.
 static uint32_t group_of(const char *name, const struct gossip_id *id)
 {
     return (uint32_t)(name[0] ? base_hash_bytes(1, name, strlen(name))

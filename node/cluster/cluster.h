@@ -1,7 +1,7 @@
 // The cluster as the loop sees it: adapts the membership state machine to sockets and time. It owns the
 // membership object, the sealing of datagrams, the datagram socket, the links and events.jsonl; it turns
-// actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims
-// slots and persists generations. It does not know what is trained, or what follows for this node. Loop's
+// actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims slots
+// and persists generations. It does not know what is trained, or what a change means for this node. Loop's
 // thread.
 #ifndef NODE_CLUSTER_CLUSTER_H
 #define NODE_CLUSTER_CLUSTER_H
@@ -28,9 +28,10 @@ struct node_cluster_handler { // to the owner; all must be set. Called from the 
     void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // new state
     void (*removed)(void *owner, const struct gossip_id *peer);                                // forgotten
     void (*view)(void *owner, struct gossip_graph *graph); // a new view; the callee releases the graph
-    // A greeting came from this address; true: this node ends and starts anew, nothing else follows.
+    // A greeting came from this address; true: this node ends and starts again, and the greeting is not
+    // handled further.
     bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
-    void (*changed)(void *owner); // something that a decision may depend on
+    void (*changed)(void *owner); // something has changed that a decision may depend on
     // Another process runs with this identity. Membership says that it was first (address NULL: stop), or a
     // peer has a working link to it, at that address (stop if this one has just begun).
     void (*conflict)(void *owner, const char *address);
@@ -82,8 +83,8 @@ void node_cluster_tell(struct node_cluster *cluster, const char *event, const ch
 void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *orphans, size_t count);
 
 struct node_peers *node_cluster_peers(struct node_cluster *cluster);
-// An entry of the peer list. One that has not answered this node's call yet stands for the member that
-// announces its address: such a member is not missing.
+// An entry of the peer list. An entry that has not answered this node's calls is shown as the member that
+// announces its address; such a member is not missing.
 struct gossip_entry node_cluster_entry(const struct node_cluster *cluster, size_t entry);
 const struct gossip_membership *node_cluster_membership(const struct node_cluster *cluster);
 const struct node_events *node_cluster_events(const struct node_cluster *cluster);

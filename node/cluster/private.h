@@ -8,7 +8,7 @@
 #include "node/cluster/cluster.h"
 #include "node/peers/endpoints.h"
 
-#define NODE_CLUSTER_PENDING 64u // evidence that came up while an event was being handled
+#define NODE_CLUSTER_PENDING 64u // evidence that arrives while an event is handled
 #define NODE_CLUSTER_DONORS  8u
 
 struct node_cluster {
@@ -23,7 +23,7 @@ struct node_cluster {
     struct event *timer;
     bool busy, changed, leaving;
     bool trains;                                    // as its record says, or will with the next signature
-    struct gossip_id pending[NODE_CLUSTER_PENDING]; // unreachable
+    struct gossip_id pending[NODE_CLUSTER_PENDING]; // ids that became unreachable meanwhile
     size_t n_pending;
     struct node_cluster_counters counters;
     bool addresses_given; // by the configuration

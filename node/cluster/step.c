@@ -1,4 +1,4 @@
-// One event of membership and what follows from it: packets, changes told to links, owner and people.
+// One event of membership and its consequences: packets, and changes for links, owner and people.
 #include "base/log.h"
 #include "node/cluster/private.h"
 #include "node/queue/clock.h"
@@ -105,7 +105,7 @@ static void act(struct node_cluster *cluster, const struct gossip_membership_act
     case GOSSIP_MEMBERSHIP_CONFLICT:
         cluster->options.handler->conflict(cluster->options.owner, NULL);
         break;
-    case GOSSIP_MEMBERSHIP_CUT_OFF: // totals say so
+    case GOSSIP_MEMBERSHIP_CUT_OFF: // the totals report it
         break;
     case GOSSIP_MEMBERSHIP_REMOVED:
         remove_member(cluster, &action->peer);

@@ -140,7 +140,7 @@ void node_cluster_tell_view(struct node_cluster *cluster)
 void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *orphans, size_t count)
 {
     struct node_event event = {.event = "takeover", .shards = orphans, .n_shards = count};
-    // The learner says in the log what it makes of it.
+    // The learner logs what it does about them.
     node_events_tell(cluster->events, &event, BASE_LOG_DEBUG, "shards without a node: %zu", count);
 }
 

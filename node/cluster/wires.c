@@ -1,5 +1,4 @@
-// What comes in from the datagram socket and the links, as events of membership; and where this node is
-// found.
+// Turns datagrams and reports of links into events of membership, and finds the addresses of this node.
 #include "node/cluster/private.h"
 #include "node/net/listener.h"
 #include "node/queue/clock.h"
@@ -25,7 +24,8 @@ static void on_datagram(void *owner, const struct node_address *from, const uint
         cluster->counters.refused++;
 }
 
-// Evidence only against the member heard from there: a member's other addresses may belong to no node.
+// Evidence only against the member that was heard from this address: other addresses in a record may belong
+// to no node.
 static void on_unreachable(void *owner, const struct node_address *to)
 {
     struct node_cluster *cluster = owner;
@@ -114,8 +114,8 @@ static bool is_loopback(const struct gossip_address *a)
     return a->family == 4 ? a->ip[0] == 127 : memcmp(a->ip, v6, sizeof v6) == 0;
 }
 
-// An address of this host that a link goes from: told to others when the configuration names none. Loopback
-// comes last: it leads no other host here.
+// A link uses this local address. It is advertised if the configuration names no address. Loopback comes
+// last, because it leads no other host here.
 static void on_here(void *owner, const struct node_address *own)
 {
     struct node_cluster *cluster = owner;
@@ -178,7 +178,7 @@ const struct node_peers_handler node_cluster_peers_handler = {.up = on_up,
                                                               .greeted = on_greeted,
                                                               .changed = on_changed};
 
-// The address told to others: node.advertise, or the address that is listened at when that is one.
+// The advertised addresses: node.advertise, or the listen address unless that is every interface.
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why)
 {
     const char *advertise = cluster->options.config->node.advertise;

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #define FINISH_NS    (2 * NODE_SECOND_NS)
-#define SILENCE_MS   12000        // unacknowledged bytes for so long end a stream (TCP_USER_TIMEOUT)
-#define UNSENT_BYTES (256 * 1024) // in the kernel: a small message waits for no more than these
+#define SILENCE_MS   12000        // bytes unacknowledged for this long end a stream (TCP_USER_TIMEOUT)
+#define UNSENT_BYTES (256 * 1024) // in the kernel: a small message waits behind at most these
 #define OUT_MESSAGES 4            // messages of the largest size that may wait for a slow reader, and
 #define OUT_SMALL    (72 * LIMIT_PROMPT_BYTES) // the packets that waited for this link
 
@@ -61,7 +61,7 @@ struct node_link_traffic node_link_traffic(const struct node_link *link)
     return sum;
 }
 
-// Tells the stream what is now wanted of it.
+// Passes the current requests on to the stream.
 static void update_events(struct node_link *link)
 {
     const struct node_stream_request w = {.paused = link->paused,
@@ -90,7 +90,7 @@ void node_link_close(struct node_link *link, enum base_error code, const char *w
     event_del(link->readable);
     event_del(link->writable);
     event_del(link->timeout);
-    if (link->stream) { // on_rx_ready tells the owner when the thread has let go
+    if (link->stream) { // on_rx_ready tells the owner when the thread has released it
         update_events(link);
         node_stream_remind(link->stream);
         return;
@@ -171,7 +171,7 @@ static void on_rx_ready(void *owner)
     }
 }
 
-// The socket moves to the stream thread, with what came behind the handshake.
+// The socket moves to the stream thread, with the bytes that followed the handshake.
 static enum base_error move_to_stream(struct node_link *link, const uint8_t *in, size_t in_bytes)
 {
     struct node_stream_options options = {.socket = link->socket,
@@ -257,7 +257,7 @@ static void read_ready(evutil_socket_t socket, short what, void *argument)
 {
     (void)what;
     struct node_link *link = argument;
-    uint8_t chunk[LIMIT_HANDSHAKE_BYTES + 2]; // little that is not the handshake's
+    uint8_t chunk[LIMIT_HANDSHAKE_BYTES + 2]; // hardly more than a handshake
     ssize_t got = recv(socket, chunk, sizeof chunk, 0);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
@@ -282,7 +282,7 @@ static void connected(struct node_link *link)
         close_errno(link, error);
         return;
     }
-    BASE_ASSERT(link->connecting && !link->stream); // a call connects once, before there is a session
+    BASE_ASSERT(link->connecting && !link->stream); // a call connects once, before there is a stream
     link->connecting = false;
     if (gossip_session_start(link->session, &link->out) != BASE_OK) {
         node_link_close(link, BASE_ENOMEM, "out of memory");
@@ -450,7 +450,7 @@ void node_link_finish(struct node_link *link)
     node_stream_remind(link->stream);
 }
 
-// During the handshake; what the stream does later, it does by itself.
+// During the handshake; after it, the stream follows its requests by itself.
 static void watch(struct node_link *link)
 {
     bool on = !link->paused && !link->stalled;

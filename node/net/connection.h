@@ -1,12 +1,12 @@
-// One stream to one other node: a TCP socket and the secure session on it. It carries whole messages and
-// does not know what they say. Strangers get nothing: a handshake that fails is closed without a byte.
+// One stream to one other node: a TCP socket and the secure session on it. It carries whole messages and does
+// not know their meaning. Strangers get no answer: after a failed handshake the socket is closed without a
+// byte.
 //
 // The handshake runs under the loop's events; once the other end is authenticated, the socket lives on the
-// stream thread (stream.h), which seals and opens. All calls and callbacks stay the loop's. A link never
-// calls its owner from inside a call of the owner other than node_link_* of its own events; `closed` comes
-// exactly once, from the loop, and is the last call. Bounds: input three messages of the largest size and 1
-// MiB of others; output four messages of the largest size and 1.2 MiB of others, over which a slow reader is
-// closed.
+// stream thread (stream.h), which seals and opens. All calls and callbacks stay the loop's. Callbacks come
+// from the loop's events only, never from inside a call of node_link_*; `closed` comes exactly once and is
+// the last one. Bounds: input three messages of the largest size and 1 MiB of others; output four messages of
+// the largest size and 1.2 MiB of others, beyond which the link to a slow reader is closed.
 #ifndef NODE_NET_CONNECTION_H
 #define NODE_NET_CONNECTION_H
 
@@ -38,7 +38,7 @@ struct node_link_options {
     uint8_t psk[32];
     const char *cluster;
     size_t message_limit;
-    uint64_t handshake_ns; // until the session must be established; 0: the owner sees to it
+    uint64_t handshake_ns; // until the session must be established; 0: the owner has its own deadline
     struct node_counters *counters;
     const struct node_link_handler *handler;
     void *owner;
@@ -55,23 +55,23 @@ void node_link_destroy(struct node_link *link); // at any time; no callback foll
 // those passed to node_link_give, also between the pieces of a large one. BASE_ESTATE: not established, or
 // already ending. BASE_ELIMIT: the peer reads too slowly; the link is then closed.
 enum base_error node_link_send(struct node_link *link, const void *message, size_t bytes) BASE_CHECK;
-// The same without a copy: malloc'ed bytes become the link's, whatever the result. Messages sent so keep
-// their order.
+// The same without a copy: malloc'ed bytes become the link's, whatever the result. Messages sent in this way
+// keep their order.
 enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t bytes) BASE_CHECK;
-// Ends the link at once; `closed` follows with this code and reason. What node_link_send has taken still goes
-// out if the socket takes it without waiting, as when the link is destroyed.
+// Ends the link at once; `closed` follows with this code and reason. What node_link_send has taken is still
+// sent if the socket takes it without waiting; so it is when the link is destroyed.
 void node_link_close(struct node_link *link, enum base_error code, const char *why);
-// Sends what is queued, then ends; what still comes in is thrown away. Bounded in time.
+// Sends what is queued, then ends; what still arrives is discarded. Bounded in time.
 void node_link_finish(struct node_link *link);
-// Nothing is read or written until it goes on; what is sent meanwhile is lost, and the socket of a link that
-// ends meanwhile stays open: node_link_take_socket hands it over, from `closed` on (-1: there is none).
+// While stalled, nothing is read or written, and what is sent is lost. The socket of a link that ends while
+// it is stalled stays open: from `closed` on, node_link_take_socket hands it over (-1: there is none).
 void node_link_stall(struct node_link *link, bool stalled);
 int node_link_take_socket(struct node_link *link);
-// While paused nothing is handed over, and soon nothing is read.
+// While paused, no message is handed over, and reading soon stops.
 void node_link_pause(struct node_link *link, bool paused);
 bool node_link_usable(const struct node_link *link);        // established and not ending
-bool node_link_is_connecting(const struct node_link *link); // the call was not answered yet
-// What the other end's host has shown about its process when this link ended.
+bool node_link_is_connecting(const struct node_link *link); // the call is not answered yet
+// What the end of this link shows about the process at the other end.
 enum node_link_end {
     NODE_LINK_OTHER,   // nothing: a timeout, a decision of ours, a network that can't be reached
     NODE_LINK_GONE,    // the stream ended or was reset

@@ -1,6 +1,6 @@
 // A broken network, for experiments (node.fault_file): the ids from and to which everything is dropped
-// silently. Datagrams vanish, links stall, and sockets that would have to be closed are kept open until
-// the fault is over, so that the other end does not hear of it. Loop's thread.
+// silently. Datagrams vanish, links stall, and sockets that would have to be closed are kept open until the
+// fault is over, so that the other end does not notice. Loop's thread.
 #ifndef NODE_NET_FAULTS_H
 #define NODE_NET_FAULTS_H
 
@@ -23,7 +23,7 @@ void node_faults_destroy(struct node_faults *faults); // NULL is fine
 enum base_error node_faults_reload(struct node_faults *faults, struct base_reason *why) BASE_CHECK;
 size_t node_faults_count(const struct node_faults *faults);
 bool node_faults_has(const struct node_faults *faults, const struct gossip_id *id);
-// A socket of a link to `id` that its owner is done with; it is closed when the fault is over.
+// Keeps the socket of a link to `id` that its owner no longer needs; it is closed when the fault is over.
 void node_faults_bury(struct node_faults *faults, const struct gossip_id *id, int socket);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ACCEPTS_A_TURN 4 // then those that came before have their turn, before newer ones displace them
+#define ACCEPTS_A_TURN 4 // then earlier connections have their turn, before newer ones displace them
 #define BACKLOG        128
 #define REST_NS        (100 * NODE_MILLISECOND_NS) // when the process is out of descriptors
 
@@ -36,7 +36,7 @@ void node_listener_host(const struct node_address *from, char host[NODE_ADDRESS_
         *colon = 0;
 }
 
-// Accepting goes on when a descriptor may be free again; until then the connections wait in the kernel.
+// Accepting continues when a descriptor may be free again; until then the connections wait in the kernel.
 static void rest(struct node_listener *listener, int error)
 {
     struct timeval wait = node_clock_timeval(REST_NS);

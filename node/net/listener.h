@@ -1,4 +1,4 @@
-// The listener of the peer port: binds it, accepts connections, and says which address each is counted for.
+// The listener of the peer port: binds it, accepts connections, and tells for which address each is counted.
 // gossip/links decides how many may be half-open. Loop's thread.
 #ifndef NODE_NET_LISTENER_H
 #define NODE_NET_LISTENER_H
@@ -10,7 +10,7 @@
 struct event_base;
 struct node_listener;
 
-// The socket is the owner's now.
+// The owner takes the socket over.
 typedef void (*node_listener_accepted)(void *owner, int socket, const char *address, const char *host);
 
 // `socket`: bound, non-blocking; the listener's after success.
@@ -19,13 +19,13 @@ enum base_error node_listener_create(struct event_base *base, int socket, node_l
 void node_listener_destroy(struct node_listener *listener);
 void node_listener_open(struct node_listener *listener);
 void node_listener_close(struct node_listener *listener);
-// What a connection is counted for: the address; for IPv6 its /64, which one stranger can easily have.
+// What a connection is counted for: the address; for IPv6 its /64, which a single stranger can easily own.
 void node_listener_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT]);
 
 // "host:port" to a bound socket for accept, non-blocking. BASE_EIO with the reason.
 enum base_error node_listener_bind(const char *key, const char *text, int *socket,
                                    struct base_reason *why) BASE_CHECK;
 uint16_t node_listener_port(int socket);
-bool node_listener_is_loopback(int socket); // whatever name it was bound by
+bool node_listener_is_loopback(int socket); // for any name that it was bound by
 
 #endif

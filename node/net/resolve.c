@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS 4u // a name that does not answer takes seconds, and must not hold up all others
+#define THREADS 4u // a lookup that is not answered takes seconds, and must not hold up all others
 
 struct node_resolver {
     atomic_int owners; // the loop and the threads; the last one frees
@@ -84,7 +84,7 @@ static void *resolving(void *argument)
         if (!atomic_load(&resolver->ending))
             node_resolve_now(question);
         if (node_mailbox_post(resolver->answers, question) != BASE_OK)
-            free(question); // the dialler asks again
+            free(question); // the caller asks again
     }
     release(resolver);
     return NULL;

@@ -1,6 +1,6 @@
 // Names to addresses without ever blocking the loop. Numeric addresses are answered at once; a name goes to
 // one of a few threads that run getaddrinfo (which may wait for DNS as long as it likes) and answer through a
-// mailbox. Owner: the loop. At most one question per ticket is worth asking at a time.
+// mailbox. Owner: the loop. A caller should ask at most one question per ticket at a time.
 #ifndef NODE_NET_RESOLVE_H
 #define NODE_NET_RESOLVE_H
 
@@ -29,7 +29,7 @@ struct node_resolution {
 
 struct node_resolver;
 enum base_error node_resolver_create(struct node_resolver **resolver) BASE_CHECK;
-// Does not wait for a question that is under way: the thread frees what is left when it comes back.
+// Does not wait for a question that is under way: its thread frees what is left when the lookup returns.
 void node_resolver_destroy(struct node_resolver *resolver);
 // Readable when node_resolver_take has something.
 int node_resolver_descriptor(struct node_resolver *resolver);

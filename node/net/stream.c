@@ -1,5 +1,5 @@
-// What the loop and the stream thread share: the loop's side. Everything here is under the lock
-// or copied from there.
+// The loop's side of the state that loop and stream thread share. Everything here is under the lock, or
+// copied from there.
 #include "node/net/stream_private.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -90,7 +90,7 @@ void node_stream_release(struct node_stream *stream, int socket)
 {
     if (!stream)
         return;
-    pthread_mutex_t *lock = &stream->streams->lock; // the stream may be gone when it is given back
+    pthread_mutex_t *lock = &stream->streams->lock; // the stream may be freed before it is unlocked
     pthread_mutex_lock(lock);
     BASE_ASSERT(!stream->shared.released && stream->streams->live > 0);
     node_stream_untell(stream);

@@ -1,6 +1,7 @@
-// The stream thread: established links live on it. It does what bulk costs - sealing, opening, the copies
-// into and out of the kernel - so that the loop handles whole messages by pointer and is never held up by a
-// large one. A link is told what the loop wants, and says what has come, under one lock; nothing is polled.
+// The stream thread: established links live on it. It does the expensive work (sealing, opening, the copies
+// into and out of the kernel), so that the loop handles whole messages by pointer and is never held up by a
+// large one. Under one lock, the loop leaves its requests and a link leaves what has arrived; nothing is
+// polled.
 //
 // One thread per event base of an owner (the loop). All functions are the loop's thread.
 #ifndef NODE_NET_STREAM_H
@@ -17,39 +18,39 @@ struct event_base;
 struct node_streams; // the thread
 struct node_stream;  // one established link on it
 
-// Starts the thread. `base` is the owner's: what streams report is delivered from it.
+// Starts the thread. `base` is the owner's: reports of the streams are delivered from its events.
 enum base_error node_streams_create(struct event_base *base, struct node_streams **streams) BASE_CHECK;
 void node_streams_destroy(struct node_streams *streams); // after the last stream was released; NULL is fine
 
 struct node_stream_options {
     int socket;                   // borrowed until the stream has ended or is released
-    struct gossip_sealer *sealer; // the stream's after success, as the next
+    struct gossip_sealer *sealer; // owned by the stream after success, as the next
     struct gossip_opener *opener;
-    const uint8_t *in, *out; // copied: what came behind the handshake, and what of it is not sent yet
+    const uint8_t *in, *out; // copied: bytes that followed the handshake, and its bytes that are not sent yet
     size_t in_bytes, out_bytes;
     size_t out_limit; // bytes of messages, and some 64 for each, that may wait for a slow reader
-    struct node_counters *counters; // outlive the streams: what ends counts on after its release
+    struct node_counters *counters; // outlive the streams: a released stream may still count
     void (*rx_ready)(void *owner);  // there is something to take, or it has ended
     void *owner;
 };
 
-// What the loop wants of a stream. At the beginning: nothing of this.
+// What the loop requests of a stream. At the beginning: nothing of this.
 struct node_stream_request {
     bool paused;    // nothing is read
     bool stalled;   // nothing is read or written
-    bool finishing; // everything is sent, then the end of the stream; what comes in is thrown away
-    bool ending;    // what is small and can be sent at once is sent, then it lets go of the socket
+    bool finishing; // everything is sent, then the end of the stream; what arrives is discarded
+    bool ending;    // prompt messages are sent if possible without waiting, then it releases the socket
 };
 
 struct node_stream_end {
-    enum base_error code; // BASE_OK: as requested; BASE_EIO: of the socket; else of what came in
+    enum base_error code; // BASE_OK: as requested; BASE_EIO: the socket failed; else what arrived was wrong
     bool eof;             // the other end has closed
     int error;            // errno, with BASE_EIO and no eof
 };
 
 enum base_error node_stream_open(struct node_streams *streams, const struct node_stream_options *options,
                                  struct node_stream **stream) BASE_CHECK;
-// No more `rx_ready`; `socket` (its own, or -1) is closed when the thread has released it. NULL is fine.
+// No `rx_ready` follows; `socket` (its own, or -1) is closed when the thread has released it. NULL is fine.
 void node_stream_release(struct node_stream *stream, int socket);
 void node_stream_request(struct node_stream *stream, const struct node_stream_request *requested);
 // Sends bytes[count], which are malloc'ed and the stream's from now on, whatever the result. A `prompt`
@@ -61,7 +62,7 @@ enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, siz
 // most one, so that every link has its turn: `rx_ready` is called again while there are more.
 uint8_t *node_stream_take(struct node_stream *stream, size_t *count);
 void node_stream_remind(struct node_stream *stream); // `rx_ready` is called again, if needed
-// True once it has let go of its socket and all that came before was taken.
+// True once it has released its socket and all messages before its end were taken.
 bool node_stream_ended(struct node_stream *stream, struct node_stream_end *end);
 void node_stream_traffic(const struct node_stream *stream, uint64_t *sent, uint64_t *received);
 

@@ -11,7 +11,8 @@
 
 #define NODE_STREAM_READ  (256u * 1024u) // most that one call takes from a socket
 #define NODE_STREAM_AHEAD (256u * 1024u) // most that is sealed and not sent yet, of one link
-// What waits for the loop before the latest message, which may have any size: over this a link reads no more.
+// May wait for the loop, without the latest message, which may have any size; beyond this a link stops
+// reading.
 #define NODE_STREAM_UNREAD (1024u * 1024u)
 
 struct event;
@@ -26,7 +27,7 @@ STAILQ_HEAD(messages, message);
 // Approximate bytes of memory: many small messages must count, too.
 static inline size_t message_cost(size_t count)
 {
-    return count + sizeof(struct message) + 40; // and what malloc keeps of both
+    return count + sizeof(struct message) + 40; // and malloc's own bytes for both
 }
 
 struct node_stream {
@@ -58,13 +59,13 @@ struct node_stream {
     struct base_buffer in, out;   // the beginning of a record; sealed and not sent
     struct messages prompt, bulk; // to be sealed; the first of `bulk` may be under way
     struct node_stream_request requested;
-    bool reading, deaf, shut, ended; // deaf: the other end takes nothing any more
+    bool reading, deaf, shut, ended; // deaf: the other end does not read any more
 };
 
 struct node_streams {
     pthread_t thread;
     pthread_mutex_t lock;
-    int wake, tell; // eventfd: readable while there are tx_ready; while there is something to tell
+    int wake, tell; // eventfd: readable while tx_ready is not empty; while rx_ready is not empty
     // Under the lock.
     TAILQ_HEAD(, node_stream) tx_ready, rx_ready;
     size_t live; // streams that are not released
@@ -84,9 +85,9 @@ void node_stream_write(struct node_stream *stream);   // what the socket takes, 
 
 // stream_told.c; the thread's.
 size_t node_stream_free_messages(struct messages *messages); // returns what they cost
-// `last`: of the cost, that of the last message.
+// `last`: the part of `cost` that is the last message's.
 void node_stream_hand_over(struct node_stream *stream, struct messages *opened, size_t cost, size_t last);
-void node_stream_sealed(struct node_stream *stream, struct messages *messages); // frees their first
+void node_stream_sealed(struct node_stream *stream, struct messages *messages); // frees the first of them
 void node_stream_drop(struct node_stream *stream);                              // what waits to be sent
 void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof, int error);
 

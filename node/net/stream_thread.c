@@ -1,4 +1,4 @@
-// The stream thread: follows what the loop wants of its streams, and tells what became of them.
+// The stream thread: carries out the loop's requests for its streams, and reports the results.
 #include "node/net/stream_private.h"
 #include <event2/event.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void set_reading(struct node_stream *stream, bool reading)
     event_active(stream->readable, EV_READ, 0); // records may be waiting in `in`
 }
 
-// Does what the loop now wants of this stream.
+// Carries out the current requests for this stream.
 static void follow(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
@@ -55,7 +55,7 @@ static void follow(struct node_stream *stream)
     STAILQ_CONCAT(&stream->bulk, &stream->shared.bulk);
     stream->requested = stream->shared.requested;
     const bool released = stream->shared.released, held = stream->shared.held;
-    if (released && stream->shared.ordered) // since it was taken from the list
+    if (released && stream->shared.ordered) // again, since it was taken from the list
         unorder(stream);
     pthread_mutex_unlock(&streams->lock);
     if (!stream->readable && !stream->ended && !node_stream_prepare(stream))
@@ -131,7 +131,7 @@ static void rx_ready(evutil_socket_t wakeup, short what, void *argument)
     }
 }
 
-// An order must not wait behind the sockets of many links: after each of them the orders are checked.
+// An order must not wait behind the sockets of many links: orders are checked after each socket.
 static struct event_base *make_base(void)
 {
     struct event_config *config = event_config_new();

@@ -1,5 +1,5 @@
-// What the stream thread tells the loop of a stream, under the lock: messages that came, room for more to
-// send, the end.
+// What the stream thread reports to the loop, under the lock: messages, room for more to send, the end of a
+// stream.
 #include "node/net/stream_private.h"
 #include <event2/event.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Sockets of established links, on the stream thread: bytes become messages and messages bytes.
+// The sockets of established links, on the stream thread: turns bytes into messages and messages into bytes.
 #include "node/net/stream_private.h"
 #include <errno.h>
 #include <event2/event.h>
@@ -20,7 +20,8 @@ static enum base_error add(struct messages *messages, const struct gossip_opened
     return BASE_OK;
 }
 
-// Opens all whole records of bytes[count] and hands over what they carry; *used says how many bytes they are.
+// Opens all whole records in bytes[count] and hands their messages over; *used: how many bytes the records
+// have.
 static enum base_error open_records(struct node_stream *stream, const uint8_t *bytes, size_t count,
                                     size_t *used)
 {
@@ -44,7 +45,7 @@ static enum base_error open_records(struct node_stream *stream, const uint8_t *b
     return code;
 }
 
-// What came is in room[count]; returns how many bytes of a record's beginning are now at its front.
+// The received bytes are in room[count]. Returns how many bytes of an incomplete record are now at its front.
 static size_t take_bytes(struct node_stream *stream, uint8_t *room, size_t count)
 {
     size_t used = 0;
@@ -84,7 +85,7 @@ void node_stream_read(struct node_stream *stream)
     if (have > 0) {
         memcpy(room, base_buffer_head(&stream->in), have);
         base_buffer_free(&stream->in);
-        have = take_bytes(stream, room, have); // whole records only at the very beginning
+        have = take_bytes(stream, room, have); // it has whole records only at the very beginning
     }
     while (!stream->ended && stream->reading && read_once(stream, room, &have))
         ;
@@ -108,7 +109,7 @@ static bool seal_prompt(struct node_stream *stream)
     return true;
 }
 
-// The records of one large unsealed, or what of them there is room for.
+// Seals the records of one large message, as far as there is room.
 static bool seal_bulk(struct node_stream *stream)
 {
     struct message *first = STAILQ_FIRST(&stream->bulk);
@@ -127,7 +128,7 @@ static bool seal_bulk(struct node_stream *stream)
     return true;
 }
 
-// Small messages first, then as much of the others as may be sealed ahead.
+// Seals prompt messages first, then as much of the others as may be sealed ahead.
 static bool fill(struct node_stream *stream)
 {
     bool done = true;
@@ -139,8 +140,8 @@ static bool fill(struct node_stream *stream)
     return done;
 }
 
-// The other end takes no more. What it said before, such as its BYE, may still be there to be read, and then
-// the end of the stream.
+// The other end does not read any more. Its last messages, such as a BYE, and then the end of the stream may
+// still be there to be read.
 static void write_failed(struct node_stream *stream, int error)
 {
     bool gone = error == EPIPE || error == ECONNRESET;

@@ -130,7 +130,7 @@ bool node_udp_drain(struct node_udp *udp)
             recvfrom(udp->socket, bytes, sizeof bytes, 0, (struct sockaddr *)&from.storage, &from.bytes);
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return true;
-        if (got < 0) { // the pending error of an earlier datagram; its queue says which one
+        if (got < 0) { // the pending error of an earlier datagram; the error queue says which
             drain_errors(udp);
             continue;
         }
@@ -146,7 +146,7 @@ static void ready(evutil_socket_t s, short what, void *argument)
 {
     (void)s;
     (void)what;
-    (void)node_udp_drain(argument); // what is left makes it readable again
+    (void)node_udp_drain(argument); // if datagrams are left, the socket is still readable
 }
 
 enum base_error node_udp_create(const struct node_udp_options *options, struct node_udp **out)
@@ -202,7 +202,7 @@ bool node_udp_send(struct node_udp *udp, const struct node_address *to, const ui
         return false;
     if (udp->family == AF_INET6 && to->storage.ss_family == AF_INET)
         map(&address);
-    // The first call may tell the pending error of another datagram instead of sending this one.
+    // The first call may report the pending error of another datagram instead of sending this one.
     for (int attempt = 0; attempt < 2; attempt++) {
         if (sendto(udp->socket, bytes, count, MSG_NOSIGNAL, (const struct sockaddr *)&address.storage,
                    address.bytes) == (ssize_t)count) {

@@ -1,7 +1,7 @@
-// The datagram socket of a node: same address and port as its TCP listener. Bytes and addresses in and out,
-// and which addresses answered that nothing listens there (ICMP, through the socket's error queue). It does
-// not know members or keys. Addresses are given in their plain family: an IPv4 peer of an IPv6 socket is
-// IPv4. Loop's thread.
+// The datagram socket of a node: same address and port as its TCP listener. Takes and gives bytes and
+// addresses, and reports addresses which answered that nothing listens there (ICMP, through the socket's
+// error queue). It does not know members or keys. Addresses are given in their plain family: an IPv4 peer of
+// an IPv6 socket is IPv4. Loop's thread.
 #ifndef NODE_NET_UDP_H
 #define NODE_NET_UDP_H
 
@@ -33,12 +33,12 @@ enum base_error node_udp_bind(int listener, int *socket, struct base_reason *why
 
 enum base_error node_udp_create(const struct node_udp_options *options, struct node_udp **udp) BASE_CHECK;
 void node_udp_destroy(struct node_udp *udp); // NULL is fine
-void node_udp_release(struct node_udp *udp); // its socket is the caller's again; destroy must follow
+void node_udp_release(struct node_udp *udp); // its socket belongs to the caller again; destroy must follow
 // Takes what has arrived, a bounded number at a time; false: more is waiting.
 bool node_udp_drain(struct node_udp *udp);
 // False: not sent (no route, another family, the socket's buffer is full): as if lost on the way.
 bool node_udp_send(struct node_udp *udp, const struct node_address *to, const uint8_t *bytes, size_t count);
-bool node_udp_reaches(const struct node_udp *udp, const struct node_address *to); // is its family supported?
+bool node_udp_reaches(const struct node_udp *udp, const struct node_address *to); // its family is supported
 struct node_udp_counters node_udp_counters(const struct node_udp *udp);
 
 #endif

@@ -1,4 +1,4 @@
-// What gossip/links has decided, carried out.
+// Carries out what gossip/links has decided.
 #include "node/peers/private.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// Addresses of entries and members, and sockets that connect to them. When, in which order and how often is
-// decided by gossip/links.
+// Addresses of entries and members, and sockets that connect to them. gossip/links decides when, in which
+// order and how often.
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
 #include <errno.h>
@@ -19,7 +19,7 @@ static size_t member_addresses(struct node_peers *peers, const struct gossip_id 
                                struct node_address out[LIMIT_ADDRESSES])
 {
     if (node_faults_has(peers->options.faults, id))
-        return 0; // as if nothing came back
+        return 0; // as if there were no answer
     return peers->options.handler->addresses(peers->options.owner, id, out);
 }
 

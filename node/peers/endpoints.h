@@ -14,10 +14,10 @@ struct node_endpoints;
 
 enum base_error node_endpoints_create(struct node_endpoints **endpoints) BASE_CHECK;
 void node_endpoints_destroy(struct node_endpoints *endpoints); // NULL is fine
-// An authentic datagram of this member came from there. Out of memory it is not remembered.
+// An authentic datagram of this member came from `from`. Not recorded if out of memory.
 void node_endpoints_heard(struct node_endpoints *endpoints, const struct gossip_id *id,
                           const struct node_address *from, uint64_t now_ns);
-// The address for the next datagram to the member of this record; false: it has none that `reaches`.
+// The address for the next datagram to the member of this record; false: `reaches` is false for all.
 bool node_endpoints_pick(struct node_endpoints *endpoints, const struct gossip_record *record,
                          uint64_t now_ns, bool (*reaches)(const void *context, const struct node_address *to),
                          const void *context, struct node_address *to);

@@ -1,4 +1,4 @@
-// What the session of a link says, as events for gossip/links: proof, messages, the end.
+// Turns what the session of a link reports (authentication, messages, the end) into events for gossip/links.
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void on_message(void *owner, uint8_t *bytes, size_t count)
         free(bytes);
         return;
     }
-    node_peers_carry_out(peers); // what came before is not about this message
+    node_peers_carry_out(peers); // actions that still wait do not concern this message
     if (message.kind == GOSSIP_GREETING &&
         peers->options.handler->greeted(peers->options.owner, link->address, &message.as.greeting)) {
         free(bytes);
@@ -77,7 +77,7 @@ static void on_message(void *owner, uint8_t *bytes, size_t count)
 static void account(struct node_peers *peers, const struct peer_link *link)
 {
     struct node_link_traffic t = node_link_traffic(link->link);
-    BASE_ASSERT(link->authenticated); // else the id is not its own
+    BASE_ASSERT(link->authenticated); // before, the id is not known
     for (size_t i = 0; i < peers->n_accounts; i++) {
         if (gossip_id_compare(&peers->accounts[i].id, &link->id) != 0)
             continue;
@@ -89,7 +89,7 @@ static void account(struct node_peers *peers, const struct peer_link *link)
     if (peers->n_accounts < GOSSIP_LINKS_MAX)
         more = realloc(peers->accounts, (peers->n_accounts + 1) * sizeof *more);
     if (!more)
-        return; // only a figure for people is lost
+        return; // only a counter is lost
     peers->accounts = more;
     more[peers->n_accounts++] = (struct peer_account){.id = link->id, .traffic = t};
 }

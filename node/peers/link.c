@@ -11,10 +11,10 @@ static void send_message(struct peer_link *link, const struct gossip_message *me
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
     size_t bytes = 0;
     BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &bytes) == BASE_OK);
-    (void)!node_link_send(link->link, header, bytes); // else it has ended, and says so from the loop
+    (void)!node_link_send(link->link, header, bytes); // if it fails, the link has ended, and `closed` follows
 }
 
-// Behind what the worker has sent, where send_message would overtake it.
+// Sends after the worker's messages, which send_message would overtake.
 static void send_in_order(struct peer_link *link, const struct gossip_message *message)
 {
     uint8_t *header = malloc(LIMIT_MESSAGE_HEADER_BYTES);
@@ -31,7 +31,7 @@ void peer_link_greet(struct peer_link *link)
     send_message(link, &message);
 }
 
-// A packet may be lost where there is no memory for it, as on the network.
+// Without memory the packet is lost, as it may be on the network.
 void peer_link_send_members(struct peer_link *link, const uint8_t *packet, size_t count)
 {
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
@@ -120,7 +120,7 @@ void peer_link_close(struct peer_link *link, const struct gossip_links_action *a
         peer_tell_half_open(link->peers, link->address);
         node_link_close(link->link, BASE_EAUTH, link->closing);
         break;
-    default: // in order: the other end reads what was said, sees no stranger, and takes nobody for dead
+    default: // in order: the other end reads the BYE, and sees neither a stranger nor a death
         node_link_finish(link->link);
         break;
     }
@@ -150,7 +150,7 @@ bool peer_link_open(struct node_peers *peers, struct peer_link *link, int socket
 {
     const struct node_peers_options *p = &peers->options;
     BASE_ASSERT(!link->link && socket >= 0 &&
-                link->handle != 0); // known to the rules before it can say anything
+                link->handle != 0); // known to the rules before its session reports anything
     struct node_link_options o = {.base = p->base,
                                   .streams = p->streams,
                                   .socket = socket,

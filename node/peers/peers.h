@@ -1,10 +1,11 @@
 // The links to other nodes: sockets and sessions, names and addresses, log lines. gossip/links decides which
 // links exist, which node is called when, which of two links between a pair is used and what the end of one
-// means; the worker and membership decide what a link carries; membership decides what is a member.
+// means; the worker and membership decide what a link carries; membership decides which nodes are members.
 //
-// What the owner asks for is decided at once and carried out from the loop, so that none of its handlers is
-// called from inside a call of its own. Before a link is in use: LIMIT_HALF_OPEN accepted ones,
-// LIMIT_HALF_OPEN_ADDRESS from one address; a stranger is closed without a byte and counted. Loop's thread.
+// Requests of the owner are decided at once but carried out later, from the loop, so that no handler is
+// called from inside a call of the owner. Accepted connections that are not in use yet: at most
+// LIMIT_HALF_OPEN, and LIMIT_HALF_OPEN_ADDRESS from one address. A stranger's connection is closed without a
+// byte, and counted. Loop's thread.
 #ifndef NODE_PEERS_PEERS_H
 #define NODE_PEERS_PEERS_H
 
@@ -32,16 +33,16 @@ struct node_peers_handler { // to the owner; all must be set
                        const struct gossip_statistics_message *message); // valid during the call
     // What membership knows of `id`, as a packet; returns its bytes, 0: nothing.
     size_t (*about)(void *owner, const struct gossip_id *id, uint8_t *packet, size_t capacity);
-    // Positive evidence: its stream ended without a word, or nothing listens at any of its addresses.
+    // Positive evidence: its stream ended without a BYE, or nothing listens at any of its addresses.
     void (*unreachable)(void *owner, const struct gossip_id *peer);
     bool (*alive)(void *owner, const struct gossip_id *id); // is it a member, and not dead or gone?
     size_t (*addresses)(void *owner, const struct gossip_id *id, struct node_address out[LIMIT_ADDRESSES]);
-    void (*here)(void *owner, const struct node_address *own); // this end of a link in use
+    void (*here)(void *owner, const struct node_address *own); // the local address of a link in use
     // A peer holds a working link to another process that has authenticated with this node's id.
     void (*duplicate)(void *owner, const char *address);
     // A wanted link has been missing for long: neither end can call the other. Told once.
     void (*missing)(void *owner, const struct gossip_id *peer);
-    // A greeting has come and is not yet compared with this node's. True: nothing follows from it.
+    // A greeting has arrived and is not yet compared with this node's. True: it is not handled further.
     bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
     void (*changed)(void *owner);
 };
@@ -65,7 +66,7 @@ struct node_peers_options {
 struct node_peers_counters {
     uint64_t accepted, strangers, turned_away; // strangers: failed or no handshake; turned away: over a limit
     uint64_t refused, links;                   // refused: authenticated, but another model or not allowed
-    size_t half_open, missing;                 // missing: wanted links that do not come
+    size_t half_open, missing;                 // missing: wanted links that cannot be established
 };
 
 enum base_error node_peers_create(const struct node_peers_options *options,
@@ -73,15 +74,15 @@ enum base_error node_peers_create(const struct node_peers_options *options,
 void node_peers_destroy(struct node_peers *peers);
 void node_peers_start(struct node_peers *peers); // begins to accept and to call
 
-// One plaintext message, malloc'ed and the table's from now on. Messages to one peer keep their order. False
-// when there is no link to this peer (any more).
+// Sends one plaintext message, which is malloc'ed and owned by this object from now on. Messages to one peer
+// keep their order. False when there is no link to this peer (any more).
 bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, uint8_t *bytes, size_t count);
 // A membership packet. Without a link the member is called, and the packet waits for some seconds.
 void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *packet,
                        size_t count);
-// Links to these are called and kept; all others may end when they are idle.
+// Sets the wanted links: these are called and kept; all others may end when they are idle.
 void node_peers_want(struct node_peers *peers, const struct gossip_id *ids, size_t count);
-// Membership says that it is alive (entries that stand for it are not called), or not.
+// Membership reports that a member is alive (entries that stand for it are not called), or is not.
 void node_peers_member(struct node_peers *peers, const struct gossip_id *id, bool alive);
 void node_peers_close(struct node_peers *peers, const struct gossip_id *peer,
                       const char *why); // it broke the protocol
@@ -91,7 +92,7 @@ void node_peers_allow_changed(struct node_peers *peers);         // ends the lin
 void node_peers_faults_changed(struct node_peers *peers);        // links stall, or go on
 void node_peers_tick(struct node_peers *peers, uint64_t now_ns); // several times a second
 
-// No more calls and accepts; BYE "leaving", flush, end. True when all links are gone.
+// Stops calling and accepting, sends BYE "leaving" and ends all links. node_peers_gone: all links have ended.
 void node_peers_leave(struct node_peers *peers);
 bool node_peers_gone(const struct node_peers *peers);
 
@@ -100,7 +101,7 @@ size_t node_peers_linked(const struct node_peers *peers);
 const char *node_peers_refusal(const struct node_peers *peers); // the latest, of a peer or by one; ""
 size_t node_peers_entries(const struct node_peers *peers);      // of the peer list
 const struct gossip_entry *node_peers_entry(const struct node_peers *peers, size_t entry);
-// The name of this entry was last resolved to one of these addresses, among others.
+// The latest resolution of this entry's name has one of these addresses.
 bool node_peers_entry_is_at(const struct node_peers *peers, size_t entry,
                             const struct gossip_address *addresses, size_t count);
 const char *node_peers_entry_text(const struct node_peers *peers, size_t entry); // as configured

@@ -1,6 +1,6 @@
 // What the files of node/peers share, lowest first: tell.c (the log), rules.c (an event for gossip/links),
 // link.c (one socket and its session), call.c (addresses, and sockets to them), act.c (what gossip/links
-// decided), heard.c (what a session says) and peers.c (the owner's requests). Included nowhere else.
+// decided), heard.c (what a session reports) and peers.c (the owner's requests). Included nowhere else.
 #ifndef NODE_PEERS_PRIVATE_H
 #define NODE_PEERS_PRIVATE_H
 
@@ -24,7 +24,7 @@ struct peer_link {
     char address[NODE_ADDRESS_TEXT];
 };
 
-struct peer_account { // what went over links that are gone
+struct peer_account { // the traffic of links that have ended
     struct gossip_id id;
     struct node_link_traffic traffic;
 };
@@ -33,8 +33,8 @@ struct peer_entry { // of the peer list
     char host[LIMIT_HOST_BYTES];
     uint16_t port;
     struct node_resolution *resolution; // the latest; NULL: none
-    uint64_t unresolved_ns, told_ns;    // when that was logged; and the latest other trouble,
-    char told[200];                     // which was this
+    uint64_t unresolved_ns, told_ns;    // when an unresolved name was logged; when `told` was
+    char told[200];                     // the latest other problem that was logged
 };
 
 struct peer_refusal { // as told
@@ -47,7 +47,7 @@ struct peer_refusal { // as told
 
 struct node_peers {
     struct node_peers_options options;
-    const struct node_link_handler *sessions; // takes what they say
+    const struct node_link_handler *sessions; // the handler of their reports
     struct gossip_links *rules;
     LIST_HEAD(, peer_link) links;
     struct node_listener *listener;
@@ -67,24 +67,24 @@ struct node_peers {
     bool paused;
     // The subject of the event that is being handled; NULL outside of it.
     const struct gossip_message *heard;
-    uint8_t *heard_bytes; // of it; NULL once they are taken
+    uint8_t *heard_bytes; // its bytes; NULL once they are taken
     size_t heard_count;
     char broken[96]; // how the peer of the latest PART broke the protocol
 };
 
-// tell.c. What peers do goes to the log through here: none of them can fill it.
+// tell.c. Lines about what peers do are logged through this function, so that no peer can fill the log.
 void node_peers_log(struct node_peers *peers, enum base_log_level level, const char *event,
                     const char *format, ...) BASE_PRINTF(4, 5);
 void peer_tell_unresolved(struct node_peers *peers, size_t entry, const char *problem);
 void peer_tell_up(struct peer_link *link);
 void peer_tell_close(struct peer_link *link, const struct gossip_links_action *action); // sets link->closing
 void peer_tell_end(struct peer_link *link, enum base_error code, const char *why);
-void peer_tell_half_open(struct node_peers *peers, const char *from); // over the limit, it was closed
+void peer_tell_half_open(struct node_peers *peers, const char *from); // closed over the limit
 
 // rules.c
 void node_peers_arm(struct node_peers *peers); // the timer, for the deadline of the rules
 void node_peers_step(struct node_peers *peers, struct gossip_links_event event);
-// From inside a call of the owner, or of an action: what follows comes from the loop.
+// For calls from inside the owner or an action: the consequences come later, from the loop.
 void node_peers_say_later(struct node_peers *peers, struct gossip_links_event event);
 
 // link.c. False: the socket is closed, and the rules are told.
@@ -103,7 +103,7 @@ void peer_call_destroy(struct node_peers *peers);
 void peer_call_resolve(struct node_peers *peers, const struct gossip_links_target *target);
 void peer_call_open(struct node_peers *peers, const struct gossip_links_action *action);
 
-// act.c. From the loop only: what follows calls the owner.
+// act.c. Called from the loop only, because actions call the owner.
 void node_peers_carry_out(struct node_peers *peers); // what waits
 void node_peers_say_now(struct node_peers *peers, struct gossip_links_event event);
 

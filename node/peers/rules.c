@@ -1,4 +1,4 @@
-// An event for gossip/links; what follows from it waits for the loop.
+// Passes an event to gossip/links; its actions wait for the loop.
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>

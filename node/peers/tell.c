@@ -1,4 +1,5 @@
-// What people read about links: who was turned away, refused or lost, and why; no more often than it helps.
+// Log lines about links: connections that were turned away, refused or lost, and why. Repeated lines are held
+// back.
 #include "node/config/compatibility.h"
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
@@ -39,7 +40,7 @@ void peer_tell_unresolved(struct node_peers *peers, size_t at, const char *probl
     entry->unresolved_ns = now_ns;
 }
 
-// The same trouble is reported once, and again after a while.
+// The same problem is reported once, and again after a while.
 static void tell_entry(struct node_peers *peers, size_t at, const char *why, bool stranger)
 {
     struct peer_entry *entry = &peers->entry[at];
@@ -67,8 +68,8 @@ void peer_tell_up(struct peer_link *link)
                        link->address, link->name);
 }
 
-// Both ends call, again and again, and each call is refused, by this end or by the other: each cause is told
-// once, and again after a while.
+// Both ends call, again and again, and each call is refused, by this end or by the other: each cause is
+// reported once, and again after a while.
 static bool is_told(struct node_peers *peers, const struct gossip_id *id, const char *why)
 {
     const uint64_t now_ns = node_clock_ns();
