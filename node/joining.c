@@ -43,7 +43,7 @@ static void tell(const char *reason, const char *lines)
     for (char *at = text; *at; at++)
         if (*at == '\n')
             *at = at[1] ? ' ' : '\0';
-    base_log(BASE_LOG_INFO, "joins", "%s and begins anew: %s", reason, text);
+    base_log(BASE_LOG_INFO, "joins", "%s and starts again: %s", reason, text);
     free(text);
 }
 

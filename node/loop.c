@@ -298,7 +298,8 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
         return;
     }
     node_notify_stopping(&loop->notify);
-    base_log(BASE_LOG_INFO, "stopping", "%s: writing the last checkpoint (again: end at once)",
+    base_log(BASE_LOG_INFO, "stopping",
+             "%s: writing the last checkpoint (a second signal ends the process at once)",
              number == SIGTERM ? "SIGTERM" : "SIGINT");
     node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
 }

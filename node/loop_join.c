@@ -44,7 +44,7 @@ void node_loop_move(struct node_loop *loop, const struct gossip_id *peer, uint32
     BASE_ASSERT(used > 0); // a few bytes
     const bool known = gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) == BASE_OK;
     snprintf(loop->taken_why, sizeof loop->taken_why,
-             "%s came to shard %" PRIu64 " at the same time: this node takes another one",
+             "%s took shard %" PRIu64 " at the same time: this node takes another one",
              known ? info.record->name : "another node", loop->options.config->data.shard);
     loop->status = NODE_LOOP_JOINS;
     event_base_loopbreak(loop->base);

@@ -83,7 +83,7 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *noti
 size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity);
 
 // loop_glance.c
-void node_loop_note_progress(struct node_loop *loop); // it is new
+void node_loop_note_progress(struct node_loop *loop); // it has changed
 void node_loop_glance(struct node_loop *loop);        // with every tick
 
 // loop_join.c: node_cluster_handler.greeted

@@ -59,13 +59,15 @@ void node_loop_gather(struct node_loop *loop, const struct gossip_id *first)
 bool node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
                                 const struct gossip_statistics_message *message)
 {
-    if (!loop->statistics) // it has its scaling
+    if (!loop->statistics) // the scaling is known
         return false;
     const enum base_error error = gossip_statistics_take(loop->statistics, peer, message);
     if (error == BASE_EFORMAT)
-        node_peers_close(node_cluster_peers(loop->cluster), peer, "statistics that no examples have");
+        node_peers_close(node_cluster_peers(loop->cluster), peer,
+                         "statistics that no set of examples can have");
     else if (error != BASE_OK)
-        base_log(BASE_LOG_WARN, "statistics", "those of one node are left out: %s", base_error_name(error));
+        base_log(BASE_LOG_WARN, "statistics", "the statistics of one node are left out: %s",
+                 base_error_name(error));
     return error == BASE_OK;
 }
 
@@ -79,7 +81,7 @@ static void post_joined(struct node_loop *loop, struct gossip_spread *joined, st
             (struct train_spread){joined[i].least, joined[i].most, joined[i].mean, joined[i].deviation};
     message->bytes = (uint8_t *)spreads;
     message->n_bytes = columns * sizeof *spreads;
-    base_log(BASE_LOG_INFO, "statistics", "data.scale follows from the examples of %zu node%s", nodes,
+    base_log(BASE_LOG_INFO, "statistics", "data.scale is computed from the examples of %zu node%s", nodes,
              base_plural(nodes));
     node_outbox_post(loop->learner, message);
     node_loop_drop_statistics(loop);

@@ -68,8 +68,9 @@ static void say_unheard(const struct node_loop *loop)
     }
     base_log(
         BASE_LOG_WARN, "statistics",
-        "%zu member%s told the statistics of %s examples within node.start_timeout: %s; data.scale follows "
-        "without them, for good (to have all: end all nodes, and start them in empty directories)",
+        "%zu member%s sent the statistics of %s examples within node.start_timeout: %s; data.scale is "
+        "computed without them and stays so (to include them, end all nodes and start them again in empty "
+        "directories)",
         unheard, unheard == 1 ? " has not" : "s have not", unheard == 1 ? "its" : "their", names);
 }
 
@@ -146,8 +147,8 @@ static const struct words words_of[] = {
                               "%" PRIu64 " peers still train; node.linger has passed"},
     [GOSSIP_LIFE_ISOLATED] = {TOLD, BASE_LOG_INFO, "isolated",
                               "no edge to any of %" PRIu64
-                              " neighbours works: this node averages with no other; "
-                              "can they reach each other's peer port?"},
+                              " neighbours works: this node averages with no other node; can they reach "
+                              "each other's peer port?"},
     [GOSSIP_LIFE_APART] = {LOGGED, BASE_LOG_ERROR, "apart",
                            "all neighbours have learned with another scaling of the data "
                            "(data.scale_from: cluster; hash %016" PRIx64 " here, %016" PRIx64
@@ -157,8 +158,8 @@ static const struct words words_of[] = {
     [GOSSIP_LIFE_MEETS_AGAIN] = {TOLD, BASE_LOG_INFO, "isolated", "an edge works again"},
     [GOSSIP_LIFE_STOPS_AT] = {TOLD, BASE_LOG_INFO, "stop", "this node stops after round %" PRIu64},
     [GOSSIP_LIFE_REFUSED] = {LOGGED, BASE_LOG_ERROR, "refused",
-                             "this node can train with none of its %" PRIu64
-                             " listed peers: see peer_refused and refused_by_peer above; it ends"},
+                             "this node cannot train with any of its %" PRIu64 " listed peers: see "
+                             "peer_refused and refused_by_peer above; it ends"},
     [GOSSIP_LIFE_NO_SCALING] = {LOGGED, BASE_LOG_ERROR, "statistics",
                                 "a resumed member has the scaling of the data (data.scale_from: cluster) and "
                                 "has not begun to train for %" PRIu64 " s: this node ends; end that member, "
@@ -167,7 +168,7 @@ static const struct words words_of[] = {
         {LOGGED, BASE_LOG_ERROR, "met_nobody",
          "none of the %" PRIu64
          " listed peers has ever answered: this node has trained alone, and nothing was averaged; are the "
-         "addresses right, and do the peers run? With train.alone: go-on this is no error"},
+         "addresses right, and do the peers run? With train.alone: go-on this is not an error"},
 };
 
 // Other texts for a == 1, where the first ones do not fit.
@@ -177,13 +178,13 @@ static const char *const words_of_one[] = {
                                " s; asking others, if there are any",
     [GOSSIP_LIFE_LAST_STEP] = "the last step is done; answering 1 peer that still trains",
     [GOSSIP_LIFE_LINGERED] = "1 peer still trains; node.linger has passed",
-    [GOSSIP_LIFE_ISOLATED] = "the edge to the only neighbour does not work: this node averages with no "
-                             "other; can they reach each other's peer port?",
+    [GOSSIP_LIFE_ISOLATED] =
+        "the edge to the only neighbour does not work: this node averages with no other node; can they reach each other's peer port?",
     [GOSSIP_LIFE_REFUSED] = "this node cannot train with its only listed peer: see peer_refused and "
                             "refused_by_peer above; it ends",
     [GOSSIP_LIFE_MET_NOBODY] =
         "the only listed peer has never answered: this node has trained alone, and nothing was averaged; "
-        "is the address right, and does the peer run? With train.alone: go-on this is no error",
+        "is the address right, and does the peer run? With train.alone: go-on this is not an error",
 };
 
 static const char *one_of(size_t notice)

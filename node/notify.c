@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define STATUS_NS 1000000000ull // between two of them
+#define STATUS_NS 1000000000ull // between two status texts
 
 static bool connect_to(int file, const char *path)
 {
@@ -60,7 +60,8 @@ void node_notify_open(struct node_notify *notify)
     notify->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (notify->socket < 0 || !connect_to(notify->socket, path)) {
         base_log(BASE_LOG_WARN, "notify",
-                 "NOTIFY_SOCKET: found '%s', which cannot be used (%s); the service manager is told nothing",
+                 "NOTIFY_SOCKET: found '%s', which cannot be used (%s); nothing is reported to the service "
+                 "manager",
                  path, strerror(errno));
         node_notify_close(notify);
         return;

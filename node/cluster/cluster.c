@@ -113,7 +113,7 @@ enum base_error node_cluster_create(const struct node_cluster_options *options, 
         return BASE_OK;
     }
     if (cluster->udp)
-        node_udp_release(cluster->udp); // the caller's still
+        node_udp_release(cluster->udp); // still the caller's
     node_cluster_destroy(cluster);
     return code;
 }

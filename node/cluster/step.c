@@ -57,7 +57,7 @@ static void take_record(struct node_cluster *cluster, const struct gossip_id *id
         return;
     const struct gossip_record *r = info.record;
     if (gossip_datagrams_peer(cluster->datagrams, id, r->exchange_public, r->version.generation) != BASE_OK)
-        base_log(BASE_LOG_WARN, "datagrams", "no key for datagrams to %s; it is spoken to by stream",
+        base_log(BASE_LOG_WARN, "datagrams", "no key for datagrams to %s; packets to it go by stream",
                  r->name);
 }
 
@@ -166,7 +166,7 @@ void node_cluster_step_plainly(struct node_cluster *cluster, enum gossip_members
     if (peer)
         event.peer = *peer;
     if (node_cluster_step(cluster, &event) != BASE_OK)
-        base_log(BASE_LOG_ERROR, "membership", "an event was not taken");
+        base_log(BASE_LOG_ERROR, "membership", "an event was not handled");
 }
 
 void node_cluster_unreachable(struct node_cluster *cluster, const struct gossip_id *id)

@@ -62,7 +62,7 @@ static void tell_dead(struct node_cluster *cluster, const struct gossip_membersh
     event->event = "dead";
     event->evidence = flag(action->evidence);
     if (!action->known)
-        node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s had died before this node came",
+        node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s died before this node joined",
                          event->name);
     else
         node_events_tell(cluster->events, event, BASE_LOG_WARN, "%s is dead (%s); members left: %zu",
@@ -104,16 +104,17 @@ void node_cluster_tell_suspected(struct node_cluster *cluster, const struct goss
                                .name = node_cluster_name(cluster, &action->peer, name),
                                .evidence = flag(action->evidence),
                                .was_dead = flag(action->was_dead)};
-    node_events_tell(cluster->events, &event, BASE_LOG_WARN, "%s %s; it is told that this node lives", name,
-                     action->was_dead ? "held this node for dead" : "suspects this node of being dead");
+    node_events_tell(cluster->events, &event, BASE_LOG_WARN, "%s %s; it is told that this node is alive",
+                     name,
+                     action->was_dead ? "had declared this node dead" : "suspects this node of being dead");
 }
 
 void node_cluster_tell_generation(struct node_cluster *cluster, uint64_t generation)
 {
     struct node_event event = {.event = "boot", .generation = generation};
     node_events_tell(cluster->events, &event, BASE_LOG_WARN,
-                     "others know a later start of this node than it does; its number of starts is %" PRIu64
-                     " now",
+                     "other nodes know of a later start of this node than it does; its number of starts is "
+                     "%" PRIu64 " now",
                      generation);
 }
 
@@ -155,8 +156,8 @@ void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip
     char text[LIMIT_NODE_NAME_BYTES];
     base_log(BASE_LOG_WARN, "no_link",
              "no link between %s (this node) and its neighbour %s for %llu s: neither can call the other, so "
-             "they do not average; let connections in to one of them (firewall, port forwarding), and see "
-             "that node.advertise there names an address that the other can reach",
+             "they do not average; allow connections to one of them (firewall, port forwarding), and check "
+             "that its node.advertise is an address that the other can reach",
              cluster->options.name, node_cluster_name(cluster, peer, text),
              GOSSIP_LINKS_MISSING_NS / NODE_SECOND_NS);
 }

@@ -155,7 +155,7 @@ static void on_rx_ready(void *owner)
     if (link->told)
         return;
     if (!discards && (link->paused || link->stalled) && !node_stream_ended(link->stream, &end))
-        return; // unpausing reminds
+        return; // resuming reminds it
     uint8_t *bytes = node_stream_take(link->stream, &count);
     if (bytes && discards) {
         free(bytes);
@@ -237,7 +237,7 @@ static void take_bytes(struct node_link *link, const uint8_t *bytes, size_t coun
         node_link_close(link, code,
                         code == BASE_EAUTH
                             ? "the handshake failed: another secret, cluster name or protocol version"
-                            : "the handshake was no handshake of ours");
+                            : "it was not a handshake of p2pml");
         return;
     }
     const bool answers = !link->initiator && base_buffer_length(&link->out) > 0;
@@ -309,7 +309,7 @@ static void timed_out(evutil_socket_t socket, short what, void *argument)
     (void)what;
     struct node_link *link = argument;
     if (link->finishing)
-        node_link_close(link, BASE_OK, "finished, but the peer did not take the end");
+        node_link_close(link, BASE_OK, "finished, but the peer did not close in time");
     else if (link->connecting)
         node_link_close(link, BASE_EIO, "no answer to the connection");
     else

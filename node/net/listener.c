@@ -16,7 +16,7 @@
 
 struct node_listener {
     int socket;
-    bool told; // that there was no descriptor left
+    bool told; // the log has said that no descriptor was left
     struct event *acceptable, *rested;
     node_listener_accepted accepted;
     void *owner;
@@ -155,10 +155,11 @@ enum base_error node_listener_bind(const char *key, const char *text, int *socke
     if (errno == EADDRINUSE)
         return base_fail(
             why, BASE_EIO,
-            "%s: %s is in use by another process; stop that one, or give another port (0: any that is free)",
+            "%s: %s is in use by another process; stop that process, or configure another port (0: any free "
+            "port)",
             key, text);
     if (errno == EADDRNOTAVAIL)
-        return base_fail(why, BASE_EIO, "%s: %s is no address of this machine", key, text);
+        return base_fail(why, BASE_EIO, "%s: %s is not an address of this machine", key, text);
     return base_fail(why, BASE_EIO, "%s: %s: %s", key, text, strerror(errno));
 }
 

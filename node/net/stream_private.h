@@ -39,7 +39,7 @@ struct node_stream {
         struct messages prompt, bulk; // from the loop, to be sent
         struct messages opened;       // to the loop
         size_t queued, unread;        // what they cost: not sealed yet; opened and not taken
-        bool held;                    // reads nothing because of `unread`
+        bool held;                    // has stopped reading because of `unread`
         bool released, ended;
         int left; // socket to be closed when it is released
         struct node_stream_request requested;

@@ -205,7 +205,7 @@ void node_stream_write(struct node_stream *stream)
     if (STAILQ_EMPTY(&stream->prompt) && STAILQ_EMPTY(&stream->bulk))
         drained(stream);
     else
-        event_active(stream->writable, EV_WRITE, 0); // the others have their turn
+        event_active(stream->writable, EV_WRITE, 0); // other streams have their turn first
 }
 
 static void read_ready(evutil_socket_t socket, short what, void *argument)

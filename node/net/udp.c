@@ -52,8 +52,8 @@ enum base_error node_udp_bind(int listener, int *out, struct base_reason *why)
     if (error == EADDRINUSE)
         return base_fail(
             why, BASE_ESTATE,
-            "UDP port of %s is in use by another process; stop that one, or give another port (0: any that "
-            "is free)",
+            "UDP port of %s is in use by another process; stop that process, or configure another port (0: "
+            "any free port)",
             text);
     return base_fail(why, BASE_EIO, "UDP on %s: %s", text, strerror(error));
 }
@@ -99,7 +99,7 @@ static void drain_errors(struct node_udp *udp)
 {
     for (int i = 0; i < ERRORS_TURN; i++) {
         struct node_address to = {0};
-        uint8_t start[64]; // of what was sent
+        uint8_t start[64]; // of the datagram that was sent
         _Alignas(struct cmsghdr) uint8_t control[512];
         struct iovec part = {.iov_base = start, .iov_len = sizeof start};
         struct msghdr m = {.msg_name = &to.storage,

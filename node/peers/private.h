@@ -37,7 +37,7 @@ struct peer_entry { // of the peer list
     char told[200];                     // the latest other problem that was logged
 };
 
-struct peer_refusal { // as told
+struct peer_refusal { // as logged
     struct gossip_id id;
     uint64_t told_ns; // 0: none
     char why[256];

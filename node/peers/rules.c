@@ -19,7 +19,7 @@ void node_peers_step(struct node_peers *peers, struct gossip_links_event event)
         event.now_ns = node_clock_ns();
     event.entropy = base_rng_u64(&peers->rng);
     if (gossip_links_step(peers->rules, &event) != BASE_OK)
-        base_log(BASE_LOG_ERROR, "links", "out of memory: an event about links was not taken");
+        base_log(BASE_LOG_ERROR, "links", "out of memory: an event about links was not handled");
 }
 
 void node_peers_say_later(struct node_peers *peers, struct gossip_links_event event)

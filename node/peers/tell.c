@@ -23,7 +23,7 @@ void node_peers_log(struct node_peers *peers, enum base_log_level level, const c
     vsnprintf(text.text, sizeof text.text, format, arguments);
     va_end(arguments);
     if (left_out > 0)
-        base_log(BASE_LOG_WARN, "left_out", "%llu lines about peers were too many and are not here",
+        base_log(BASE_LOG_WARN, "left_out", "%llu lines about peers were left out: there were too many",
                  (unsigned long long)left_out);
     base_log(level, event, "%s", text.text);
 }
@@ -35,7 +35,7 @@ void peer_tell_unresolved(struct node_peers *peers, size_t at, const char *probl
     if (entry->unresolved_ns != 0 && now_ns - entry->unresolved_ns <= REMIND_NS)
         return;
     base_log(BASE_LOG_WARN, "peer_unresolved",
-             "peers: %s can't be resolved (%s); training goes on without it, it is tried again",
+             "peers: %s can't be resolved (%s); training continues without it, and it is tried again",
              node_peers_entry_text(peers, at), problem);
     entry->unresolved_ns = now_ns;
 }
@@ -102,7 +102,8 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
     gossip_id_hex(&link->id, hex);
     if (compared && node_greeting_comes_back(ours, &peers->heard->as.greeting)) {
         node_peers_log(peers, BASE_LOG_INFO, "peer_joins",
-                       "%s%s%.16s at %s has not set what this cluster has; it is told, and calls again",
+                       "%s%s%.16s at %s does not have the settings of this cluster yet; it takes them and "
+                       "calls again",
                        link->name, link->name[0] ? " " : "", hex, link->address);
         return;
     }
@@ -181,8 +182,8 @@ void peer_tell_half_open(struct node_peers *peers, const char *from)
     gossip_links_totals(peers->rules, &totals);
     base_log(
         BASE_LOG_WARN, "half_open_limit",
-        "%zu connections wait for their handshake, as many as may (%u, %u of one address); that from %s was "
-        "closed (%llu so far)",
+        "%zu connections wait for their handshake, which is the limit (%u, and %u from one address); the "
+        "one from %s was closed (%llu so far)",
         totals.half_open, LIMIT_HALF_OPEN, LIMIT_HALF_OPEN_ADDRESS, from,
         (unsigned long long)totals.turned_away);
 }

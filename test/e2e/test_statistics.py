@@ -72,8 +72,8 @@ class Statistics(ClusterTest):
             self.assertEqual(other, found[0])  # JSON with all digits: the same bits
         for node in nodes:
             node.log_from = 0  # of both processes of node-1
-        self.assertEqual(sum(node.log().count("data.scale follows from the examples of ") for node in nodes), 1)
-        self.assertEqual(sum(node.log().count("data.scale follows from the examples of 3 nodes") for node in nodes), 1)
+        self.assertEqual(sum(node.log().count("data.scale is computed from the examples of ") for node in nodes), 1)
+        self.assertEqual(sum(node.log().count("data.scale is computed from the examples of 3 nodes") for node in nodes), 1)
         self.check(found[0])
 
     def test_a_stop_before_the_beginning_leaves_nothing_that_cannot_resume(self):

@@ -60,7 +60,7 @@ class Training(ClusterTest):
         nodes[0].wait_rows(rows + 20)
         self.assertNotIn("checkpoint_edge", nodes[0].log())
         nodes[2].start()
-        self.assertIn("average.reference=bf16", nodes[2].wait_log(r"takes its settings and begins anew: (.*)").group(1))
+        self.assertIn("average.reference=bf16", nodes[2].wait_log(r"takes its settings and starts again: (.*)").group(1))
         nodes[2].wait_rows(5)
         for node in nodes:
             node.signal(signal.SIGTERM)

@@ -70,7 +70,7 @@ class Walk(ClusterTest):
         b.wait_log(r"start training begins|this node counts in the graph")  # with its own model, or another's
         # the fourth: nothing but --peers and a directory
         d = self.typed("d", self.fourth).start()
-        taken = d.wait_log(r"takes its settings and begins anew: (.*)").group(1)
+        taken = d.wait_log(r"takes its settings and starts again: (.*)").group(1)
         self.assertIn("train.steps=0", taken)
         self.assertIn("data.shards=4", taken)
         self.assertIn("data.shard=3", taken)
@@ -123,7 +123,7 @@ class Walk(ClusterTest):
             node.wait_exit(0)
         a.start("--resume", "--set", "train.steps=1000000", "--set", "node.start_members=2")
         late.start("--resume")
-        self.assertIn("train.steps=1000000", late.wait_log(r"takes its settings and begins anew: (.*)").group(1))
+        self.assertIn("train.steps=1000000", late.wait_log(r"takes its settings and starts again: (.*)").group(1))
         for node in (late, a):
             node.wait_log(r"resume from step \d+")
             node.wait_log(r"start training begins")
