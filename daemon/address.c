@@ -30,7 +30,7 @@ static void lock_path(const struct daemon_address *a, char path[LOCK_PATH])
     snprintf(path, LOCK_PATH, "%s.lock", a->socket.sun_path);
 }
 
-// Who held it before may have removed the file after this process opened it.
+// The previous holder may have removed the file after this process opened it.
 static bool is_at(int file, const char *path)
 {
     struct stat held, there;
@@ -38,7 +38,7 @@ static bool is_at(int file, const char *path)
            held.st_ino == there.st_ino;
 }
 
-// A lock is empty, and is removed in the end: a file with a content is something else.
+// A lock file is empty, and is removed at the end. A file that is not empty is something else.
 static bool is_lock(int file)
 {
     struct stat held;
@@ -71,7 +71,7 @@ static enum base_error take_lock(struct daemon_address *a, struct base_reason *w
     }
 }
 
-// A socket where no process listens is of a daemon that died.
+// A socket on which no process listens was left by a daemon that died.
 static enum base_error make_room(const struct daemon_address *a, struct base_reason *why)
 {
     struct stat there;
@@ -102,7 +102,7 @@ enum base_error daemon_address_open(struct daemon_address *a, const char *text, 
     if (error)
         return error;
     const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const mode_t before = umask(0177); // whoever may write to it decides what the node trains
+    const mode_t before = umask(0177); // a process that may write to it decides what the node trains
     const bool bound =
         listener >= 0 && bind(listener, (const struct sockaddr *)&a->socket, sizeof a->socket) == 0;
     const int cause = errno;

@@ -1,5 +1,6 @@
-// Where trainers connect: unix:PATH. The daemon that listens there holds a lock on PATH.lock from before it
-// looks whether the path is free until the path is gone again, so that of several only one has it.
+// Where trainers connect: unix:PATH. The daemon that listens there takes a lock on PATH.lock before it looks
+// whether the path is free, and holds it until it has removed the path. So only one of several daemons has
+// the path.
 #ifndef DAEMON_ADDRESS_H
 #define DAEMON_ADDRESS_H
 
@@ -13,8 +14,9 @@ struct daemon_address {
 
 // BASE_EINVAL: not "unix:PATH", or too long for a socket.
 enum base_error daemon_address_check(const char *text, struct base_reason *why) BASE_CHECK;
-// `text` is checked. What is left there of a daemon that died is removed. The listener does not block.
-// BASE_EIO: the path is in use, or cannot be used. Close *address after an error, too.
+// `text` has passed daemon_address_check. Removes the socket of a daemon that died. The listener is
+// non-blocking. BASE_EIO: the path is in use, or cannot be used. Call daemon_address_close after an error,
+// too.
 enum base_error daemon_address_open(struct daemon_address *address, const char *text,
                                     struct base_reason *why) BASE_CHECK;
 void daemon_address_close(struct daemon_address *address);

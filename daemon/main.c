@@ -34,7 +34,7 @@ struct arguments {
     char *peers;         // "peers=..." of --peers
     const char *trainer; // "unix:PATH", or NULL
     bool check, resume, help, version;
-    bool joined; // begins anew with what the cluster told: passed by this program to itself
+    bool joined; // starts again with the cluster's settings; this program passes it to itself
 };
 
 static const char usage[] =
@@ -162,8 +162,8 @@ static int run(struct node_setup *s, bool joined, struct base_reason *why)
         return EXIT_FAILED;
     int status = node_threads_run(threads, why);
     if (status == NODE_LOOP_ABANDONED)
-        _exit(EXIT_FAILED);          // asked to end at once: the threads are where they are
-    if (status == NODE_LOOP_JOINS) { // likewise, until the program begins anew
+        _exit(EXIT_FAILED);          // asked to end at once: the threads still run
+    if (status == NODE_LOOP_JOINS) { // likewise, until the program starts again
         if (node_joining_keep(s->config, node_threads_loop(threads), joined, why) == BASE_OK)
             return BEGIN_ANEW;
         base_log(BASE_LOG_ERROR, "joins", "%s", why->text);
@@ -194,7 +194,7 @@ static int print_help(void)
     return EXIT_DONE;
 }
 
-// Opens the data, which may be wrong like any key.
+// Loads the data, too: they can be wrong like any key.
 static int check_data(const struct node_config *config)
 {
     struct train_dataset train = {0}, test = {0};
@@ -262,14 +262,14 @@ static int serve(const struct arguments *a)
     return status;
 }
 
-// The usual soft limit, 1,024, is less than a large cluster's links.
+// The usual soft limit of 1,024 is too low for the links of a large cluster.
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= DESCRIPTORS)
         return;
     limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
-    (void)setrlimit(RLIMIT_NOFILE, &limit); // else as many as there are
+    (void)setrlimit(RLIMIT_NOFILE, &limit); // if it fails, the limit stays as it is
 }
 
 int main(int argc, char **argv)
@@ -277,8 +277,8 @@ int main(int argc, char **argv)
     struct arguments a = {0};
     int status = EXIT_USAGE;
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);  // until the loop reads the allow-list again on it
-    signal(SIGXFSZ, SIG_IGN); // a file over the user's limit is an error to tell, not an end
+    signal(SIGHUP, SIG_IGN);  // until the loop handles it
+    signal(SIGXFSZ, SIG_IGN); // a write over the file size limit then fails instead of ending the process
     raise_descriptor_limit();
     if (!parse_arguments(argc, argv, &a))
         fputs(usage, stderr);

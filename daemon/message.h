@@ -1,5 +1,5 @@
-// Messages between a trainer in another process and the daemon, byte by byte (README.md): a trainer's request
-// is read into a struct, an answer is written. Pure; a packet of the socket is one message.
+// Messages between a trainer in another process and the daemon; README.md has their bytes. Reads a request of
+// the trainer into a struct and writes an answer. Pure. One packet of the socket is one message.
 #ifndef DAEMON_MESSAGE_H
 #define DAEMON_MESSAGE_H
 
@@ -11,7 +11,7 @@
 #define DAEMON_MESSAGE_MAX 131072u // bytes of one message, either way
 
 enum daemon_kind {
-    DAEMON_OPEN = 1, // the names and shapes of the tensors; the answer brings the vectors
+    DAEMON_OPEN = 1, // the names and shapes of the tensors; the answer has the vectors
     DAEMON_START,    // answered when the first turn of this trainer begins
     DAEMON_ROUND,    // ends its turn; answered when the next one begins
     DAEMON_STATUS,
@@ -38,8 +38,8 @@ struct daemon_request {
     size_t blob_bytes;
 };
 
-// BASE_EFORMAT with a reason for people, BASE_ENOMEM; then there is nothing to free. kind is set wherever the
-// message names one, 0 otherwise.
+// BASE_EFORMAT with a reason for people, BASE_ENOMEM; after an error there is nothing to free. `kind` is set
+// if the message names one, else 0.
 enum base_error daemon_request_read(const uint8_t *bytes, size_t count, struct daemon_request *request,
                                     struct base_reason *why) BASE_CHECK;
 void daemon_request_free(struct daemon_request *request);
@@ -47,15 +47,15 @@ void daemon_request_free(struct daemon_request *request);
 bool daemon_tensors_equal(const struct daemon_tensors *a, const struct daemon_tensors *b);
 
 struct daemon_opened { // the answer to OPEN
-    bool started;      // the node trains already: the model vector holds its model, and is not to be written
-    uint32_t vectors;  // bit p2pml_vector number: it is there
+    bool started;      // the node already trains: the model vector holds its model and must not be written
+    uint32_t vectors;  // bit i: vector i of p2pml_vector exists
     uint64_t parameters, stride;
 };
 // Each returns the bytes written into `message`.
 size_t daemon_answer_opened(const struct daemon_opened *opened, uint8_t message[DAEMON_MESSAGE_MAX]);
 size_t daemon_answer_round(enum daemon_kind kind, const struct p2pml_round *round,
                            uint8_t message[DAEMON_MESSAGE_MAX]);
-// P2PML_OK with bytes of the kind's own, or any other code with a reason; cut where it does not fit.
+// P2PML_OK with the bytes of this kind, or another code with a reason. Cut off if it does not fit.
 size_t daemon_answer(enum daemon_kind kind, int code, const void *bytes, size_t count,
                      uint8_t message[DAEMON_MESSAGE_MAX]);
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define IDLE_NS NODE_SECOND_NS // between two rounds of a node without a trainer
-#define REST_NS NODE_SECOND_NS // before it accepts again, without a descriptor for a trainer
+#define REST_NS NODE_SECOND_NS // before the next attempt to accept, if no descriptor was free
 #define NEVER   UINT64_MAX
 
 enum state {
@@ -33,9 +33,9 @@ enum state {
 struct server {
     const struct daemon_trainer_options *options;
     struct daemon_address address;
-    struct node_notify notify; // until the node tells of itself
+    struct node_notify notify; // until the node reports by itself
     int signals, peer;         // descriptors; -1: none
-    int refused;               // told that there is another trainer; closed when it has sent something
+    int refused;               // was told that there is another trainer; closed when it has sent something
     enum state state;
     p2pml_node *node;              // from the first OPEN on
     struct daemon_tensors tensors; // its
@@ -70,7 +70,7 @@ static void enter(struct server *s, enum state state)
 
 static void drop(struct server *s, const char *why);
 
-// A trainer that reads none of its answers is dropped: the daemon waits for nobody.
+// A trainer that does not read its answers is dropped: the daemon never waits for a trainer to read.
 static void send_answer(struct server *s, size_t bytes, int descriptor)
 {
     union {
@@ -117,15 +117,15 @@ static void end(struct server *s)
 static void give_turn(struct server *s)
 {
     const enum daemon_kind kind = s->asked;
-    s->round.another |= s->fresh; // it has not seen what the vectors hold
+    s->round.another |= s->fresh; // this trainer does not know what the vectors hold
     s->asked = 0;
     s->fresh = false;
     enter(s, TRAINERS);
     send_answer(s, daemon_answer_round(kind, &s->round, s->out), -1);
 }
 
-// After an undone round comes one without steps, so that trainers that die in a row are not taken for a model
-// that is not finite again and again.
+// An undone round is followed by one without steps, so that trainers that die one after another do not look
+// like a model that is not finite in many rounds in a row.
 static void take_round(struct server *s, const struct p2pml_round *round)
 {
     s->round = *round;
@@ -236,7 +236,8 @@ static void accept_trainer(struct server *s)
         const size_t bytes = daemon_answer(DAEMON_OPEN, P2PML_EORDER, words, strlen(words), s->out);
         (void)!send(fresh, s->out, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
         close_refused(s);
-        s->refused = fresh; // closed with its OPEN unread, it would see a reset instead of the words
+        s->refused = fresh; // if it were closed with its OPEN unread, the trainer would see a reset instead
+                            // of the answer
         return;
     }
     base_log(BASE_LOG_INFO, "trainer", "a trainer has connected");
@@ -405,7 +406,7 @@ static void read_trainer(struct server *s)
 
 // -- signals, loop
 
-#define HANGUP (1ull << 32) // in the count of signals: the low half counts those that end
+#define HANGUP (1ull << 32) // in the count of signals; the low half counts those that end the process
 
 static volatile sig_atomic_t stop_signal;
 static int stop_event;
@@ -440,7 +441,7 @@ static void hang_up(struct server *s)
         lib_reload(s->node);
 }
 
-// Steps that a trainer is in the middle of do not count.
+// Steps of a turn that is not complete do not count.
 static void on_signal(struct server *s)
 {
     uint64_t count;
@@ -461,7 +462,7 @@ static void on_signal(struct server *s)
     leave(s);
 }
 
-// When a trainer that is silent is dropped: the next message is its to send.
+// When a silent trainer is dropped, if it has to send the next message; else NEVER.
 static uint64_t patience_ends(const struct server *s)
 {
     const uint64_t timeout_ns = s->options->config->node.trainer_timeout_ns;
@@ -478,7 +479,7 @@ static void step_patience(struct server *s)
     drop(s, "it hangs, and may come back");
 }
 
-// The service manager hears of a daemon whose node is not there yet; a node tells of itself.
+// Reports to the service manager while there is no node yet; a node reports by itself.
 static void step_notify(struct server *s)
 {
     if (s->state == CLOSED)

@@ -1,5 +1,5 @@
-// p2pml-node --trainer: the local steps are taken by a program at the other end of a socket, in any language.
-// Socket, messages and vectors: README.md. The node is libp2pml's, its threads and rooms as well.
+// p2pml-node --trainer: a program at the other end of a socket, in any language, takes the local steps.
+// README.md describes socket, messages and vectors. The node is that of libp2pml.
 //
 //            OPEN, START        turn                    ROUND
 //   CLOSED ------------> NODES -------> TRAINERS ----------------> NODES
@@ -7,8 +7,8 @@
 //                          |                | the trainer is gone: its steps are undone
 //                          +---> IDLE <-----+--> NODES
 //
-// IDLE: a turn that no trainer takes. Once a second the node makes a round without steps, so that its model
-// stays the cluster's until a trainer comes.
+// IDLE: a turn that no trainer has taken. Once a second the node makes a round without steps, so that its
+// model follows the cluster's until a trainer takes a turn.
 #ifndef DAEMON_TRAINER_H
 #define DAEMON_TRAINER_H
 
@@ -20,9 +20,9 @@ struct daemon_trainer_options {
     bool resume;
     const char *address; // daemon_address_check
 };
-// Serves on the calling thread until the node has left, because a trainer or SIGTERM or SIGINT said so, or
-// has failed; a second signal exits at once with 1. True: it left as it was told to; else *why, where it is
-// not in the log.
+// Serves on the calling thread until the node has left, on request of a trainer or by SIGTERM or SIGINT, or
+// has failed. A second signal exits at once with status 1. True: the node left on request. False: *why has
+// the reason; "": it is in the log.
 bool daemon_trainer_serve(const struct daemon_trainer_options *options, struct base_reason *why);
 
 #endif

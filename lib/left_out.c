@@ -1,6 +1,6 @@
-// Replacements, when libp2pml is linked, for what the built-in trainer needs: the library never calls it,
-// because the program trains. OpenBLAS would start threads in every program that loads the library, and the
-// program may use its settings itself; takeover of shards would bring in all data loaders.
+// Stubs for functions that only the built-in trainer needs. libp2pml is linked with them and never calls
+// them, because the program trains. OpenBLAS would start threads in every program that loads the library, and
+// the program may configure it itself; takeover of shards would link all data loaders.
 #include "base/error.h"
 #include "node/learn/takeover.h"
 

@@ -1,6 +1,6 @@
-// Behind p2pml.h: what the daemon needs beside the calls when it serves a trainer in another process. The
-// node is opened with a configuration that is read already, its vectors lie in a file that both processes
-// map, and steps of a trainer that died are undone.
+// Further functions behind p2pml.h, for a daemon that serves a trainer in another process: the node is opened
+// with a configuration that is already read, its vectors lie in a file that both processes map, and the steps
+// of a trainer that died are undone.
 #ifndef LIB_OPEN_H
 #define LIB_OPEN_H
 
@@ -12,24 +12,24 @@ struct lib_options {
     const struct p2pml_tensor *tensors;
     size_t n_tensors;
     bool resume, changes;
-    bool shared; // the vectors lie in a memfd that can neither shrink nor grow, and the process is the node's
+    bool shared; // the vectors lie in a memfd of fixed size, and the process belongs to the node
 };
 
-// The defaults of a node whose local steps are another program's: its loop decides when training is over.
+// The defaults of a node whose local steps another program takes: that program decides when training is over.
 enum base_error lib_defaults(struct node_config *config, struct base_reason *why) BASE_CHECK;
 // As p2pml_open; BASE_EINVAL for keys that only the built-in trainer has.
 enum base_error lib_open(const struct lib_options *options, p2pml_node **node,
                          struct base_reason *why) BASE_CHECK;
-// The memfd of the vectors, and where in it vector `which` begins: which * lib_stride. The node's; another
-// one after lib_undo.
+// The memfd of the vectors, in which vector `which` begins at which * lib_stride. It belongs to the node, and
+// lib_undo replaces it.
 int lib_descriptor(const p2pml_node *node);
 size_t lib_stride(const p2pml_node *node);
 // In the program's turn: ends it as if no step had been taken. The model is the last published one again, as
-// round_end will say, and the blob is the one with which the turn began. Shared vectors get other memory, so
-// that a process that goes on writing into them reaches this node no more.
+// round_end will say, and the blob is the one with which the turn began. Shared vectors move to other memory,
+// so that a process that still writes into the old memory does not reach this node.
 int lib_undo(p2pml_node *node);
 void lib_reload(p2pml_node *node); // the allow-list and node.fault_file are read again, as on SIGHUP
-// After ENDED: whether the node left as it was told to.
+// After ENDED: the node left on request.
 bool lib_succeeded(const p2pml_node *node);
 
 #endif

@@ -1,4 +1,4 @@
-// The calls of p2pml.h over node/: setup, threads, and the learner that is hosted (node/learn/hosted.h).
+// p2pml.h over node/: setup, threads, and the hosted learner (node/learn/hosted.h).
 #include "lib/open.h"
 
 #include "base/error.h"
@@ -37,15 +37,15 @@ static const char *const state_names[] = {
 struct p2pml_node {
     pid_t process; // that opened it: only this one may use its threads
     enum state state;
-    const struct node_config *config; // own, or another's
+    const struct node_config *config; // &own, or the caller's
     struct node_config own;
     bool resume, changes;
-    int file; // of the vectors, where another process maps them; -1: memory of this one
+    int file; // of the vectors, if another process maps them; -1: private memory
     struct train_tensor *tensors;
     size_t n_tensors, parameters, vector_bytes; // bytes: of whole pages
     float *vectors[N_VECTORS];
-    struct gossip_blob blob, blob_before; // before: as the turn began,
-    bool blob_set;                        // where the program has replaced it since
+    struct gossip_blob blob, blob_before; // before: at the beginning of the turn, if
+    bool blob_set;                        // the program has replaced it since then
     bool has_setup, running;              // running: the thread is to be joined
     struct node_setup setup;
     struct node_hosted *hosted;
@@ -103,7 +103,7 @@ static enum base_error copy_tensor(const struct p2pml_tensor *from, size_t at, s
     return BASE_OK;
 }
 
-// The kernels are the processor's: what is averaged lies in the program's memory.
+// The kernels run on the CPU: the averaged vectors lie in the program's memory.
 static enum base_error make_model(const p2pml_node *n, const struct kernels **kernels,
                                   struct train_model **model, struct base_reason *why)
 {
@@ -137,7 +137,7 @@ static enum base_error take_tensors(p2pml_node *n, const struct lib_options *o, 
     return BASE_OK;
 }
 
-// Sealed, so that neither process can take the pages away under the other.
+// Sealed, so that neither process can remove pages that the other uses.
 static enum base_error make_file(const p2pml_node *n, int *made, struct base_reason *why)
 {
     const int file = memfd_create("p2pml-vectors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -153,7 +153,7 @@ static enum base_error make_file(const p2pml_node *n, int *made, struct base_rea
     return BASE_EIO;
 }
 
-// At `at`, or where there is room (NULL).
+// At the address `at`; NULL: anywhere.
 static void *map_vector(const p2pml_node *n, int file, size_t which, void *at)
 {
     const int access = PROT_READ | PROT_WRITE, fixed = at ? MAP_FIXED : 0;
@@ -175,8 +175,8 @@ static bool copy_vector(const p2pml_node *n, int file, size_t which)
     return true;
 }
 
-// Other memory at the same addresses: another process that still writes into the old one no longer reaches
-// the vectors. On failure they stay where they are.
+// Moves the vectors to other memory at the same addresses: a process that still writes into the old memory no
+// longer reaches them. On failure they stay where they are.
 static enum base_error renew_file(p2pml_node *n, struct base_reason *why)
 {
     int file = -1;
@@ -185,7 +185,7 @@ static enum base_error renew_file(p2pml_node *n, struct base_reason *why)
         if (n->vectors[i] && !copy_vector(n, file, i))
             code = base_fail(why, BASE_ENOMEM, "no memory for a copy of the vectors: %s", strerror(errno));
     for (size_t i = 0; code == BASE_OK && i < N_VECTORS; i++)
-        if (n->vectors[i]) // replaces pages of the same kind and number: nothing is left that could fail
+        if (n->vectors[i]) // replaces as many pages of the same kind, which cannot fail
             BASE_ASSERT(map_vector(n, file, i, n->vectors[i]) == n->vectors[i]);
     if (code == BASE_OK) {
         close(n->file);
@@ -350,7 +350,7 @@ const char *p2pml_reason(const p2pml_node *n)
 
 // -- starting
 
-// As node_setup_training, for a learner that is the program's.
+// As node_setup_training, for a program that trains by itself.
 static enum base_error make_training(struct node_setup *s, void *context, struct base_reason *why)
 {
     p2pml_node *n = context;
@@ -414,7 +414,7 @@ static enum base_error make(p2pml_node *n, struct base_reason *why)
 }
 
 // Threads inherit the mask: no signal handler of the program ever runs on a thread of the node, and a socket
-// that is closed at the other end does not kill the process.
+// that is closed at the other end does not end the process.
 static enum base_error make_quietly(p2pml_node *n)
 {
     sigset_t all, before;

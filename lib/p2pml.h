@@ -5,19 +5,20 @@
  * The model is one flat vector of floats. Whenever it is the program's turn it takes `steps` local steps on
  * it, each followed by model += learning rate * correction, outside its optimiser. Then it lends the vectors
  * to the node (round_begin), which averages with its neighbours, and takes them back (round_end). From start
- * to the first OK of start, and from round_begin to the OK of round_end, the vectors are the node's: the
- * program neither reads nor writes them. A GPU program may go on with its steps on the device meanwhile and
- * add what changed (`changes`).
+ * to the first OK of start, and from round_begin to the OK of round_end, the vectors belong to the node: the
+ * program neither reads nor writes them. In the meantime a program on a GPU may continue its steps there, and
+ * add the changes afterwards (`changes`).
  *
- * Functions return P2PML_OK, P2PML_AGAIN (not yet: time ran out), P2PML_ENDED (the node has left; the vectors
- * are the program's) or a negative error, whose text p2pml_reason gives; on an error nothing has changed. A
- * call out of order is P2PML_EORDER. No call waits longer than its timeout (milliseconds; 0: not at all,
- * negative: as long as it takes).
+ * Functions return P2PML_OK, P2PML_AGAIN (not yet: the time is up), P2PML_ENDED (the node has left; the
+ * vectors are the program's) or a negative error, whose text is p2pml_reason; on an error nothing has
+ * changed. A call out of order is P2PML_EORDER. No call waits longer than its timeout (milliseconds; 0: not
+ * at all, negative: as long as it takes).
  *
  * Threads: a node has four of its own, which block all signals and call no function of the program. The
  * program calls one function of a node at a time; nodes are independent, a process may hold any number.
- * Signals: none is handled or changed. fork: the child may only p2pml_close its copy (which ends nothing);
- * any other call is P2PML_EFORK there; exec inherits nothing. Log lines go to standard error (log.level). */
+ * Signals: none is handled or changed. fork: the child may only call p2pml_close on its copy, which does not
+ * end the node; any other call returns P2PML_EFORK there. exec inherits nothing. Log lines go to standard
+ * error (log.level). */
 #ifndef P2PML_H
 #define P2PML_H
 
@@ -59,14 +60,14 @@ struct p2pml_options {           /* zero what is not needed */
     const char *const *settings; /* "key=value", read last; NULL-terminated; or NULL */
     const struct p2pml_tensor *tensors;
     size_t n_tensors;
-    int resume;  /* from the newest checkpoint in node.dir, where there is one */
+    int resume;  /* from the newest checkpoint in node.dir, if there is one */
     int changes; /* round_end lists what changed; costs two vectors of memory */
 };
 struct p2pml_round {         /* what round_end says; lists are valid until the next round_begin */
     uint64_t steps;          /* local steps to take now (average.local_steps, fewer at the end) */
-    uint64_t steps_done;     /* of the cluster's count, before these */
+    uint64_t steps_done;     /* before these, in the cluster's count */
     double pace;             /* this node's time per step over its neighbours' median; 1: not known */
-    int another;             /* the model is replaced: by a member's, or a checkpoint's */
+    int another;             /* the model was replaced, by a member's or a checkpoint's */
     int rolled_back;         /* NaN or infinity was given: the model is the last published one again */
     int dense;               /* no lists: look at the whole vectors */
     size_t changed;          /* entries in the lists */
@@ -77,37 +78,40 @@ struct p2pml_round {         /* what round_end says; lists are valid until the n
 
 /* Reads and checks the configuration, allocates the vectors. NULL on error, the reason in reason[bytes]. */
 p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t bytes);
-/* [parameters], page-aligned; *parameters may be NULL. Tensors lie in it one after another, row-major. The
- * model is to be filled in before start. NULL: SECOND_MOMENT without train.optimizer adamw (it is Adam's v),
- * CORRECTION without average.drift_correction. */
+/* [parameters], page-aligned; *parameters may be NULL. Tensors lie in it one after another, row-major. Fill
+ * in the model before start. NULL: SECOND_MOMENT without train.optimizer adamw (it is Adam's v), CORRECTION
+ * without average.drift_correction. */
 float *p2pml_vector(p2pml_node *node, int which, size_t *parameters);
 /* Joins: opens the ports, meets the peers, takes the cluster's model if others already train. OK: the
  * first round begins. AGAIN: call again. round may be NULL. */
 int p2pml_start(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
-/* Lends the vectors: `steps` local steps were taken since the last OK (any number), whose learning rates sum
- * to step_scale; loss: their mean, for people, NaN where not known. Never waits. */
+/* Lends the vectors. steps: local steps taken since the last OK (any number is allowed); step_scale: the sum
+ * of their learning rates; loss: their mean loss, for people (NaN: not known). Never waits. */
 int p2pml_round_begin(p2pml_node *node, uint64_t steps, double step_scale, double loss);
 /* Takes them back. AGAIN: call again. */
 int p2pml_round_end(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
-/* Readable when start or round_end would not return AGAIN. The node's; only to be polled. */
+/* A descriptor, readable when start or round_end would not return AGAIN. It belongs to the node; only poll
+ * it. */
 int p2pml_fd(const p2pml_node *node);
 /* The node and its cluster as JSON, as GET /status of a daemon; free() it. NULL: not started, or ended. */
 char *p2pml_status(p2pml_node *node);
 /* Writes a checkpoint with the next round_begin. */
 int p2pml_save(p2pml_node *node);
-/* Bytes of the program's own that go with the model, such as the state of a schedule or the hash of a
- * tokenizer; at most 65,536 (P2PML_ELIMIT). data: they replace the node's, NULL: nothing changes. *now,
- * *now_bytes (or NULL): those of the node, valid until the vectors are lent; a late joiner's are a member's
- * from the first OK of start on, a resumed node's the checkpoint's. In the program's turn and before start.
+/* Bytes of the program that travel with the model, such as the state of a schedule or the hash of a
+ * tokenizer; at most 65,536 (P2PML_ELIMIT). data replaces the node's bytes; NULL: nothing changes. *now,
+ * *now_bytes (or NULL): the node's bytes, valid until the vectors are lent. From the first OK of start on, a
+ * late joiner has the bytes of a member, and a resumed node those of its checkpoint. In the program's turn
+ * and before start.
  */
 int p2pml_blob(p2pml_node *node, const void *data, size_t bytes, const void **now, size_t *now_bytes);
 /* Leaves the cluster: lends the vectors for the last time, writes a checkpoint, tells the others. ENDED:
- * done, the model vector holds what the checkpoint has. AGAIN: call again. */
+ * done; the model vector is as in the checkpoint. AGAIN: call again. */
 int p2pml_leave(p2pml_node *node, int timeout_ms);
-/* Leaves first if not yet done, and waits for that; frees everything, the vectors too. NULL: does nothing.
+/* Leaves first if that is not done yet, and waits until it is; then frees everything, the vectors included.
+ * NULL: does nothing.
  */
 void p2pml_close(p2pml_node *node);
-/* Of the latest call that failed, or why the node ended. "" for none. */
+/* The reason of the latest call that failed, or why the node ended; "": none. */
 const char *p2pml_reason(const p2pml_node *node);
 
 #ifdef __cplusplus

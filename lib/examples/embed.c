@@ -1,8 +1,8 @@
-/* A linear model of its own that trains together with others:
+/* A program with a linear model of its own that trains together with others:
  *
  *     embed DIRECTORY LISTEN-HOST:PORT ROUNDS SEED [PEER-HOST:PORT]
  *
- * The data of SEED have their own noise; the weights that all data share are 0.1, 0.2, ... */
+ * SEED selects random data with noise. The true weights are the same for all: 0.1, 0.2, ... */
 #include <p2pml.h>
 
 #include <math.h>
@@ -16,7 +16,7 @@ static float uniform(void)
     return (float)rand() / (float)RAND_MAX - 0.5f;
 }
 
-/* One step of gradient descent on a batch that is made up on the spot. Returns its loss. */
+/* One step of gradient descent on a batch of random examples. Returns its loss. */
 static double step(float *w, const float *correction, float rate)
 {
     float x[INPUTS], gradient[INPUTS] = {0}, loss = 0;

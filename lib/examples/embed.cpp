@@ -1,4 +1,5 @@
-// The same in C++: the node closes itself, errors are exceptions. embed_cpp DIRECTORY LISTEN ROUNDS [PEER]
+// The same in C++: the destructor closes the node, and errors are exceptions. embed_cpp DIRECTORY LISTEN
+// ROUNDS [PEER]
 #include <p2pml.h>
 
 #include <cmath>
