@@ -56,7 +56,7 @@ static enum base_error take_lock(struct daemon_address *a, struct base_reason *w
         if (!is_lock(a->lock)) {
             close(a->lock);
             a->lock = -1;
-            return base_fail(why, BASE_EINVAL, "--trainer: %s is there and is no lock of a daemon", path);
+            return base_fail(why, BASE_EINVAL, "--trainer: %s exists and is not the lock of a daemon", path);
         }
         const bool locked = flock(a->lock, LOCK_EX | LOCK_NB) == 0;
         if (locked && is_at(a->lock, path))
@@ -79,7 +79,7 @@ static enum base_error make_room(const struct daemon_address *a, struct base_rea
     if (lstat(path, &there) != 0)
         return BASE_OK;
     if (!S_ISSOCK(there.st_mode))
-        return base_fail(why, BASE_EINVAL, "--trainer: %s is there and is no socket", path);
+        return base_fail(why, BASE_EINVAL, "--trainer: %s exists and is not a socket", path);
     const int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (probe < 0)
         return base_fail(why, BASE_EIO, "--trainer: %s: %s", path, strerror(errno));

@@ -44,14 +44,14 @@ static const char usage[] =
     "  --config FILE        YAML; every key is listed below\n"
     "  --peers LIST         the other nodes; same as --set peers=LIST\n"
     "  --set KEY=VALUE      overrides the file and the environment; may be repeated\n"
-    "  --check              checks the configuration and the data, and ends\n"
+    "  --check              checks the configuration and the data, then ends\n"
     "  --resume             continues from the newest checkpoint in node.dir\n"
     "  --trainer unix:PATH  a program at this socket takes the local steps instead of the built-in trainer\n"
     "  --help, --version\n"
     "\n"
     "An environment variable such as P2PML_TRAIN_STEPS sets the key train.steps.\n"
-    "SIGTERM and SIGINT write a last checkpoint and end with status 0; SIGHUP reads cluster.allow_file\n"
-    "and node.fault_file again.\n";
+    "On SIGTERM or SIGINT the node writes a last checkpoint and ends with status 0. On SIGHUP it reads\n"
+    "cluster.allow_file and node.fault_file again.\n";
 
 static bool parse_one(struct arguments *a, int option)
 {
@@ -100,7 +100,7 @@ static bool parse_arguments(int argc, char **argv, struct arguments *a)
         if (!parse_one(a, option))
             return false;
     if (optind < argc)
-        fprintf(stderr, "p2pml-node: '%s' is no option\n", argv[optind]);
+        fprintf(stderr, "p2pml-node: '%s' is not an option\n", argv[optind]);
     return optind >= argc;
 }
 
@@ -250,7 +250,7 @@ static int serve(const struct arguments *a)
         base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
         status = EXIT_FAILED;
     } else {
-        why.text[0] = 0; // notes of a success
+        why.text[0] = 0; // a call that succeeds may leave notes
         status = run(&setup, a->joined, &why);
         if (status == BEGIN_ANEW)
             return status;
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
         status = serve(&a);
     if (status == BEGIN_ANEW) {
         node_joining_restart(argc, argv);
-        base_log(BASE_LOG_ERROR, "joins", "this program can't begin anew: %s", strerror(errno));
+        base_log(BASE_LOG_ERROR, "joins", "this program can't start again: %s", strerror(errno));
         _exit(EXIT_FAILED);
     }
     free(a.peers);

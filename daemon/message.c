@@ -11,7 +11,7 @@ enum { ROUND_ANOTHER = 1, ROUND_ROLLED_BACK = 2 };
 
 static enum base_error fail_format(struct base_reason *why, const char *what)
 {
-    return base_fail(why, BASE_EFORMAT, "a message of the trainer: %s", what);
+    return base_fail(why, BASE_EFORMAT, "a message from the trainer: %s", what);
 }
 
 static enum base_error read_tensor(struct base_reader *in, struct daemon_tensors *t, size_t at,
@@ -23,7 +23,7 @@ static enum base_error read_tensor(struct base_reader *in, struct daemon_tensors
     if (in->failed)
         return fail_format(why, "it ends before its last tensor");
     if (length == 0 || length >= sizeof t->names[at] || memchr(name, 0, length))
-        return fail_format(why, "a tensor's name is empty, too long or holds a zero");
+        return fail_format(why, "the name of a tensor is empty, too long or contains a zero byte");
     if (dims > TRAIN_DIMS)
         return fail_format(why, "a tensor has more than 8 dimensions");
     memcpy(t->names[at], name, length);
@@ -68,7 +68,7 @@ enum base_error daemon_request_read(const uint8_t *bytes, size_t count, struct d
     enum base_error error = BASE_OK;
     *r = (struct daemon_request){0};
     if (count > DAEMON_MESSAGE_MAX || in.failed || kind == 0 || kind >= DAEMON_KINDS)
-        return fail_format(why, "it is longer than 131,072 bytes, or of no known kind");
+        return fail_format(why, "it is longer than 131,072 bytes, or its kind is not known");
     r->kind = (enum daemon_kind)kind;
     if (r->kind == DAEMON_OPEN) {
         error = read_open(&in, &r->tensors, why);
@@ -82,10 +82,10 @@ enum base_error daemon_request_read(const uint8_t *bytes, size_t count, struct d
         r->blob_bytes = base_reader_left(&in);
         r->blob = base_read_bytes(&in, r->blob_bytes);
         if (sets > 1 || (!r->sets && r->blob_bytes > 0))
-            error = fail_format(why, "BLOB says 0 and nothing more, or 1 and the bytes");
+            error = fail_format(why, "BLOB has 0 and nothing more, or 1 and the bytes");
     }
     if (!error && (in.failed || base_reader_left(&in) > 0))
-        error = fail_format(why, "it is shorter or longer than its kind");
+        error = fail_format(why, "its length does not fit its kind");
     if (error)
         free_tensors(&r->tensors);
     return error;

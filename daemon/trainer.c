@@ -23,8 +23,8 @@
 
 enum state {
     CLOSED,   // no node, or one that was not started
-    NODES,    // it joins, or a round is under way
-    IDLE,     // a turn that no trainer takes
+    NODES,    // the node joins, or a round is under way
+    IDLE,     // a turn that no trainer has taken
     TRAINERS, // the trainer takes steps
     LEAVING,
     OVER,
@@ -38,8 +38,8 @@ struct server {
     int refused;               // was told that there is another trainer; closed when it has sent something
     enum state state;
     p2pml_node *node;              // from the first OPEN on
-    struct daemon_tensors tensors; // its
-    bool begun;                    // it has joined
+    struct daemon_tensors tensors; // of the node
+    bool begun;                    // the node has joined
     bool fresh;                    // the peer has had no turn
     bool undone;                   // the round under way undoes a trainer's steps
     enum daemon_kind asked;        // the peer waits for this answer; 0: for none
@@ -227,8 +227,8 @@ static void accept_trainer(struct server *s)
         if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
             return;
         s->rests_ns = node_clock_ns() + REST_NS;
-        base_log(BASE_LOG_WARN, "trainer", "a trainer cannot be let in: %s; again in a second",
-                 strerror(errno));
+        base_log(BASE_LOG_WARN, "trainer",
+                 "a trainer's connection cannot be accepted: %s; trying again in a second", strerror(errno));
         return;
     }
     if (s->peer >= 0) {
@@ -255,7 +255,7 @@ static void on_open(struct server *s, struct daemon_request *r, struct base_reas
                                         .shared = true};
     if (s->node && !daemon_tensors_equal(&s->tensors, &r->tensors)) {
         answer(s, DAEMON_OPEN, P2PML_EMISMATCH,
-               "this node has a model of other tensors already; their names and shapes must be the same");
+               "this node already has a model with other tensors; names and shapes must be the same");
         return;
     }
     if (!s->node) {
@@ -276,7 +276,7 @@ static void on_open(struct server *s, struct daemon_request *r, struct base_reas
 static void on_start(struct server *s)
 {
     if (s->state == TRAINERS) {
-        answer(s, DAEMON_START, P2PML_EORDER, "START: it is the trainer's turn already");
+        answer(s, DAEMON_START, P2PML_EORDER, "START: it is already the trainer's turn");
         return;
     }
     s->asked = DAEMON_START;
@@ -306,7 +306,7 @@ static void on_round(struct server *s, const struct daemon_request *r)
     }
     if (s->state != TRAINERS) {
         answer(s, DAEMON_ROUND, P2PML_EORDER,
-               "ROUND: it is not the trainer's turn; START, and ROUND itself, say when");
+               "ROUND: it is not the trainer's turn; the turn begins with the answer to START or ROUND");
         return;
     }
     const int code = p2pml_round_begin(s->node, r->steps, r->step_scale, r->loss);
@@ -436,7 +436,7 @@ static void hang_up(struct server *s)
 {
     if (s->state == CLOSED)
         base_log(BASE_LOG_INFO, "reload",
-                 "SIGHUP: the node is not started yet, and will read its files then");
+                 "SIGHUP: the node has not started yet, and reads its files when it starts");
     else
         lib_reload(s->node);
 }
@@ -455,7 +455,8 @@ static void on_signal(struct server *s)
     if (s->signalled || count > 1)
         _exit(1);
     s->signalled = true;
-    base_log(BASE_LOG_INFO, "signal", "%s: leaving; once more to end at once", strsignal(stop_signal));
+    base_log(BASE_LOG_INFO, "signal", "%s: leaving; a second signal ends the process at once",
+             strsignal(stop_signal));
     node_notify_stopping(&s->notify);
     if (s->state == TRAINERS)
         undo(s);
@@ -474,9 +475,9 @@ static void step_patience(struct server *s)
 {
     if (node_clock_ns() < patience_ends(s))
         return;
-    base_log(BASE_LOG_WARN, "trainer", "the trainer has said nothing for %.0f s (node.trainer_timeout)",
+    base_log(BASE_LOG_WARN, "trainer", "the trainer has sent nothing for %.0f s (node.trainer_timeout)",
              (double)s->options->config->node.trainer_timeout_ns / (double)NODE_SECOND_NS);
-    drop(s, "it hangs, and may come back");
+    drop(s, "it hangs; it may connect again");
 }
 
 // Reports to the service manager while there is no node yet; a node reports by itself.

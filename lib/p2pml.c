@@ -244,8 +244,7 @@ enum base_error lib_open(const struct lib_options *o, p2pml_node **node, struct 
     enum base_error code = BASE_OK;
     if (o->config->average.outer_momentum > 0)
         code = base_fail(why, BASE_EINVAL,
-                         "average.outer_momentum: found %g, expected 0: the built-in trainer has it, a "
-                         "program's own loop does not",
+                         "average.outer_momentum: found %g, expected 0: only the built-in trainer has it",
                          o->config->average.outer_momentum);
     if (code == BASE_OK)
         code = take_tensors(n, o, why);
@@ -425,7 +424,7 @@ static enum base_error make_quietly(p2pml_node *n)
     if (code != BASE_OK)
         unmake(n);
     else
-        n->reason.text[0] = 0; // notes of a success
+        n->reason.text[0] = 0; // a call that succeeds may leave notes
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return code;
 }
@@ -534,7 +533,8 @@ int lib_undo(p2pml_node *n)
         return out_of_order(n, "lib_undo", "there are no steps to undo");
     struct base_reason why = {""};
     if (n->file >= 0 && renew_file(n, &why) != BASE_OK)
-        base_log(BASE_LOG_WARN, "trainer", "%s; what the trainer still writes reaches this node", why.text);
+        base_log(BASE_LOG_WARN, "trainer", "%s; writes of the dropped trainer still reach this node",
+                 why.text);
     if (n->blob_set)
         n->blob = n->blob_before;
     node_hosted_undo(n->hosted);
@@ -550,7 +550,7 @@ int p2pml_round_end(p2pml_node *n, int timeout_ms, struct p2pml_round *round)
     if (n->state == ENDED)
         return P2PML_ENDED;
     if (n->state != LENT)
-        return out_of_order(n, "p2pml_round_end", "p2pml_round_begin lends the vectors first");
+        return out_of_order(n, "p2pml_round_end", "p2pml_round_begin must lend the vectors first");
     return await_turn(n, timeout_ms, round);
 }
 
@@ -574,7 +574,7 @@ int p2pml_save(p2pml_node *n)
     if (code != P2PML_OK)
         return code;
     if (n->state == OPEN || n->state >= LEAVING)
-        return out_of_order(n, "p2pml_save", "a checkpoint is written while it trains");
+        return out_of_order(n, "p2pml_save", "a checkpoint can be written only while it trains");
     node_threads_save(n->threads);
     return P2PML_OK;
 }
@@ -585,7 +585,7 @@ int p2pml_blob(p2pml_node *n, const void *data, size_t bytes, const void **now, 
     if (code != P2PML_OK)
         return code;
     if (n->state != OPEN && n->state != TURN && n->state != ENDED)
-        return out_of_order(n, "p2pml_blob", "the blob is lent with the vectors");
+        return out_of_order(n, "p2pml_blob", "the program has lent it the blob with the vectors");
     if (data && bytes > sizeof n->blob.data)
         return fail(n, P2PML_ELIMIT, "p2pml_blob: found %zu bytes, expected at most %zu", bytes,
                     sizeof n->blob.data);

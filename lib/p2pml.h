@@ -53,7 +53,7 @@ struct p2pml_tensor {
     const size_t *shape; /* [dims] */
     size_t dims;         /* 0 (a number) to 8 */
 };
-struct p2pml_options {           /* zero what is not needed */
+struct p2pml_options {           /* leave zero what is not needed */
     size_t size;                 /* sizeof(struct p2pml_options) */
     const char *config_file;     /* YAML, keys as `p2pml-node --help` lists them; or NULL */
     const char *config_text;     /* the same as text, read after it; or NULL */

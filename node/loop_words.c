@@ -179,7 +179,8 @@ static const char *const words_of_one[] = {
     [GOSSIP_LIFE_LAST_STEP] = "the last step is done; answering 1 peer that still trains",
     [GOSSIP_LIFE_LINGERED] = "1 peer still trains; node.linger has passed",
     [GOSSIP_LIFE_ISOLATED] =
-        "the edge to the only neighbour does not work: this node averages with no other node; can they reach each other's peer port?",
+        "the edge to the only neighbour does not work: this node averages with no other node; can they reach "
+        "each other's peer port?",
     [GOSSIP_LIFE_REFUSED] = "this node cannot train with its only listed peer: see peer_refused and "
                             "refused_by_peer above; it ends",
     [GOSSIP_LIFE_MET_NOBODY] =

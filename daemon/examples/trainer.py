@@ -2,8 +2,8 @@
 
     trainer.py PATH ROUNDS OWN
 
-Its loss has its minimum at sin(i) + OWN; with trainers whose OWN cancel out, the cluster comes to sin(i). When the
-daemon dies it goes on alone and connects again."""
+Its loss has its minimum at sin(i) + OWN; if the OWN of all trainers cancel out, the cluster converges to
+sin(i). When the daemon dies, the trainer continues alone and connects again."""
 
 import array
 import math
@@ -24,11 +24,11 @@ class Gone(Exception):
 
 
 class Refused(ValueError):
-    """What was asked for cannot be."""
+    """The daemon refused a request."""
 
 
 class Occupied(Refused):
-    """Another trainer is connected: one that died, as the daemon will soon notice, or one that lives."""
+    """Another trainer is connected. It may be dead; then the daemon will notice soon."""
 
 
 class Trainer:

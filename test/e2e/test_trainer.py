@@ -199,7 +199,7 @@ class Trainers(Daemons):
         one.socket.close()
         refused = self.trainer(1, 1)
         self.assertEqual(refused.wait(PATIENCE), 1)
-        self.assertIn("refuses: this node has a model of other tensors", self.read("trainer1"))
+        self.assertIn("refuses: this node already has a model with other tensors", self.read("trainer1"))
         self.assertNotIn("Traceback", self.read("trainer1"))
 
     def test_the_blob_the_status_and_the_end(self):
@@ -250,9 +250,9 @@ class Trainers(Daemons):
 
     def test_what_is_wrong_is_told_and_changes_nothing(self):
         daemon = self.daemon(0, alone=True)
-        for message, words in [(b"", "no known kind"), (struct.pack("<I", 99), "no known kind"),
+        for message, words in [(b"", "its kind is not known"), (struct.pack("<I", 99), "its kind is not known"),
                                (struct.pack("<III", 1, 2, 1), "protocol 2"), (struct.pack("<III", 1, 1, 5), "ends before"),
-                               (struct.pack("<II", 2, 0), "longer than its kind"), (struct.pack("<I", 2), "OPEN comes first")]:
+                               (struct.pack("<II", 2, 0), "does not fit its kind"), (struct.pack("<I", 2), "OPEN comes first")]:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
                 s.settimeout(PATIENCE)
                 s.connect(self.path("socket0"))
@@ -266,7 +266,7 @@ class Trainers(Daemons):
         with self.assertRaisesRegex(ValueError, "another trainer"):
             self.connect()
         one.start()
-        with self.assertRaisesRegex(ValueError, "turn already"):
+        with self.assertRaisesRegex(ValueError, "already the trainer"):
             one.start()
         with self.assertRaisesRegex(ValueError, "step_scale"):
             one.round(1, -1)
@@ -334,7 +334,7 @@ class Care(Daemons):
         daemon = self.daemon(0, "--set", "node.trainer_timeout=3s", alone=True)
         hung, before = self.boundary()
         self.scribble(hung)
-        wait_until(lambda: "has said nothing" in self.read("daemon0"), "it is dropped")
+        wait_until(lambda: "has sent nothing" in self.read("daemon0"), "it is dropped")
         two = self.connect()
         two.start()
         self.assertEqual(list(two.vectors[example.MODEL]), before)
@@ -400,7 +400,7 @@ class Care(Daemons):
             self.assertIn(words, self.read(log))
         with open(self.path("flake.lock"), "w", encoding="utf-8") as f:
             f.write("of another program")
-        refused("foreign", "is no lock of a daemon")
+        refused("foreign", "is not the lock of a daemon")
         self.assertEqual(self.read("flake.lock"), "of another program")
         os.remove(self.path("flake.lock"))
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other, \
@@ -419,8 +419,8 @@ class Care(Daemons):
         resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (used - 1, limits[1]))
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             s.connect(self.path("socket0"))
-            wait_until(lambda: self.read("daemon0").count("cannot be let in") >= 2, "it tries again")
-            self.assertLessEqual(self.read("daemon0").count("cannot be let in"), time.monotonic() - began + 1)
+            wait_until(lambda: self.read("daemon0").count("cannot be accepted") >= 2, "it tries again")
+            self.assertLessEqual(self.read("daemon0").count("cannot be accepted"), time.monotonic() - began + 1)
         resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, limits)
         self.boundary()
         daemon.terminate()

@@ -54,10 +54,10 @@ static void every_truncation_and_every_excess_is_refused(void **state)
         size_t count;
         const char *words;
     } bad[] = {
-        {{0}, 4, "no known kind"},
-        {{8}, 4, "no known kind"},
-        {{2, 0, 0, 0, 0}, 5, "longer than its kind"},
-        {{3}, 4, "shorter"},
+        {{0}, 4, "its kind is not known"},
+        {{8}, 4, "its kind is not known"},
+        {{2, 0, 0, 0, 0}, 5, "does not fit its kind"},
+        {{3}, 4, "does not fit its kind"},
         {{1, 0, 0, 0, 2, 0, 0, 0, 1}, 12, "protocol 2"},
         {{1, 0, 0, 0, 1, 0, 0, 0, 0}, 12, "no tensor"},
         {{1, 0, 0, 0, 1, 0, 0, 0, 1, 16}, 12, "too many"},
