@@ -21,7 +21,7 @@ static void post_peer(struct node_loop *loop, enum node_message_kind kind, const
 {
     struct node_message *message = node_message_new(kind);
     message->peer = *peer;
-    node_outbox_post(loop->worker, message);
+    node_mailbox_put(loop->options.worker, message);
 }
 
 static void on_up(void *owner, const struct gossip_id *peer)
@@ -59,7 +59,7 @@ static void on_message(void *owner, const struct gossip_id *peer, const struct g
     message->bytes = bytes;
     message->n_bytes = count;
     node_backlog_charge(loop->backlog, message);
-    node_outbox_post(loop->worker, message);
+    node_mailbox_put(loop->options.worker, message);
 }
 
 static void on_statistics(void *owner, const struct gossip_id *peer,
@@ -115,16 +115,7 @@ static const struct node_cluster_handler cluster_handler = {.up = on_up,
 static void worker_congested(void *owner, bool is)
 {
     struct node_loop *loop = owner;
-    BASE_ASSERT(is ? loop->congestions < 2 : loop->congestions > 0); // messages, bytes: each says so once
-    loop->congestions = is ? loop->congestions + 1 : loop->congestions - 1;
-    if (loop->cluster)
-        node_peers_pause(node_cluster_peers(loop->cluster), loop->congestions > 0);
-}
-
-static void learner_congested(void *owner, bool is)
-{
-    (void)owner;
-    (void)is;
+    node_peers_pause(node_cluster_peers(loop->cluster), is);
 }
 
 static void take_edges(struct node_loop *loop, struct node_message *message)
@@ -368,19 +359,6 @@ static bool make_events(struct node_loop *loop)
     return true;
 }
 
-static enum base_error make_boxes(struct node_loop *loop)
-{
-    const struct node_loop_options *o = &loop->options;
-    enum base_error code = node_outbox_create(loop->base, o->worker, worker_congested, loop, &loop->worker);
-    if (code == BASE_OK)
-        code = node_outbox_create(loop->base, o->learner, learner_congested, loop, &loop->learner);
-    if (code == BASE_OK)
-        code = node_backlog_create(loop->base, &o->counters->backlog_bytes,
-                                   NODE_BACKLOG_BYTES + 2 * o->message_limit, worker_congested, loop,
-                                   &loop->backlog);
-    return code;
-}
-
 static enum base_error make_rates(struct node_loop *loop)
 {
     loop->step_rates = node_rates_create();
@@ -392,7 +370,11 @@ static enum base_error make_rates(struct node_loop *loop)
 static enum base_error make_parts(struct node_loop *loop, struct node_ports *ports, struct base_reason *why)
 {
     loop->base = event_base_new();
-    enum base_error code = loop->base ? make_boxes(loop) : BASE_ENOMEM;
+    enum base_error code = loop->base
+                               ? node_backlog_create(loop->base, &loop->options.counters->backlog_bytes,
+                                                     NODE_BACKLOG_BYTES + 2 * loop->options.message_limit,
+                                                     worker_congested, loop, &loop->backlog)
+                               : BASE_ENOMEM;
     if (code == BASE_OK)
         code = node_loop_make_statistics(loop);
     if (code == BASE_OK)
@@ -473,8 +455,7 @@ int node_loop_run(struct node_loop *loop)
         node_notify_stopping(&loop->notify);
     if (loop->status == NODE_LOOP_ABANDONED || loop->status == NODE_LOOP_JOINS)
         return loop->status;
-    node_outbox_post(loop->worker, node_message_new(NODE_MESSAGE_STOP));
-    node_outbox_drain(loop->worker);
+    node_mailbox_put(loop->options.worker, node_message_new(NODE_MESSAGE_STOP));
     return loop->status;
 }
 
@@ -491,8 +472,6 @@ void node_loop_destroy(struct node_loop *loop)
     node_http_destroy(loop->http);
     node_cluster_destroy(loop->cluster);
     node_streams_destroy(loop->streams);
-    node_outbox_destroy(loop->worker);
-    node_outbox_destroy(loop->learner);
     node_backlog_destroy(loop->backlog);
     if (loop->base)
         event_base_free(loop->base);

@@ -31,7 +31,7 @@ static void post_ids(struct node_loop *loop, const struct gossip_life_action *ac
     BASE_ASSERT(message != NULL); // at most 128 bytes
     message->progress.round = action->round;
     message->progress.step = action->step;
-    node_outbox_post(loop->worker, message);
+    node_mailbox_put(loop->options.worker, message);
 }
 
 static void post_shards(struct node_loop *loop, const struct gossip_life_action *action)
@@ -39,21 +39,21 @@ static void post_shards(struct node_loop *loop, const struct gossip_life_action 
     struct node_message *message =
         bytes_mail(NODE_MESSAGE_SHARDS, action->numbers, action->count * sizeof *action->numbers);
     BASE_ASSERT(message != NULL); // at most 4 KiB
-    node_outbox_post(loop->learner, message);
+    node_mailbox_put(loop->options.learner, message);
 }
 
 static void post_forget(struct node_loop *loop, const struct gossip_id *peer)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_FORGET);
     message->peer = *peer;
-    node_outbox_post(loop->worker, message);
+    node_mailbox_put(loop->options.worker, message);
 }
 
 static void post_order(struct node_loop *loop, const struct gossip_life_action *action)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_ORDER);
     message->as.order = gossip_life_order(action);
-    node_outbox_post(loop->learner, message);
+    node_mailbox_put(loop->options.learner, message);
 }
 
 static void end(struct node_loop *loop, int status)
@@ -90,7 +90,7 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
             end(loop, GOSSIP_LIFE_ABANDONED);
             break;
         }
-        node_outbox_post(loop->worker, node_message_new(NODE_MESSAGE_END_FETCH));
+        node_mailbox_put(loop->options.worker, node_message_new(NODE_MESSAGE_END_FETCH));
         break;
     case GOSSIP_LIFE_FORGET:
         post_forget(loop, &action->peer);

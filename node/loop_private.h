@@ -16,7 +16,6 @@
 #include "node/notify.h"
 #include "node/queue/backlog.h"
 #include "node/queue/message.h"
-#include "node/queue/outbox.h"
 
 #define N_SIGNALS 3
 
@@ -26,9 +25,7 @@ struct node_loop {
     struct node_streams *streams;
     struct node_cluster *cluster;
     struct node_http *http;
-    struct node_outbox *worker, *learner;
     struct node_backlog *backlog;
-    unsigned congestions; // reasons to read nothing from peers: messages or bytes wait for the worker
     struct event *message, *tick, *signals[N_SIGNALS];
     uint16_t port, http_port;
     uint64_t started_ns;

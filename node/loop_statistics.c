@@ -83,7 +83,7 @@ static void post_joined(struct node_loop *loop, struct gossip_spread *joined, st
     message->n_bytes = columns * sizeof *spreads;
     base_log(BASE_LOG_INFO, "statistics", "data.scale is computed from the examples of %zu node%s", nodes,
              base_plural(nodes));
-    node_outbox_post(loop->learner, message);
+    node_mailbox_put(loop->options.learner, message);
     node_loop_drop_statistics(loop);
 }
 

@@ -1,6 +1,6 @@
-// How many bytes of peers wait for the worker. A mailbox bounds their number, but a message may be five times
-// as large as the model: over the limit nothing more is taken from any link until the worker has caught up.
-// Loop's thread; messages that are charged may be freed on any.
+// Counts the bytes of messages of peers that wait for the worker. Beyond the limit the owner reads nothing
+// more from any link until the worker has caught up. A message counts with its struct, so this bounds their
+// number, too. Loop's thread; a message that is charged may be freed on any thread.
 #ifndef NODE_QUEUE_BACKLOG_H
 #define NODE_QUEUE_BACKLOG_H
 

@@ -15,23 +15,26 @@ struct node_mailbox {
     pthread_mutex_t lock;   // guards all below
     pthread_cond_t arrived; // on CLOCK_MONOTONIC
     int descriptor;         // counter 1 exactly while count > 0
-    size_t capacity, first, count;
-    void *items[]; // ring of `capacity`
+    size_t capacity;        // of node_mailbox_post
+    void **items;           // ring of `room`, of which `count` are used from `first` on
+    size_t room, first, count;
 };
 
 enum base_error node_mailbox_create(size_t capacity, struct node_mailbox **mailbox)
 {
-    if (!capacity || capacity > (SIZE_MAX - sizeof(struct node_mailbox)) / sizeof(void *))
+    if (!capacity || capacity > SIZE_MAX / sizeof(void *) / 2)
         return BASE_EINVAL;
-    struct node_mailbox *box = calloc(1, sizeof *box + capacity * sizeof *box->items);
-    if (!box)
-        return BASE_ENOMEM;
-    box->capacity = capacity;
-    box->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (box->descriptor < 0) {
+    struct node_mailbox *box = calloc(1, sizeof *box);
+    void **items = calloc(capacity, sizeof *items);
+    const int descriptor = box && items ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    if (descriptor < 0) {
+        enum base_error error = box && items ? BASE_EIO : BASE_ENOMEM;
+        free(items);
         free(box);
-        return BASE_EIO;
+        return error;
     }
+    *box = (struct node_mailbox){
+        .descriptor = descriptor, .capacity = capacity, .items = items, .room = capacity};
     pthread_condattr_t monotonic;
     bool made = pthread_condattr_init(&monotonic) == 0;
     BASE_ASSERT(made && pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
@@ -47,28 +50,50 @@ void node_mailbox_destroy(struct node_mailbox *mailbox, void (*release)(void *it
     if (!mailbox)
         return;
     for (size_t i = 0; release && i < mailbox->count; i++)
-        release(mailbox->items[(mailbox->first + i) % mailbox->capacity]);
+        release(mailbox->items[(mailbox->first + i) % mailbox->room]);
     pthread_cond_destroy(&mailbox->arrived);
     pthread_mutex_destroy(&mailbox->lock);
     close(mailbox->descriptor);
+    free(mailbox->items);
     free(mailbox);
+}
+
+// With the lock.
+static void append(struct node_mailbox *box, void *item)
+{
+    static const uint64_t one = 1;
+    BASE_ASSERT(item && box->first < box->room && box->count <= box->room); // take() says NULL for "nothing"
+    if (box->count == box->room) {
+        void **items = malloc(2 * box->room * sizeof *items);
+        BASE_ASSERT(items); // like a message: a few bytes
+        for (size_t i = 0; i < box->count; i++)
+            items[i] = box->items[(box->first + i) % box->room];
+        free(box->items);
+        box->items = items;
+        box->room *= 2;
+        box->first = 0;
+    }
+    box->items[(box->first + box->count) % box->room] = item;
+    if (!box->count++)
+        BASE_ASSERT(write(box->descriptor, &one, sizeof one) == (ssize_t)sizeof one);
+    pthread_cond_signal(&box->arrived);
 }
 
 enum base_error node_mailbox_post(struct node_mailbox *mailbox, void *item)
 {
-    static const uint64_t one = 1;
-    BASE_ASSERT(item); // take() says NULL for "nothing"
     pthread_mutex_lock(&mailbox->lock);
-    BASE_ASSERT(mailbox->first < mailbox->capacity && mailbox->count <= mailbox->capacity);
     enum base_error error = mailbox->count < mailbox->capacity ? BASE_OK : BASE_ELIMIT;
-    if (!error) {
-        mailbox->items[(mailbox->first + mailbox->count) % mailbox->capacity] = item;
-        if (!mailbox->count++)
-            BASE_ASSERT(write(mailbox->descriptor, &one, sizeof one) == (ssize_t)sizeof one);
-        pthread_cond_signal(&mailbox->arrived);
-    }
+    if (!error)
+        append(mailbox, item);
     pthread_mutex_unlock(&mailbox->lock);
     return error;
+}
+
+void node_mailbox_put(struct node_mailbox *mailbox, void *item)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    append(mailbox, item);
+    pthread_mutex_unlock(&mailbox->lock);
 }
 
 enum base_error node_mailbox_post_by(struct node_mailbox *mailbox, void *item, uint64_t deadline_ns)
@@ -100,7 +125,7 @@ void *node_mailbox_take(struct node_mailbox *mailbox, uint64_t deadline_ns)
     pthread_mutex_lock(&mailbox->lock);
     if (wait_for_item(mailbox, deadline_ns)) {
         item = mailbox->items[mailbox->first];
-        mailbox->first = (mailbox->first + 1) % mailbox->capacity;
+        mailbox->first = (mailbox->first + 1) % mailbox->room;
         if (!--mailbox->count)
             BASE_ASSERT(read(mailbox->descriptor, &counter, sizeof counter) == (ssize_t)sizeof counter);
     }

@@ -132,8 +132,7 @@ static void wrong_data_is_named(void **state)
         {{"data.kind=libsvm", "data.features=3", "data.train_file=/dev/null", "data.test_file=/dev/null",
           "model.kind=logistic", "data.scale=minmax"},
          "--set: data.scale: found a scale with model.kind logistic, whose libsvm rows stay sparse: "
-         "shifted, no "
-         "value would be 0; expected none"},
+         "after a shift no value would be 0; expected none"},
     };
 
     (void)state;

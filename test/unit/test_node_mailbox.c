@@ -55,6 +55,35 @@ static void keeps_order_and_its_bound(void **state)
     node_mailbox_destroy(NULL, NULL);
 }
 
+static void put_goes_beyond_the_bound_and_keeps_the_order(void **state)
+{
+    (void)state;
+    struct node_mailbox *box = NULL;
+    int items[20];
+    assert_int_equal(node_mailbox_create(3, &box), BASE_OK);
+    for (int lap = 0; lap < 3; lap++) { // the second lap begins inside the grown ring
+        assert_int_equal(node_mailbox_post(box, &items[0]), BASE_OK);
+        assert_ptr_equal(node_mailbox_take(box, 0), &items[0]);
+        for (int i = 0; i < 20; i++)
+            node_mailbox_put(box, &items[i]);
+        for (int i = 0; i < 17; i++) {
+            assert_int_equal(node_mailbox_post(box, &items[0]),
+                             BASE_ELIMIT); // the bound of the others stays 3
+            assert_true(is_readable(box));
+            assert_ptr_equal(node_mailbox_take(box, 0), &items[i]);
+        }
+        assert_int_equal(node_mailbox_post(box, &items[0]), BASE_ELIMIT);
+        assert_ptr_equal(node_mailbox_take(box, 0), &items[17]);
+        assert_int_equal(node_mailbox_post(box, &items[0]), BASE_OK);
+        assert_ptr_equal(node_mailbox_take(box, 0), &items[18]);
+        assert_ptr_equal(node_mailbox_take(box, 0), &items[19]);
+        assert_ptr_equal(node_mailbox_take(box, 0), &items[0]);
+        assert_null(node_mailbox_take(box, 0));
+        assert_false(is_readable(box));
+    }
+    node_mailbox_destroy(box, NULL);
+}
+
 static void descriptor_is_readable_while_something_is_there(void **state)
 {
     (void)state;
@@ -181,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeps_order_and_its_bound),
+        cmocka_unit_test(put_goes_beyond_the_bound_and_keeps_the_order),
         cmocka_unit_test(descriptor_is_readable_while_something_is_there),
         cmocka_unit_test(waits_until_its_deadline_and_not_less),
         cmocka_unit_test(a_post_wakes_who_waits),
