@@ -74,12 +74,7 @@ static void on_view(void *owner, struct gossip_graph *graph)
     struct node_loop *loop = owner;
     struct node_message *message = node_message_new(NODE_MESSAGE_VIEW);
     message->as.graph = graph;
-    node_outbox_post(loop->worker, message);
-}
-
-static bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
-{
-    return node_loop_greeted(owner, address, greeting);
+    node_mailbox_put(loop->options.worker, message);
 }
 
 static void on_changed(void *owner)
@@ -99,16 +94,16 @@ static void on_conflict(void *owner, const char *address)
     event_active(loop->tick, EV_TIMEOUT, 0);
 }
 
-static const struct node_cluster_handler cluster_handler = {.up = on_up,
-                                                            .down = on_down,
-                                                            .message = on_message,
-                                                            .statistics = on_statistics,
-                                                            .member = on_member,
-                                                            .removed = on_removed,
-                                                            .view = on_view,
-                                                            .greeted = on_greeted,
-                                                            .changed = on_changed,
-                                                            .conflict = on_conflict};
+static const struct node_peers_handler links_handler = {.up = on_up,
+                                                        .down = on_down,
+                                                        .message = on_message,
+                                                        .statistics = on_statistics,
+                                                        .greeted = node_loop_greeted,
+                                                        .conflict = on_conflict,
+                                                        .changed = on_changed};
+
+static const struct node_cluster_handler cluster_handler = {
+    .member = on_member, .removed = on_removed, .view = on_view};
 
 // -- from the other threads
 
@@ -168,7 +163,7 @@ static void reload_allow_list(struct node_loop *loop)
     gossip_allow_list_destroy(loop->options.allow);
     *loop->options.allow = fresh;
     base_log(BASE_LOG_INFO, "reload", "the allow-list has %zu ids now", fresh.count);
-    node_cluster_allow_changed(loop->cluster);
+    node_peers_allow_changed(node_cluster_peers(loop->cluster));
 }
 
 static void reload(struct node_loop *loop)
@@ -265,7 +260,7 @@ static void tick(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     struct node_loop *loop = argument;
-    node_cluster_tick(loop->cluster, node_clock_ns());
+    node_peers_tick(node_cluster_peers(loop->cluster), node_clock_ns());
     notify_manager(loop, node_clock_ns());
     if (loop->duplicate)
         node_loop_live(loop,
@@ -301,29 +296,30 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
 {
     const struct node_loop_options *o = &loop->options;
     BASE_ASSERT(!loop->cluster && ports->peers >= 0 && ports->datagrams >= 0);
-    struct node_cluster_options cluster = {.base = loop->base,
-                                           .streams = loop->streams,
-                                           .config = o->config,
+    struct node_cluster_options cluster = {.links = {.base = loop->base,
+                                                     .streams = loop->streams,
+                                                     .config = o->config,
+                                                     .identity = o->identity,
+                                                     .allow = o->allow,
+                                                     .greeting = &o->greeting,
+                                                     .message_limit = o->message_limit,
+                                                     .counters = o->counters,
+                                                     .listener = ports->peers,
+                                                     .handler = &links_handler,
+                                                     .owner = loop},
                                            .topology = o->topology,
-                                           .identity = o->identity,
                                            .name = o->name,
-                                           .allow = o->allow,
-                                           .greeting = &o->greeting,
-                                           .message_limit = o->message_limit,
-                                           .counters = o->counters,
                                            .starts = o->starts,
                                            .first_model = o->first_model,
                                            .instance_id = o->instance_id,
                                            .starts_path = o->starts_path,
                                            .events_path = o->events_path,
                                            .pages = loop->pages,
-                                           .listener = ports->peers,
                                            .datagrams = ports->datagrams,
-                                           .handler = &cluster_handler,
-                                           .owner = loop};
-    memcpy(cluster.psk, o->psk, sizeof cluster.psk);
+                                           .handler = &cluster_handler};
+    memcpy(cluster.links.psk, o->psk, sizeof cluster.links.psk);
     enum base_error code = node_cluster_create(&cluster, &loop->cluster, why);
-    explicit_bzero(cluster.psk, sizeof cluster.psk);
+    explicit_bzero(cluster.links.psk, sizeof cluster.links.psk);
     if (code == BASE_OK)
         ports->peers = ports->datagrams = -1;
     return code;

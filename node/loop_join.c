@@ -16,8 +16,9 @@ static void warn_of_shards(const struct node_loop *loop, const char *address,
         base_log(BASE_LOG_WARN, "other_shards", "%s at %s: %s", theirs->name, address, text.text);
 }
 
-bool node_loop_greeted(struct node_loop *loop, const char *address, const struct gossip_greeting *theirs)
+bool node_loop_greeted(void *owner, const char *address, const struct gossip_greeting *theirs)
 {
+    struct node_loop *loop = owner;
     char *taken = NULL;
     if (loop->taken)
         return true;

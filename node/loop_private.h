@@ -83,8 +83,8 @@ size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capaci
 void node_loop_note_progress(struct node_loop *loop); // it has changed
 void node_loop_glance(struct node_loop *loop);        // with every tick
 
-// loop_join.c: node_cluster_handler.greeted
-bool node_loop_greeted(struct node_loop *loop, const char *address, const struct gossip_greeting *theirs);
+// loop_join.c: node_peers_handler.greeted
+bool node_loop_greeted(void *owner, const char *address, const struct gossip_greeting *theirs);
 // `peer` took this node's shard, too, and has precedence: this node starts again with another one.
 void node_loop_move(struct node_loop *loop, const struct gossip_id *peer, uint32_t shard);
 // Warns in the log if `peer` has this node's shard.

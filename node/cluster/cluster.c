@@ -34,22 +34,23 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
 {
     const struct node_cluster_options *o = &cluster->options;
     struct gossip_membership_options options = {
-        .identity = o->identity,
+        .identity = o->links.identity,
         .version = {.generation = o->starts.number, .instance_id = o->instance_id},
         .name = o->name,
         .n_addresses = (uint8_t)cluster->n_addresses,
         .pages = o->pages,
-        .shard = o->config->data.shards > 1 ? (uint32_t)o->config->data.shard : GOSSIP_NO_SHARD,
+        .shard = o->links.config->data.shards > 1 ? (uint32_t)o->links.config->data.shard : GOSSIP_NO_SHARD,
         .first_model = o->first_model,
-        .group = group_of(o->config->node.group, &o->identity->id),
-        .profile = (enum gossip_member_profile)o->config->cluster.profile,
+        .group = group_of(o->links.config->node.group, &o->links.identity->id),
+        .profile = (enum gossip_member_profile)o->links.config->cluster.profile,
         .now_ns = node_clock_ns(),
         .recent_starts = o->starts.recent,
-        .allow = o->allow};
-    struct gossip_datagrams_options sealing = {
-        .identity = o->identity, .cluster = o->config->cluster.name, .generation = o->starts.number};
+        .allow = o->links.allow};
+    struct gossip_datagrams_options sealing = {.identity = o->links.identity,
+                                               .cluster = o->links.config->cluster.name,
+                                               .generation = o->starts.number};
     memcpy(options.addresses, cluster->addresses, sizeof options.addresses);
-    memcpy(sealing.psk, o->psk, sizeof sealing.psk);
+    memcpy(sealing.psk, o->links.psk, sizeof sealing.psk);
     enum base_error code = BASE_EIO;
     if (getrandom(&options.seed, sizeof options.seed, 0) == (ssize_t)sizeof options.seed &&
         getrandom(sealing.entropy, sizeof sealing.entropy, 0) == (ssize_t)sizeof sealing.entropy)
@@ -63,29 +64,20 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
 static enum base_error make_sockets(struct node_cluster *cluster, struct base_reason *why)
 {
     struct node_cluster_options *o = &cluster->options;
-    struct node_udp_options udp = {
-        .base = o->base, .socket = o->datagrams, .handler = &node_cluster_udp_handler, .owner = cluster};
-    struct node_peers_options peers = {.base = o->base,
-                                       .streams = o->streams,
-                                       .config = o->config,
-                                       .identity = o->identity,
-                                       .allow = o->allow,
-                                       .faults = cluster->faults,
-                                       .greeting = o->greeting,
-                                       .message_limit = o->message_limit,
-                                       .counters = o->counters,
-                                       .listener = o->listener,
-                                       .handler = &node_cluster_peers_handler,
-                                       .owner = cluster};
-    BASE_ASSERT(o->listener >= 0 && o->datagrams >= 0 && !cluster->peers);
-    memcpy(peers.psk, o->psk, sizeof peers.psk);
-    cluster->timer = event_new(o->base, -1, 0, timer, cluster);
+    struct node_udp_options udp = {.base = o->links.base,
+                                   .socket = o->datagrams,
+                                   .handler = &node_cluster_udp_handler,
+                                   .owner = cluster};
+    o->links.faults = cluster->faults;
+    o->links.members = &node_cluster_members;
+    o->links.members_owner = cluster;
+    BASE_ASSERT(o->links.listener >= 0 && o->datagrams >= 0 && !cluster->peers);
+    cluster->timer = event_new(o->links.base, -1, 0, timer, cluster);
     enum base_error code = cluster->timer ? node_endpoints_create(&cluster->endpoints) : BASE_ENOMEM;
     if (code == BASE_OK)
         code = node_udp_create(&udp, &cluster->udp);
     if (code == BASE_OK)
-        code = node_peers_create(&peers, &cluster->peers);
-    explicit_bzero(peers.psk, sizeof peers.psk);
+        code = node_peers_create(&o->links, &cluster->peers);
     return code == BASE_OK ? code : base_fail(why, code, "links: %s", base_error_name(code));
 }
 
@@ -98,11 +90,11 @@ enum base_error node_cluster_create(const struct node_cluster_options *options, 
     cluster->options = *options;
     enum base_error code = node_cluster_find_addresses(cluster, why);
     if (code == BASE_OK)
-        code = node_faults_create(options->config->node.fault_file, &cluster->faults, why);
+        code = node_faults_create(options->links.config->node.fault_file, &cluster->faults, why);
     if (code == BASE_OK)
         code = node_events_open(options->events_path,
-                                (struct node_lines_bounds){options->config->metrics.file_bytes,
-                                                           (unsigned)options->config->metrics.files},
+                                (struct node_lines_bounds){options->links.config->metrics.file_bytes,
+                                                           (unsigned)options->links.config->metrics.files},
                                 &cluster->events, why);
     if (code == BASE_OK)
         code = make_membership(cluster, why);
@@ -132,7 +124,7 @@ void node_cluster_destroy(struct node_cluster *cluster)
     gossip_datagrams_destroy(cluster->datagrams);
     node_events_close(cluster->events);
     node_faults_destroy(cluster->faults);
-    explicit_bzero(cluster->options.psk, sizeof cluster->options.psk);
+    explicit_bzero(cluster->options.links.psk, sizeof cluster->options.links.psk);
     free(cluster);
 }
 
@@ -140,11 +132,6 @@ void node_cluster_start(struct node_cluster *cluster)
 {
     node_cluster_arm(cluster);
     node_peers_start(cluster->peers);
-}
-
-void node_cluster_tick(struct node_cluster *cluster, uint64_t now_ns)
-{
-    node_peers_tick(cluster->peers, now_ns);
 }
 
 void node_cluster_leave(struct node_cluster *cluster)
@@ -177,15 +164,10 @@ void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round)
         node_cluster_arm(cluster);
 }
 
-void node_cluster_allow_changed(struct node_cluster *cluster)
-{
-    node_peers_allow_changed(cluster->peers);
-}
-
 void node_cluster_reload_faults(struct node_cluster *cluster)
 {
     struct base_reason why = {0};
-    if (cluster->options.config->node.fault_file[0] == 0)
+    if (cluster->options.links.config->node.fault_file[0] == 0)
         return;
     if (node_faults_reload(cluster->faults, &why) != BASE_OK) {
         base_log(BASE_LOG_ERROR, "faults", "the list of faults stays as it was: %s", why.text);

@@ -16,47 +16,23 @@
 struct node_cluster;
 struct node_streams;
 
-struct node_cluster_handler { // to the owner; all must be set. Called from the loop or from node_cluster_tick
-    void (*up)(void *owner, const struct gossip_id *peer);
-    void (*down)(void *owner, const struct gossip_id *peer);
-    // A message for the worker. Its payloads point into `bytes`, which are malloc'ed and the callee's to
-    // free.
-    void (*message)(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
-                    uint8_t *bytes, size_t count);
-    void (*statistics)(void *owner, const struct gossip_id *peer,
-                       const struct gossip_statistics_message *message); // valid during the call
+struct node_cluster_handler { // to the owner of the links; all must be set
     void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // new state
     void (*removed)(void *owner, const struct gossip_id *peer);                                // forgotten
     void (*view)(void *owner, struct gossip_graph *graph); // a new view; the callee releases the graph
-    // A greeting came from this address; true: this node ends and starts again, and the greeting is not
-    // handled further.
-    bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
-    void (*changed)(void *owner); // something has changed that a decision may depend on
-    // Another process runs with this identity. Membership says that it was first (address NULL: stop), or a
-    // peer has a working link to it, at that address (stop if this one has just begun).
-    void (*conflict)(void *owner, const char *address);
 };
 
 struct node_cluster_options {
-    struct event_base *base;      // borrowed, as all below
-    struct node_streams *streams; // of this base
-    const struct node_config *config;
+    struct node_peers_options links;  // without its last three; the owner is that of both handlers
     struct topology_options topology; // its graph borrowed
-    const struct gossip_identity *identity;
     const char *name;
-    uint8_t psk[32];
-    const struct gossip_allow_list *allow; // NULL: every node with the secret
-    const struct gossip_greeting *greeting;
-    size_t message_limit;
-    struct node_counters *counters;
     struct node_starts starts;
     uint64_t first_model; // of this node's record
     uint64_t instance_id;
     const char *starts_path, *events_path; // NULL: not persisted
     struct gossip_address pages;           // of the HTTP port, as a record has it
-    int listener, datagrams; // bound to one address and port; become this object's after success
+    int datagrams; // bound to the listener's address and port; becomes this object's after success
     const struct node_cluster_handler *handler;
-    void *owner;
 };
 
 // BASE_EIO: node.advertise can't be resolved, events.jsonl or the fault file can't be opened; with the
@@ -65,7 +41,6 @@ enum base_error node_cluster_create(const struct node_cluster_options *options, 
                                     struct base_reason *why) BASE_CHECK;
 void node_cluster_destroy(struct node_cluster *cluster); // NULL is fine. Members see this as a crash
 void node_cluster_start(struct node_cluster *cluster);
-void node_cluster_tick(struct node_cluster *cluster, uint64_t now_ns); // several times a second
 // Tells all members that this node leaves, then ends the links. It keeps telling while the loop runs.
 void node_cluster_leave(struct node_cluster *cluster);
 
@@ -75,7 +50,6 @@ void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_
 void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round);
 // Sets the donors: links to them are kept beside those to the neighbours.
 void node_cluster_want(struct node_cluster *cluster, const struct gossip_id *ids, size_t count);
-void node_cluster_allow_changed(struct node_cluster *cluster);
 void node_cluster_reload_faults(struct node_cluster *cluster);
 // An event about this node, without a member: start, paused, ...
 void node_cluster_tell(struct node_cluster *cluster, const char *event, const char *line);

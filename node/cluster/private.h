@@ -46,7 +46,7 @@ bool node_cluster_is_here(const struct node_cluster *cluster, const struct gossi
 
 // wires.c
 extern const struct node_udp_handler node_cluster_udp_handler;
-extern const struct node_peers_handler node_cluster_peers_handler;
+extern const struct node_peers_members node_cluster_members;
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why) BASE_CHECK;
 
 // tell.c

@@ -45,7 +45,7 @@ static void take_change(struct node_cluster *cluster, const struct gossip_member
     bool here = action->state == GOSSIP_MEMBER_ALIVE || action->state == GOSSIP_MEMBER_SUSPECT;
     node_cluster_tell_change(cluster, action);
     node_peers_member(cluster->peers, &action->peer, here);
-    cluster->options.handler->member(cluster->options.owner, &action->peer, action->state);
+    cluster->options.handler->member(cluster->options.links.owner, &action->peer, action->state);
     if (action->state == GOSSIP_MEMBER_DEAD)
         node_peers_part(cluster->peers, &action->peer, GOSSIP_CLOSE_SILENT);
 }
@@ -77,7 +77,7 @@ static void remove_member(struct node_cluster *cluster, const struct gossip_id *
     node_peers_member(cluster->peers, id, false);
     gossip_datagrams_forget(cluster->datagrams, id);
     node_endpoints_forget(cluster->endpoints, id);
-    cluster->options.handler->removed(cluster->options.owner, id);
+    cluster->options.handler->removed(cluster->options.links.owner, id);
 }
 
 static void act(struct node_cluster *cluster, const struct gossip_membership_action *action)
@@ -103,7 +103,7 @@ static void act(struct node_cluster *cluster, const struct gossip_membership_act
         take_generation(cluster, action->generation);
         break;
     case GOSSIP_MEMBERSHIP_CONFLICT:
-        cluster->options.handler->conflict(cluster->options.owner, NULL);
+        cluster->options.links.handler->conflict(cluster->options.links.owner, NULL);
         break;
     case GOSSIP_MEMBERSHIP_CUT_OFF: // the totals report it
         break;
@@ -154,7 +154,7 @@ enum base_error node_cluster_step(struct node_cluster *cluster, struct gossip_me
     node_cluster_arm(cluster);
     if (cluster->changed) {
         cluster->changed = false;
-        cluster->options.handler->changed(cluster->options.owner);
+        cluster->options.links.handler->changed(cluster->options.links.owner);
     }
     return code;
 }

@@ -26,7 +26,7 @@ static enum base_error make_graph(const struct node_cluster *cluster, struct gos
     enum base_error code = gossip_plan_create(&cluster->options.topology, view, count, &plan);
     if (code != BASE_OK)
         return code;
-    code = gossip_graph_create(plan, &cluster->options.identity->id, LIMIT_NEIGHBOURS, graph);
+    code = gossip_graph_create(plan, &cluster->options.links.identity->id, LIMIT_NEIGHBOURS, graph);
     gossip_plan_drop(plan);
     return code;
 }
@@ -44,7 +44,7 @@ void node_cluster_take_view(struct node_cluster *cluster)
     node_cluster_claim_slot(cluster);
     node_cluster_keep_links(cluster);
     node_cluster_tell_view(cluster);
-    cluster->options.handler->view(cluster->options.owner, gossip_graph_keep(graph));
+    cluster->options.handler->view(cluster->options.links.owner, gossip_graph_keep(graph));
 }
 
 const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster)

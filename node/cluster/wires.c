@@ -39,28 +39,12 @@ const struct node_udp_handler node_cluster_udp_handler = {.datagram = on_datagra
 
 // -- from the links
 
-static void on_up(void *owner, const struct gossip_id *peer, const char *name)
+static void on_linked(void *owner, const struct gossip_id *peer)
 {
-    struct node_cluster *cluster = owner;
-    (void)name;
-    cluster->options.handler->up(cluster->options.owner, peer);
-    node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_LINKED, peer);
+    node_cluster_step_plainly(owner, GOSSIP_MEMBERSHIP_LINKED, peer);
 }
 
-static void on_down(void *owner, const struct gossip_id *peer)
-{
-    struct node_cluster *cluster = owner;
-    cluster->options.handler->down(cluster->options.owner, peer);
-}
-
-static void on_message(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
-                       uint8_t *bytes, size_t count)
-{
-    struct node_cluster *cluster = owner;
-    cluster->options.handler->message(cluster->options.owner, peer, message, bytes, count);
-}
-
-static void on_members(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count)
+static void on_packet(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count)
 {
     struct node_cluster *cluster = owner;
     struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_PACKET,
@@ -72,13 +56,6 @@ static void on_members(void *owner, const struct gossip_id *peer, const uint8_t 
         return;
     cluster->counters.refused++;
     node_peers_close(cluster->peers, peer, "a packet about members that breaks the layout");
-}
-
-static void on_statistics(void *owner, const struct gossip_id *peer,
-                          const struct gossip_statistics_message *message)
-{
-    struct node_cluster *cluster = owner;
-    cluster->options.handler->statistics(cluster->options.owner, peer, message);
 }
 
 static size_t on_about(void *owner, const struct gossip_id *id, uint8_t *packet, size_t capacity)
@@ -140,54 +117,30 @@ static void on_here(void *owner, const struct node_address *own)
     node_cluster_arm(cluster);
 }
 
-static void on_duplicate(void *owner, const char *address)
-{
-    struct node_cluster *cluster = owner;
-    cluster->options.handler->conflict(cluster->options.owner, address);
-}
-
 static void on_missing(void *owner, const struct gossip_id *peer)
 {
     node_cluster_tell_missing(owner, peer);
 }
 
-static bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
-{
-    struct node_cluster *cluster = owner;
-    return cluster->options.handler->greeted(cluster->options.owner, address, greeting);
-}
-
-static void on_changed(void *owner)
-{
-    struct node_cluster *cluster = owner;
-    cluster->options.handler->changed(cluster->options.owner);
-}
-
-const struct node_peers_handler node_cluster_peers_handler = {.up = on_up,
-                                                              .down = on_down,
-                                                              .message = on_message,
-                                                              .members = on_members,
-                                                              .statistics = on_statistics,
-                                                              .about = on_about,
-                                                              .unreachable = on_link_unreachable,
-                                                              .alive = on_alive,
-                                                              .addresses = on_addresses,
-                                                              .here = on_here,
-                                                              .duplicate = on_duplicate,
-                                                              .missing = on_missing,
-                                                              .greeted = on_greeted,
-                                                              .changed = on_changed};
+const struct node_peers_members node_cluster_members = {.linked = on_linked,
+                                                        .packet = on_packet,
+                                                        .about = on_about,
+                                                        .unreachable = on_link_unreachable,
+                                                        .alive = on_alive,
+                                                        .addresses = on_addresses,
+                                                        .here = on_here,
+                                                        .missing = on_missing};
 
 // The advertised addresses: node.advertise, or the listen address unless that is every interface.
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why)
 {
-    const char *advertise = cluster->options.config->node.advertise;
+    const char *advertise = cluster->options.links.config->node.advertise;
     struct node_resolution r = {0};
     struct node_address bound = {.bytes = sizeof bound.storage};
     static const uint8_t everywhere[16] = {0};
-    if (getsockname(cluster->options.listener, (struct sockaddr *)&bound.storage, &bound.bytes) != 0)
+    if (getsockname(cluster->options.links.listener, (struct sockaddr *)&bound.storage, &bound.bytes) != 0)
         return base_fail(why, BASE_EIO, "the listener has no address");
-    cluster->port = node_listener_port(cluster->options.listener);
+    cluster->port = node_listener_port(cluster->options.links.listener);
     if (advertise[0] != 0) {
         enum base_error code = node_address_parse(advertise, r.host, &r.port, why);
         if (code != BASE_OK)

@@ -15,15 +15,15 @@ static void on_duplicate(struct node_peers *peers, const struct gossip_links_act
     const struct peer_link *link = action->owner;
     const char *said = gossip_close_bye(GOSSIP_CLOSE_DUPLICATE_IDENTITY);
     bool told = !action->at && peers->heard && peers->heard->kind == GOSSIP_BYE;
-    peers->options.handler->duplicate(peers->options.owner,
-                                      told ? peers->heard->as.bye.reason + strlen(said) : link->address);
+    peers->options.handler->conflict(peers->options.owner,
+                                     told ? peers->heard->as.bye.reason + strlen(said) : link->address);
 }
 
 static void explain(struct node_peers *peers, const struct gossip_links_action *action)
 {
     uint8_t packet[LIMIT_DATAGRAM_BYTES];
     const size_t count =
-        peers->options.handler->about(peers->options.owner, &action->peer, packet, sizeof packet);
+        peers->options.members->about(peers->options.members_owner, &action->peer, packet, sizeof packet);
     if (count > 0)
         peer_link_send_members(action->owner, packet, count);
 }
@@ -71,13 +71,13 @@ static void act(struct node_peers *peers, const struct gossip_links_action *acti
         explain(peers, action);
         break;
     case GOSSIP_LINKS_UNREACHABLE:
-        handler->unreachable(peers->options.owner, &action->peer);
+        peers->options.members->unreachable(peers->options.members_owner, &action->peer);
         break;
     case GOSSIP_LINKS_DUPLICATE:
         on_duplicate(peers, action);
         break;
     case GOSSIP_LINKS_MISSING:
-        handler->missing(peers->options.owner, &action->peer);
+        peers->options.members->missing(peers->options.members_owner, &action->peer);
         break;
     case GOSSIP_LINKS_ENTRY:
         on_entry(peers, action->target.entry);

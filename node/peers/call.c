@@ -20,7 +20,7 @@ static size_t member_addresses(struct node_peers *peers, const struct gossip_id 
 {
     if (node_faults_has(peers->options.faults, id))
         return 0; // as if there were no answer
-    return peers->options.handler->addresses(peers->options.owner, id, out);
+    return peers->options.members->addresses(peers->options.members_owner, id, out);
 }
 
 void peer_call_resolve(struct node_peers *peers, const struct gossip_links_target *target)

@@ -30,7 +30,7 @@ static void on_established(void *owner, const struct gossip_id *peer)
         return;
     }
     authenticated.peer = *peer;
-    authenticated.alive = peers->options.handler->alive(peers->options.owner, peer);
+    authenticated.alive = peers->options.members->alive(peers->options.members_owner, peer);
     node_peers_say_now(peers, authenticated);
 }
 

@@ -59,8 +59,9 @@ void peer_link_up(struct peer_link *link)
     node_link_pause(link->link, peers->paused);
     peer_tell_up(link);
     if (node_link_address(link->link, &own))
-        peers->options.handler->here(peers->options.owner, &own);
-    peers->options.handler->up(peers->options.owner, &link->id, link->name);
+        peers->options.members->here(peers->options.members_owner, &own);
+    peers->options.handler->up(peers->options.owner, &link->id);
+    peers->options.members->linked(peers->options.members_owner, &link->id);
 }
 
 void peer_link_deliver(struct peer_link *link)
@@ -71,8 +72,8 @@ void peer_link_deliver(struct peer_link *link)
     uint8_t *bytes = peers->heard_bytes;
     BASE_ASSERT(message && bytes);
     if (message->kind == GOSSIP_MEMBERS) {
-        handler->members(peers->options.owner, &link->id, message->as.members.packet,
-                         message->as.members.packet_bytes);
+        peers->options.members->packet(peers->options.members_owner, &link->id, message->as.members.packet,
+                                       message->as.members.packet_bytes);
         return;
     }
     if (message->kind == GOSSIP_STATISTICS) {

@@ -22,15 +22,26 @@ struct node_peers;
 struct node_streams;
 
 struct node_peers_handler { // to the owner; all must be set
-    void (*up)(void *owner, const struct gossip_id *peer, const char *name);
+    void (*up)(void *owner, const struct gossip_id *peer);
     void (*down)(void *owner, const struct gossip_id *peer);
     // A message for the worker. Its payloads point into `bytes`, which are malloc'ed and the callee's to
     // free.
     void (*message)(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
                     uint8_t *bytes, size_t count);
-    void (*members)(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count);
     void (*statistics)(void *owner, const struct gossip_id *peer,
                        const struct gossip_statistics_message *message); // valid during the call
+    // A greeting came from this address and is not yet compared with this node's. True: this node ends and
+    // starts again, and the greeting is not handled further.
+    bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
+    // Another process runs with this identity. Membership says that it was first (address NULL: stop), or a
+    // peer has a working link to it, at that address (stop if this one has just begun).
+    void (*conflict)(void *owner, const char *address);
+    void (*changed)(void *owner); // something has changed that a decision may depend on
+};
+
+struct node_peers_members {                                    // to membership; all must be set
+    void (*linked)(void *owner, const struct gossip_id *peer); // after `up`
+    void (*packet)(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count);
     // What membership knows of `id`, as a packet; returns its bytes, 0: nothing.
     size_t (*about)(void *owner, const struct gossip_id *id, uint8_t *packet, size_t capacity);
     // Positive evidence: its stream ended without a BYE, or nothing listens at any of its addresses.
@@ -38,13 +49,8 @@ struct node_peers_handler { // to the owner; all must be set
     bool (*alive)(void *owner, const struct gossip_id *id); // is it a member, and not dead or gone?
     size_t (*addresses)(void *owner, const struct gossip_id *id, struct node_address out[LIMIT_ADDRESSES]);
     void (*here)(void *owner, const struct node_address *own); // the local address of a link in use
-    // A peer holds a working link to another process that has authenticated with this node's id.
-    void (*duplicate)(void *owner, const char *address);
     // A wanted link has been missing for long: neither end can call the other. Told once.
     void (*missing)(void *owner, const struct gossip_id *peer);
-    // A greeting has arrived and is not yet compared with this node's. True: it is not handled further.
-    bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
-    void (*changed)(void *owner);
 };
 
 struct node_peers_options {
@@ -54,13 +60,15 @@ struct node_peers_options {
     const struct gossip_identity *identity;
     uint8_t psk[32];
     const struct gossip_allow_list *allow; // NULL: every node with the secret
-    struct node_faults *faults;
     const struct gossip_greeting *greeting;
     size_t message_limit;
     struct node_counters *counters;
     int listener; // bound, non-blocking; becomes this object's after success
     const struct node_peers_handler *handler;
     void *owner;
+    struct node_faults *faults; // these three are set by node/cluster
+    const struct node_peers_members *members;
+    void *members_owner;
 };
 
 struct node_peers_counters {

@@ -92,15 +92,23 @@ static bool on_greeted(void *owner, const char *address, const struct gossip_gre
     return false;
 }
 
-static const struct node_cluster_handler handler = {.up = on_up,
-                                                    .down = on_down,
-                                                    .message = on_message,
-                                                    .member = on_member,
-                                                    .removed = on_removed,
-                                                    .view = on_view,
-                                                    .greeted = on_greeted,
-                                                    .changed = on_changed,
-                                                    .conflict = on_conflict};
+static void on_statistics(void *owner, const struct gossip_id *peer,
+                          const struct gossip_statistics_message *message)
+{
+    (void)owner, (void)peer, (void)message;
+    fail_msg("nobody sends statistics");
+}
+
+static const struct node_peers_handler links_handler = {.up = on_up,
+                                                        .down = on_down,
+                                                        .message = on_message,
+                                                        .statistics = on_statistics,
+                                                        .greeted = on_greeted,
+                                                        .changed = on_changed,
+                                                        .conflict = on_conflict};
+
+static const struct node_cluster_handler handler = {
+    .member = on_member, .removed = on_removed, .view = on_view};
 
 // Node i knows the address of node `entry`, if that is not itself.
 static void make(struct node *node, size_t i)
@@ -138,20 +146,21 @@ static void open_node(struct node *node)
     assert_int_equal(node_listener_bind("listen", node->listen, &listener, &why), BASE_OK);
     assert_int_equal(node_udp_bind(listener, &datagrams, &why), BASE_OK);
     snprintf(node->listen, sizeof node->listen, "127.0.0.1:%u", (unsigned)node_listener_port(listener));
-    struct node_cluster_options options = {.base = base,
-                                           .streams = streams,
-                                           .config = &node->config,
-                                           .identity = &node->identity,
+    struct node_cluster_options options = {.links = {.base = base,
+                                                     .streams = streams,
+                                                     .config = &node->config,
+                                                     .identity = &node->identity,
+                                                     .greeting = &node->greeting,
+                                                     .message_limit = 1 << 16,
+                                                     .counters = &node->counters,
+                                                     .listener = listener,
+                                                     .handler = &links_handler,
+                                                     .owner = node},
                                            .name = node->name,
-                                           .greeting = &node->greeting,
-                                           .message_limit = 1 << 16,
-                                           .counters = &node->counters,
                                            .starts = {.number = node->generation},
                                            .instance_id = node_clock_ns(),
-                                           .listener = listener,
                                            .datagrams = datagrams,
-                                           .handler = &handler,
-                                           .owner = node};
+                                           .handler = &handler};
     assert_int_equal(node_cluster_create(&options, &node->cluster, &why), BASE_OK);
     node_cluster_start(node->cluster);
     node_cluster_flags(node->cluster, GOSSIP_RECORD_ELIGIBLE, 0);
@@ -190,7 +199,7 @@ static void tick(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     for (size_t i = 0; i < wish->count; i++)
-        node_cluster_tick(wish->nodes[i]->cluster, node_clock_ns());
+        node_peers_tick(node_cluster_peers(wish->nodes[i]->cluster), node_clock_ns());
 }
 
 // Until all of them are so; a bound that only a failure reaches.

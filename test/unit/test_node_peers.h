@@ -104,13 +104,12 @@ struct table {
     bool sends;              // numbered messages, as soon as it is told of a link
     bool alive;              // what membership is to say of everybody
     enum gossip_close parts; // then ends the link for this cause, unless it is IDLE
-    size_t ups, downs, messages, packets, unreachables, twins, missing;
+    size_t linked, ups, downs, messages, packets, unreachables, twins, missing;
 };
 
-static inline void on_up(void *owner, const struct gossip_id *peer, const char *name)
+static inline void on_up(void *owner, const struct gossip_id *peer)
 {
     struct table *t = owner;
-    assert_true(name[0] != 0);
     t->ups++;
     in_use++;
     for (uint64_t i = 0; t->sends && i < NUMBERED; i++) {
@@ -140,7 +139,14 @@ static inline void on_message(void *owner, const struct gossip_id *peer, const s
     t->messages++;
 }
 
-static inline void on_members(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count)
+static inline void on_linked(void *owner, const struct gossip_id *peer)
+{
+    struct table *t = owner;
+    (void)peer;
+    assert_int_equal(++t->linked, t->ups); // after each `up`, once
+}
+
+static inline void on_packet(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count)
 {
     struct table *t = owner;
     (void)peer;
@@ -178,7 +184,7 @@ static inline void on_here(void *owner, const struct node_address *own)
     assert_int_equal(own->storage.ss_family, AF_INET);
 }
 
-static inline void on_duplicate(void *owner, const char *address)
+static inline void on_conflict(void *owner, const char *address)
 {
     assert_true(address[0] != 0);
     ((struct table *)owner)->twins++;
@@ -203,23 +209,34 @@ static inline size_t on_about(void *owner, const struct gossip_id *id, uint8_t *
 
 static inline bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
 {
-    (void)owner, (void)address, (void)greeting;
+    (void)owner, (void)address;
+    assert_true(greeting->name[0] != 0);
     return false;
+}
+
+static inline void on_statistics(void *owner, const struct gossip_id *peer,
+                                 const struct gossip_statistics_message *message)
+{
+    (void)owner, (void)peer, (void)message;
+    fail_msg("nobody sends statistics");
 }
 
 static const struct node_peers_handler table_handler = {.up = on_up,
                                                         .down = on_down,
                                                         .message = on_message,
-                                                        .members = on_members,
+                                                        .statistics = on_statistics,
+                                                        .greeted = on_greeted,
+                                                        .conflict = on_conflict,
+                                                        .changed = on_changed};
+
+static const struct node_peers_members table_members = {.linked = on_linked,
+                                                        .packet = on_packet,
                                                         .about = on_about,
                                                         .unreachable = on_unreachable,
                                                         .alive = on_alive,
                                                         .addresses = on_addresses,
                                                         .here = on_here,
-                                                        .duplicate = on_duplicate,
-                                                        .missing = on_missing,
-                                                        .greeted = on_greeted,
-                                                        .changed = on_changed};
+                                                        .missing = on_missing};
 
 static inline void bind_table(struct table *t, uint8_t seed, const char *name)
 {
@@ -255,7 +272,9 @@ static inline void open_table(struct table *t, bool only_allowed)
                                          .faults = t->faults,
                                          .listener = t->listener,
                                          .handler = &table_handler,
-                                         .owner = t};
+                                         .owner = t,
+                                         .members = &table_members,
+                                         .members_owner = t};
     assert_int_equal(node_peers_create(&options, &t->peers), BASE_OK);
     tables_open++;
 }
