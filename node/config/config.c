@@ -47,51 +47,21 @@ _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROF
 #define SHARED_IF(condition) NODE_KEY_SHARED, condition
 #define TOLD_IF(condition)   NODE_KEY_TOLD, condition
 
-static bool is_random(const void *config)
-{
-    return ((const struct node_config *)config)->topology.kind == TOPOLOGY_RANDOM;
-}
-
-static bool is_base(const void *config)
-{
-    return ((const struct node_config *)config)->topology.kind == TOPOLOGY_BASE;
-}
-
-static bool corrects(const void *config)
-{
-    return ((const struct node_config *)config)->average.drift_correction;
-}
-
-static bool has_moments(const void *config)
-{
-    const int kind = ((const struct node_config *)config)->train.optimizer;
-    return train_optimizer((enum train_optimizer_kind)kind)->shared >= 0;
-}
-
-static bool is_cosine(const void *config)
-{
-    return ((const struct node_config *)config)->train.decay == TRAIN_DECAY_COSINE;
-}
-
-static bool warms_up(const void *config)
-{
-    return ((const struct node_config *)config)->train.warmup > 0;
-}
-
-static bool clips(const void *config)
-{
-    return ((const struct node_config *)config)->train.clip_norm > 0;
-}
-
-static bool is_logistic(const void *config)
-{
-    return ((const struct node_config *)config)->model.kind == TRAIN_LOGISTIC;
-}
-
-static bool is_digits(const void *config)
-{
-    return ((const struct node_config *)config)->data.kind == NODE_DATA_DIGITS;
-}
+#define CONDITION(name, holds)                                                                               \
+    static bool name(const void *config)                                                                     \
+    {                                                                                                        \
+        const struct node_config *c = config;                                                                \
+        return holds;                                                                                        \
+    }
+CONDITION(is_random, c->topology.kind == TOPOLOGY_RANDOM)
+CONDITION(is_base, c->topology.kind == TOPOLOGY_BASE)
+CONDITION(corrects, c->average.drift_correction)
+CONDITION(has_moments, train_optimizer((enum train_optimizer_kind)c->train.optimizer)->shared >= 0)
+CONDITION(is_cosine, c->train.decay == TRAIN_DECAY_COSINE)
+CONDITION(warms_up, c->train.warmup > 0)
+CONDITION(clips, c->train.clip_norm > 0)
+CONDITION(is_logistic, c->model.kind == TRAIN_LOGISTIC)
+CONDITION(is_digits, c->data.kind == NODE_DATA_DIGITS)
 
 static const struct node_key keys[] = {
     TEXT("node.name", node.name, "",

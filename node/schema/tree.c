@@ -36,6 +36,26 @@ void node_schema_describe(const yaml_event_t *event, char out[SCHEMA_FOUND_BYTES
         node_schema_found(schema_scalar(event), event->data.scalar.length, out);
 }
 
+enum base_error node_schema_refuse_marks(const yaml_event_t *event, struct base_reason *why)
+{
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    char found[SCHEMA_FOUND_BYTES];
+    if (event->type == YAML_ALIAS_EVENT)
+        anchor = event->data.alias.anchor;
+    else if (event->type == YAML_SCALAR_EVENT)
+        anchor = event->data.scalar.anchor, tag = event->data.scalar.tag;
+    else if (event->type == YAML_SEQUENCE_START_EVENT)
+        anchor = event->data.sequence_start.anchor, tag = event->data.sequence_start.tag;
+    else if (event->type == YAML_MAPPING_START_EVENT)
+        anchor = event->data.mapping_start.anchor, tag = event->data.mapping_start.tag;
+    const char *mark = (const char *)(anchor ? anchor : tag);
+    if (!mark)
+        return BASE_OK;
+    node_schema_found(mark, strlen(mark), found);
+    return base_fail(why, BASE_EFORMAT, "found the %s %s, expected a plain value: write it out",
+                     anchor ? "anchor or alias" : "tag", found);
+}
+
 // -- trees
 
 const struct node_tree *node_tree_entry(const struct node_tree *map, const char *name)
@@ -230,19 +250,6 @@ void node_schema_tree_drop(struct schema_tree_builder *builder)
     node_schema_tree_free(&builder->root);
 }
 
-static enum base_error refuse_marks(const yaml_event_t *event, struct base_reason *why)
-{
-    bool marked = event->type == YAML_ALIAS_EVENT;
-    if (event->type == YAML_SCALAR_EVENT)
-        marked = event->data.scalar.anchor || event->data.scalar.tag;
-    else if (event->type == YAML_SEQUENCE_START_EVENT)
-        marked = event->data.sequence_start.anchor || event->data.sequence_start.tag;
-    else if (event->type == YAML_MAPPING_START_EVENT)
-        marked = event->data.mapping_start.anchor || event->data.mapping_start.tag;
-    return marked ? base_fail(why, BASE_EFORMAT, "found an anchor, alias or tag, expected plain values")
-                  : BASE_OK;
-}
-
 // One event of a text, which must contain one value and nothing else.
 static enum base_error take_event(struct schema_tree_builder *builder, const yaml_event_t *event,
                                   struct base_reason *why)
@@ -256,7 +263,7 @@ static enum base_error take_event(struct schema_tree_builder *builder, const yam
     default:
         break;
     }
-    enum base_error error = refuse_marks(event, why);
+    enum base_error error = node_schema_refuse_marks(event, why);
     if (!error && builder->done)
         error = base_fail(why, BASE_EFORMAT, "found a second document, expected one list");
     return error ? error : node_schema_tree_take(builder, event, 0, why);

@@ -27,6 +27,8 @@ static inline const char *schema_scalar(const yaml_event_t *event)
     return (const char *)event->data.scalar.value;
 }
 void node_schema_describe(const yaml_event_t *event, char out[SCHEMA_FOUND_BYTES]); // in words
+enum base_error node_schema_refuse_marks(const yaml_event_t *event,
+                                         struct base_reason *why) BASE_CHECK; // anchors, aliases, tags
 bool node_schema_is_null(const yaml_event_t *event);
 
 #endif

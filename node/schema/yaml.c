@@ -54,6 +54,18 @@ static enum base_error at(const struct reading *reading, size_t line, const char
                   : base_fail_context(reading->why, error, "%s", where);
 }
 
+static enum base_error fail(const struct reading *reading, size_t line, const char *key,
+                            enum base_error error, const char *format, ...) BASE_PRINTF(5, 6);
+static enum base_error fail(const struct reading *reading, size_t line, const char *key,
+                            enum base_error error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)base_fail_list(reading->why, error, format, arguments);
+    va_end(arguments);
+    return at(reading, line, key, error);
+}
+
 static bool tab_indents(const struct reading *reading, size_t line)
 {
     const char *from = reading->text, *end = reading->text + reading->bytes;
@@ -71,54 +83,19 @@ static enum base_error broken(struct reading *reading)
     const yaml_parser_t *parser = &reading->parser;
     size_t line = parser->problem_mark.line;
     if (parser->error == YAML_MEMORY_ERROR)
-        return at(reading, line + 1, "", base_fail(reading->why, BASE_ENOMEM, "no memory to read YAML"));
+        return fail(reading, line + 1, "", BASE_ENOMEM, "no memory to read YAML");
     if (tab_indents(reading, line))
-        return at(reading, line + 1, "",
-                  base_fail(reading->why, BASE_EFORMAT,
-                            "found a tab in the indentation, expected spaces: YAML takes no tabs there"));
+        return fail(reading, line + 1, "", BASE_EFORMAT,
+                    "found a tab in the indentation, expected spaces: YAML takes no tabs there");
     const char *problem = parser->problem ? parser->problem : "it cannot be read";
     if (parser->context)
-        return at(
-            reading, line + 1, "",
-            base_fail(
-                reading->why, BASE_EFORMAT,
-                "found broken YAML (%s, %s that starts in line %zu), expected lines such as 'key: value', "
-                "indented alike",
-                problem, parser->context, parser->context_mark.line + 1));
-    return at(reading, line + 1, "",
-              base_fail(reading->why, BASE_EFORMAT,
-                        "found broken YAML (%s), expected lines such as 'key: value', indented alike",
-                        problem));
-}
-
-static enum base_error refuse_mark(struct reading *reading, const yaml_char_t *anchor, const yaml_char_t *tag,
-                                   const char *key)
-{
-    char found[SCHEMA_FOUND_BYTES];
-    if (!anchor && !tag)
-        return BASE_OK;
-    node_schema_found((const char *)(anchor ? anchor : tag), strlen((const char *)(anchor ? anchor : tag)),
-                      found);
-    return at(reading, line_of(&reading->event), key,
-              base_fail(reading->why, BASE_EFORMAT, "found the %s %s, expected a plain value: write it out",
-                        anchor ? "anchor or alias" : "tag", found));
-}
-
-static enum base_error check_marks(struct reading *reading, const char *key)
-{
-    const yaml_event_t *event = &reading->event;
-    switch (event->type) {
-    case YAML_ALIAS_EVENT:
-        return refuse_mark(reading, event->data.alias.anchor, NULL, key);
-    case YAML_SCALAR_EVENT:
-        return refuse_mark(reading, event->data.scalar.anchor, event->data.scalar.tag, key);
-    case YAML_SEQUENCE_START_EVENT:
-        return refuse_mark(reading, event->data.sequence_start.anchor, event->data.sequence_start.tag, key);
-    case YAML_MAPPING_START_EVENT:
-        return refuse_mark(reading, event->data.mapping_start.anchor, event->data.mapping_start.tag, key);
-    default:
-        return BASE_OK;
-    }
+        return fail(
+            reading, line + 1, "", BASE_EFORMAT,
+            "found broken YAML (%s, %s that starts in line %zu), expected lines such as 'key: value', "
+            "indented alike",
+            problem, parser->context, parser->context_mark.line + 1);
+    return fail(reading, line + 1, "", BASE_EFORMAT,
+                "found broken YAML (%s), expected lines such as 'key: value', indented alike", problem);
 }
 
 // The next event into reading->event; anchors, aliases and tags end the reading.
@@ -130,7 +107,9 @@ static enum base_error next(struct reading *reading, const char *key)
     if (!error) {
         reading->depth += event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT;
         reading->depth -= event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT;
-        error = check_marks(reading, key);
+        error = node_schema_refuse_marks(event, reading->why);
+        if (error)
+            error = at(reading, line_of(event), key, error);
     }
     reading->broken = error != BASE_OK;
     return error;
@@ -151,8 +130,7 @@ static enum base_error not_a_value(struct reading *reading, const struct node_ke
     char found[SCHEMA_FOUND_BYTES], expected[SCHEMA_EXPECTED_BYTES];
     node_schema_describe(&reading->event, found);
     node_schema_expected(key, expected);
-    return at(reading, line, key->name,
-              base_fail(reading->why, BASE_EINVAL, "found %s, expected %s%s", found, expected, hint));
+    return fail(reading, line, key->name, BASE_EINVAL, "found %s, expected %s%s", found, expected, hint);
 }
 
 static enum base_error read_list(struct reading *reading, const struct node_key *key,
@@ -241,11 +219,9 @@ static enum base_error open_section(struct reading *reading, const char *name, s
     char first[ORIGIN_BYTES];
     for (size_t i = 0; i < reading->n_sections; i++)
         if (strcmp(reading->sections[i].name, name) == 0)
-            return at(
-                reading, line, name,
-                base_fail(reading->why, BASE_EINVAL,
-                          "given a second time (the first is at %s), expected all its keys in one section",
-                          place(reading, reading->sections[i].line, first)));
+            return fail(reading, line, name, BASE_EINVAL,
+                        "given a second time (the first is at %s), expected all its keys in one section",
+                        place(reading, reading->sections[i].line, first));
     struct section *section = &reading->sections[reading->n_sections++];
     snprintf(section->name, sizeof section->name, "%s", name);
     section->line = line;
@@ -264,9 +240,8 @@ static enum base_error read_section(struct reading *reading, const char *name, s
     if (reading->event.type == YAML_MAPPING_START_EVENT)
         return read_mapping(reading, name);
     node_schema_describe(&reading->event, found);
-    return at(reading, line, name,
-              base_fail(reading->why, BASE_EINVAL, "found %s, expected a section with keys such as %s", found,
-                        reading->schema->keys[first_key].name));
+    return fail(reading, line, name, BASE_EINVAL, "found %s, expected a section with keys such as %s", found,
+                reading->schema->keys[first_key].name);
 }
 
 // prefix.name into path; false when it is longer than any key.
@@ -286,13 +261,11 @@ static enum base_error find_entry(struct reading *reading, const char *prefix, c
     size_t line = line_of(&reading->event);
     node_schema_describe(&reading->event, found);
     if (reading->event.type != YAML_SCALAR_EVENT || !schema_scalar(&reading->event)[0])
-        return at(
-            reading, line, prefix,
-            base_fail(reading->why, BASE_EINVAL, "found %s in the place of a key, expected a name", found));
+        return fail(reading, line, prefix, BASE_EINVAL, "found %s in the place of a key, expected a name",
+                    found);
     if (!join(prefix, &reading->event, path))
-        return at(reading, line, prefix,
-                  base_fail(reading->why, BASE_EINVAL,
-                            "found the unknown key %s, expected one of the keys that --help lists", found));
+        return fail(reading, line, prefix, BASE_EINVAL,
+                    "found the unknown key %s, expected one of the keys that --help lists", found);
     *key = node_schema_find(reading->schema, path);
     *inner = node_schema_find_section(reading->schema, path);
     if (*key == reading->schema->count && *inner == reading->schema->count)
@@ -356,9 +329,8 @@ static enum base_error read_document(struct reading *reading)
         error = read_mapping(reading, "");
     else if (!node_schema_is_null(&reading->event)) { // a lone "---" is an empty file
         node_schema_describe(&reading->event, found);
-        error =
-            at(reading, line_of(&reading->event), "",
-               base_fail(reading->why, BASE_EFORMAT, "found %s, expected lines such as 'key: value'", found));
+        error = fail(reading, line_of(&reading->event), "", BASE_EFORMAT,
+                     "found %s, expected lines such as 'key: value'", found);
     }
     return error ? error : next(reading, ""); // the end of the document
 }
@@ -371,9 +343,8 @@ static enum base_error read_stream(struct reading *reading)
         if (error || reading->event.type != YAML_DOCUMENT_START_EVENT)
             continue;
         if (documents++)
-            return at(
-                reading, line_of(&reading->event), "",
-                base_fail(reading->why, BASE_EFORMAT, "found a second document, expected one in a file"));
+            return fail(reading, line_of(&reading->event), "", BASE_EFORMAT,
+                        "found a second document, expected one in a file");
         error = read_document(reading);
     }
     return error;
@@ -389,11 +360,9 @@ static enum base_error check_bytes(const struct reading *reading)
         line += reading->text[i] == '\n';
     unsigned byte = (unsigned char)reading->text[bad];
     if (byte < 0x80)
-        return at(
-            reading, line, "",
-            base_fail(reading->why, BASE_EFORMAT, "found the control character 0x%02x, expected text", byte));
-    return at(reading, line, "",
-              base_fail(reading->why, BASE_EFORMAT, "found the byte 0x%02x, expected text in UTF-8", byte));
+        return fail(reading, line, "", BASE_EFORMAT, "found the control character 0x%02x, expected text",
+                    byte);
+    return fail(reading, line, "", BASE_EFORMAT, "found the byte 0x%02x, expected text in UTF-8", byte);
 }
 
 // Tag directives serve only tags, which are refused; and libyaml compares each directive with all earlier
@@ -404,9 +373,7 @@ static enum base_error refuse_tag_directives(const struct reading *reading)
     const char *from = reading->text, *end = reading->text + reading->bytes;
     for (size_t line = 1; from < end; line++) {
         if ((size_t)(end - from) >= strlen(directive) && memcmp(from, directive, strlen(directive)) == 0)
-            return at(
-                reading, line, "",
-                base_fail(reading->why, BASE_EFORMAT, "found a %%TAG directive, expected plain values"));
+            return fail(reading, line, "", BASE_EFORMAT, "found a %%TAG directive, expected plain values");
         const char *newline = memchr(from, '\n', (size_t)(end - from));
         from = newline ? newline + 1 : end;
     }

@@ -180,7 +180,7 @@ static void wrong_schedules_are_named(void **state)
          "--set: train.schedule: found \"1.5:1\", expected at:factor, the first from 0 to 1, "
          "the second from 0 to 1000, such as 0.6:0.3"},
         {{"train.schedule=0.5:1,0.5:2"},
-         "--set: train.schedule: found \"0.5:2\" behind \"0.5:1\", expected steps in ascending order"},
+         "--set: train.schedule: found \"0.5:2\" after \"0.5:1\", expected steps in ascending order"},
         {{"train.schedule=0:1,.1:1,.2:1,.3:1,.4:1,.5:1,.6:1,.7:1,.8:1"},
          "--set: train.schedule: found 9 steps, expected at most 8"},
     };

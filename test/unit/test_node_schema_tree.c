@@ -158,8 +158,8 @@ static void mistakes_of_the_command_line(void **state)
     } cases[] = {
         {"events=x", "--set: events: found \"x\", expected a list of maps"},
         {"events=[{a: 1}", "--set: events: found a broken list"},
-        {"events=[{a: &x 1}]", "--set: events: found an anchor, alias or tag"},
-        {"events=[{a: *x}]", "--set: events: found an anchor, alias or tag"},
+        {"events=[{a: &x 1}]", "--set: events: found the anchor or alias \"x\""},
+        {"events=[{a: *x}]", "--set: events: found the anchor or alias \"x\""},
         {"events=[]\n---\n[]", "--set: events: found the byte 0x0a at offset 2"},
     };
     (void)state;
