@@ -17,7 +17,7 @@
 
 // -- from the cluster
 
-static void post_peer(struct node_loop *loop, enum node_message_kind kind, const struct gossip_id *peer)
+void node_loop_post_peer(struct node_loop *loop, enum node_message_kind kind, const struct gossip_id *peer)
 {
     struct node_message *message = node_message_new(kind);
     message->peer = *peer;
@@ -26,13 +26,13 @@ static void post_peer(struct node_loop *loop, enum node_message_kind kind, const
 
 static void on_up(void *owner, const struct gossip_id *peer)
 {
-    post_peer(owner, NODE_MESSAGE_LINK_UP, peer);
+    node_loop_post_peer(owner, NODE_MESSAGE_LINK_UP, peer);
     node_loop_live(owner, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = *peer});
 }
 
 static void on_down(void *owner, const struct gossip_id *peer)
 {
-    post_peer(owner, NODE_MESSAGE_LINK_DOWN, peer);
+    node_loop_post_peer(owner, NODE_MESSAGE_LINK_DOWN, peer);
 }
 
 static void on_member(void *owner, const struct gossip_id *peer, enum gossip_member_state state)

@@ -104,9 +104,8 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
 struct gossip_address node_loop_pages_address(int listener)
 {
     struct gossip_address told = {.family = 0};
-    struct node_address bound = {.bytes = sizeof bound.storage};
-    bool known = listener >= 0 && getsockname(listener, (struct sockaddr *)&bound.storage, &bound.bytes) == 0;
-    if (!known || !node_address_tell(&bound, &told))
+    struct node_address bound;
+    if (listener < 0 || !node_address_bound(listener, &bound) || !node_address_tell(&bound, &told))
         return (struct gossip_address){.family = 0};
     return told;
 }

@@ -9,15 +9,11 @@
 
 // -- actions
 
-// NULL: no memory.
 static struct node_message *bytes_mail(enum node_message_kind kind, const void *bytes, size_t count)
 {
     struct node_message *message = node_message_new(kind);
     message->bytes = malloc(count ? count : 1);
-    if (!message->bytes) {
-        node_message_free(message);
-        return NULL;
-    }
+    BASE_ASSERT(message->bytes); // at most 4 KiB
     if (count > 0)
         memcpy(message->bytes, bytes, count);
     message->n_bytes = count;
@@ -31,21 +27,6 @@ static void post_ids(struct node_loop *loop, const struct gossip_life_action *ac
     BASE_ASSERT(message != NULL); // at most 128 bytes
     message->progress.round = action->round;
     message->progress.step = action->step;
-    node_mailbox_put(loop->options.worker, message);
-}
-
-static void post_shards(struct node_loop *loop, const struct gossip_life_action *action)
-{
-    struct node_message *message =
-        bytes_mail(NODE_MESSAGE_SHARDS, action->numbers, action->count * sizeof *action->numbers);
-    BASE_ASSERT(message != NULL); // at most 4 KiB
-    node_mailbox_put(loop->options.learner, message);
-}
-
-static void post_forget(struct node_loop *loop, const struct gossip_id *peer)
-{
-    struct node_message *message = node_message_new(NODE_MESSAGE_FORGET);
-    message->peer = *peer;
     node_mailbox_put(loop->options.worker, message);
 }
 
@@ -93,7 +74,7 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         node_mailbox_put(loop->options.worker, node_message_new(NODE_MESSAGE_END_FETCH));
         break;
     case GOSSIP_LIFE_FORGET:
-        post_forget(loop, &action->peer);
+        node_loop_post_peer(loop, NODE_MESSAGE_FORGET, &action->peer);
         break;
     case GOSSIP_LIFE_START:
         if (!action->fetch && !node_loop_join_statistics(loop)) {
@@ -111,7 +92,8 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         post_order(loop, action);
         break;
     case GOSSIP_LIFE_SHARDS:
-        post_shards(loop, action);
+        node_mailbox_put(loop->options.learner, bytes_mail(NODE_MESSAGE_SHARDS, action->numbers,
+                                                           action->count * sizeof *action->numbers));
         break;
     case GOSSIP_LIFE_TELL:
         node_loop_say(loop, action);

@@ -148,6 +148,16 @@ static void answer_health(const struct node_loop *loop, struct node_http_answer 
     answer->text = strdup(complaint);
 }
 
+static const struct {
+    const char *path, *type, *text;
+    char *(*page)(const struct node_status *); // where text is NULL
+} pages[] = {{"/status", "application/json", NULL, node_status_json},
+             {"/history", "application/json", NULL, node_status_history},
+             {"/metrics", "text/plain; version=0.0.4; charset=utf-8", NULL, node_status_metrics},
+             {"/", "text/html; charset=utf-8", node_page_html, NULL},
+             {"/page.css", "text/css; charset=utf-8", node_page_css, NULL},
+             {"/page.js", "text/javascript; charset=utf-8", node_page_js, NULL}};
+
 void node_loop_answer(void *owner, const char *path, struct node_http_answer *answer)
 {
     struct node_loop *loop = owner;
@@ -155,26 +165,15 @@ void node_loop_answer(void *owner, const char *path, struct node_http_answer *an
     answer->type = "text/plain; charset=utf-8";
     if (strcmp(path, "/healthz") == 0) {
         answer_health(loop, answer);
-    } else if (strcmp(path, "/status") == 0) {
-        answer->type = "application/json";
-        answer->text = render(loop, node_status_json);
-    } else if (strcmp(path, "/history") == 0) {
-        answer->type = "application/json";
-        answer->text = render(loop, node_status_history);
-    } else if (strcmp(path, "/metrics") == 0) {
-        answer->type = "text/plain; version=0.0.4; charset=utf-8";
-        answer->text = render(loop, node_status_metrics);
-    } else if (strcmp(path, "/") == 0) {
-        answer->type = "text/html; charset=utf-8";
-        answer->constant = node_page_html;
-    } else if (strcmp(path, "/page.css") == 0) {
-        answer->type = "text/css; charset=utf-8";
-        answer->constant = node_page_css;
-    } else if (strcmp(path, "/page.js") == 0) {
-        answer->type = "text/javascript; charset=utf-8";
-        answer->constant = node_page_js;
-    } else {
-        answer->status = 404;
-        answer->constant = "there are /, /status, /history, /metrics and /healthz\n";
+        return;
     }
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        if (strcmp(path, pages[i].path) == 0) {
+            answer->type = pages[i].type;
+            answer->constant = pages[i].text;
+            answer->text = pages[i].page ? render(loop, pages[i].page) : NULL;
+            return;
+        }
+    answer->status = 404;
+    answer->constant = "there are /, /status, /history, /metrics and /healthz\n";
 }

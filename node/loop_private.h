@@ -60,6 +60,9 @@ void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // 
 // Lets the life decide what is due. Called after every change that may matter, and with every tick.
 void node_loop_consider(struct node_loop *loop);
 
+// loop.c: a message to the worker that says no more than its kind and a peer.
+void node_loop_post_peer(struct node_loop *loop, enum node_message_kind kind, const struct gossip_id *peer);
+
 // loop_statistics.c
 enum base_error node_loop_make_statistics(struct node_loop *loop) BASE_CHECK;
 bool node_loop_gathered(const void *loop, const struct gossip_id *peer);      // struct gossip_life_world
@@ -75,9 +78,6 @@ void node_loop_drop_statistics(struct node_loop *loop); // a model has arrived, 
 // Logs why this node is about to end; node_loop_cause.
 void node_loop_fail(struct node_loop *loop, const char *event, const char *format, ...) BASE_PRINTF(3, 4);
 void node_loop_say(struct node_loop *loop, const struct gossip_life_action *notice);
-// Counts the entries of the peer list that lead to no member, and writes as many of their addresses into text
-// as fit.
-size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity);
 
 // loop_glance.c
 void node_loop_note_progress(struct node_loop *loop); // it has changed

@@ -16,7 +16,9 @@ static bool is_here(const struct node_loop *loop, const struct gossip_entry *ent
            (info.state == GOSSIP_MEMBER_ALIVE || info.state == GOSSIP_MEMBER_SUSPECT);
 }
 
-size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity)
+// Counts the entries of the peer list that lead to no member, and writes as many of their addresses into text
+// as fit.
+static size_t list_missing(const struct node_loop *loop, char *text, size_t capacity)
 {
     const struct node_peers *peers = node_cluster_peers(loop->cluster);
     size_t count = 0, used = 0;
@@ -36,7 +38,7 @@ static void say_without(const struct node_loop *loop, const struct gossip_life_a
 {
     uint64_t wanted = loop->options.config->node.start_members;
     char text[600] = "";
-    const size_t missing = node_loop_missing(loop, text, sizeof text);
+    const size_t missing = list_missing(loop, text, sizeof text);
     if (wanted > 0)
         base_log(BASE_LOG_WARN, "start_without",
                  "training begins with %" PRIu64 " of the %" PRIu64 " nodes of node.start_members", notice->a,

@@ -55,12 +55,9 @@ void node_cluster_tell_suspected(struct node_cluster *cluster, const struct goss
 void node_cluster_tell_generation(struct node_cluster *cluster, uint64_t generation);
 void node_cluster_tell_view(struct node_cluster *cluster);
 void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer);
-const char *node_cluster_name(const struct node_cluster *cluster, const struct gossip_id *id,
-                              char text[LIMIT_NODE_NAME_BYTES]);
 
 // view.c
 void node_cluster_take_view(struct node_cluster *cluster);
 void node_cluster_claim_slot(struct node_cluster *cluster); // as the graph and its own flags say
-void node_cluster_keep_links(struct node_cluster *cluster); // to neighbours and donors
 
 #endif

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *node_cluster_name(const struct node_cluster *cluster, const struct gossip_id *id,
-                              char text[LIMIT_NODE_NAME_BYTES])
+static const char *name_of(const struct node_cluster *cluster, const struct gossip_id *id,
+                           char text[LIMIT_NODE_NAME_BYTES])
 {
     struct gossip_member_info info;
     if (gossip_membership_find(cluster->membership, id, &info) == BASE_OK) {
@@ -73,7 +73,7 @@ static void tell_dead(struct node_cluster *cluster, const struct gossip_membersh
 void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_membership_action *action)
 {
     char name[LIMIT_NODE_NAME_BYTES];
-    struct node_event event = {.id = &action->peer, .name = node_cluster_name(cluster, &action->peer, name)};
+    struct node_event event = {.id = &action->peer, .name = name_of(cluster, &action->peer, name)};
     switch (action->state) {
     case GOSSIP_MEMBER_ALIVE:
         tell_alive(cluster, action, &event);
@@ -101,7 +101,7 @@ void node_cluster_tell_suspected(struct node_cluster *cluster, const struct goss
     char name[LIMIT_NODE_NAME_BYTES];
     struct node_event event = {.event = "accused",
                                .id = &action->peer,
-                               .name = node_cluster_name(cluster, &action->peer, name),
+                               .name = name_of(cluster, &action->peer, name),
                                .evidence = flag(action->evidence),
                                .was_dead = flag(action->was_dead)};
     node_events_tell(cluster->events, &event, BASE_LOG_WARN, "%s %s; it is told that this node is alive",
@@ -125,7 +125,7 @@ void node_cluster_tell_view(struct node_cluster *cluster)
     size_t used = 0, count = gossip_graph_neighbours(cluster->graph);
     list[0] = 0;
     for (size_t i = 0; i < count; i++) {
-        pointers[i] = node_cluster_name(cluster, gossip_graph_neighbour(cluster->graph, i), names[i]);
+        pointers[i] = name_of(cluster, gossip_graph_neighbour(cluster->graph, i), names[i]);
         if (used + strlen(pointers[i]) + 3 < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", pointers[i]);
     }
@@ -158,6 +158,5 @@ void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip
              "no link between %s (this node) and its neighbour %s for %llu s: neither can call the other, so "
              "they do not average; allow connections to one of them (firewall, port forwarding), and check "
              "that its node.advertise is an address that the other can reach",
-             cluster->options.name, node_cluster_name(cluster, peer, text),
-             GOSSIP_LINKS_MISSING_NS / NODE_SECOND_NS);
+             cluster->options.name, name_of(cluster, peer, text), GOSSIP_LINKS_MISSING_NS / NODE_SECOND_NS);
 }

@@ -2,7 +2,8 @@
 #include "base/log.h"
 #include "node/cluster/private.h"
 
-void node_cluster_keep_links(struct node_cluster *cluster)
+// To neighbours and donors.
+static void keep_links(struct node_cluster *cluster)
 {
     struct gossip_id ids[LIMIT_NEIGHBOURS + NODE_CLUSTER_DONORS];
     node_peers_want(cluster->peers, ids,
@@ -42,7 +43,7 @@ void node_cluster_take_view(struct node_cluster *cluster)
     gossip_graph_drop(cluster->graph);
     cluster->graph = graph;
     node_cluster_claim_slot(cluster);
-    node_cluster_keep_links(cluster);
+    keep_links(cluster);
     node_cluster_tell_view(cluster);
     cluster->options.handler->view(cluster->options.links.owner, gossip_graph_keep(graph));
 }
@@ -56,5 +57,5 @@ void node_cluster_want(struct node_cluster *cluster, const struct gossip_id *ids
 {
     cluster->n_donors = count < NODE_CLUSTER_DONORS ? count : NODE_CLUSTER_DONORS;
     memcpy(cluster->donors, ids, cluster->n_donors * sizeof *ids);
-    node_cluster_keep_links(cluster);
+    keep_links(cluster);
 }

@@ -136,9 +136,9 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
 {
     const char *advertise = cluster->options.links.config->node.advertise;
     struct node_resolution r = {0};
-    struct node_address bound = {.bytes = sizeof bound.storage};
+    struct node_address bound;
     static const uint8_t everywhere[16] = {0};
-    if (getsockname(cluster->options.links.listener, (struct sockaddr *)&bound.storage, &bound.bytes) != 0)
+    if (!node_address_bound(cluster->options.links.listener, &bound))
         return base_fail(why, BASE_EIO, "the listener has no address");
     cluster->port = node_listener_port(cluster->options.links.listener);
     if (advertise[0] != 0) {

@@ -101,9 +101,8 @@ static enum base_error check_peers(const struct node_config *config, struct base
     uint16_t port = 0;
     bool far = false;
     if (config->peers.count > LIMIT_PEERS)
-        return node_config_at(config, "peers", why,
-                              base_fail(why, BASE_ELIMIT, "found %zu peers, expected at most %u",
-                                        config->peers.count, LIMIT_PEERS));
+        return node_config_fail(config, "peers", BASE_ELIMIT, why, "found %zu peers, expected at most %u",
+                                config->peers.count, LIMIT_PEERS);
     for (size_t i = 0; i < config->peers.count; i++) {
         const char *peer = config->peers.items[i];
         enum base_error error = node_address_parse(peer, host, &port, why);
@@ -166,9 +165,8 @@ static enum base_error check_model(const struct node_config *config, struct base
                                   "found an empty list, expected the units of at least one layer, such as "
                                   "[256]; without hidden layers it is model.kind softmax");
     if (hidden->count > LIMIT_LAYERS)
-        return node_config_at(config, "model.hidden", why,
-                              base_fail(why, BASE_ELIMIT, "found %zu layers, expected at most %u",
-                                        hidden->count, LIMIT_LAYERS));
+        return node_config_fail(config, "model.hidden", BASE_ELIMIT, why,
+                                "found %zu layers, expected at most %u", hidden->count, LIMIT_LAYERS);
     // Widths are at most 65,536 and layers 32, so the sum cannot overflow. The inputs, and for some kinds of
     // data the classes, are known only from the files: at least one each.
     bool digits = config->data.kind == NODE_DATA_DIGITS;
@@ -185,10 +183,9 @@ static enum base_error check_model(const struct node_config *config, struct base
         inputs = outputs;
     }
     if (parameters > LIMIT_PARAMETERS)
-        return node_config_at(config, "model.hidden", why,
-                              base_fail(why, BASE_ELIMIT,
-                                        "found layers with %" PRIu64 " parameters, expected at most %u",
-                                        parameters, LIMIT_PARAMETERS));
+        return node_config_fail(config, "model.hidden", BASE_ELIMIT, why,
+                                "found layers with %" PRIu64 " parameters, expected at most %u", parameters,
+                                LIMIT_PARAMETERS);
     return BASE_OK;
 }
 

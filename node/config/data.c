@@ -108,12 +108,10 @@ static enum base_error check_folder(const struct node_config *config, const char
     node_schema_found(path, strlen(path), found);
     DIR *folder = opendir(path);
     if (!folder)
-        return node_config_at(
-            config, key, why,
-            base_fail(why, BASE_ENOTFOUND,
-                      "found %s, which cannot be read as a folder (%s), expected one with a folder "
-                      "of images for each class",
-                      found, strerror(errno)));
+        return node_config_fail(config, key, BASE_ENOTFOUND, why,
+                                "found %s, which cannot be read as a folder (%s), expected one with a folder "
+                                "of images for each class",
+                                found, strerror(errno));
     closedir(folder);
     return BASE_OK;
 }

@@ -11,9 +11,10 @@
 // Puts the origin of the key's value and the key before the reason; returns `error`.
 enum base_error node_config_at(const struct node_config *config, const char *key, struct base_reason *why,
                                enum base_error error);
-// The value of a key is wrong: what was found and what was expected. Returns BASE_EINVAL.
-enum base_error node_config_refuse(const struct node_config *config, const char *key, struct base_reason *why,
-                                   const char *format, ...) BASE_PRINTF(4, 5);
+// The value of a key is wrong: what was found and what was expected. Returns `code`, or BASE_EINVAL.
+enum base_error node_config_fail(const struct node_config *config, const char *key, enum base_error code,
+                                 struct base_reason *why, const char *format, ...) BASE_PRINTF(5, 6);
+#define node_config_refuse(config, key, why, ...) node_config_fail(config, key, BASE_EINVAL, why, __VA_ARGS__)
 void node_config_say(enum base_log_level level, const struct node_config *config, const char *key,
                      const char *format, ...) BASE_PRINTF(4, 5);
 // A key at its default is never an error: configs/node/node.yaml shows all of them.

@@ -14,12 +14,12 @@ enum base_error node_config_at(const struct node_config *config, const char *key
     return base_fail_context(why, error, "%s: %s", node_schema_origin(&node_config_schema, config, key), key);
 }
 
-enum base_error node_config_refuse(const struct node_config *config, const char *key, struct base_reason *why,
-                                   const char *format, ...)
+enum base_error node_config_fail(const struct node_config *config, const char *key, enum base_error code,
+                                 struct base_reason *why, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    const enum base_error error = base_fail_list(why, BASE_EINVAL, format, arguments);
+    const enum base_error error = base_fail_list(why, code, format, arguments);
     va_end(arguments);
     return node_config_at(config, key, why, error);
 }
@@ -58,10 +58,9 @@ enum base_error node_config_check_file(const struct node_config *config, const c
     if (!path[0])
         return node_config_refuse(config, key, why, "found \"\", expected a file with %s", what);
     if (stat(path, &status) || access(path, R_OK))
-        return node_config_at(config, key, why,
-                              base_fail(why, BASE_ENOTFOUND,
-                                        "found %s, which cannot be read (%s), expected a file with %s%s",
-                                        found, strerror(errno), what, hint(path)));
+        return node_config_fail(config, key, BASE_ENOTFOUND, why,
+                                "found %s, which cannot be read (%s), expected a file with %s%s", found,
+                                strerror(errno), what, hint(path));
     if (S_ISDIR(status.st_mode))
         return node_config_refuse(config, key, why, "found %s, which is a directory, expected a file with %s",
                                   found, what);

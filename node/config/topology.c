@@ -27,14 +27,12 @@ enum base_error node_config_check_place(const struct node_config *config, const 
 {
     if (!graph || topology_graph_has(graph, name))
         return BASE_OK;
-    return node_config_at(
-        config, "topology.file", why,
-        base_fail(
-            why, BASE_ENOTFOUND,
-            "%s does not name this node, '%s'; expected a line with it, or one of the names there, '%s' to "
-            "'%s', as node.name",
-            config->topology.file, name, topology_graph_name(graph, 0),
-            topology_graph_name(graph, topology_graph_nodes(graph) - 1)));
+    return node_config_fail(
+        config, "topology.file", BASE_ENOTFOUND, why,
+        "%s does not name this node, '%s'; expected a line with it, or one of the names there, '%s' to "
+        "'%s', as node.name",
+        config->topology.file, name, topology_graph_name(graph, 0),
+        topology_graph_name(graph, topology_graph_nodes(graph) - 1));
 }
 
 enum base_error node_config_check_topology(const struct node_config *config, struct base_reason *why)
@@ -80,13 +78,11 @@ static enum base_error check_runnable_topology(const struct node_config *config,
     bool everybody = kind == TOPOLOGY_COMPLETE || kind == TOPOLOGY_STAR || kind == TOPOLOGY_MATCHINGS;
     if (error || !everybody || nodes <= LIMIT_NEIGHBOURS + 1)
         return error;
-    return node_config_at(config, "topology.kind", why,
-                          base_fail(why, BASE_ELIMIT,
-                                    "found %s for %" PRIu64
-                                    " nodes, where a node may meet all others; expected at most %u nodes, or "
-                                    "another kind, such as random",
-                                    topology_kind_name((enum topology_kind)kind), nodes,
-                                    LIMIT_NEIGHBOURS + 1));
+    return node_config_fail(config, "topology.kind", BASE_ELIMIT, why,
+                            "found %s for %" PRIu64
+                            " nodes, where a node may meet all others; expected at most %u nodes, or "
+                            "another kind, such as random",
+                            topology_kind_name((enum topology_kind)kind), nodes, LIMIT_NEIGHBOURS + 1);
 }
 
 enum base_error node_config_check_runnable(const struct node_config *config, struct base_reason *why)

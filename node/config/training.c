@@ -31,9 +31,8 @@ enum base_error node_config_schedule(const struct node_config *config, struct tr
     const struct node_texts *texts = &config->train.schedule;
     struct train_schedule parsed = {.count = texts->count};
     if (texts->count > TRAIN_SCHEDULE_STEPS)
-        return node_config_at(config, key, why,
-                              base_fail(why, BASE_ELIMIT, "found %zu steps, expected at most %d",
-                                        texts->count, TRAIN_SCHEDULE_STEPS));
+        return node_config_fail(config, key, BASE_ELIMIT, why, "found %zu steps, expected at most %d",
+                                texts->count, TRAIN_SCHEDULE_STEPS);
     for (size_t i = 0; i < texts->count; i++) {
         enum base_error error = parse_step(texts->items[i], &parsed.at[i], &parsed.factor[i], why);
         if (!error && i && parsed.at[i] <= parsed.at[i - 1])

@@ -41,7 +41,8 @@ struct node_link {
     void *owner;
 };
 
-bool node_link_usable(const struct node_link *link)
+// Established and not ending.
+static bool is_usable(const struct node_link *link)
 {
     return link->established && !link->ended && !link->finishing;
 }
@@ -415,7 +416,7 @@ static enum base_error give(struct node_link *link, uint8_t *message, size_t byt
 
 enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t bytes)
 {
-    if (!node_link_usable(link) || link->stalled || bytes == 0) {
+    if (!is_usable(link) || link->stalled || bytes == 0) {
         free(message);
         return bytes == 0 ? BASE_EINVAL : BASE_ESTATE;
     }
@@ -424,7 +425,7 @@ enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t 
 
 enum base_error node_link_send(struct node_link *link, const void *message, size_t bytes)
 {
-    if (!node_link_usable(link) || link->stalled)
+    if (!is_usable(link) || link->stalled)
         return BASE_ESTATE;
     uint8_t *copy = bytes > 0 ? malloc(bytes) : NULL;
     if (!copy)
@@ -509,6 +510,5 @@ enum node_link_end node_link_end(const struct node_link *link)
 
 bool node_link_address(const struct node_link *link, struct node_address *own)
 {
-    own->bytes = sizeof own->storage;
-    return getsockname(link->socket, (struct sockaddr *)&own->storage, &own->bytes) == 0;
+    return node_address_bound(link->socket, own);
 }

@@ -69,7 +69,6 @@ void node_link_stall(struct node_link *link, bool stalled);
 int node_link_take_socket(struct node_link *link);
 // While paused, no message is handed over, and reading soon stops.
 void node_link_pause(struct node_link *link, bool paused);
-bool node_link_usable(const struct node_link *link);        // established and not ending
 bool node_link_is_connecting(const struct node_link *link); // the call is not answered yet
 // What the end of this link shows about the process at the other end.
 enum node_link_end {

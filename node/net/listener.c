@@ -163,30 +163,24 @@ enum base_error node_listener_bind(const char *key, const char *text, int *socke
     return base_fail(why, BASE_EIO, "%s: %s: %s", key, text, strerror(errno));
 }
 
-static bool bound_to(int socket, struct sockaddr_storage *bound)
-{
-    socklen_t bytes = sizeof *bound;
-    return getsockname(socket, (struct sockaddr *)bound, &bytes) == 0;
-}
-
 uint16_t node_listener_port(int socket)
 {
-    struct sockaddr_storage bound;
-    if (!bound_to(socket, &bound))
+    struct node_address bound;
+    if (!node_address_bound(socket, &bound))
         return 0;
-    if (bound.ss_family == AF_INET6)
-        return ntohs(((const struct sockaddr_in6 *)&bound)->sin6_port);
-    return ntohs(((const struct sockaddr_in *)&bound)->sin_port);
+    if (bound.storage.ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)&bound.storage)->sin6_port);
+    return ntohs(((const struct sockaddr_in *)&bound.storage)->sin_port);
 }
 
 bool node_listener_is_loopback(int socket)
 {
-    struct sockaddr_storage bound;
+    struct node_address bound;
     struct in6_addr v6;
-    if (!bound_to(socket, &bound))
+    if (!node_address_bound(socket, &bound))
         return false;
-    if (bound.ss_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)&bound)->sin_addr.s_addr) >> 24 == 127;
-    v6 = ((const struct sockaddr_in6 *)&bound)->sin6_addr;
+    if (bound.storage.ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)&bound.storage)->sin_addr.s_addr) >> 24 == 127;
+    v6 = ((const struct sockaddr_in6 *)&bound.storage)->sin6_addr;
     return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
 }

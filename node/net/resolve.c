@@ -49,11 +49,6 @@ static void resolve(struct node_resolution *r, int flags)
     freeaddrinfo(found);
 }
 
-void node_resolve_numeric(struct node_resolution *r)
-{
-    resolve(r, AI_NUMERICHOST | AI_NUMERICSERV);
-}
-
 void node_resolve_now(struct node_resolution *r)
 {
     resolve(r, AI_NUMERICSERV);
@@ -161,7 +156,7 @@ enum base_error node_resolver_ask(struct node_resolver *resolver, size_t ticket,
     question->ticket = ticket;
     question->port = port;
     snprintf(question->host, sizeof question->host, "%s", host);
-    node_resolve_numeric(question);
+    resolve(question, AI_NUMERICHOST | AI_NUMERICSERV); // count 0: it is a name
     enum base_error code = BASE_OK;
     if (question->count > 0) {
         code = node_mailbox_post(resolver->answers, question);
@@ -185,6 +180,12 @@ int node_resolver_descriptor(struct node_resolver *resolver)
 struct node_resolution *node_resolver_take(struct node_resolver *resolver)
 {
     return node_mailbox_take(resolver->answers, 0);
+}
+
+bool node_address_bound(int socket, struct node_address *address)
+{
+    address->bytes = sizeof address->storage;
+    return getsockname(socket, (struct sockaddr *)&address->storage, &address->bytes) == 0;
 }
 
 void node_address_text(const struct node_address *address, char text[NODE_ADDRESS_TEXT])

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -38,10 +39,9 @@ enum base_error node_resolver_ask(struct node_resolver *resolver, size_t ticket,
                                   uint16_t port) BASE_CHECK;
 struct node_resolution *node_resolver_take(struct node_resolver *resolver); // malloc'ed; NULL: nothing yet
 
-// Numeric addresses only, on this thread. count 0: it is a name.
-void node_resolve_numeric(struct node_resolution *resolution);
 // Names too, on this thread: before the loop runs.
 void node_resolve_now(struct node_resolution *resolution);
+bool node_address_bound(int socket, struct node_address *address); // the local one; false: it has none
 // "127.0.0.1:4000" or "[::1]:4000"
 #define NODE_ADDRESS_TEXT 64u
 void node_address_text(const struct node_address *address, char text[NODE_ADDRESS_TEXT]);

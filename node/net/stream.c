@@ -16,7 +16,7 @@ void node_stream_quiet(int wakeup)
     BASE_ASSERT(read(wakeup, &counter, sizeof counter) == (ssize_t)sizeof counter);
 }
 
-void node_stream_order(struct node_stream *stream)
+static void give_order(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
     if (stream->shared.ordered)
@@ -80,7 +80,7 @@ enum base_error node_stream_open(struct node_streams *streams, const struct node
     stream->owner = options->owner;
     pthread_mutex_lock(&streams->lock);
     streams->live++;
-    node_stream_order(stream);
+    give_order(stream);
     pthread_mutex_unlock(&streams->lock);
     *out = stream;
     return BASE_OK;
@@ -97,7 +97,7 @@ void node_stream_release(struct node_stream *stream, int socket)
     stream->shared.released = true;
     stream->shared.left = socket;
     stream->streams->live--;
-    node_stream_order(stream);
+    give_order(stream);
     pthread_mutex_unlock(lock);
 }
 
@@ -105,7 +105,7 @@ void node_stream_request(struct node_stream *stream, const struct node_stream_re
 {
     pthread_mutex_lock(&stream->streams->lock);
     stream->shared.requested = *requested;
-    node_stream_order(stream);
+    give_order(stream);
     pthread_mutex_unlock(&stream->streams->lock);
 }
 
@@ -126,7 +126,7 @@ enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, siz
             STAILQ_INSERT_TAIL(&stream->shared.prompt, message, next);
         else
             STAILQ_INSERT_TAIL(&stream->shared.bulk, message, next);
-        node_stream_order(stream);
+        give_order(stream);
     }
     pthread_mutex_unlock(&stream->streams->lock);
     if (code != BASE_OK) {
@@ -151,7 +151,7 @@ uint8_t *node_stream_take(struct node_stream *stream, size_t *count)
         const bool one = second && !STAILQ_NEXT(second, next);
         if (stream->shared.held && (one || stream->shared.unread <= NODE_STREAM_UNREAD / 2)) {
             stream->shared.held = false;
-            node_stream_order(stream);
+            give_order(stream);
         }
         if (!STAILQ_EMPTY(&stream->shared.opened) || stream->shared.ended)
             node_stream_tell(stream);

@@ -80,7 +80,6 @@ struct node_streams {
 
 // stream_work.c; the thread's.
 bool node_stream_prepare(struct node_stream *stream); // makes its events; false: no memory
-void node_stream_read(struct node_stream *stream);    // what is there, within a turn
 void node_stream_write(struct node_stream *stream);   // what the socket takes, within a turn
 
 // stream_told.c; the thread's.
@@ -95,7 +94,6 @@ void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof
 // are not empty.
 void node_stream_ring(int wakeup);
 void node_stream_quiet(int wakeup);
-void node_stream_order(struct node_stream *stream);
 void node_stream_tell(struct node_stream *stream);
 void node_stream_untell(struct node_stream *stream);
 

@@ -78,7 +78,8 @@ static bool read_once(struct node_stream *stream, uint8_t *room, size_t *have)
     return false;
 }
 
-void node_stream_read(struct node_stream *stream)
+// What is there, within a turn.
+static void read_available(struct node_stream *stream)
 {
     uint8_t *room = stream->streams->room;
     size_t have = base_buffer_length(&stream->in);
@@ -212,7 +213,7 @@ static void read_ready(evutil_socket_t socket, short what, void *argument)
 {
     (void)socket;
     (void)what;
-    node_stream_read(argument);
+    read_available(argument);
 }
 
 static void write_ready(evutil_socket_t socket, short what, void *argument)

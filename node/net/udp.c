@@ -34,9 +34,9 @@ static void tune(int s, sa_family_t family)
 
 enum base_error node_udp_bind(int listener, int *out, struct base_reason *why)
 {
-    struct node_address bound = {.bytes = sizeof bound.storage};
+    struct node_address bound;
     char text[NODE_ADDRESS_TEXT];
-    if (getsockname(listener, (struct sockaddr *)&bound.storage, &bound.bytes) != 0)
+    if (!node_address_bound(listener, &bound))
         return base_fail(why, BASE_EIO, "the listener has no address: %s", strerror(errno));
     int s = socket(bound.storage.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (s < 0)
@@ -151,14 +151,13 @@ static void ready(evutil_socket_t s, short what, void *argument)
 
 enum base_error node_udp_create(const struct node_udp_options *options, struct node_udp **out)
 {
-    struct sockaddr_storage bound;
-    socklen_t bytes = sizeof bound;
-    if (getsockname(options->socket, (struct sockaddr *)&bound, &bytes) != 0)
+    struct node_address bound;
+    if (!node_address_bound(options->socket, &bound))
         return BASE_EIO;
     struct node_udp *udp = calloc(1, sizeof *udp);
     if (!udp)
         return BASE_ENOMEM;
-    udp->family = bound.ss_family;
+    udp->family = bound.storage.ss_family;
     udp->handler = options->handler;
     udp->owner = options->owner;
     udp->readable = event_new(options->base, options->socket, EV_READ | EV_PERSIST, ready, udp);

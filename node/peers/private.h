@@ -72,9 +72,7 @@ struct node_peers {
     char broken[96]; // how the peer of the latest PART broke the protocol
 };
 
-// tell.c. Lines about what peers do are logged through this function, so that no peer can fill the log.
-void node_peers_log(struct node_peers *peers, enum base_log_level level, const char *event,
-                    const char *format, ...) BASE_PRINTF(4, 5);
+// tell.c
 void peer_tell_unresolved(struct node_peers *peers, size_t entry, const char *problem);
 void peer_tell_up(struct peer_link *link);
 void peer_tell_close(struct peer_link *link, const struct gossip_links_action *action); // sets link->closing

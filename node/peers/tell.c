@@ -11,8 +11,11 @@
 #define REMIND_NS  (300 * NODE_SECOND_NS)
 #define AGAIN_NS   (10 * NODE_SECOND_NS)
 
-void node_peers_log(struct node_peers *peers, enum base_log_level level, const char *event,
-                    const char *format, ...)
+// Lines about what peers do are logged through this function, so that no peer can fill the log.
+static void log_bounded(struct node_peers *peers, enum base_log_level level, const char *event,
+                        const char *format, ...) BASE_PRINTF(4, 5);
+static void log_bounded(struct node_peers *peers, enum base_log_level level, const char *event,
+                        const char *format, ...)
 {
     struct base_reason text;
     uint64_t left_out = 0;
@@ -54,18 +57,18 @@ static void tell_entry(struct node_peers *peers, size_t at, const char *why, boo
         return;
     entry->told_ns = now_ns;
     snprintf(entry->told, sizeof entry->told, "%s", text);
-    node_peers_log(peers, BASE_LOG_WARN, "peer_missing", "%s: %s; it is tried again",
-                   node_peers_entry_text(peers, at), text);
+    log_bounded(peers, BASE_LOG_WARN, "peer_missing", "%s: %s; it is tried again",
+                node_peers_entry_text(peers, at), text);
 }
 
 void peer_tell_up(struct peer_link *link)
 {
-    node_peers_log(link->peers, BASE_LOG_INFO, "link_up", "%s at %s", link->name, link->address);
+    log_bounded(link->peers, BASE_LOG_INFO, "link_up", "%s at %s", link->name, link->address);
     if (strcmp(link->name, link->peers->options.greeting->name) == 0)
-        node_peers_log(link->peers, BASE_LOG_WARN, "same_name",
-                       "%s has the name of this node, '%s'; that works, but is hard to read in logs: give "
-                       "every node a node.name of its own",
-                       link->address, link->name);
+        log_bounded(link->peers, BASE_LOG_WARN, "same_name",
+                    "%s has the name of this node, '%s'; that works, but is hard to read in logs: give "
+                    "every node a node.name of its own",
+                    link->address, link->name);
 }
 
 // Both ends call, again and again, and each call is refused, by this end or by the other: each cause is
@@ -101,17 +104,17 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
                     node_greeting_compare(ours, &peers->heard->as.greeting, &text) != BASE_OK;
     gossip_id_hex(&link->id, hex);
     if (compared && node_greeting_comes_back(ours, &peers->heard->as.greeting)) {
-        node_peers_log(peers, BASE_LOG_INFO, "peer_joins",
-                       "%s%s%.16s at %s does not have the settings of this cluster yet; it takes them and "
-                       "calls again",
-                       link->name, link->name[0] ? " " : "", hex, link->address);
+        log_bounded(peers, BASE_LOG_INFO, "peer_joins",
+                    "%s%s%.16s at %s does not have the settings of this cluster yet; it takes them and "
+                    "calls again",
+                    link->name, link->name[0] ? " " : "", hex, link->address);
         return;
     }
     const char *cause = compared ? text.text : gossip_close_text(why);
     snprintf(peers->refusal, sizeof peers->refusal, "%s%s%.16s at %s: %s%.900s", link->name,
              link->name[0] ? " " : "", hex, link->address, compared ? "" : "it is ", cause);
     if (!is_told(peers, &link->id, cause))
-        node_peers_log(peers, BASE_LOG_ERROR, "peer_refused", "%s", peers->refusal);
+        log_bounded(peers, BASE_LOG_ERROR, "peer_refused", "%s", peers->refusal);
 }
 
 static void tell_refused(struct peer_link *link, const char *reason)
@@ -119,7 +122,7 @@ static void tell_refused(struct peer_link *link, const char *reason)
     struct node_peers *peers = link->peers;
     snprintf(peers->refusal, sizeof peers->refusal, "%s: %.900s", link->address, reason);
     if (!is_told(peers, &link->id, reason))
-        node_peers_log(peers, BASE_LOG_ERROR, "refused_by_peer", "%s", peers->refusal);
+        log_bounded(peers, BASE_LOG_ERROR, "refused_by_peer", "%s", peers->refusal);
 }
 
 const char *node_peers_refusal(const struct node_peers *peers)
@@ -164,12 +167,11 @@ void peer_tell_end(struct peer_link *link, enum base_error code, const char *why
     if (!link->authenticated && called)
         tell_entry(peers, link->target.entry, why, code == BASE_EAUTH);
     if (link->was_active && code == BASE_EFORMAT)
-        node_peers_log(peers, BASE_LOG_ERROR, "peer_protocol", "%s at %s: %s", link->name, link->address,
-                       text);
+        log_bounded(peers, BASE_LOG_ERROR, "peer_protocol", "%s at %s: %s", link->name, link->address, text);
     if (link->was_active)
-        node_peers_log(
-            peers, strcmp(text, gossip_close_text(GOSSIP_CLOSE_IDLE)) == 0 ? BASE_LOG_DEBUG : BASE_LOG_INFO,
-            "link_down", "%s at %s: %s", link->name, link->address, text);
+        log_bounded(peers,
+                    strcmp(text, gossip_close_text(GOSSIP_CLOSE_IDLE)) == 0 ? BASE_LOG_DEBUG : BASE_LOG_INFO,
+                    "link_down", "%s at %s: %s", link->name, link->address, text);
 }
 
 void peer_tell_half_open(struct node_peers *peers, const char *from)

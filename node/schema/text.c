@@ -34,6 +34,15 @@ static void print_share(const struct node_key *key, size_t *column, FILE *out)
         print_wrapped(words[key->share], column, out);
 }
 
+static char *close_text(FILE *out, char **text)
+{
+    bool failed = ferror(out);
+    if (!fclose(out) && !failed)
+        return *text;
+    free(*text);
+    return NULL;
+}
+
 char *node_schema_help(const struct node_schema *schema)
 {
     char *text = NULL;
@@ -54,12 +63,7 @@ char *node_schema_help(const struct node_schema *schema)
         print_share(key, &column, out);
         fputc('\n', out);
     }
-    bool failed = ferror(out);
-    if (fclose(out) || failed) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return close_text(out, &text);
 }
 
 // Double-quoted YAML. Escapes what libyaml would read as a line break, or refuse.
@@ -194,15 +198,6 @@ static void write_section(const struct node_schema *schema, const void *config, 
         fprintf(out, "%*s%.*s:\n", 2 * depth, "", (int)part, key->name + prefix);
         write_section(schema, config, key->name, inner, depth + 1, out);
     }
-}
-
-static char *close_text(FILE *out, char **text)
-{
-    bool failed = ferror(out);
-    if (!fclose(out) && !failed)
-        return *text;
-    free(*text);
-    return NULL;
 }
 
 char *node_schema_write(const struct node_schema *schema, const void *config)

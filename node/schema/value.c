@@ -65,10 +65,8 @@ static bool equal_texts(const struct node_texts *a, const struct node_texts *b)
 
 static bool equal_integers(const struct node_integers *a, const struct node_integers *b)
 {
-    for (size_t i = 0; a->count == b->count && i < a->count; i++)
-        if (a->items[i] != b->items[i])
-            return false;
-    return a->count == b->count;
+    return a->count == b->count &&
+           (!a->count || memcmp(a->items, b->items, a->count * sizeof *a->items) == 0);
 }
 
 bool node_schema_value_equal(const struct node_key *key, const union schema_value *a,
@@ -77,23 +75,15 @@ bool node_schema_value_equal(const struct node_key *key, const union schema_valu
     switch (key->type) {
     case NODE_KEY_TEXT:
         return strcmp(a->text, b->text) == 0;
-    case NODE_KEY_CHOICE:
-        return a->choice == b->choice;
-    case NODE_KEY_BOOL:
-        return a->boolean == b->boolean;
-    case NODE_KEY_INTEGER:
-    case NODE_KEY_DURATION:
-        return a->integer == b->integer;
-    case NODE_KEY_REAL:
-        return a->real == b->real;
     case NODE_KEY_TEXTS:
         return equal_texts(&a->texts, &b->texts);
     case NODE_KEY_INTEGERS:
         return equal_integers(&a->integers, &b->integers);
     case NODE_KEY_MAPS:
         return node_schema_tree_equal(&a->tree, &b->tree);
+    default: // a number: no NaN, and no -0
+        return memcmp(a, b, bytes_of(key)) == 0;
     }
-    return false;
 }
 
 static void print_bounds(const struct node_key *key, char *out, size_t capacity)
@@ -116,44 +106,28 @@ static void print_bounds(const struct node_key *key, char *out, size_t capacity)
 
 void node_schema_expected(const struct node_key *key, char out[SCHEMA_EXPECTED_BYTES])
 {
+    static const char *const forms[] = {[NODE_KEY_TEXT] = "a text",
+                                        [NODE_KEY_BOOL] = "true or false",
+                                        [NODE_KEY_INTEGER] = "a whole number %s",
+                                        [NODE_KEY_REAL] = "a number %s",
+                                        [NODE_KEY_DURATION] =
+                                            "a duration %s: a whole number and ms, s, m or h",
+                                        [NODE_KEY_TEXTS] = "a list of texts",
+                                        [NODE_KEY_INTEGERS] = "a list of whole numbers %s",
+                                        [NODE_KEY_MAPS] = "a list of maps"};
     char bounds[2 * SCHEMA_REAL_BYTES + 16];
     print_bounds(key, bounds, sizeof bounds);
-    switch (key->type) {
-    case NODE_KEY_TEXT:
-        snprintf(out, SCHEMA_EXPECTED_BYTES, "a text");
-        break;
-    case NODE_KEY_CHOICE: {
-        size_t used = (size_t)snprintf(out, SCHEMA_EXPECTED_BYTES, "one of ");
-        for (const char *c = key->choices; *c && used + 3 < SCHEMA_EXPECTED_BYTES; c++) {
-            out[used++] = *c == '|' ? ',' : *c;
-            if (*c == '|')
-                out[used++] = ' ';
-        }
-        out[used] = 0;
-        break;
+    if (key->type != NODE_KEY_CHOICE) {
+        snprintf(out, SCHEMA_EXPECTED_BYTES, forms[key->type], bounds);
+        return;
     }
-    case NODE_KEY_BOOL:
-        snprintf(out, SCHEMA_EXPECTED_BYTES, "true or false");
-        break;
-    case NODE_KEY_INTEGER:
-        snprintf(out, SCHEMA_EXPECTED_BYTES, "a whole number %s", bounds);
-        break;
-    case NODE_KEY_REAL:
-        snprintf(out, SCHEMA_EXPECTED_BYTES, "a number %s", bounds);
-        break;
-    case NODE_KEY_DURATION:
-        snprintf(out, SCHEMA_EXPECTED_BYTES, "a duration %s: a whole number and ms, s, m or h", bounds);
-        break;
-    case NODE_KEY_TEXTS:
-        snprintf(out, SCHEMA_EXPECTED_BYTES, "a list of texts");
-        break;
-    case NODE_KEY_INTEGERS:
-        snprintf(out, SCHEMA_EXPECTED_BYTES, "a list of whole numbers %s", bounds);
-        break;
-    case NODE_KEY_MAPS:
-        snprintf(out, SCHEMA_EXPECTED_BYTES, "a list of maps");
-        break;
+    size_t used = (size_t)snprintf(out, SCHEMA_EXPECTED_BYTES, "one of ");
+    for (const char *c = key->choices; *c && used + 3 < SCHEMA_EXPECTED_BYTES; c++) {
+        out[used++] = *c == '|' ? ',' : *c;
+        if (*c == '|')
+            out[used++] = ' ';
     }
+    out[used] = 0;
 }
 
 static enum base_error unexpected(const struct node_key *key, const char *text, size_t bytes,
