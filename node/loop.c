@@ -87,6 +87,7 @@ static void on_changed(void *owner)
 static void on_conflict(void *owner, const char *address)
 {
     struct node_loop *loop = owner;
+    BASE_ASSERT(loop->tick); // nothing is heard before the loop is made
     loop->duplicate = true;
     loop->gives_way |= address == NULL;
     if (address)
@@ -126,6 +127,7 @@ static void take_edges(struct node_loop *loop, struct node_message *message)
 
 static void take_progress(struct node_loop *loop, const struct node_progress *progress)
 {
+    BASE_ASSERT(progress->rollbacks_in_row <= progress->rollbacks);
     loop->progress = *progress;
     node_loop_note_progress(loop);
     node_cluster_progress(loop->cluster, progress->round, progress->step);
@@ -156,6 +158,7 @@ static void reload_allow_list(struct node_loop *loop)
         base_log(BASE_LOG_INFO, "reload", "SIGHUP: no cluster.allow_file is configured, nothing to reload");
         return;
     }
+    BASE_ASSERT(loop->options.config->cluster.allow_file[0]); // the list came from there
     if (gossip_allow_list_load(loop->options.config->cluster.allow_file, &fresh, &why) != BASE_OK) {
         base_log(BASE_LOG_ERROR, "reload", "the allow-list stays as it was: %s", why.text);
         return;
@@ -260,6 +263,7 @@ static void tick(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     struct node_loop *loop = argument;
+    BASE_ASSERT(!loop->acting); // an event of its own, not a consequence of an action
     node_peers_tick(node_cluster_peers(loop->cluster), node_clock_ns());
     notify_manager(loop, node_clock_ns());
     if (loop->duplicate)
@@ -274,6 +278,7 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
 {
     (void)what;
     struct node_loop *loop = argument;
+    BASE_ASSERT(!loop->acting); // an event of its own, not a consequence of an action
     if (number == SIGHUP) {
         reload(loop);
         return;
@@ -339,6 +344,7 @@ static enum base_error make_http(struct node_loop *loop, int *listener)
 
 static bool make_events(struct node_loop *loop)
 {
+    BASE_ASSERT(loop->base && !loop->message && !loop->tick);
     static const int numbers[N_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
     struct timeval every = node_clock_timeval(TICK_NS);
     loop->message = event_new(loop->base, node_mailbox_descriptor(loop->options.inbox), EV_READ | EV_PERSIST,
@@ -357,6 +363,7 @@ static bool make_events(struct node_loop *loop)
 
 static enum base_error make_rates(struct node_loop *loop)
 {
+    BASE_ASSERT(!loop->step_rates && !loop->sent_rates && !loop->received_rates);
     loop->step_rates = node_rates_create();
     loop->sent_rates = node_rates_create();
     loop->received_rates = node_rates_create();
@@ -365,6 +372,7 @@ static enum base_error make_rates(struct node_loop *loop)
 
 static enum base_error make_parts(struct node_loop *loop, struct node_ports *ports, struct base_reason *why)
 {
+    BASE_ASSERT(!loop->base && !loop->cluster && !loop->backlog);
     loop->base = event_base_new();
     enum base_error code = loop->base
                                ? node_backlog_create(loop->base, &loop->options.counters->backlog_bytes,

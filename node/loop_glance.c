@@ -70,6 +70,7 @@ void node_loop_glance(struct node_loop *loop)
 {
     const uint64_t every_ns = loop->options.config->log.progress_ns;
     uint64_t now_ns = node_clock_ns();
+    BASE_ASSERT(now_ns >= loop->noted_ns && now_ns >= loop->line_ns); // a monotonic clock
     if (now_ns - loop->noted_ns >= NOTE_NS) {
         loop->noted_ns = now_ns;
         note_members(loop, now_ns);

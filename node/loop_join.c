@@ -61,6 +61,7 @@ void node_loop_warn_of_duplicate_shard(struct node_loop *loop, const struct goss
 {
     const uint64_t shards = loop->options.config->data.shards, own = loop->options.config->data.shard;
     struct gossip_member_info info;
+    BASE_ASSERT(own < shards);
     if (loop->options.told_shard) // gossip/life resolves it
         return;
     if (shards < 2 || gossip_id_compare(&loop->duplicate_shard, peer) == 0 ||
@@ -79,4 +80,5 @@ void node_loop_tell_joining(struct node_loop *loop)
     const uint64_t shards = loop->options.config->data.shards;
     if (shards > 1)
         loop->options.greeting.shard = node_loop_free_shard(loop, (uint32_t)shards);
+    BASE_ASSERT(shards < 2 || loop->options.greeting.shard < shards);
 }

@@ -24,7 +24,6 @@ static void post_ids(struct node_loop *loop, const struct gossip_life_action *ac
 {
     struct node_message *message =
         bytes_mail(NODE_MESSAGE_DONORS, action->ids, action->count * sizeof *action->ids);
-    BASE_ASSERT(message != NULL); // at most 128 bytes
     message->progress.round = action->round;
     message->progress.step = action->step;
     node_mailbox_put(loop->options.worker, message);
@@ -39,6 +38,7 @@ static void post_order(struct node_loop *loop, const struct gossip_life_action *
 
 static void end(struct node_loop *loop, int status)
 {
+    BASE_ASSERT(loop->acting);
     if (status == GOSSIP_LIFE_ABANDONED)
         node_peers_leave(node_cluster_peers(loop->cluster));
     loop->status = status == GOSSIP_LIFE_ABANDONED ? NODE_LOOP_ABANDONED : status;
@@ -47,6 +47,7 @@ static void end(struct node_loop *loop, int status)
 
 static void act(struct node_loop *loop, const struct gossip_life_action *action)
 {
+    BASE_ASSERT(loop->acting);
     switch (action->kind) {
     case GOSSIP_LIFE_FLAGS:
         node_cluster_flags(loop->cluster, action->set, action->clear);
@@ -129,6 +130,7 @@ void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
             break;
         event = (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK};
     }
+    BASE_ASSERT(loop->acting); // no action has begun a second event
     loop->acting = false;
     atomic_store(&loop->options.counters->others, gossip_life_others(loop->life));
 }

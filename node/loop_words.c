@@ -201,6 +201,7 @@ void node_loop_fail(struct node_loop *loop, const char *event, const char *forma
     va_start(arguments, format);
     vsnprintf(loop->cause.text, sizeof loop->cause.text, format, arguments);
     va_end(arguments);
+    BASE_ASSERT(loop->cause.text[0]); // "" says that the cause is not known
     base_log(BASE_LOG_ERROR, event, "%s", loop->cause.text);
 }
 

@@ -136,6 +136,7 @@ void node_cluster_start(struct node_cluster *cluster)
 
 void node_cluster_leave(struct node_cluster *cluster)
 {
+    BASE_ASSERT(!cluster->leaving && !cluster->busy); // once, and not from a handler
     cluster->leaving = true;
     node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_LEAVE, NULL);
     node_peers_leave(cluster->peers);
@@ -143,6 +144,7 @@ void node_cluster_leave(struct node_cluster *cluster)
 
 void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear)
 {
+    BASE_ASSERT((set & clear) == 0);
     gossip_membership_flags(cluster->membership, set, clear);
     if ((set | clear) & GOSSIP_RECORD_TRAINING) {
         cluster->trains = set & GOSSIP_RECORD_TRAINING;

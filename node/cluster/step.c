@@ -171,6 +171,7 @@ void node_cluster_step_plainly(struct node_cluster *cluster, enum gossip_members
 
 void node_cluster_unreachable(struct node_cluster *cluster, const struct gossip_id *id)
 {
+    BASE_ASSERT(cluster->n_pending <= NODE_CLUSTER_PENDING && (cluster->busy || !cluster->n_pending));
     if (node_faults_has(cluster->faults, id) || cluster->leaving)
         return;
     if (!cluster->busy)

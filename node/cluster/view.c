@@ -35,6 +35,7 @@ static enum base_error make_graph(const struct node_cluster *cluster, struct gos
 void node_cluster_take_view(struct node_cluster *cluster)
 {
     struct gossip_graph *graph;
+    BASE_ASSERT(cluster->busy); // an action of membership is carried out
     enum base_error code = make_graph(cluster, &graph);
     if (code != BASE_OK) { // the graph stays as it was until the next change
         base_log(BASE_LOG_ERROR, "view", "the graph can't follow the members: %s", base_error_name(code));
@@ -55,7 +56,8 @@ const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster
 
 void node_cluster_want(struct node_cluster *cluster, const struct gossip_id *ids, size_t count)
 {
-    cluster->n_donors = count < NODE_CLUSTER_DONORS ? count : NODE_CLUSTER_DONORS;
-    memcpy(cluster->donors, ids, cluster->n_donors * sizeof *ids);
+    BASE_ASSERT(count <= NODE_CLUSTER_DONORS);
+    cluster->n_donors = count;
+    memcpy(cluster->donors, ids, count * sizeof *ids);
     keep_links(cluster);
 }

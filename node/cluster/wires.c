@@ -12,6 +12,7 @@ static void on_datagram(void *owner, const struct node_address *from, const uint
     uint8_t plain[LIMIT_DATAGRAM_BYTES];
     struct gossip_membership_event event = {
         .kind = GOSSIP_MEMBERSHIP_PACKET, .way = GOSSIP_BY_DATAGRAM, .bytes = plain};
+    BASE_ASSERT(!cluster->busy); // datagrams are read between the events of membership
     if (gossip_datagram_open(cluster->datagrams, bytes, count, plain, &event.n_bytes, &event.peer) !=
         BASE_OK) {
         cluster->counters.refused++;
@@ -52,6 +53,7 @@ static void on_packet(void *owner, const struct gossip_id *peer, const uint8_t *
                                             .way = GOSSIP_BY_STREAM,
                                             .bytes = packet,
                                             .n_bytes = count};
+    BASE_ASSERT(!cluster->busy); // links report between the events of membership
     if (node_cluster_step(cluster, &event) == BASE_OK)
         return;
     cluster->counters.refused++;

@@ -109,6 +109,7 @@ static struct bufferevent *new_connection(struct event_base *base, void *argumen
         free(c);
         return NULL;
     }
+    BASE_ASSERT((http->count == 0) == LIST_EMPTY(&http->connections));
     bufferevent_incref(c->stream);
     c->born_ns = node_clock_ns();
     LIST_INSERT_HEAD(&http->connections, c, others);

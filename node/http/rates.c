@@ -105,8 +105,10 @@ void node_rates_sweep(struct node_rates *rates)
             rates->counters[kept++] = rates->counters[i];
     }
     rates->count = kept;
-    for (size_t i = 0; i < rates->count; i++)
+    for (size_t i = 0; i < rates->count; i++) {
+        BASE_ASSERT(i == 0 || gossip_id_compare(&rates->counters[i - 1].id, &rates->counters[i].id) < 0);
         rates->counters[i].noted = false;
+    }
 }
 
 uint64_t node_rates_still_ns(const struct node_rates *rates, const struct gossip_id *id)

@@ -75,6 +75,7 @@ static void update_events(struct node_link *link)
 
 static void close_socket(struct node_link *link)
 {
+    BASE_ASSERT(link->ended);
     if (!link->stalled && link->socket >= 0) {
         close(link->socket);
         link->socket = -1;
@@ -85,6 +86,7 @@ void node_link_close(struct node_link *link, enum base_error code, const char *w
 {
     if (link->ended)
         return;
+    BASE_ASSERT(!link->told);
     link->ended = true;
     link->end_code = code;
     snprintf(link->end_text, sizeof link->end_text, "%s", why);
@@ -112,6 +114,7 @@ static void closing_now(evutil_socket_t socket, short what, void *argument)
 
 static void close_errno(struct node_link *link, int error)
 {
+    BASE_ASSERT(error > 0 && !link->ended);
     if (error == ECONNREFUSED && link->connecting)
         link->end = NODE_LINK_REFUSED;
     else if (error == ECONNRESET || error == EPIPE)
@@ -121,6 +124,7 @@ static void close_errno(struct node_link *link, int error)
 
 static void peer_closed(struct node_link *link)
 {
+    BASE_ASSERT(!link->ended);
     link->end = NODE_LINK_GONE;
     if (link->finishing)
         node_link_close(link, BASE_OK, "finished");
@@ -210,6 +214,7 @@ static enum base_error move_to_stream(struct node_link *link, const uint8_t *in,
 
 static void flush(struct node_link *link)
 {
+    BASE_ASSERT(!link->stream); // it would send what the handshake has left
     while (!link->stalled && base_buffer_length(&link->out) > 0) {
         ssize_t sent =
             send(link->socket, base_buffer_head(&link->out), base_buffer_length(&link->out), MSG_NOSIGNAL);
@@ -259,6 +264,7 @@ static void read_ready(evutil_socket_t socket, short what, void *argument)
     (void)what;
     struct node_link *link = argument;
     uint8_t chunk[LIMIT_HANDSHAKE_BYTES + 2]; // hardly more than a handshake
+    BASE_ASSERT(link->session && !link->stream && !link->ended);
     ssize_t got = recv(socket, chunk, sizeof chunk, 0);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;

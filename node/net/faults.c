@@ -60,6 +60,7 @@ enum base_error node_faults_reload(struct node_faults *faults, struct base_reaso
         code = gossip_allow_list_load(faults->path, &fresh, why);
     if (code != BASE_OK && code != BASE_ENOTFOUND)
         return code;
+    BASE_ASSERT(code == BASE_OK || fresh.count == 0);
     gossip_allow_list_destroy(&faults->cut);
     faults->cut = fresh;
     close_all_but(faults, &faults->cut);

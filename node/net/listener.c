@@ -40,6 +40,7 @@ void node_listener_host(const struct node_address *from, char host[NODE_ADDRESS_
 static void rest(struct node_listener *listener, int error)
 {
     struct timeval wait = node_clock_timeval(REST_NS);
+    BASE_ASSERT(!event_pending(listener->rested, EV_TIMEOUT, NULL)); // nothing is accepted meanwhile
     event_del(listener->acceptable);
     event_add(listener->rested, &wait);
     if (!listener->told)

@@ -30,6 +30,7 @@ static void give_order(struct node_stream *stream)
 void node_stream_tell(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
+    BASE_ASSERT(stream->shared.ended || !STAILQ_EMPTY(&stream->shared.opened));
     if (stream->shared.told || stream->shared.released)
         return;
     stream->shared.told = true;
@@ -104,6 +105,7 @@ void node_stream_release(struct node_stream *stream, int socket)
 void node_stream_request(struct node_stream *stream, const struct node_stream_request *requested)
 {
     pthread_mutex_lock(&stream->streams->lock);
+    BASE_ASSERT(!stream->shared.released && (requested->ending || !stream->shared.requested.ending));
     stream->shared.requested = *requested;
     give_order(stream);
     pthread_mutex_unlock(&stream->streams->lock);

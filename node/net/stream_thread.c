@@ -35,6 +35,7 @@ static void free_stream(struct node_stream *stream)
 
 static void set_reading(struct node_stream *stream, bool reading)
 {
+    BASE_ASSERT(stream->readable && !stream->ended);
     if (stream->reading == reading)
         return;
     stream->reading = reading;
@@ -53,6 +54,7 @@ static void follow(struct node_stream *stream)
     pthread_mutex_lock(&streams->lock);
     STAILQ_CONCAT(&stream->prompt, &stream->shared.prompt);
     STAILQ_CONCAT(&stream->bulk, &stream->shared.bulk);
+    BASE_ASSERT(stream->shared.requested.ending || !stream->requested.ending);
     stream->requested = stream->shared.requested;
     const bool released = stream->shared.released, held = stream->shared.held;
     if (released && stream->shared.ordered) // again, since it was taken from the list
@@ -150,6 +152,7 @@ static struct event_base *make_base(void)
 
 static bool make_parts(struct node_streams *streams, struct event_base *base)
 {
+    BASE_ASSERT(streams->wake < 0 && streams->tell < 0 && !streams->base);
     streams->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     streams->tell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     streams->room = malloc(NODE_STREAM_READ + LIMIT_RECORD_BYTES + GOSSIP_RECORD_OVERHEAD);

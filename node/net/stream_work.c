@@ -146,6 +146,7 @@ static bool fill(struct node_stream *stream)
 static void write_failed(struct node_stream *stream, int error)
 {
     bool gone = error == EPIPE || error == ECONNRESET;
+    BASE_ASSERT(error > 0);
     if (!gone || stream->requested.paused || stream->requested.finishing || stream->deaf) {
         node_stream_ends(stream, BASE_EIO, false, error);
         return;

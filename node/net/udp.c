@@ -123,6 +123,7 @@ static void drain_errors(struct node_udp *udp)
 bool node_udp_drain(struct node_udp *udp)
 {
     uint8_t bytes[LIMIT_DATAGRAM_BYTES + 1]; // one more shows that it is too long
+    BASE_ASSERT(udp->socket >= 0);           // not released
     drain_errors(udp);
     for (int i = 0; i < DATAGRAMS_TURN; i++) {
         struct node_address from = {.bytes = sizeof from.storage};
@@ -197,6 +198,7 @@ bool node_udp_reaches(const struct node_udp *udp, const struct node_address *to)
 bool node_udp_send(struct node_udp *udp, const struct node_address *to, const uint8_t *bytes, size_t count)
 {
     struct node_address address = *to;
+    BASE_ASSERT(udp->socket >= 0); // not released
     if (!node_udp_reaches(udp, to))
         return false;
     if (udp->family == AF_INET6 && to->storage.ss_family == AF_INET)

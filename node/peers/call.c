@@ -44,6 +44,7 @@ static void answered(evutil_socket_t s, short what, void *argument)
     struct node_peers *peers = argument;
     for (struct node_resolution *r; (r = node_resolver_take(peers->resolver)) != NULL;) {
         const struct gossip_links_target target = {.entry = r->ticket};
+        BASE_ASSERT(r->count <= NODE_RESOLVE_ADDRESSES);
         if (r->ticket >= peers->n_entries) {
             free(r);
             continue;
@@ -119,6 +120,7 @@ void peer_call_open(struct node_peers *peers, const struct gossip_links_action *
 static enum base_error make_entries(struct node_peers *peers)
 {
     const struct node_texts *texts = &peers->options.config->peers;
+    BASE_ASSERT(!peers->entry && texts->count <= LIMIT_PEERS);
     peers->entry = calloc(texts->count + 1, sizeof *peers->entry);
     if (!peers->entry)
         return BASE_ENOMEM;

@@ -37,6 +37,7 @@ static void on_established(void *owner, const struct gossip_id *peer)
 static struct gossip_links_event event_of(struct peer_link *link, const struct gossip_message *message)
 {
     struct gossip_links_event event = about(link, GOSSIP_LINKS_MESSAGE);
+    BASE_ASSERT(link->authenticated);
     if (message->kind == GOSSIP_GREETING) {
         event.kind = GOSSIP_LINKS_GREETING;
         event.greeting = &message->as.greeting;

@@ -24,6 +24,7 @@ static void timer_now(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     struct node_peers *peers = argument;
+    BASE_ASSERT(peers->armed_ns != 0);
     peers->armed_ns = 0;
     node_peers_say_now(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_TIMER});
 }
@@ -59,6 +60,7 @@ static enum base_error make_rules(struct node_peers *peers)
 {
     const struct node_peers_options *o = &peers->options;
     uint64_t seed = 0;
+    BASE_ASSERT(!peers->rules);
     if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
         return BASE_EIO;
     base_rng_seed(&peers->rng, seed);
@@ -75,6 +77,7 @@ static enum base_error make_rules(struct node_peers *peers)
 static enum base_error make_parts(struct node_peers *peers)
 {
     struct event_base *base = peers->options.base;
+    BASE_ASSERT(!peers->timer && !peers->waiting && !peers->listener);
     enum base_error code = make_rules(peers);
     peers->timer = event_new(base, -1, 0, timer_now, peers);
     peers->waiting = event_new(base, -1, 0, waiting_now, peers);
@@ -184,6 +187,7 @@ void node_peers_close(struct node_peers *peers, const struct gossip_id *peer, co
     struct peer_link *link = active(peers, peer);
     if (!link)
         return;
+    BASE_ASSERT(why[0]);
     snprintf(peers->broken, sizeof peers->broken, "%s", why);
     node_peers_part(peers, peer, GOSSIP_CLOSE_BROKEN);
 }
@@ -191,6 +195,7 @@ void node_peers_close(struct node_peers *peers, const struct gossip_id *peer, co
 void node_peers_pause(struct node_peers *peers, bool paused)
 {
     struct peer_link *link;
+    BASE_ASSERT(paused != peers->paused); // the backlog tells each change once
     peers->paused = paused;
     LIST_FOREACH(link, &peers->links, others)
     if (link->active)

@@ -6,6 +6,7 @@
 void node_peers_arm(struct node_peers *peers)
 {
     uint64_t due_ns = gossip_links_deadline(peers->rules), now_ns = node_clock_ns();
+    BASE_ASSERT(due_ns > 0); // armed_ns 0 says that the timer does not run
     if (due_ns == peers->armed_ns || due_ns == UINT64_MAX)
         return;
     struct timeval wait = node_clock_timeval(due_ns > now_ns ? due_ns - now_ns + 1000 : 0);

@@ -100,6 +100,7 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
     struct base_reason text = {0};
     char hex[GOSSIP_ID_HEX];
     const struct gossip_greeting *ours = peers->options.greeting;
+    BASE_ASSERT(gossip_close_is_refusal(why));
     bool compared = peers->heard && peers->heard->kind == GOSSIP_GREETING &&
                     node_greeting_compare(ours, &peers->heard->as.greeting, &text) != BASE_OK;
     gossip_id_hex(&link->id, hex);
@@ -120,6 +121,7 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
 static void tell_refused(struct peer_link *link, const char *reason)
 {
     struct node_peers *peers = link->peers;
+    BASE_ASSERT(peers->heard && peers->heard->kind == GOSSIP_BYE);
     snprintf(peers->refusal, sizeof peers->refusal, "%s: %.900s", link->address, reason);
     if (!is_told(peers, &link->id, reason))
         log_bounded(peers, BASE_LOG_ERROR, "refused_by_peer", "%s", peers->refusal);
@@ -143,6 +145,7 @@ void peer_tell_close(struct peer_link *link, const struct gossip_links_action *a
         link->closing = gossip_close_heard(gossip_close_of(peers->heard->as.bye.reason));
     if (action->why == GOSSIP_CLOSE_BROKEN && peers->broken[0] && !peers->heard)
         link->closing = peers->broken;
+    BASE_ASSERT(link->closing && link->closing[0]);
 }
 
 static void tell_stranger(struct node_peers *peers, const struct peer_link *link, const char *why)

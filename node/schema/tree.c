@@ -187,6 +187,7 @@ static enum base_error take_name(struct schema_tree_builder *builder, const yaml
 {
     char found[SCHEMA_FOUND_BYTES];
     const char *text = (const char *)event->data.scalar.value;
+    BASE_ASSERT(!builder->name && inner(builder)->kind == NODE_TREE_MAP);
     node_schema_describe(event, found);
     if (event->type != YAML_SCALAR_EVENT || node_schema_is_null(event))
         return base_fail(why, BASE_EINVAL, "found %s in the place of a key, expected a name", found);

@@ -106,7 +106,9 @@ static enum base_error next(struct reading *reading, const char *key)
     enum base_error error = yaml_parser_parse(&reading->parser, event) ? BASE_OK : broken(reading);
     if (!error) {
         reading->depth += event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT;
-        reading->depth -= event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT;
+        const bool closes = event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT;
+        BASE_ASSERT(reading->depth > 0 || !closes);
+        reading->depth -= closes;
         error = node_schema_refuse_marks(event, reading->why);
         if (error)
             error = at(reading, line_of(event), key, error);
@@ -214,6 +216,16 @@ static enum base_error read_value(struct reading *reading, size_t index, size_t 
                                  reading->why);
 }
 
+// Sections that a file can open: at most one for each dot of a name.
+static size_t count_sections(const struct node_schema *schema)
+{
+    size_t count = 1;
+    for (size_t i = 0; i < schema->count; i++)
+        for (const char *c = schema->keys[i].name; *c; c++)
+            count += *c == '.';
+    return count;
+}
+
 static enum base_error open_section(struct reading *reading, const char *name, size_t line)
 {
     char first[ORIGIN_BYTES];
@@ -222,6 +234,7 @@ static enum base_error open_section(struct reading *reading, const char *name, s
             return fail(reading, line, name, BASE_EINVAL,
                         "given a second time (the first is at %s), expected all its keys in one section",
                         place(reading, reading->sections[i].line, first));
+    BASE_ASSERT(reading->n_sections < count_sections(reading->schema));
     struct section *section = &reading->sections[reading->n_sections++];
     snprintf(section->name, sizeof section->name, "%s", name);
     section->line = line;
@@ -277,6 +290,7 @@ static enum base_error find_entry(struct reading *reading, const char *prefix, c
 static void note(struct reading *reading, size_t line)
 {
     node_schema_note(&reading->problems, reading->why);
+    BASE_ASSERT(line > 0 && reading->problems.count > 0);
     reading->noted_line = line;
 }
 
@@ -378,16 +392,6 @@ static enum base_error refuse_tag_directives(const struct reading *reading)
         from = newline ? newline + 1 : end;
     }
     return BASE_OK;
-}
-
-// Sections that a file can open: at most one for each dot of a name.
-static size_t count_sections(const struct node_schema *schema)
-{
-    size_t count = 1;
-    for (size_t i = 0; i < schema->count; i++)
-        for (const char *c = schema->keys[i].name; *c; c++)
-            count += *c == '.';
-    return count;
 }
 
 // All that was found; `error` is what ended the reading.
