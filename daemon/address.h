@@ -1,4 +1,4 @@
-// Where trainers connect: unix:PATH. The daemon that listens there takes a lock on PATH.lock before it looks
+// Where trainers connect: unix:PATH. The daemon that listens there takes a lock on PATH.lock before it checks
 // whether the path is free, and holds it until it has removed the path. So only one of several daemons has
 // the path.
 #ifndef DAEMON_ADDRESS_H

@@ -194,7 +194,7 @@ static int print_help(void)
     return EXIT_DONE;
 }
 
-// Loads the data, too: they can be wrong like any key.
+// Also loads the data, which can be wrong like any key.
 static int check_data(const struct node_config *config)
 {
     struct train_dataset train = {0}, test = {0};

@@ -1,5 +1,5 @@
-// For a node that joins late and finds a cluster with other settings: keeps them in its directory and starts
-// the program again with them. Main thread.
+// For a node that joins late and finds a cluster with other settings: keeps those settings in its directory
+// and starts the program again with them. Main thread.
 #ifndef NODE_JOINING_H
 #define NODE_JOINING_H
 

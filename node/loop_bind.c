@@ -36,7 +36,7 @@ static enum base_error bind_peers(const char *listen, bool any_port, struct node
     }
 }
 
-// If another process has a port that is only the default, the next free port will do.
+// If another process has a port that is only the default, the next free port is used.
 static enum base_error bind_next(const struct node_config *config, const char *key, const char *text,
                                  enum base_error (*bind)(const char *text, struct node_ports *ports,
                                                          struct base_reason *why),

@@ -1,4 +1,4 @@
-// A late node takes the settings of the cluster; and what this node tells late nodes.
+// What a late node takes from the cluster, and what this node tells late nodes.
 #include "base/log.h"
 #include "node/config/compatibility.h"
 #include "node/loop_private.h"

@@ -23,7 +23,7 @@ struct node_cluster_handler { // to the owner of the links; all must be set
 };
 
 struct node_cluster_options {
-    struct node_peers_options links;  // without its last three; the owner is that of both handlers
+    struct node_peers_options links;  // its last three fields are ignored; `owner` is passed to both handlers
     struct topology_options topology; // its graph borrowed
     const char *name;
     struct node_starts starts;

@@ -94,7 +94,7 @@ static bool is_loopback(const struct gossip_address *a)
 }
 
 // A link uses this local address. It is advertised if the configuration names no address. Loopback comes
-// last, because it leads no other host here.
+// last, because no other host can use it.
 static void on_here(void *owner, const struct node_address *own)
 {
     struct node_cluster *cluster = owner;

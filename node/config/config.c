@@ -39,7 +39,7 @@ _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROF
 #define DAY    86400.0
 #define COUNT  4294967295.0 // examples
 
-// Stands after the meaning of a key: whether all nodes must share it, or a late node is told it. A key that
+// Written after the meaning of a key: whether all nodes must share it, or a late node is told it. A key that
 // counts only with another one comes after that one in the table, so that a difference in the other one is
 // reported first.
 #define SHARED               NODE_KEY_SHARED, NULL

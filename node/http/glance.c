@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define STALLED_NS        (30 * NODE_SECOND_NS)
-#define ALIKE_MIN         0.9 // of the median rate: above it no node is slow by its rate
+#define ALIKE_MIN         0.9 // of the median rate: a node above it is not slow by its rate
 #define SLOW_MIN          2.0 // times the median computing time: from there on a member is slow
 #define CHECKPOINT_VALUES 16u // bytes a parameter that a checkpoint may take: model, moments, two edges
 

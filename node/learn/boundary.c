@@ -11,7 +11,7 @@
 #define PROGRESS_EVERY_NS (100 * NODE_MILLISECOND_NS)
 #define DISK_EVERY_NS     (5 * NODE_SECOND_NS)
 
-// Loop and worker drain their boxes until they know of the learner's end.
+// Loop and worker drain their boxes until they know that the learner has ended.
 static void post(struct node_mailbox *box, struct node_message *message)
 {
     BASE_ASSERT(node_mailbox_post_by(box, message, UINT64_MAX) == BASE_OK);

@@ -17,7 +17,7 @@ struct node_built_in {
     struct gossip_blob *blob; // what travels with the model, or NULL
     struct node_step_time step_time;
     double loss, rate; // mean loss of the latest round that had steps, NAN before; its learning rate
-    double loss_sum;   // these four of the steps since the last boundary
+    double loss_sum;   // these four: of the steps since the last boundary
     double rate_sum;
     size_t examples;
     uint64_t steps;

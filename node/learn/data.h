@@ -20,8 +20,8 @@ enum base_error node_data_load(const struct node_config *config, size_t shard, s
 enum base_error node_data_load_open(const struct node_config *config, struct train_dataset *train,
                                     struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 
-// The test examples alone. `like`: what a model says that its data mean, whose columns, classes and
-// statistics they then have; NULL: as the training examples say. The configuration has passed
+// The test examples alone. `like`: the meaning of the data according to a model, whose columns, classes and
+// statistics then apply; NULL: the training examples decide. The configuration has passed
 // node_config_check_tests.
 enum base_error node_data_load_tests(const struct node_config *config, struct train_meaning *like,
                                      struct train_dataset *test, struct base_reason *why) BASE_CHECK;
@@ -42,9 +42,9 @@ enum base_error node_data_take(const struct train_dataset *all, const uint32_t *
 enum base_error node_data_draw(const struct node_config *config, size_t shard, const bool *living,
                                struct train_dataset *train, struct base_reason *why) BASE_CHECK;
 
-// The weight of the gradient over `data` where `living` shards have a node: train.weight; or, where that is
-// 0, the examples over the mean of the living. The nodes average their models node by node, which is the
-// mean over all examples only if each node counts in proportion to its examples.
+// The weight of the gradient over `data` where `living` shards have a node: train.weight, or, if that is 0,
+// the number of examples divided by the mean over the living shards. The nodes average their models node by
+// node, which is the mean over all examples only if each node counts in proportion to its examples.
 double node_data_weight(const struct node_config *config, const struct train_dataset *data, size_t living);
 
 // What 'p2pml data info --stats' writes and data.scale_from names: columns, categories, classes, statistics,

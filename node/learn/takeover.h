@@ -30,8 +30,8 @@ enum base_error node_shards_create(const struct node_config *config, const struc
 // to itself.
 void node_shards_destroy(struct node_shards *shards, uint64_t deadline_ns);
 
-// The shards that have a living node, in any order; the own one always has. Numbers that are not shards are
-// ignored. A newer request replaces older ones, whatever their state.
+// The shards that have a living node, in any order; this node's own shard always has one. Numbers that are
+// not shards are ignored. A newer request replaces older ones, whatever their state.
 void node_shards_want(struct node_shards *shards, const uint32_t *living, size_t count);
 
 // At a round boundary: is there another set to train on? *set stays valid until node_shards_commit, which

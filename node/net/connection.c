@@ -214,7 +214,7 @@ static enum base_error move_to_stream(struct node_link *link, const uint8_t *in,
 
 static void flush(struct node_link *link)
 {
-    BASE_ASSERT(!link->stream); // it would send what the handshake has left
+    BASE_ASSERT(!link->stream); // the stream sends what is left of the handshake
     while (!link->stalled && base_buffer_length(&link->out) > 0) {
         ssize_t sent =
             send(link->socket, base_buffer_head(&link->out), base_buffer_length(&link->out), MSG_NOSIGNAL);

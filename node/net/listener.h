@@ -19,7 +19,8 @@ enum base_error node_listener_create(struct event_base *base, int socket, node_l
 void node_listener_destroy(struct node_listener *listener);
 void node_listener_open(struct node_listener *listener);
 void node_listener_close(struct node_listener *listener);
-// What a connection is counted for: the address; for IPv6 its /64, which a single stranger can easily own.
+// The host for which a connection is counted: its address, or for IPv6 its /64, which a single stranger can
+// easily own.
 void node_listener_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT]);
 
 // "host:port" to a bound socket for accept, non-blocking. BASE_EIO with the reason.

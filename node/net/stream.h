@@ -3,7 +3,7 @@
 // large one. Under one lock, the loop leaves its requests and a link leaves what has arrived; nothing is
 // polled.
 //
-// One thread per event base of an owner (the loop). All functions are the loop's thread.
+// One thread per event base of an owner (the loop). All functions are called on the loop's thread.
 #ifndef NODE_NET_STREAM_H
 #define NODE_NET_STREAM_H
 
@@ -34,7 +34,7 @@ struct node_stream_options {
     void *owner;
 };
 
-// What the loop requests of a stream. At the beginning: nothing of this.
+// What the loop requests of a stream. At first, none of it.
 struct node_stream_request {
     bool paused;    // nothing is read
     bool stalled;   // nothing is read or written

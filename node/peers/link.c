@@ -1,4 +1,4 @@
-// One link: its socket and session, the bytes of greetings and BYEs, and its reports to people.
+// One link: its socket and session, and the bytes of greetings and BYEs.
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
 #include <stdio.h>

@@ -227,7 +227,7 @@ void node_peers_leave(struct node_peers *peers)
     node_peers_say_later(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_LEAVE});
 }
 
-// -- to be seen
+// -- questions
 
 bool node_peers_gone(const struct node_peers *peers)
 {

@@ -97,7 +97,7 @@ void node_peers_close(struct node_peers *peers, const struct gossip_id *peer,
 void node_peers_part(struct node_peers *peers, const struct gossip_id *peer, enum gossip_close why); // BYE
 void node_peers_pause(struct node_peers *peers, bool paused);    // the worker is behind
 void node_peers_allow_changed(struct node_peers *peers);         // ends the links of nodes no longer allowed
-void node_peers_faults_changed(struct node_peers *peers);        // links stall, or go on
+void node_peers_faults_changed(struct node_peers *peers);        // links stall, or continue
 void node_peers_tick(struct node_peers *peers, uint64_t now_ns); // several times a second
 
 // Stops calling and accepting, sends BYE "leaving" and ends all links. node_peers_gone: all links have ended.
@@ -106,7 +106,7 @@ bool node_peers_gone(const struct node_peers *peers);
 
 bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer); // a link in use
 size_t node_peers_linked(const struct node_peers *peers);
-const char *node_peers_refusal(const struct node_peers *peers); // the latest, of a peer or by one; ""
+const char *node_peers_refusal(const struct node_peers *peers); // the latest refusal; "": none
 size_t node_peers_entries(const struct node_peers *peers);      // of the peer list
 const struct gossip_entry *node_peers_entry(const struct node_peers *peers, size_t entry);
 // The latest resolution of this entry's name has one of these addresses.

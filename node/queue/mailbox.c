@@ -62,10 +62,11 @@ void node_mailbox_destroy(struct node_mailbox *mailbox, void (*release)(void *it
 static void append(struct node_mailbox *box, void *item)
 {
     static const uint64_t one = 1;
-    BASE_ASSERT(item && box->first < box->room && box->count <= box->room); // take() says NULL for "nothing"
+    BASE_ASSERT(item && box->first < box->room &&
+                box->count <= box->room); // take() returns NULL for "nothing"
     if (box->count == box->room) {
         void **items = malloc(2 * box->room * sizeof *items);
-        BASE_ASSERT(items); // like a message: a few bytes
+        BASE_ASSERT(items); // a few bytes, as for a message
         for (size_t i = 0; i < box->count; i++)
             items[i] = box->items[(box->first + i) % box->room];
         free(box->items);

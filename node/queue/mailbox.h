@@ -14,7 +14,7 @@ enum base_error node_mailbox_create(size_t capacity, struct node_mailbox **mailb
 void node_mailbox_destroy(struct node_mailbox *mailbox, void (*release)(void *item));
 // BASE_ELIMIT when full: the caller still owns the item.
 enum base_error node_mailbox_post(struct node_mailbox *mailbox, void *item) BASE_CHECK;
-// Posts although it may be full, for the loop, which must not wait: never fails.
+// For the loop, which must not wait: posts even if the box is full, and never fails.
 void node_mailbox_put(struct node_mailbox *mailbox, void *item);
 // While it is full, tries again every millisecond until `deadline_ns` (UINT64_MAX: for ever).
 enum base_error node_mailbox_post_by(struct node_mailbox *mailbox, void *item,

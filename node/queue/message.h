@@ -113,7 +113,7 @@ struct node_message {
     _Atomic size_t *charged;            // where its size is counted until this message is freed, or NULL
     union {                             // by kind
         struct gossip_message received; // EXCHANGE: payloads point into `bytes`
-        struct gossip_graph *graph;     // VIEW: a use of its own, or NULL
+        struct gossip_graph *graph;     // VIEW: a reference of its own, or NULL
         struct node_round *round;       // ROUND, ROUND_DONE: borrowed
         struct gossip_order order;      // ORDER
         char reason[256];               // CLOSE

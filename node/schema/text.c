@@ -8,7 +8,7 @@
 #define HELP_COLUMNS 100u
 #define HELP_INDENT  4u
 
-// Words, wrapped and indented; *column goes on from the text before.
+// Words, wrapped and indented; *column continues from the text before.
 static void print_wrapped(const char *text, size_t *column, FILE *out)
 {
     while (*text) {

@@ -13,7 +13,7 @@ bool node_schema_is_list(const struct node_key *key)
     return key->type == NODE_KEY_TEXTS || key->type == NODE_KEY_INTEGERS;
 }
 
-// Every member of a value begins where the value does, so that one copy serves all types.
+// Every member of a value begins where the value does, so one memcpy works for all types.
 static size_t bytes_of(const struct node_key *key)
 {
     static const size_t bytes[] = {[NODE_KEY_TEXT] = sizeof(char *),

@@ -5,8 +5,9 @@
 #include "node/store/model_file.h"
 #include "node/store/safetensors.h"
 
-// How a file names a tensor. A checkpoint: "model." and our name. Other files: the name abroad
-// (train/layer.h), in Hugging Face's gpt2 with "transformer." in front if the file has the head, too.
+// How a file names a tensor. A checkpoint: "model." and our name. Other files: the name that other programs
+// use (`abroad` in train/layer.h), in Hugging Face's gpt2 with "transformer." in front if the file has the
+// head, too.
 struct node_model_naming {
     bool ours;
     const char *prefix; // "", "model." or "transformer."
