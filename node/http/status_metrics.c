@@ -173,7 +173,7 @@ static void glance_metrics(FILE *out, const struct node_status *s)
         fprintf(out, "} %.17g\n", g.slowest_steps_per_s);
     }
     if (s->progress.disk_free != UINT64_MAX)
-        metric(out, "disk_free_bytes", "gauge", "Free bytes where node.dir is.",
+        metric(out, "disk_free_bytes", "gauge", "Free bytes on the file system of node.dir.",
                (double)s->progress.disk_free);
 }
 

@@ -52,7 +52,7 @@ enum base_error node_udp_bind(int listener, int *out, struct base_reason *why)
     if (error == EADDRINUSE)
         return base_fail(
             why, BASE_ESTATE,
-            "UDP port of %s is in use by another process; stop that process, or configure another port (0: "
+            "the UDP port of %s is in use by another process; stop that process, or configure another port (0: "
             "any free port)",
             text);
     return base_fail(why, BASE_EIO, "UDP on %s: %s", text, strerror(error));

@@ -86,7 +86,7 @@ static enum base_error broken(struct reading *reading)
         return fail(reading, line + 1, "", BASE_ENOMEM, "no memory to read YAML");
     if (tab_indents(reading, line))
         return fail(reading, line + 1, "", BASE_EFORMAT,
-                    "found a tab in the indentation, expected spaces: YAML takes no tabs there");
+                    "found a tab in the indentation, expected spaces: YAML allows no tabs there");
     const char *problem = parser->problem ? parser->problem : "it cannot be read";
     if (parser->context)
         return fail(

@@ -219,9 +219,9 @@ static const struct bad bads[] = {
     {"%TAG !a! b\n---\nnode: {}\n", "node.yaml:1: found a %TAG directive, expected plain values"},
     // broken files
     {"node:\n\tname: a\n",
-     "node.yaml:2: found a tab in the indentation, expected spaces: YAML takes no tabs there"},
+     "node.yaml:2: found a tab in the indentation, expected spaces: YAML allows no tabs there"},
     {"node:\n  name: a\n \t seed: 1\n",
-     "node.yaml:3: found a tab in the indentation, expected spaces: YAML takes no tabs there"},
+     "node.yaml:3: found a tab in the indentation, expected spaces: YAML allows no tabs there"},
     {"node:\n  name: \"a\n", "node.yaml:3: found broken YAML (found unexpected end of stream, while scanning "
                              "a quoted scalar that starts in "
                              "line 2), expected lines such as 'key: value', indented alike"},
