@@ -21,7 +21,6 @@ struct node_loop_options {
     const struct gossip_identity *identity;
     const char *name; // node.name, or the beginning of the id
     uint8_t psk[32];
-    bool has_secret;                       // a cluster secret was configured
     struct gossip_allow_list *allow;       // NULL: any node with the secret; reloaded on SIGHUP
     struct gossip_greeting greeting;       // ours, complete
     size_t message_limit;                  // largest message of a peer, from the model's schema

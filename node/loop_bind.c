@@ -82,7 +82,7 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
     enum base_error code = node_address_parse(config->node.listen, host, &port, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "node.listen");
-    bool open = !options->has_secret && !options->allow;
+    bool open = !config->cluster.secret_file[0] && !options->allow;
     if (open && !node_address_is_loopback(host))
         return fail_open_bind(config, why);
     code = bind_next(config, "node.listen", config->node.listen, bind_listen, &bound, why);

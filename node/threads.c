@@ -48,7 +48,6 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .topology = s->topology,
                                         .identity = &s->identity,
                                         .name = s->name,
-                                        .has_secret = s->config->cluster.secret_file[0] != 0,
                                         .allow = s->has_allow ? &t->options.setup->allow : NULL,
                                         .greeting = s->greeting,
                                         .message_limit = s->message_limit,

@@ -26,11 +26,6 @@ static json_t *id_text(const struct gossip_id *id)
     return json_string(hex);
 }
 
-static double seconds(uint64_t from_ns, uint64_t to_ns)
-{
-    return to_ns > from_ns ? (double)(to_ns - from_ns) / (double)NODE_SECOND_NS : 0;
-}
-
 static json_t *addresses_json(const struct gossip_record *record)
 {
     json_t *list = json_array();
@@ -97,7 +92,7 @@ static json_t *members_json(const struct node_status *s)
         json_object_set_new(row, "slot", place(r->slot));
         json_object_set_new(row, "shard", place(r->shard));
         json_object_set_new(row, "addresses", addresses_json(r));
-        json_object_set_new(row, "since", number(seconds(m->since_ns, s->now_ns)));
+        json_object_set_new(row, "since", number(node_clock_seconds(m->since_ns, s->now_ns)));
         json_object_set_new(row, "linked", json_boolean(m->linked));
         json_object_set_new(row, "neighbour", json_boolean(m->neighbour));
         json_array_append_new(list, row);
@@ -114,7 +109,7 @@ static json_t *entries_json(const struct node_status *s)
         json_object_set_new(row, "entry", json_string(s->entries[i].text));
         json_object_set_new(row, "state", json_string(gossip_entry_state_name(e->state)));
         json_object_set_new(row, "id", e->known ? id_text(&e->id) : json_null());
-        json_object_set_new(row, "since", number(seconds(e->since_ns, s->now_ns)));
+        json_object_set_new(row, "since", number(node_clock_seconds(e->since_ns, s->now_ns)));
         json_array_append_new(list, row);
     }
     return list;
@@ -132,7 +127,7 @@ static json_t *missing_json(const struct node_status *s)
                 name = s->members[k].record->name;
         json_object_set_new(row, "name", json_string(name));
         json_object_set_new(row, "id", id_text(&s->missing[i].peer));
-        json_object_set_new(row, "since", number(seconds(s->missing[i].since_ns, s->now_ns)));
+        json_object_set_new(row, "since", number(node_clock_seconds(s->missing[i].since_ns, s->now_ns)));
         json_array_append_new(list, row);
     }
     return list;
@@ -311,7 +306,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "standing", json_string(gossip_standing_name(s->totals.standing)));
     json_object_set_new(root, "bytes_sent", count(s->bytes_sent));
     json_object_set_new(root, "bytes_received", count(s->bytes_received));
-    json_object_set_new(root, "uptime_s", number(seconds(s->started_ns, s->now_ns)));
+    json_object_set_new(root, "uptime_s", number(node_clock_seconds(s->started_ns, s->now_ns)));
     json_object_set_new(root, "membership", membership_json(s));
     json_object_set_new(root, "members", members_json(s));
     json_object_set_new(root, "peers", entries_json(s));

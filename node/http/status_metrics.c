@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double seconds(uint64_t from_ns, uint64_t to_ns)
-{
-    return to_ns > from_ns ? (double)(to_ns - from_ns) / (double)NODE_SECOND_NS : 0;
-}
-
 static void head(FILE *out, const char *name, const char *type, const char *help)
 {
     fprintf(out, "# HELP p2pml_%s %s\n# TYPE p2pml_%s %s\n", name, help, name, type);
@@ -206,7 +201,7 @@ static void write_metrics(FILE *out, const struct node_status *s)
 {
     info_metric(out, s);
     metric(out, "uptime_seconds", "gauge", "Time since this process started.",
-           seconds(s->started_ns, s->now_ns));
+           node_clock_seconds(s->started_ns, s->now_ns));
     glance_metrics(out, s);
     learning_metrics(out, s);
     metric(out, "model_parameters", "gauge", "Length of the model vector.", (double)s->parameters);

@@ -239,13 +239,6 @@ bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer
     return active(peers, peer) != NULL;
 }
 
-size_t node_peers_linked(const struct node_peers *peers)
-{
-    struct gossip_links_totals totals;
-    gossip_links_totals(peers->rules, &totals);
-    return totals.active;
-}
-
 size_t node_peers_entries(const struct node_peers *peers)
 {
     return peers->n_entries;

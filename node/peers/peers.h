@@ -105,7 +105,6 @@ void node_peers_leave(struct node_peers *peers);
 bool node_peers_gone(const struct node_peers *peers);
 
 bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer); // a link in use
-size_t node_peers_linked(const struct node_peers *peers);
 const char *node_peers_refusal(const struct node_peers *peers); // the latest refusal; "": none
 size_t node_peers_entries(const struct node_peers *peers);      // of the peer list
 const struct gossip_entry *node_peers_entry(const struct node_peers *peers, size_t entry);

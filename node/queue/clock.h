@@ -22,4 +22,9 @@ static inline struct timeval node_clock_timeval(uint64_t ns)
                             .tv_usec = (suseconds_t)(ns % NODE_SECOND_NS / 1000)};
 }
 
+static inline double node_clock_seconds(uint64_t from_ns, uint64_t to_ns)
+{
+    return to_ns > from_ns ? (double)(to_ns - from_ns) / (double)NODE_SECOND_NS : 0;
+}
+
 #endif

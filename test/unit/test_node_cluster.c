@@ -233,11 +233,11 @@ static bool sees_two(const struct node *node)
 }
 static bool is_next_to_one(const struct node *node)
 {
-    return node_peers_linked(node_cluster_peers(node->cluster)) == 1;
+    return node_peers_counters(node_cluster_peers(node->cluster)).links == 1;
 }
 static bool is_next_to_all(const struct node *node)
 {
-    return node_peers_linked(node_cluster_peers(node->cluster)) == NODES - 1;
+    return node_peers_counters(node_cluster_peers(node->cluster)).links == NODES - 1;
 }
 static bool has_probed_for_long(const struct node *node)
 {

@@ -64,7 +64,7 @@ static void many_on_one_address_find_each_other(void **state)
     }
     run_until(&in_use, MANY * (MANY - 1));
     for (size_t i = 0; i < MANY; i++) {
-        assert_int_equal(node_peers_linked(tables[i].peers), MANY - 1);
+        assert_int_equal(node_peers_counters(tables[i].peers).links, MANY - 1);
         assert_int_equal(tables[i].twins, 0);
     }
     for (size_t i = 0; i < MANY; i++)

@@ -224,7 +224,7 @@ static void expect_end(void (*break_it)(struct guest *g), size_t ups, size_t ref
         assert_true(heard > 0 || !refused); // the people there learn why
         node_link_destroy(guest.link);
         run_until(&t.downs, ups);
-        assert_int_equal(node_peers_linked(t.peers), 0);
+        assert_int_equal(node_peers_counters(t.peers).links, 0);
         close_table(&t);
     }
 }
