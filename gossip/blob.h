@@ -1,6 +1,6 @@
-// Opaque bytes that travel with a model: the state of the program that trains, or the data scaling of the
-// built-in trainer. A late joiner receives them in the snapshot, a resumed node in the checkpoint. Only their
-// owner reads them.
+// Opaque bytes that are sent and stored with a model: the state of the program that trains, or the data
+// scaling of the built-in trainer. A late joiner receives them in the snapshot, a resumed node in the
+// checkpoint. Only that program or trainer reads them.
 #ifndef GOSSIP_BLOB_H
 #define GOSSIP_BLOB_H
 

@@ -20,8 +20,8 @@ static inline int gossip_id_compare(const struct gossip_id *a, const struct goss
     return memcmp(a->bytes, b->bytes, GOSSIP_ID_BYTES);
 }
 
-// Where `id` is, or would be, among `count` rows of `bytes` each that begin with their id, in ascending
-// order.
+// The place of `id`, or the place at which to insert it, among `count` rows of `bytes` bytes, which begin
+// with their id and are in ascending order.
 static inline size_t gossip_id_place(const struct gossip_id *id, const void *rows, size_t count, size_t bytes,
                                      bool *there)
 {

@@ -5,7 +5,7 @@
 
 float gossip_plausible_value(double norm)
 {
-    double scale = norm > 1 ? norm : 1; // a model that begins at zero gives no scale yet
+    double scale = norm > 1 ? norm : 1; // a model that begins at zero has no scale yet
 
     return scale < (double)FLT_MAX / GOSSIP_PLAUSIBLE ? (float)(GOSSIP_PLAUSIBLE * scale) : FLT_MAX;
 }

@@ -1,5 +1,5 @@
-// Limits for received values, relative to what a node holds itself: for exchanges, RESYNC blocks and
-// snapshots. Pure functions.
+// Limits for received values, relative to a node's own values: for exchanges, RESYNC blocks and snapshots.
+// Pure functions.
 #ifndef GOSSIP_PLAUSIBLE_H
 #define GOSSIP_PLAUSIBLE_H
 
@@ -11,9 +11,9 @@
 // below this bound.
 #define GOSSIP_PLAUSIBLE       1e4f
 #define GOSSIP_PLAUSIBLE_COUNT (UINT64_MAX >> 2) // of received rounds, epochs and sequence numbers
-#define GOSSIP_PLAUSIBLE_SCALE 1e6f              // step scales of two ends, one over the other
+#define GOSSIP_PLAUSIBLE_SCALE 1e6f              // largest ratio of the step scales of two ends
 
 float gossip_plausible_value(double norm);
-double gossip_plausible_norm(const float *values, size_t count); // 0 where it is not finite
+double gossip_plausible_norm(const float *values, size_t count); // 0 if it is not finite
 
 #endif

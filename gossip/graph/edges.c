@@ -1,4 +1,4 @@
-// Which edges a node has: they follow its graph and its links, and are forgotten when no longer needed.
+// The edges of a node: they follow from its graph and its links, and are forgotten when no longer needed.
 #include "gossip/exchange/exchange.h"
 #include "gossip/graph/graph.h"
 #include <stdlib.h>
@@ -8,7 +8,8 @@ struct linked {
     struct gossip_id peer;
     bool linked;
     bool neighbour;
-    bool up, awaited; // as told: its edge is up; it is a neighbour, so that a link that ended may come again
+    bool up, awaited; // as last told: up: its edge is up; awaited: it is a neighbour, so an ended link may
+                      // come back
 };
 
 struct gossip_edges {
@@ -16,10 +17,10 @@ struct gossip_edges {
     bool local, fetching;
     struct linked *link; // [count] ascending by id
     size_t count, capacity;
-    enum { SETTLED, GOING_DOWN, COMING_UP } turn;  // what gossip_edges_next looks for
-    size_t at;                                     // from there on
-    enum { NOTHING, NEW_GRAPH, EDGES, KEPT } look; // what gossip_edges_forget looks through
-    size_t left;                                   // so many
+    enum { SETTLED, GOING_DOWN, COMING_UP } turn;  // the changes that gossip_edges_next looks for
+    size_t at;                                     // the first link it still has to check
+    enum { NOTHING, NEW_GRAPH, EDGES, KEPT } look; // the list that gossip_edges_forget goes through
+    size_t left;                                   // how many of the list are left
 };
 
 enum base_error gossip_edges_create(bool local, struct gossip_edges **edges)
@@ -101,7 +102,7 @@ enum base_error gossip_edges_linked(struct gossip_edges *edges, const struct gos
         return BASE_ENOMEM;
     BASE_ASSERT(at < edges->count && gossip_id_compare(&edges->link[at].peer, peer) == 0);
     edges->link[at].linked = true;
-    edges->link[at].up = false; // the edge of an older link to the same peer compares states anew
+    edges->link[at].up = false; // an edge of an older link to the same peer must compare states again
     changed(edges);
     return BASE_OK;
 }
@@ -138,7 +139,7 @@ static void drop_unlinked(struct gossip_edges *edges)
     edges->count = kept;
 }
 
-// Is there a change of this peer for a turn, and which?
+// Is there a change of this peer in this turn, and which one?
 static bool tell(const struct gossip_edges *edges, struct linked *link, struct gossip_edge_change *change)
 {
     const bool up = link->linked && link->neighbour && !edges->fetching && !edges->local;
@@ -168,8 +169,8 @@ bool gossip_edges_next(struct gossip_edges *edges, struct gossip_edge_change *ch
     return false;
 }
 
-// A peer that counts, as this node does, and is no longer met: while this node does not count it meets no
-// peer, and does not know which it will meet.
+// Is the peer in the graph, like this node, but no longer met? While this node is not in the graph it meets
+// no peer, and does not know which it will meet.
 static bool is_stranger(const struct gossip_edges *edges, const struct gossip_id *peer)
 {
     return gossip_graph_counts(edges->graph) && gossip_graph_has(edges->graph, peer) &&
@@ -189,8 +190,8 @@ static void look_at(struct gossip_edges *edges, const struct gossip_exchange *ex
     *peer = info.peer;
 }
 
-// While a view grows neighbours come and go; which edges are not needed is known only at a boundary. What a
-// dead neighbour left is dropped when it is back elsewhere in the graph.
+// While a view grows neighbours come and go, so it is only known at a boundary which edges are not needed.
+// The correction of a dead neighbour is dropped when that node is back elsewhere in the graph.
 bool gossip_edges_forget(struct gossip_edges *edges, const struct gossip_exchange *exchange,
                          struct gossip_id *peer)
 {

@@ -124,9 +124,9 @@ bool gossip_graph_partner(const struct gossip_graph *graph, uint64_t round, stru
     return true;
 }
 
-// Before training begins the slots follow from the members alone: claims made while the view grows would
-// follow from the order in which the processes started. A node that does not count keeps its claim: back in
-// the graph it has its old place, the others theirs.
+// Before training begins the slots depend only on the members: claims made while the view grows would depend
+// on the order in which the processes started. A node that is not in the graph keeps its claim, so that it
+// and the others have their old places when it comes back.
 uint32_t gossip_graph_slot(const struct gossip_graph *graph, uint32_t claimed, bool trains)
 {
     const bool claims = trains && gossip_graph_counts(graph);

@@ -1,4 +1,4 @@
-// What the files of gossip/graph share. Private to this folder.
+// Shared by the files of gossip/graph. Private to this folder.
 #ifndef GOSSIP_GRAPH_GRAPH_PRIVATE_H
 #define GOSSIP_GRAPH_GRAPH_PRIVATE_H
 
@@ -7,12 +7,12 @@
 
 struct gossip_plan {
     atomic_size_t uses;
-    struct topology_plan *topology; // in the numbers of `member`
+    struct topology_plan *topology; // its members are the indices of `member`
     size_t count;
     struct topology_member member[]; // ascending by id
 };
 
-// Where this id stands in the view; TOPOLOGY_NOBODY: nowhere.
+// The place of this id in the view; TOPOLOGY_NOBODY: it is not there.
 size_t plan_find(const struct gossip_plan *plan, const struct gossip_id *id);
 
 #endif

@@ -60,7 +60,7 @@ void gossip_plan_drop(struct gossip_plan *plan)
     free(plan);
 }
 
-// Names are not compared: an id has one for life.
+// Names are not compared: an id never changes its name.
 bool gossip_plan_is_of(const struct gossip_plan *plan, const struct gossip_record *view, size_t count)
 {
     if (plan->count != count)

@@ -20,7 +20,7 @@ _Static_assert(crypto_aead_aes256gcm_NPUBBYTES == NONCE_BYTES, "nonces");
 
 uint8_t gossip_aead_offer(void)
 {
-    BASE_ASSERT(sodium_init() >= 0); // looks at the processor; calls after the first do nothing
+    BASE_ASSERT(sodium_init() >= 0); // detects the processor; further calls do nothing
     uint8_t offer = GOSSIP_AEAD_BIT(GOSSIP_AEAD_CHACHAPOLY);
     if (crypto_aead_aes256gcm_is_available())
         offer |= GOSSIP_AEAD_BIT(GOSSIP_AEAD_AESGCM);
@@ -83,7 +83,7 @@ enum base_error gossip_aead_open_once(enum gossip_aead aead, const uint8_t key[K
 
 struct gossip_aead_key {
     enum gossip_aead aead;
-    EVP_CIPHER_CTX *context; // either direction: each message says which
+    EVP_CIPHER_CTX *context; // for either direction: each message sets it
 };
 
 struct gossip_aead_key *gossip_aead_key_create(enum gossip_aead aead, const uint8_t bytes[KEY])
@@ -112,7 +112,7 @@ void gossip_aead_key_replace(struct gossip_aead_key *key, const uint8_t bytes[KE
     BASE_ASSERT(EVP_CipherInit_ex(key->context, NULL, NULL, bytes, NULL, 1) == 1);
 }
 
-// Nonce, associated data and then in[bytes] to `out`.
+// Processes nonce, associated data and in[bytes]; the result goes to `out`.
 static void run(const struct gossip_aead_key *key, const struct gossip_aead_message *m, size_t bytes,
                 int seals)
 {
@@ -148,16 +148,16 @@ enum base_error gossip_aead_open(struct gossip_aead_key *key, const struct gossi
     if (EVP_CipherFinal_ex(key->context, none, &made) == 1)
         return BASE_OK;
     if (bytes > 0)
-        sodium_memzero(m->out, bytes); // what is not authentic is not handed out
+        sodium_memzero(m->out, bytes); // data that are not authentic are not returned
     return BASE_EAUTH;
 }
 
 #else
 
-// -- libsodium with the key made ready: AES' round keys, and the table of the hash
+// -- libsodium with a prepared key: the round keys of AES, and the table of the hash
 
 struct gossip_aead_key {
-    crypto_aead_aes256gcm_state rounds; // of AESGCM; aligned as malloc does it
+    crypto_aead_aes256gcm_state rounds; // for AESGCM; malloc's alignment is sufficient
     enum gossip_aead aead;
     uint8_t bytes[KEY];
 };

@@ -1,11 +1,11 @@
-// The AEADs that a session may seal with, by their names in the Noise Protocol Framework (sections 12.3
-// and 12.4). A handshake is always ChaChaPoly; its two ends tell each other what else they have, and the
-// records behind it are sealed with the fastest that both have. Another AEAD of 32-byte keys and 16-byte tags
-// is one more value here.
+// The AEADs that a session may seal with, by their names in the Noise Protocol Framework (sections 12.3 and
+// 12.4). A handshake always uses ChaChaPoly. Its two ends tell each other which others they have, and the
+// records after it are sealed with the fastest that both have. To add an AEAD with 32-byte keys and 16-byte
+// tags, add a value here.
 //
-// Each exists twice: once a call by libsodium, and with a key made ready, by OpenSSL's libcrypto where the
-// build has it and else by libsodium. Both give the same bytes. Any thread; a ready key has one owner.
-// libsodium must have been initialised.
+// Each has two implementations that give the same bytes: single calls of libsodium, and calls with a prepared
+// key, of OpenSSL's libcrypto if the build has it, otherwise of libsodium. Any thread; a prepared key has one
+// owner. libsodium must have been initialised.
 #ifndef GOSSIP_SESSION_AEAD_H
 #define GOSSIP_SESSION_AEAD_H
 
@@ -24,9 +24,10 @@ enum gossip_aead { // slower ones first
 
 #define GOSSIP_AEAD_BIT(aead) ((uint8_t)(1u << (aead)))
 
-// What this machine offers, one bit each: ChaChaPoly always, AESGCM where the processor computes it.
+// The AEADs that this machine offers, one bit each: always ChaChaPoly, and AESGCM if the processor has
+// instructions for it.
 uint8_t gossip_aead_offer(void);
-// The fastest of both offers, the same at both ends; ChaChaPoly where they share no other. Unknown bits are
+// The fastest AEAD in both offers, the same at both ends; ChaChaPoly if they share no other. Unknown bits are
 // ignored.
 enum gossip_aead gossip_aead_choose(uint8_t one, uint8_t other);
 const char *gossip_aead_name(enum gossip_aead aead); // "ChaChaPoly", "AESGCM"
@@ -42,16 +43,16 @@ struct gossip_aead_message {
 
 void gossip_aead_seal_once(enum gossip_aead aead, const uint8_t key[GOSSIP_AEAD_KEY_BYTES],
                            const struct gossip_aead_message *message);
-// BASE_EAUTH when the tag does not fit; in_bytes must not be less than a tag.
+// BASE_EAUTH: the tag does not match. in_bytes must be at least the length of a tag.
 enum base_error gossip_aead_open_once(enum gossip_aead aead, const uint8_t key[GOSSIP_AEAD_KEY_BYTES],
                                       const struct gossip_aead_message *message) BASE_CHECK;
 
-struct gossip_aead_key; // a key made ready
+struct gossip_aead_key; // a prepared key
 
 // NULL: no memory.
 struct gossip_aead_key *gossip_aead_key_create(enum gossip_aead aead,
                                                const uint8_t key[GOSSIP_AEAD_KEY_BYTES]);
-void gossip_aead_key_destroy(struct gossip_aead_key *key); // wipes it; NULL is fine
+void gossip_aead_key_destroy(struct gossip_aead_key *key); // wipes it; NULL is allowed
 void gossip_aead_key_replace(struct gossip_aead_key *key, const uint8_t bytes[GOSSIP_AEAD_KEY_BYTES]);
 void gossip_aead_seal(struct gossip_aead_key *key, const struct gossip_aead_message *message);
 enum base_error gossip_aead_open(struct gossip_aead_key *key,

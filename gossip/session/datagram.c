@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAIR_BYTES    8u // tag of the ordered pair, in front of every datagram
+#define PAIR_BYTES    8u // tag of the ordered pair, at the start of every datagram
 #define ENTROPY_BYTES 8u
 #define NONCE_BYTES   24u // u64 sender's generation, u64 counter, the sender's entropy
 #define HEAD_BYTES    (PAIR_BYTES + NONCE_BYTES)
 #define MAC_BYTES     16u
 #define BOUND_BYTES   (PAIR_BYTES + 8u) // associated data: tag of the pair, u64 receiver's generation
 #define KEY           32u
-#define WINDOW        256u  // packets of a pair that may overtake each other
+#define WINDOW        256u  // counters within which packets of a pair may be reordered
 #define BUCKETS       1024u // of each index; chains of 4 when LIMIT_MEMBERS are known
 
 _Static_assert(HEAD_BYTES + MAC_BYTES == LIMIT_DATAGRAM_OVERHEAD, "what sealing adds");
@@ -22,14 +22,14 @@ _Static_assert(NONCE_BYTES == crypto_aead_xchacha20poly1305_ietf_NPUBBYTES &&
                    KEY == crypto_aead_xchacha20poly1305_ietf_KEYBYTES,
                "the layout is that of XChaCha20-Poly1305");
 
-// Their terminating zeros are hashed too, so no text of one kind is a text of the other.
+// Their terminating zeros are hashed, too, so no label is a prefix of another.
 static const char KEY_LABEL[] = "p2pml datagram";
 static const char TAG_LABEL[] = "p2pml datagram tag";
 static const char INDEX_LABEL[] = "p2pml datagram index";
 
-// What has come from one life of the sender: counters [next - WINDOW, next), one bit each.
+// The datagrams received from one process of the sender: counters [next - WINDOW, next), one bit each.
 struct window {
-    uint64_t next; // 0: nothing has come
+    uint64_t next; // 0: none received
     uint8_t entropy[ENTROPY_BYTES];
     uint64_t seen[WINDOW / 64];
 };
@@ -40,10 +40,10 @@ struct peer {
     uint8_t exchange_public[KEY];
     uint8_t tag_out[PAIR_BYTES], tag_in[PAIR_BYTES];
     uint8_t key_out[KEY], key_in[KEY];
-    uint64_t generation; // the highest that its record or an authentic datagram told
+    uint64_t generation; // the highest one in its record or in an authentic datagram
     uint64_t counter;    // of the next datagram to it
     struct window window;
-    bool keyed; // key_out and key_in are there
+    bool keyed; // key_out and key_in are set
 };
 
 struct gossip_datagrams {
@@ -52,16 +52,16 @@ struct gossip_datagrams {
     char cluster[LIMIT_NODE_NAME_BYTES];
     uint64_t generation;
     uint8_t entropy[ENTROPY_BYTES];
-    uint8_t index_key[KEY]; // secret, so that no id can be chosen for its bucket
-    uint64_t counter_floor; // all counters sent to forgotten peers are below
+    uint8_t index_key[KEY]; // secret, so that no one can choose an id for its bucket
+    uint64_t counter_floor; // above all counters used for forgotten peers
     size_t n_peers;
     struct peer *by_id[BUCKETS], *by_tag[BUCKETS];
 };
 
 // Keys
 
-// BLAKE2b-256, keyed by the psk, over label || shared || sender || receiver || protocol || cluster. All but
-// the last have fixed lengths.
+// BLAKE2b-256, keyed by the psk, over label || shared || sender || receiver || protocol || cluster. All
+// except the last have fixed lengths.
 static void derive(const struct gossip_datagrams *datagrams, const char *label, size_t label_bytes,
                    const uint8_t *shared, const struct gossip_id *sender, const struct gossip_id *receiver,
                    uint8_t out[KEY])
@@ -89,7 +89,7 @@ static void derive_tag(const struct gossip_datagrams *datagrams, const struct go
     sodium_memzero(whole, sizeof whole);
 }
 
-// Both keys of a peer, at its first use: X25519 costs a hundred times what adding the peer does.
+// Computes both keys of a peer at its first use: X25519 costs a hundred times as much as adding the peer.
 static enum base_error ensure_keys(const struct gossip_datagrams *datagrams, struct peer *peer)
 {
     const struct gossip_identity *self = datagrams->identity;
@@ -112,7 +112,7 @@ out:
 }
 
 // The points of order 1, 2, 4 and 8 on the curve and its twist, in each of their encodings below 2^255: with
-// them X25519 gives zero whatever the secret is. 0, 1, the two of order 8, p - 1, p and p + 1.
+// them X25519 gives zero for every secret. 0, 1, the two of order 8, p - 1, p and p + 1.
 static const uint8_t SMALL_ORDER[][KEY] = {
     {0},
     {1},
@@ -141,7 +141,7 @@ static bool small_order(const uint8_t exchange_public[KEY])
 
 // Replay window
 
-// Read before anything is opened, so that a flood of old packets costs no cryptography.
+// Checked before anything is opened, so that a flood of old packets costs no cryptography.
 static bool window_admits(const struct peer *peer, uint64_t generation, uint64_t counter,
                           const uint8_t entropy[ENTROPY_BYTES])
 {
@@ -150,7 +150,7 @@ static bool window_admits(const struct peer *peer, uint64_t generation, uint64_t
         return false;
     if (generation > peer->generation || window->next == 0)
         return true;
-    if (memcmp(entropy, window->entropy, ENTROPY_BYTES) != 0) // a second process under one generation
+    if (memcmp(entropy, window->entropy, ENTROPY_BYTES) != 0) // a second process with the same generation
         return false;
     if (counter >= window->next)
         return true;
@@ -165,7 +165,7 @@ static void begin_life(struct peer *peer, uint64_t generation)
     memset(&peer->window, 0, sizeof peer->window);
 }
 
-// `counter` was admitted and is authentic.
+// Marks a counter that was admitted and is authentic.
 static void window_take(struct window *window, uint64_t counter, const uint8_t entropy[ENTROPY_BYTES])
 {
     BASE_ASSERT(counter < UINT64_MAX);
@@ -180,7 +180,7 @@ static void window_take(struct window *window, uint64_t counter, const uint8_t e
     memcpy(window->entropy, entropy, ENTROPY_BYTES);
 }
 
-// Peers, indexed by id and by the tag of what they send
+// Peers, indexed by id and by the tag of their datagrams
 
 static size_t bucket_of(const struct gossip_datagrams *datagrams, const uint8_t *data, size_t bytes)
 {
@@ -190,7 +190,7 @@ static size_t bucket_of(const struct gossip_datagrams *datagrams, const uint8_t 
     return base_read_u64(&reader) % BUCKETS;
 }
 
-// Where the pointer to this peer stands; a pointer to NULL at the end of the chain where it would.
+// The place of the pointer to this peer; if there is no such peer, the end of its chain, which holds NULL.
 static struct peer **place_by_id(struct gossip_datagrams *datagrams, const struct gossip_id *id)
 {
     struct peer **place = &datagrams->by_id[bucket_of(datagrams, id->bytes, GOSSIP_ID_BYTES)];
@@ -253,7 +253,7 @@ enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const 
                                       const uint8_t exchange_public[32], uint64_t generation)
 {
     if (gossip_id_compare(peer, &datagrams->identity->id) == 0)
-        return BASE_EINVAL; // both directions would be one, and reflection would succeed
+        return BASE_EINVAL; // both directions would have the same key, and reflection would succeed
     if (small_order(exchange_public))
         return BASE_EAUTH;
     struct peer **place = place_by_id(datagrams, peer);
@@ -270,7 +270,7 @@ void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct go
     if (gone == NULL)
         return;
     BASE_ASSERT(datagrams->n_peers > 0);
-    // Known again, it has the same keys: its counter must not begin anew.
+    // If it is added again it has the same keys, so its counter must not begin anew.
     if (gone->counter > datagrams->counter_floor)
         datagrams->counter_floor = gone->counter;
     *place = gone->next_by_id;
@@ -284,7 +284,7 @@ enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *o
 {
     const size_t name_bytes = strlen(options->cluster);
     BASE_ASSERT(name_bytes < LIMIT_NODE_NAME_BYTES);
-    BASE_ASSERT(sodium_init() >= 0); // picks the fast implementations; calls after the first do nothing
+    BASE_ASSERT(sodium_init() >= 0); // selects fast implementations; further calls do nothing
     struct gossip_datagrams *made = calloc(1, sizeof *made);
     if (made == NULL)
         return BASE_ENOMEM;
@@ -355,7 +355,8 @@ enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const s
     return BASE_OK;
 }
 
-// What one peer may have sent. A plaintext that is not authentic never reaches the caller's memory.
+// Opens a datagram as one from this peer. A plaintext that is not authentic is never written to the caller's
+// memory.
 static enum base_error open_from(struct gossip_datagrams *datagrams, struct peer *from, const uint8_t *sealed,
                                  size_t sealed_bytes, uint8_t *plain)
 {
@@ -390,7 +391,8 @@ enum base_error gossip_datagram_open(struct gossip_datagrams *datagrams, const u
         return BASE_EFORMAT;
     enum base_error error = BASE_ENOTFOUND;
     struct peer *from = datagrams->by_tag[bucket_of(datagrams, sealed, PAIR_BYTES)];
-    // A member may have searched for an id whose tag is another's: each peer of this tag is tried.
+    // A member may have searched for an id with the tag of another member, so each peer with this tag is
+    // tried.
     for (; from != NULL; from = from->next_by_tag) {
         if (memcmp(from->tag_in, sealed, PAIR_BYTES) != 0)
             continue;

@@ -1,7 +1,7 @@
-// Sealed datagrams between members (DESIGN: secure channel). XChaCha20-Poly1305 under a key of each ordered
+// Sealed datagrams between members (DESIGN: secure channel). XChaCha20-Poly1305 under a key for each ordered
 // pair, derived from static-static X25519, the cluster secret, cluster name and protocol number. The
-// receiver's generation is bound in, so what was sent to an earlier process of a node does not open; a
-// sliding window refuses what was sent twice. What does not open is dropped without an answer. Layout:
+// receiver's generation is authenticated, so a datagram to an earlier process of a node does not open. A
+// sliding window refuses replays. A datagram that does not open is dropped without an answer. Layout:
 // README.md.
 //
 // No socket, clock or randomness. One owner. Secrets are wiped by destroy.
@@ -15,23 +15,24 @@
 struct gossip_datagrams;
 
 struct gossip_datagrams_options {
-    const struct gossip_identity *identity; // borrowed for life
+    const struct gossip_identity *identity; // borrowed until destroy
     uint8_t psk[32];
     const char *cluster;
-    uint64_t generation; // of this node: in the nonce of what it sends, expected in what it receives
-    uint8_t
-        entropy[8]; // fresh: keeps nonces apart even when a copy of this node runs with the same generation
+    uint64_t generation; // of this node: part of the nonce of its datagrams, and expected in those that it
+                         // receives
+    uint8_t entropy[8];  // fresh: keeps nonces different even if a copy of this node runs with the same
+                         // generation
 };
 
 enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *options,
                                         struct gossip_datagrams **datagrams) BASE_CHECK;
-void gossip_datagrams_destroy(struct gossip_datagrams *datagrams); // NULL is fine
+void gossip_datagrams_destroy(struct gossip_datagrams *datagrams); // NULL is allowed
 void gossip_datagrams_generation(struct gossip_datagrams *datagrams,
-                                 uint64_t generation); // this node's, raised
+                                 uint64_t generation); // of this node; it can only rise
 
-// What the record of a member says. A higher generation than before begins a new replay window; a lower one
-// is ignored. BASE_ELIMIT over LIMIT_MEMBERS, BASE_ENOMEM, BASE_EAUTH for an exchange key of small order,
-// BASE_EINVAL for this node's own id.
+// Adds or updates a peer from its member record. A higher generation than before begins a new replay window;
+// a lower one is ignored. BASE_ELIMIT: over LIMIT_MEMBERS. BASE_EAUTH: an exchange key of small order.
+// BASE_EINVAL: this node's own id. BASE_ENOMEM.
 enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
                                       const uint8_t exchange_public[32], uint64_t generation) BASE_CHECK;
 void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct gossip_id *peer);
@@ -41,9 +42,9 @@ void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct go
 enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
                                      const uint8_t *plain, size_t plain_bytes, uint8_t *sealed,
                                      size_t *sealed_bytes) BASE_CHECK;
-// plain[LIMIT_DATAGRAM_BYTES]. State is unchanged and no answer may be sent on: BASE_EFORMAT (too short or
-// too long), BASE_ENOTFOUND (from an unknown sender), BASE_EAUTH (forged, changed, reflected, or meant for an
-// earlier process of this node), BASE_ESTATE (seen before, or too old).
+// plain[LIMIT_DATAGRAM_BYTES]. After an error the state is unchanged, and no answer may be sent.
+// BASE_EFORMAT: too short or too long. BASE_ENOTFOUND: unknown sender. BASE_EAUTH: forged, modified,
+// reflected, or meant for an earlier process of this node. BASE_ESTATE: a replay, or too old.
 enum base_error gossip_datagram_open(struct gossip_datagrams *datagrams, const uint8_t *sealed,
                                      size_t sealed_bytes, uint8_t *plain, size_t *plain_bytes,
                                      struct gossip_id *peer) BASE_CHECK;

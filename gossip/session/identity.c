@@ -14,9 +14,9 @@
 
 #define SEED_BYTES        32u
 #define SEED_HEX          (2u * SEED_BYTES)
-#define SECRET_BYTES      32u   // of a secret that we make
-#define SECRET_MIN        16u   // of one typed by a person
-#define SECRET_FILE_BYTES 4096u // the most that a secret or identity file may hold
+#define SECRET_BYTES      32u   // length of a secret that we create
+#define SECRET_MIN        16u   // minimum length of any secret
+#define SECRET_FILE_BYTES 4096u // maximum size of a secret or identity file
 
 static const char SIGN_LABEL[] = "p2pml sign";
 static const char EXCHANGE_LABEL[] = "p2pml kex";
@@ -27,7 +27,7 @@ static const char NO_SECRET[] = "p2pml without a cluster secret";
 
 // Keys
 
-// BLAKE2b-256 of a label, keyed by the seed: one independent key for every label.
+// BLAKE2b-256 of a label, keyed by the seed: an independent key for each label.
 static void derive(const uint8_t seed[SEED_BYTES], const char *label, uint8_t out[32])
 {
     crypto_generichash_blake2b(out, 32, (const uint8_t *)label, strlen(label), seed, SEED_BYTES);
@@ -42,7 +42,7 @@ static void binding_text(const uint8_t exchange_public[32], uint8_t text[BINDING
 void gossip_identity_from_seed(const uint8_t seed[32], struct gossip_identity *identity)
 {
     uint8_t signing_seed[32], text[BINDING_TEXT_BYTES];
-    BASE_ASSERT(sodium_init() >= 0); // picks the fast implementations; calls after the first do nothing
+    BASE_ASSERT(sodium_init() >= 0); // selects fast implementations; further calls do nothing
     derive(seed, SIGN_LABEL, signing_seed);
     crypto_sign_ed25519_seed_keypair(identity->id.bytes, identity->signing_secret, signing_seed);
     derive(seed, EXCHANGE_LABEL, identity->exchange_secret);
@@ -78,7 +78,7 @@ bool gossip_identity_binding_valid(const struct gossip_id *id, const uint8_t exc
     return crypto_sign_ed25519_verify_detached(binding, text, sizeof text, id->bytes) == 0;
 }
 
-// Exactly 64 hex digits, in time that does not tell which.
+// Exactly 64 hex digits, in constant time.
 static bool hex_decode(const char *hex, size_t length, uint8_t out[32])
 {
     size_t bytes = 0;
@@ -99,7 +99,7 @@ enum base_error gossip_id_parse(const char *hex, struct gossip_id *id)
     return BASE_OK;
 }
 
-// Files that hold secrets. They are read and written here, without a buffer that would outlive its use.
+// Files with secrets. They are read and written here, so that no buffer keeps a copy.
 
 // Reads to the end of the file; `data` has room for SECRET_FILE_BYTES + 1.
 static enum base_error read_descriptor(int file, const char *path, uint8_t *data, size_t *bytes,
@@ -117,41 +117,40 @@ static enum base_error read_descriptor(int file, const char *path, uint8_t *data
         have += (size_t)got;
     }
     if (have > SECRET_FILE_BYTES)
-        return base_fail(why, BASE_EFORMAT, "%s holds more than %u bytes: this is not the file you mean",
-                         path, SECRET_FILE_BYTES);
+        return base_fail(why, BASE_EFORMAT, "%s has more than %u bytes, which no such file has", path,
+                         SECRET_FILE_BYTES);
     *bytes = have;
     return BASE_OK;
 }
 
-// Group and others have no access. In a file of root, to a process that is not root, the group may read: so
-// service managers hand out secrets, with an access list that shows as the group (systemd's credentials) or a
-// group (Kubernetes' fsGroup).
+// Group and others must have no access, with one exception: if the file belongs to root and this process does
+// not run as root, the group may read it. Service managers provide secrets in this way, with an access list
+// that appears as the group mode (systemd's credentials) or with a group (Kubernetes' fsGroup).
 static bool is_open_to_others(const struct stat *status)
 {
     const bool handed_out = status->st_uid == 0 && geteuid() != 0;
     return (status->st_mode & (handed_out ? 037 : 077)) != 0;
 }
 
-// Opens first and asks the open file, so that it can't be replaced in between.
+// Opens the file before it checks the mode, so that the file cannot be replaced in between.
 static enum base_error read_secret_file(const char *path, uint8_t *data, size_t *bytes,
                                         struct base_reason *why)
 {
     struct stat status;
     enum base_error error = BASE_OK;
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a fifo must not hold us up
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // must not block on a fifo
     if (file < 0)
         return base_fail(why, errno == ENOENT ? BASE_ENOTFOUND : BASE_EIO, "could not open %s: %s", path,
                          strerror(errno));
     if (fstat(file, &status) != 0)
-        error = base_fail(why, BASE_EIO, "could not ask for the mode of %s: %s", path, strerror(errno));
+        error = base_fail(why, BASE_EIO, "could not read the mode of %s: %s", path, strerror(errno));
     else if (!S_ISREG(status.st_mode))
         error = base_fail(why, BASE_EFORMAT, "%s is not a regular file", path);
     else if (is_open_to_others(&status))
-        error =
-            base_fail(why, BASE_EAUTH,
-                      "%s holds a secret, but its mode %04o lets group or others at it; expected 0600. Type: "
-                      "chmod 600 '%s'",
-                      path, (unsigned)status.st_mode & 07777u, path);
+        error = base_fail(why, BASE_EAUTH,
+                          "%s holds a secret, but its mode %04o gives group or others access; expected 0600. "
+                          "Type: chmod 600 '%s'",
+                          path, (unsigned)status.st_mode & 07777u, path);
     else
         error = read_descriptor(file, path, data, bytes, why);
     close(file);
@@ -191,8 +190,8 @@ static bool sync_directory_of(const char *path)
     return done;
 }
 
-// A new file of mode 0600 under any umask; never over one that is there. What could not be written whole is
-// removed.
+// Creates a file of mode 0600 under any umask; never overwrites a file. A file that could not be written
+// completely is removed.
 static enum base_error write_secret_file(const char *path, const char *text, size_t bytes,
                                          struct base_reason *why)
 {
@@ -233,8 +232,8 @@ enum base_error gossip_identity_load(const char *path, struct gossip_identity *i
     if (!hex_decode((const char *)text, bytes, seed)) {
         error = base_fail(
             why, BASE_EFORMAT,
-            "%s is not an identity: found %zu bytes, expected %u hex digits and a newline. Restore it "
-            "from a copy, or move it away and let a new one be made (the node then has a new id)",
+            "%s is not an identity: found %zu bytes, expected %u hex digits and a newline. Restore it from "
+            "a copy, or move it away, and the node makes a new one (with a new id)",
             path, bytes, SEED_HEX);
         goto out;
     }
@@ -310,7 +309,7 @@ enum base_error gossip_secret_create(const char *path, struct base_reason *why)
 
 // Allow-list
 
-// The part of a line before a comment, without the white space around it.
+// The part of a line before a comment, without surrounding white space.
 static void trim_line(const char **line, size_t *length)
 {
     const char *comment = memchr(*line, '#', *length);

@@ -1,5 +1,5 @@
-// A node's identity, and what keeps strangers out. One 32-byte seed gives separate signing (Ed25519) and
-// key-exchange (X25519) keys. Secrets are wiped by the destroy functions. One owner each.
+// A node's identity, the cluster secret and the allow-list. One 32-byte seed gives separate signing (Ed25519)
+// and key-exchange (X25519) keys. Secrets are wiped by the destroy functions. One owner each.
 #ifndef GOSSIP_SESSION_IDENTITY_H
 #define GOSSIP_SESSION_IDENTITY_H
 
@@ -17,12 +17,12 @@ struct gossip_identity {
 // Keys from a seed: signing seed = BLAKE2b-256(seed, "p2pml sign"), exchange secret = BLAKE2b-256(seed,
 // "p2pml kex").
 void gossip_identity_from_seed(const uint8_t seed[32], struct gossip_identity *identity);
-// Reads the seed (64 hex digits and a newline) from a file of mode 0600: BASE_EAUTH, with the chmod to type,
-// when group or others can read it (the group may, where the file is root's and this process is not).
-// BASE_ENOTFOUND where there is none.
+// Reads the seed (64 hex digits and a newline) from a file of mode 0600: BASE_EAUTH, with the chmod command,
+// if group or others can read it (the group may if the file belongs to root and this process is not root's).
+// BASE_ENOTFOUND: there is no such file.
 enum base_error gossip_identity_load(const char *path, struct gossip_identity *identity,
                                      struct base_reason *why) BASE_CHECK;
-// Makes a new seed from the system's entropy and writes it with mode 0600. BASE_ESTATE if the file exists.
+// Draws a new seed from the system's entropy and writes it with mode 0600. BASE_ESTATE if the file exists.
 enum base_error gossip_identity_create(const char *path, struct gossip_identity *identity,
                                        struct base_reason *why) BASE_CHECK;
 void gossip_identity_wipe(struct gossip_identity *identity);
@@ -31,7 +31,7 @@ void gossip_identity_wipe(struct gossip_identity *identity);
 bool gossip_identity_binding_valid(const struct gossip_id *id, const uint8_t exchange_public[32],
                                    const uint8_t binding[64]);
 
-// Ed25519 over the bytes as they are; callers put a context of their own in front.
+// Ed25519 over the bytes as they are; callers put a label before them.
 void gossip_identity_sign(const struct gossip_identity *identity, const uint8_t *bytes, size_t count,
                           uint8_t signature[64]);
 bool gossip_identity_verify(const struct gossip_id *id, const uint8_t *bytes, size_t count,
@@ -40,15 +40,14 @@ bool gossip_identity_verify(const struct gossip_id *id, const uint8_t *bytes, si
 void gossip_id_hex(const struct gossip_id *id, char hex[GOSSIP_ID_HEX]);
 enum base_error gossip_id_parse(const char *hex, struct gossip_id *id) BASE_CHECK;
 
-// The cluster secret as a 32-byte pre-shared key: BLAKE2b-256 over the file's contents without trailing white
-// space. Refused like an identity if others can read it, or if shorter than 16 bytes. Without a file (path
-// NULL or ""), psk becomes a public constant: the channel is then sealed against readers, not against
-// strangers.
+// The cluster secret as a 32-byte pre-shared key: BLAKE2b-256 of the file without trailing white space.
+// Refused like an identity if others can read it, or if it is shorter than 16 bytes. Without a file (path
+// NULL or ""), psk becomes a public constant: the channel is then hidden from readers, but open to strangers.
 enum base_error gossip_secret_load(const char *path, uint8_t psk[32], struct base_reason *why) BASE_CHECK;
 // Writes a new random secret (base64 line), mode 0600. BASE_ESTATE if the file exists.
 enum base_error gossip_secret_create(const char *path, struct base_reason *why) BASE_CHECK;
 
-// The allow-list: one id (64 hex digits) a line, '#' comments. Errors name file and line.
+// The allow-list: one id (64 hex digits) per line, '#' comments. Errors name file and line.
 struct gossip_allow_list {
     struct gossip_id *ids;
     size_t count;

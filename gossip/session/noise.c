@@ -69,7 +69,7 @@ static void cipher_initialize_key(struct gossip_noise_cipher *cipher, enum gossi
 void gossip_noise_seal(struct gossip_noise_cipher *cipher, const void *ad, size_t ad_bytes,
                        const uint8_t *plain, size_t bytes, uint8_t *sealed)
 {
-    BASE_ASSERT(cipher->nonce < UINT64_MAX); // 2^64 - 1 is Rekey's
+    BASE_ASSERT(cipher->nonce < UINT64_MAX); // 2^64 - 1 is reserved for Rekey()
     const struct gossip_aead_message message = {cipher->nonce++, ad, ad_bytes, plain, bytes, sealed};
     gossip_aead_seal_once(cipher->aead, cipher->key, &message);
 }
@@ -152,7 +152,7 @@ static enum base_error decrypt_and_hash(struct gossip_noise_symmetric *symmetric
     return BASE_OK;
 }
 
-// HandshakeState (section 5.3): one function a token
+// HandshakeState (section 5.3): one function per token
 
 void gossip_noise_begin(struct gossip_noise_handshake *handshake, const struct gossip_noise_options *options)
 {
@@ -203,7 +203,7 @@ static enum base_error read_s(struct gossip_noise_handshake *handshake, struct b
     return decrypt_and_hash(&handshake->symmetric, in, KEY + TAG, handshake->rs);
 }
 
-// ee, es, se: MixKey(DH(ours, theirs)). A result of zeros comes from a key of small order and proves nothing.
+// ee, es, se: MixKey(DH(ours, theirs)). A result of zeros means a key of small order, and proves nothing.
 static enum base_error token_dh(struct gossip_noise_handshake *handshake,
                                 const struct gossip_noise_keypair *ours, const uint8_t theirs[KEY])
 {

@@ -1,14 +1,13 @@
 // Noise_XXpsk0_25519_ChaChaPoly_BLAKE2b: the handshake and ciphers of the Noise Protocol Framework, revision
-// 34, for this one pattern; the transport ciphers may be of another AEAD. Names follow the specification
+// 34, for this one pattern; the transport ciphers may use another AEAD. Names follow the specification
 // (sections 5.1 to 5.3), so that the two can be read side by side.
 //
 //     XXpsk0:   -> psk, e
 //               <- e, ee, s, es
 //               -> s, se
 //
-// Plain structs without memory of their own; the owner wipes them. No source of randomness. Any thread,
-// one owner. libsodium must have been initialised (gossip_session_create and gossip_identity_from_seed do
-// so).
+// Plain structs without allocated memory; the owner wipes them. No source of randomness. Any thread, one
+// owner. libsodium must have been initialised (gossip_session_create and gossip_identity_from_seed do so).
 #ifndef GOSSIP_SESSION_NOISE_H
 #define GOSSIP_SESSION_NOISE_H
 
@@ -66,31 +65,32 @@ struct gossip_noise_options {
 // Initialize(). Copies everything.
 void gossip_noise_begin(struct gossip_noise_handshake *handshake, const struct gossip_noise_options *options);
 
-// WriteMessage(): the next handshake message, which must be ours to write; `message` has room for
-// GOSSIP_NOISE_MESSAGE_n + payload_bytes. BASE_EAUTH when the peer's key is of small order. After an error
-// the handshake is unusable.
+// WriteMessage(): writes the next handshake message, which must be this end's; `message` has room for
+// GOSSIP_NOISE_MESSAGE_n + payload_bytes. BASE_EAUTH: the peer's key is of small order. After an error the
+// handshake is unusable.
 enum base_error gossip_noise_write(struct gossip_noise_handshake *handshake, const uint8_t *payload,
                                    size_t payload_bytes, uint8_t *message) BASE_CHECK;
 
-// ReadMessage(): `payload` has room for message_bytes - GOSSIP_NOISE_MESSAGE_n bytes. BASE_EFORMAT when the
-// message is shorter than that; BASE_EAUTH when its sender lacks the psk, or it was changed. After an error
-// the handshake is unusable.
+// ReadMessage(): `payload` has room for message_bytes - GOSSIP_NOISE_MESSAGE_n bytes. BASE_EFORMAT: the
+// message is shorter than that. BASE_EAUTH: the sender lacks the psk, or the message was modified. After an
+// error the handshake is unusable.
 enum base_error gossip_noise_read(struct gossip_noise_handshake *handshake, const uint8_t *message,
                                   size_t message_bytes, uint8_t *payload) BASE_CHECK;
 
-// Split(): the two transport ciphers, after the third message. Where they are not those of the handshake, the
-// Noise name with the other AEAD goes into their keys, so that no key serves two AEADs. Wipes the handshake.
+// Split(): makes the two transport ciphers, after the third message. If their AEAD differs from that of the
+// handshake, the Noise name with the other AEAD is hashed into their keys, so that no key is used with two
+// AEADs. Wipes the handshake.
 void gossip_noise_split(struct gossip_noise_handshake *handshake, enum gossip_aead aead,
                         struct gossip_noise_cipher *send, struct gossip_noise_cipher *receive);
 
-// EncryptWithAd(): bytes + GOSSIP_NOISE_TAG_BYTES go to `sealed`, which may be `plain`.
+// EncryptWithAd(): writes bytes + GOSSIP_NOISE_TAG_BYTES to `sealed`, which may be `plain`.
 void gossip_noise_seal(struct gossip_noise_cipher *cipher, const void *ad, size_t ad_bytes,
                        const uint8_t *plain, size_t bytes, uint8_t *sealed);
-// DecryptWithAd(): sealed_bytes - GOSSIP_NOISE_TAG_BYTES go to `plain`. BASE_EAUTH when the tag does not fit;
-// the nonce is then unchanged.
+// DecryptWithAd(): writes sealed_bytes - GOSSIP_NOISE_TAG_BYTES to `plain`. BASE_EAUTH: the tag does not
+// match; the nonce is then unchanged.
 enum base_error gossip_noise_open(struct gossip_noise_cipher *cipher, const void *ad, size_t ad_bytes,
                                   const uint8_t *sealed, size_t sealed_bytes, uint8_t *plain) BASE_CHECK;
-// Rekey(): a one-way step to the next key; the nonce counts on.
+// Rekey(): a one-way step to the next key; the nonce continues.
 void gossip_noise_rekey(struct gossip_noise_cipher *cipher);
 
 #endif

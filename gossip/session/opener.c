@@ -4,15 +4,15 @@
 
 struct gossip_opener {
     struct gossip_noise_cipher cipher;
-    struct gossip_aead_key *ready; // its key
+    struct gossip_aead_key *ready; // the cipher's key, prepared
     size_t message_limit;
     bool dead;
-    // The larger message that is being joined; NULL between two.
+    // The larger message that is being assembled; NULL if there is none.
     uint8_t *message;
     size_t total, filled;
 };
 
-struct frame { // one record as it came
+struct frame { // one record as received
     enum record_kind kind;
     const uint8_t *bytes;
     size_t plain; // bytes of its plaintext
@@ -56,13 +56,13 @@ static size_t prompt_limit(const struct gossip_opener *opener)
     return opener->message_limit < LIMIT_PROMPT_BYTES ? opener->message_limit : LIMIT_PROMPT_BYTES;
 }
 
-// Judges a prefix before a byte behind it is kept.
+// Checks a prefix before any byte after it is kept.
 static enum base_error read_prefix(const struct gossip_opener *opener, const uint8_t *in, struct frame *frame)
 {
     struct base_reader reader = base_reader_of(in, RECORD_PREFIX);
     const size_t length = base_read_u16(&reader);
     const uint8_t kind = base_read_u8(&reader);
-    if (length <= RECORD_TAG) // an empty record says nothing
+    if (length <= RECORD_TAG) // an empty record is invalid
         return BASE_EFORMAT;
     *frame = (struct frame){.kind = (enum record_kind)kind, .bytes = in, .plain = length - RECORD_TAG};
     switch (kind) {
@@ -119,7 +119,7 @@ static enum base_error open_begin(struct gossip_opener *opener, const struct fra
     opener->filled = 0;
     if (opener->total > opener->message_limit)
         return BASE_ELIMIT;
-    if (opener->total <= LIMIT_PROMPT_BYTES) // there is one form of every message
+    if (opener->total <= LIMIT_PROMPT_BYTES) // every message has only one form
         return BASE_EFORMAT;
     opener->message = malloc(opener->total);
     return opener->message != NULL ? BASE_OK : BASE_ENOMEM;

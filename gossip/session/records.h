@@ -1,10 +1,9 @@
-// What an established stream carries: sealed records, in two halves. A sealer makes the records of one
-// direction, an opener takes them apart at the other end. A small message is one record; a larger one is cut
-// into many, and small messages may go between these, so they need not wait for the end of a large one.
-// Layout: README.md.
+// The sealed records of an established stream. A sealer makes the records of one direction, an opener opens
+// them at the other end. A small message is one record; a larger message is divided into many. Small messages
+// may be sent between these, so they need not wait for the end of a large one. Layout: README.md.
 //
-// Each half is a plain state machine with one owner, which may be another thread than the other half's. No
-// socket, clock or randomness.
+// Sealer and opener are plain state machines with one owner each, which may be different threads. No socket,
+// clock or randomness.
 #ifndef GOSSIP_SESSION_RECORDS_H
 #define GOSSIP_SESSION_RECORDS_H
 
@@ -21,41 +20,43 @@
 struct gossip_sealer;
 struct gossip_opener;
 
-// A message is given in parts that are joined by the cipher, not before.
+// A message is passed in parts, which the cipher joins.
 struct gossip_session_part {
     const void *data;
     size_t bytes;
 };
 
-// The size on a stream, as records, of a message of 1 to 2^32 - 1 bytes.
+// The number of bytes on the stream of a message of 1 to 2^32 - 1 bytes, as records.
 size_t gossip_sealed_bytes(size_t message_bytes);
 
-void gossip_sealer_destroy(struct gossip_sealer *sealer); // wipes its keys; NULL is fine
-// A message of 1 to LIMIT_PROMPT_BYTES bytes as one record, also between the records of a larger one. `out`
-// has room for its length and GOSSIP_RECORD_OVERHEAD, which are returned; 0 for any other length or too many
-// parts: nothing has changed.
+void gossip_sealer_destroy(struct gossip_sealer *sealer); // wipes its keys; NULL is allowed
+// Seals a message of 1 to LIMIT_PROMPT_BYTES bytes as one record, possibly between the records of a larger
+// message. `out` has room for the message and GOSSIP_RECORD_OVERHEAD; returns their sum. Returns 0, without
+// any change, for another length or too many parts.
 size_t gossip_sealer_prompt(struct gossip_sealer *sealer, const struct gossip_session_part *parts,
                             size_t n_parts, uint8_t *out);
-// A larger message, of at most 2^32 - 1 bytes. The parts are copied, the bytes they point to are borrowed
-// until the sealer is idle again. BASE_ELIMIT: any other length, or too many parts; BASE_ESTATE: not idle.
+// Begins a larger message, of at most 2^32 - 1 bytes. The parts are copied; the bytes they point to are
+// borrowed until the sealer is idle again. BASE_ELIMIT: another length, or too many parts. BASE_ESTATE: not
+// idle.
 enum base_error gossip_sealer_begin(struct gossip_sealer *sealer, const struct gossip_session_part *parts,
                                     size_t n_parts) BASE_CHECK;
-// Its next records, as many as `room` bytes hold; returns how many bytes they are. 0: idle, or no room for
-// one.
+// Writes the next records of that message, as many as fit into `room` bytes; returns their bytes. 0: idle, or
+// no room for a record.
 size_t gossip_sealer_next(struct gossip_sealer *sealer, uint8_t *out, size_t room);
-bool gossip_sealer_idle(const struct gossip_sealer *sealer); // no message is begun, or it is all sealed
+bool gossip_sealer_idle(const struct gossip_sealer *sealer); // no larger message has been begun, or it is
+                                                             // sealed completely
 
-struct gossip_opened { // a whole message; bytes NULL: none
-    uint8_t *bytes;    // malloc'ed, the caller's from now on
+struct gossip_opened { // a complete message; bytes NULL: none
+    uint8_t *bytes;    // malloc'ed; the caller owns them from now on
     size_t count;
 };
-void gossip_opener_destroy(struct gossip_opener *opener); // wipes keys and what was opened; NULL is fine
-// Takes whole records from in[in_bytes], at most until a message is whole, and returns the bytes taken. If
-// *message stays empty, the rest is the beginning of a record: pass it again with more behind it; it is
-// shorter than LIMIT_RECORD_BYTES + 3. A record is opened straight into its message, which is allocated when
-// its length has been authenticated and held against the limit. After an error the opener is dead
-// (BASE_ESTATE): BASE_EAUTH bytes were changed on the way, BASE_EFORMAT broken framing, BASE_ELIMIT a message
-// over the limit, BASE_ENOMEM.
+void gossip_opener_destroy(struct gossip_opener *opener); // wipes keys and opened data; NULL is allowed
+// Opens whole records from in[in_bytes], at most until a message is complete; *consumed is the number of
+// bytes read. If *message stays empty, the remaining bytes are the beginning of a record: pass them again,
+// with more bytes after them; they are fewer than LIMIT_RECORD_BYTES + 3. A record is opened directly into
+// its message, which is allocated when its length has been authenticated and checked against the limit. After
+// an error the opener is dead (BASE_ESTATE). BASE_EAUTH: bytes were modified. BASE_EFORMAT: invalid framing.
+// BASE_ELIMIT: a message over the limit. BASE_ENOMEM.
 enum base_error gossip_opener_take(struct gossip_opener *opener, const uint8_t *in, size_t in_bytes,
                                    size_t *consumed, struct gossip_opened *message) BASE_CHECK;
 

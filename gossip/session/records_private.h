@@ -1,5 +1,5 @@
-// What session.c, sealer.c and opener.c share: the frame of a record, and how the halves are made. Private to
-// these files, and to tests that act as a misbehaving peer.
+// Shared by session.c, sealer.c and opener.c: the frame of a record, and the constructors. Private to these
+// files and to tests that act as a misbehaving peer.
 #ifndef GOSSIP_SESSION_RECORDS_PRIVATE_H
 #define GOSSIP_SESSION_RECORDS_PRIVATE_H
 
@@ -7,9 +7,9 @@
 #include "gossip/session/noise.h"
 #include "gossip/session/records.h"
 
-#define RECORD_PREFIX 3u // u16 length of what follows, u8 kind; both are the associated data
+#define RECORD_PREFIX 3u // u16 length of the rest, u8 kind; both are associated data
 #define RECORD_TAG    GOSSIP_NOISE_TAG_BYTES
-#define RECORD_PLAIN  (LIMIT_RECORD_BYTES - RECORD_TAG) // most plaintext of a record
+#define RECORD_PLAIN  (LIMIT_RECORD_BYTES - RECORD_TAG) // maximum plaintext of a record
 #define BEGIN_BYTES   4u                                // plaintext of RECORD_BEGIN: u32 length
 
 enum record_kind {
@@ -25,7 +25,7 @@ _Static_assert(RECORD_PREFIX + RECORD_TAG == GOSSIP_RECORD_OVERHEAD, "what a rec
 _Static_assert((uint64_t)LIMIT_REKEY_RECORDS *(LIMIT_RECORD_BYTES / 16 + 1) <= 1u << 28,
                "blocks under one key");
 
-// Both ends step their key at the same record. True: it is another one now.
+// Both ends step their key at the same record. True: the key has changed.
 static inline bool record_step(struct gossip_noise_cipher *cipher)
 {
     const bool steps = cipher->nonce % LIMIT_REKEY_RECORDS == 0;

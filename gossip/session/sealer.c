@@ -3,24 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of a larger message: short enough that both passes of the cipher find it in the first cache.
+// Record size of a larger message: both passes of the cipher find the data in L1.
 #define PIECE_BYTES 16384u
 
 struct gossip_sealer {
     struct gossip_noise_cipher cipher;
-    struct gossip_aead_key *ready; // its key
-    // The larger message under way.
+    struct gossip_aead_key *ready; // the cipher's key, prepared
+    // The larger message in progress.
     struct gossip_session_part parts[GOSSIP_MESSAGE_PARTS];
-    size_t part, offset; // read so far
-    size_t bytes, left;  // of it; not sealed yet
-    bool announced;      // its length is sealed
+    size_t part, offset; // position of the next byte
+    size_t bytes, left;  // bytes: its length; left: bytes not sealed yet
+    bool announced;      // the record with its length is sealed
 };
 
 size_t gossip_sealed_bytes(size_t message_bytes)
 {
     if (message_bytes <= LIMIT_PROMPT_BYTES)
         return message_bytes + GOSSIP_RECORD_OVERHEAD;
-    size_t records = 1 + (message_bytes + PIECE_BYTES - 1) / PIECE_BYTES; // the first says the length
+    size_t records = 1 + (message_bytes + PIECE_BYTES - 1) / PIECE_BYTES; // the first one has the length
     return BEGIN_BYTES + message_bytes + records * GOSSIP_RECORD_OVERHEAD;
 }
 
@@ -110,7 +110,7 @@ enum base_error gossip_sealer_begin(struct gossip_sealer *sealer, const struct g
     return BASE_OK;
 }
 
-// The next `bytes` bytes of the message: where they are if one part holds them, else joined in `room`.
+// The next `bytes` bytes of the message: in place if one part holds them, otherwise joined in `room`.
 static const uint8_t *gather(struct gossip_sealer *sealer, uint8_t *room, size_t bytes)
 {
     BASE_ASSERT(bytes <= sealer->left);

@@ -9,11 +9,10 @@
 
 #define MAGIC         "p2pml"
 #define MAGIC_BYTES   5u
-#define PREFIX_BYTES  2u // length of the handshake message behind it
+#define PREFIX_BYTES  2u // length of the handshake message after it
 #define BINDING_BYTES 64u
 #define PROOF_BYTES   (GOSSIP_ID_BYTES + BINDING_BYTES)
-#define PAYLOAD_BYTES                                                                                        \
-    (PROOF_BYTES + 1) // of handshake messages 1 and 2: the proof, and the AEADs that are offered
+#define PAYLOAD_BYTES (PROOF_BYTES + 1) // of handshake messages 1 and 2: the proof, and the offered AEADs
 
 _Static_assert(GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES <= LIMIT_HANDSHAKE_BYTES,
                "the largest handshake message");
@@ -29,7 +28,7 @@ struct gossip_session {
     struct gossip_noise_handshake handshake;
     struct gossip_noise_cipher send, receive;
     struct gossip_id peer;
-    struct base_buffer partial; // a frame of which only the beginning has come
+    struct base_buffer partial; // the beginning of a frame that is not complete
 };
 
 static void wipe_keys(struct gossip_session *session)
@@ -47,8 +46,8 @@ static enum base_error bury(struct gossip_session *session, enum base_error erro
     return error;
 }
 
-// Magic, protocol number and cluster name: a peer with others derives other keys. The first two have fixed
-// lengths, so no two prologues are the same bytes.
+// Magic, protocol number and cluster name: a peer with different ones derives different keys. The first two
+// have fixed lengths, so different inputs give different prologues.
 static size_t prologue_of(const char *cluster, uint8_t *out, size_t capacity)
 {
     struct base_writer writer = base_writer_of(out, capacity);
@@ -64,7 +63,7 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
 {
     uint8_t prologue[MAGIC_BYTES + 4 + LIMIT_NODE_NAME_BYTES];
     BASE_ASSERT(options->message_limit <= UINT32_MAX);
-    BASE_ASSERT(sodium_init() >= 0); // picks the fast implementations; calls after the first do nothing
+    BASE_ASSERT(sodium_init() >= 0); // selects fast implementations; further calls do nothing
     struct gossip_session *made = calloc(1, sizeof *made);
     if (made == NULL)
         return BASE_ENOMEM;
@@ -119,9 +118,9 @@ static size_t handshake_bytes(unsigned message)
     }
 }
 
-// Message 0 has no payload: nothing is sent before the peer has shown that it has the psk. The others carry
-// the sender's id, its signature over the static key of this handshake, and the AEADs that it has. Whoever
-// changes an offer on the way changes the handshake hash.
+// Message 0 has no payload: nothing is sent before the peer has proved that it has the psk. The other
+// messages carry the sender's id, its signature over the static key of this handshake, and the AEADs that it
+// has. A modified offer changes the handshake hash.
 static enum base_error send_handshake(struct gossip_session *session, struct base_buffer *out)
 {
     const unsigned number = session->handshake.next;
@@ -183,7 +182,7 @@ enum base_error gossip_session_start(struct gossip_session *session, struct base
     return error == BASE_OK ? BASE_OK : bury(session, error);
 }
 
-// Judges a length prefix before a byte behind it is kept.
+// Checks a length prefix before any byte after it is kept.
 static enum base_error check_frame_length(const struct gossip_session *session, size_t bytes)
 {
     return bytes == handshake_bytes(session->handshake.next) ? BASE_OK : BASE_EFORMAT;
@@ -218,8 +217,8 @@ static size_t frame_length(const uint8_t *prefix)
     return base_read_u16(&reader);
 }
 
-// The next whole message, its prefix included, in session->partial; *frame_bytes is 0 when more bytes must
-// come.
+// Collects the next whole message, including its prefix, in session->partial; *frame_bytes is 0 if more bytes
+// are needed.
 static enum base_error next_frame(struct gossip_session *session, struct input *in, size_t *frame_bytes)
 {
     *frame_bytes = 0;

@@ -1,4 +1,4 @@
-// How a vector is cut into blocks: the same on both ends. Private to gossip/snapshot.
+// How a vector is divided into blocks, the same at both ends. Private to gossip/snapshot.
 #ifndef GOSSIP_SNAPSHOT_BLOCKS_H
 #define GOSSIP_SNAPSHOT_BLOCKS_H
 
@@ -6,10 +6,10 @@
 #include "gossip/wire/message.h"
 #include <stddef.h>
 
-// Values travel as they lie in memory.
+// Values are sent as they are in memory.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "blocks of a snapshot are little-endian");
 
-#define SNAPSHOT_BLOCKS_AHEAD 4u // asks of one joiner that are under way at a time
+#define SNAPSHOT_BLOCKS_AHEAD 4u // open asks of one joiner at a time
 
 static inline size_t blocks_count(size_t parameters)
 {

@@ -1,5 +1,6 @@
-// One frozen copy of the vectors that any number of joiners read, and the asks that wait for it. The copy is
-// made at a round boundary, where all vectors belong to one moment, and is freed when no longer read.
+// One frozen copy of the vectors, which any number of joiners read, and the asks that wait for it. The copy
+// is made at a round boundary, where all vectors belong to the same moment, and is freed when it is no longer
+// read.
 #include "gossip/snapshot/blocks.h"
 #include "gossip/snapshot/snapshot.h"
 
@@ -9,9 +10,9 @@
 #include <string.h>
 
 #define WAITING_MAX 64u          // asks that wait for a copy; 16 MiB of answers
-#define WAITS_NS    30000000000u // a joiner that still wants its block has asked again by then
-#define FRESH_NS    2000000000u  // joiners that come within this time begin with one copy
-#define KEEP_NS     10000000000u // a copy that was not read for so long is freed
+#define WAITS_NS    30000000000u // a joiner that still needs the block has asked again by then
+#define FRESH_NS    2000000000u  // joiners that begin within this time share a copy
+#define KEEP_NS     10000000000u // a copy that is not read for this long is freed
 
 struct waiting {
     struct gossip_id peer;
@@ -26,7 +27,7 @@ struct gossip_donor {
     struct gossip_blob *blob;  // likewise
     uint64_t *hashes;          // [blocks_of_all_parts]
     uint64_t snapshot;         // number of the copy, counted from 1
-    bool frozen;               // there is one
+    bool frozen;               // there is a copy
     uint64_t round, step;      // of the copy
     uint64_t frozen_ns, read_ns;
     struct waiting waiting[WAITING_MAX]; // the longest waiting first
@@ -63,7 +64,7 @@ static void release_copy(struct gossip_donor *donor)
 void gossip_donor_thaw(struct gossip_donor *donor)
 {
     BASE_ASSERT(donor->n_waiting <= WAITING_MAX);
-    release_copy(donor); // joiners are patient: what waits is answered from the next copy
+    release_copy(donor); // asks that wait are answered from the next copy
 }
 
 void gossip_donor_destroy(struct gossip_donor *donor)
@@ -245,7 +246,7 @@ bool gossip_donor_waiting(struct gossip_donor *donor, struct gossip_id *peer, st
         const struct waiting first = donor->waiting[0];
         drop_waiting(donor, 0);
         if (!has(donor, first.part))
-            continue; // not there: the joiner will find another donor
+            continue; // this part does not exist here; the joiner will find another donor
         *peer = first.peer;
         *answer = tell_block(donor, first.part, first.block);
         return true;

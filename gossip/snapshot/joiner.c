@@ -1,5 +1,5 @@
-// Fills vectors block by block from the donors that are there. One donor is asked at a time, a few blocks
-// ahead; when it dies, lies or stays silent the next one goes on where it stopped.
+// Fills vectors block by block from the available donors. One donor is asked at a time, a few blocks ahead;
+// if it dies, lies or stays silent, the next one continues where it stopped.
 #include "gossip/plausible.h"
 #include "gossip/snapshot/blocks.h"
 #include "gossip/snapshot/snapshot.h"
@@ -16,28 +16,29 @@ enum block_state { BLOCK_MISSING, BLOCK_ASKED, BLOCK_DONE };
 struct giver {
     struct gossip_id id;
     bool up, asked, lied, gave;
-    uint64_t snapshot;    // of its latest block; 0 before the first
-    uint64_t given_up_ns; // when it was last silent for too long, or asked for a model itself
-    uint64_t left_ns;     // when it was last left because it asked; 0: never
+    uint64_t snapshot;    // number of the copy of its latest block; 0 before the first block
+    uint64_t given_up_ns; // when it was last silent for too long, or itself asked for a model
+    uint64_t left_ns;     // when this node last left it because it asked for a model; 0: never
 };
 
 struct gossip_joiner {
     struct gossip_joiner_options options;
     struct gossip_snapshot_vectors into;
     size_t blocks;  // of one part
-    uint8_t *state; // [blocks_of_all_parts] enum block_state; DONE where a part is not wanted
+    uint8_t *state; // [blocks_of_all_parts] enum block_state; DONE if the part is not wanted
     size_t total, done, asked;
     size_t first; // no block before it is MISSING
     struct giver givers[DONORS_MAX];
     size_t n_givers;
     struct giver *giver; // in use, or NULL
-    uint64_t since_ns;   // latest block, or ask after an idle time
+    uint64_t since_ns;   // time of the latest block, or of the first ask after an idle time
     bool begun;
-    uint64_t fed_ns;  // latest block of any donor, or the beginning; time without any donor left out
-    uint64_t none_ns; // since when there is no donor, where there is none
-    uint64_t told_ns; // when the owner was told that it starves
+    uint64_t fed_ns;  // time of the latest block of any donor, or of the beginning, plus the time without
+                      // any donor
+    uint64_t none_ns; // when the last donor went, if there is none
+    uint64_t told_ns; // when the owner was last told that the joiner starves
     uint64_t round_limit, step_limit;
-    float limit[GOSSIP_PARTS]; // of the values of each part
+    float limit[GOSSIP_PARTS]; // largest plausible value of each part
     uint64_t round, step, bytes;
 };
 
@@ -50,7 +51,7 @@ static float largest_of(const float *values, size_t count)
     return largest;
 }
 
-// What the vectors hold so far is all that this node knows of how large a model is.
+// The initial contents of the vectors are all that this node knows about the size of the values of a model.
 static void learn_limits(struct gossip_joiner *joiner)
 {
     const size_t count = joiner->options.parameters;
@@ -106,7 +107,7 @@ static struct giver *find_giver(struct gossip_joiner *joiner, const struct gossi
     return NULL;
 }
 
-// The blocks asked of the donor in use must be asked again, of any donor.
+// The blocks that were asked of the donor in use must be asked again, of any donor.
 static void leave_giver(struct gossip_joiner *joiner)
 {
     BASE_ASSERT(joiner->giver || joiner->asked == 0);
@@ -118,7 +119,7 @@ static void leave_giver(struct gossip_joiner *joiner)
     joiner->giver = NULL;
 }
 
-// A place for a new donor: an unused one, or one whose donor is gone and has not lied.
+// A place for a new donor: an unused one, or that of a donor that is gone and has not lied.
 static struct giver *room_for_giver(struct gossip_joiner *joiner)
 {
     BASE_ASSERT(joiner->n_givers <= DONORS_MAX);
@@ -138,7 +139,7 @@ static bool has_givers(const struct gossip_joiner *joiner)
     return false;
 }
 
-// Nothing is waited for while there is no donor.
+// The time without any donor does not count as waiting.
 static void end_of_idleness(struct gossip_joiner *joiner, uint64_t now_ns)
 {
     const uint64_t idle_ns = now_ns > joiner->none_ns ? now_ns - joiner->none_ns : 0;
@@ -148,7 +149,7 @@ static void end_of_idleness(struct gossip_joiner *joiner, uint64_t now_ns)
     BASE_ASSERT(joiner->fed_ns <= now_ns || idle_ns == 0);
     joiner->fed_ns += idle_ns;
     joiner->told_ns += idle_ns;
-    joiner->none_ns = now_ns; // there may be no room for the donor that comes
+    joiner->none_ns = now_ns; // there may be no room for the new donor
 }
 
 void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns)
@@ -175,7 +176,7 @@ void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_
     BASE_ASSERT(joiner->n_givers > 0 && joiner->n_givers <= DONORS_MAX);
     giver->up = false;
     giver->snapshot = 0;
-    joiner->none_ns = now_ns; // if it was the last
+    joiner->none_ns = now_ns; // used if it was the last donor
     if (giver == joiner->giver)
         leave_giver(joiner);
 }
@@ -199,7 +200,7 @@ static uint64_t giver_key(const struct gossip_joiner *joiner, const struct giver
     return base_hash_bytes(joiner->options.seed, giver->id.bytes, sizeof giver->id.bytes);
 }
 
-// A silent donor goes to the end of the queue.
+// Picks the next donor; a silent donor goes to the end of the queue.
 static struct giver *pick_giver(struct gossip_joiner *joiner)
 {
     struct giver *best = NULL;
@@ -215,8 +216,8 @@ static struct giver *pick_giver(struct gossip_joiner *joiner)
     return best;
 }
 
-// At most once in its patience, and not for one that asks: where nobody has a model, all would go on leaving
-// each other.
+// At most once within patience_ns, and not for a donor that asks: if no node has a model, all would keep
+// leaving each other.
 static void leave_for_another(struct gossip_joiner *joiner, const struct giver *asker, uint64_t now_ns)
 {
     struct giver *giver = joiner->giver;
@@ -243,7 +244,7 @@ void gossip_joiner_donor_asks(struct gossip_joiner *joiner, const struct gossip_
         asker->given_up_ns = now_ns;
     if (!joiner->giver)
         return;
-    // In each circle of nodes that ask each other the lowest id is asked by a higher one.
+    // In each circle of nodes that ask each other, a higher id asks the lowest one.
     const bool circle = joiner->giver->snapshot == 0 && gossip_id_compare(&joiner->options.self, peer) < 0;
     if (asker == joiner->giver || circle)
         leave_for_another(joiner, asker, now_ns);
@@ -257,7 +258,7 @@ static bool fits_hash(const struct gossip_snapshot_tell *tell, float limit)
         float value;
         memcpy(&value, tell->values + i * sizeof value, sizeof value);
         if (!(fabsf(value) <= limit) || (tell->part == GOSSIP_PART_SECOND && value < 0))
-            return false; // the optimiser draws the root of a second moment
+            return false; // the optimiser takes the square root of a second moment
         hash += base_hash_element(i, value);
     }
     return hash == tell->hash;
@@ -339,7 +340,7 @@ enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct go
     }
     BASE_ASSERT(tell->part <= GOSSIP_PART_BLOB && joiner->done <= joiner->total);
     if (joiner->state[tell->part * joiner->blocks + tell->block] == BLOCK_DONE)
-        return BASE_OK; // of a donor that answered after all
+        return BASE_OK; // from a donor that answered late
     take_block(joiner, tell, now_ns);
     giver->gave = true;
     giver->snapshot = tell->snapshot;

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #define BLOCKS (LIMIT_STATISTICS_COLUMNS / GOSSIP_STATISTICS_BLOCK + 1)
-#define SLACK  1e-9 // of a deviation, relative: it was rounded there
+#define SLACK  1e-9 // relative tolerance for a deviation, which the sender has rounded
 
 _Static_assert(sizeof(struct gossip_spread) == GOSSIP_SPREAD_BYTES, "a spread is its doubles");
 
-struct entry { // of one node; its id comes first (gossip_id_place)
+struct entry { // for one node; the id is the first member (gossip_id_place)
     struct gossip_id id;
     uint64_t generation, rows;
     bool heard[BLOCKS];
@@ -23,7 +23,7 @@ struct entry { // of one node; its id comes first (gossip_id_place)
 struct gossip_statistics {
     struct gossip_id self;
     uint32_t columns;
-    uint8_t *told;         // this node's spreads as they travel
+    uint8_t *told;         // this node's spreads as they are sent
     struct entry *entries; // [count], by id; this node's among them
     size_t count;
 };
@@ -43,7 +43,7 @@ static struct gossip_spread read_spread(struct base_reader *reader)
     return s;
 }
 
-// What rows of finite floats can have. No deviation is more than half of the range (Popoviciu).
+// Can rows of finite floats have these statistics? No deviation is more than half of the range (Popoviciu).
 static bool is_possible(const struct gossip_spread *s)
 {
     return s->least >= -FLT_MAX && s->most <= FLT_MAX && s->least <= s->mean && s->mean <= s->most &&
@@ -97,7 +97,7 @@ static void begin(struct entry *entry, uint64_t generation, uint64_t rows, uint3
     memset(entry->heard, 0, sizeof entry->heard);
 }
 
-// -- what is told
+// -- telling
 
 size_t gossip_statistics_blocks(const struct gossip_statistics *statistics)
 {
@@ -121,7 +121,7 @@ struct gossip_message gossip_statistics_tell(const struct gossip_statistics *s, 
                               (left < GOSSIP_STATISTICS_BLOCK ? left : GOSSIP_STATISTICS_BLOCK)}};
 }
 
-// -- what is heard
+// -- hearing
 
 static bool read_block(const struct gossip_statistics_message *m,
                        struct gossip_spread spreads[GOSSIP_STATISTICS_BLOCK])
@@ -145,7 +145,7 @@ enum base_error gossip_statistics_take(struct gossip_statistics *s, const struct
         return BASE_EFORMAT;
     if (entry && (m->generation < entry->generation ||
                   (m->generation == entry->generation && (m->rows != entry->rows || entry->heard[block]))))
-        return BASE_OK; // of an earlier process, or known
+        return BASE_OK; // from an earlier process, or already known
     if (!entry) {
         const enum base_error error = add(s, from, &entry);
         if (error)
@@ -166,9 +166,9 @@ bool gossip_statistics_has(const struct gossip_statistics *statistics, const str
     return entry && entry->missing == 0;
 }
 
-// -- together
+// -- joining
 
-// `more` of n rows joins `all` of m.
+// Joins `more`, of n rows, into `all`, of m rows.
 static void join(struct gossip_spread *all, double m, const struct gossip_spread *more, double n)
 {
     const double apart = more->mean - all->mean, total = m + n;
@@ -202,7 +202,7 @@ size_t gossip_statistics_join(const struct gossip_statistics *s, struct gossip_s
     return nodes;
 }
 
-// -- making
+// -- creation
 
 static enum base_error add_own(struct gossip_statistics *s, const struct gossip_statistics_options *options)
 {

@@ -1,4 +1,4 @@
-// What messages are made of, and what their fields may say.
+// The fields of messages, and their valid values.
 #include "gossip/wire/fields.h"
 #include <math.h>
 

@@ -1,8 +1,7 @@
-// The messages between nodes after the handshake. A message is a msgpack array (the header) and, raw behind
-// it, up to two payloads whose lengths the header names. Vectors are never msgpack elements. Layout:
-// README.md.
+// The messages between nodes after the handshake. A message is a msgpack array (the header), followed by up
+// to two raw payloads whose lengths are in the header. Vectors are never msgpack elements. Layout: README.md.
 //
-// Parsing is strict: known kind, exact number of fields, right types, no byte left over. Pure functions; any
+// Parsing is strict: known kind, exact number of fields, correct types, no trailing byte. Pure functions; any
 // thread.
 #ifndef GOSSIP_WIRE_MESSAGE_H
 #define GOSSIP_WIRE_MESSAGE_H
@@ -12,20 +11,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 13 // raised by every change that older nodes can't follow
+#define GOSSIP_PROTOCOL 13 // raised by every change that older nodes cannot read
 
 enum gossip_message_kind {
-    GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
+    GOSSIP_GREETING = 1, // first message of both ends: do both train the same model?
     GOSSIP_HELLO = 2,    // state of the edge between sender and receiver
-    GOSSIP_XCHG = 3,     // an exchange is asked for, with q of the initiator
+    GOSSIP_XCHG = 3,     // request for an exchange, with q of the initiator
     GOSSIP_XACK = 4,     // the answer, with q of the responder
-    GOSSIP_BUSY = 5,     // not now: nothing was changed
+    GOSSIP_BUSY = 5,     // not possible now; nothing was changed
     GOSSIP_BYE = 6,      // the sender ends this link on purpose
-    GOSSIP_MEMBERS = 7,  // a membership packet (gossip/member) that takes the stream
+    GOSSIP_MEMBERS = 7,  // a membership packet (gossip/member) sent over the stream
     GOSSIP_SNAPSHOT_ASK = 8,
     GOSSIP_SNAPSHOT_TELL = 9,
-    GOSSIP_CLOCK = 10,      // the sender's round: for neighbours that wait for each other
-    GOSSIP_STATISTICS = 11, // how some columns of the sender's examples spread (gossip/statistics)
+    GOSSIP_CLOCK = 10,      // the sender's round, for neighbours that wait for each other
+    GOSSIP_STATISTICS = 11, // statistics of some columns of the sender's examples (gossip/statistics)
 };
 
 #define GOSSIP_OWN_WORDS 2u
@@ -36,19 +35,21 @@ struct gossip_greeting {
     char model[LIMIT_TENSOR_NAME_BYTES]; // for people: "mlp 784-256-10"
     uint64_t schema;                     // fingerprint of the tensor table
     uint64_t parameters;                 // length of the model vector
-    uint64_t instance_id;                // random number of the process: is the other end this one?
+    uint64_t instance_id;                // random number of the process; detects a link to oneself
     char rules[LIMIT_RULES_BYTES];       // settings that both ends must share: "key: value; key: value"
-    char told[LIMIT_TOLD_BYTES];         // others that differ from their defaults: for late joiners
-    uint64_t own[GOSSIP_OWN_WORDS];      // bit i % 64 of word i / 64: setting i, shared or told, has been set
-    uint8_t begun;                       // 1: has begun to train; only such a node's settings are trusted
-    uint32_t shard;                      // of the data, the one that the fewest living nodes have
+    char told[LIMIT_TOLD_BYTES];         // other settings that differ from their defaults, for late joiners
+    uint64_t own[GOSSIP_OWN_WORDS];      // bit i % 64 of word i / 64: setting i, shared or told, was set
+                                         // explicitly
+    uint8_t begun;                       // 1: has begun to train; only the settings of such a node are
+                                         // trusted
+    uint32_t shard;                      // the shard of the data that the fewest living nodes have
 };
 
-// How an end of an edge stands to the training: what of the common force it applies to its own model
+// The standing of an end of an edge: how much of the common update it applies to its own model
 // (gossip/exchange/README.md).
 enum gossip_standing {
     GOSSIP_PRESENT,
-    GOSSIP_AWAY,     // was away and is drawn to the others; a present end is not moved by it
+    GOSSIP_AWAY,     // was away: it moves to the others, and a present end does not move to it
     GOSSIP_FINISHED, // has made its last step; no node moves its model
 };
 
@@ -57,9 +58,10 @@ struct gossip_hello {
     uint64_t sequence; // committed exchanges in this epoch
     uint64_t reference_hash, correction_hash;
     uint64_t resync_offset; // elements of the model that RESYNC has covered; = parameters when live
-    uint8_t answer;   // 0: neither; 1..127: question number, please answer; 128 + n: the answer to question n
+    uint8_t answer;   // 0: neither; 1..127: a question with this number; 128 + n: the answer to question n
     uint8_t standing; // enum gossip_standing of the sender
-    uint64_t scaling; // of the sender's data, a hash; 0: the model needs none, or it is not known yet
+    uint64_t scaling; // hash of the scaling of the sender's data; 0: the model needs none, or it is not
+                      // known yet
 };
 
 enum gossip_delta_form {
@@ -75,8 +77,8 @@ struct gossip_exchange_message { // XCHG and XACK
     float weight;     // w of this meeting, in (0, 1]; set by the initiator, repeated by XACK; 1/2 for a block
     uint64_t pace_ns; // time of one local step of the sender; 0: not known
     uint8_t form;     // enum gossip_delta_form
-    uint64_t offset;  // of a block, in elements; 0 for sparse
-    uint8_t keys;     // 1: the receiver remembers the indices of this sparse delta; 0: none
+    uint64_t offset;  // start of a block, in elements; 0 for sparse
+    uint8_t keys;     // 1: the receiver should remember the indices of this sparse delta
     const uint8_t *delta; // payload, borrowed
     uint32_t delta_bytes;
     const uint8_t *moment; // second-moment slice (log8), borrowed; NULL if none
@@ -94,7 +96,7 @@ enum gossip_clock_why {
     GOSSIP_CLOCK_ANSWERS,
 };
 struct gossip_clock {
-    uint64_t round; // boundary that the sender has reached; GOSSIP_CLOCK_IDLE: no node need wait for it
+    uint64_t round; // boundary that the sender has reached; GOSSIP_CLOCK_IDLE: no node needs to wait for it
     uint8_t why;    // enum gossip_clock_why
 };
 
@@ -116,30 +118,30 @@ enum gossip_snapshot_part {
 };
 
 struct gossip_snapshot_ask {
-    uint64_t snapshot; // number of the donor's frozen copy; 0: the one it has, or a new one
+    uint64_t snapshot; // number of the donor's frozen copy; 0: the current one, or a new one
     uint8_t part;      // enum gossip_snapshot_part
     uint32_t block;    // of LIMIT_SNAPSHOT_BLOCK elements
 };
 
 struct gossip_snapshot_tell {
     uint64_t snapshot; // >= 1
-    uint8_t parts;     // bit p: part p is there
+    uint8_t parts;     // bit p: the donor has part p
     uint8_t part;
     uint32_t block;
-    uint64_t round, step;  // done when it was frozen
+    uint64_t round, step;  // completed when the copy was made
     uint64_t hash;         // base_hash_vector of the elements; of the blob base_hash_bytes
     const uint8_t *values; // payload: fp32, little-endian, borrowed; or the blob, which may be empty
     uint32_t values_bytes;
 };
 
 #define GOSSIP_SPREAD_BYTES     32u  // four doubles, little-endian: least, most, mean, deviation
-#define GOSSIP_STATISTICS_BLOCK 256u // columns of one message; the last one has what is left
+#define GOSSIP_STATISTICS_BLOCK 256u // columns per message; the last message has the rest
 #define GOSSIP_STATISTICS_ROWS  (1ull << 53)
 struct gossip_statistics_message {
     uint64_t generation;    // of the sender's process
     uint64_t rows;          // of its examples, 1 .. GOSSIP_STATISTICS_ROWS
-    uint32_t columns;       // in all, 1 .. LIMIT_STATISTICS_COLUMNS
-    uint32_t first;         // of these, a multiple of GOSSIP_STATISTICS_BLOCK
+    uint32_t columns;       // total number, 1 .. LIMIT_STATISTICS_COLUMNS
+    uint32_t first;         // first column of this message, a multiple of GOSSIP_STATISTICS_BLOCK
     const uint8_t *spreads; // payload, borrowed
     uint32_t spreads_bytes;
 };
@@ -160,13 +162,14 @@ struct gossip_message {
     } as;
 };
 
-// Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; the payloads follow it on the wire in the order
-// delta, moment; of MEMBERS the packet, of SNAPSHOT_TELL the values, of STATISTICS the spreads. BASE_ELIMIT
-// when it does not fit `capacity`.
+// Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; on the wire the payloads follow it: delta, then
+// moment; for MEMBERS the packet, for SNAPSHOT_TELL the values, for STATISTICS the spreads. BASE_ELIMIT:
+// `capacity` is too small.
 enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header,
                                              size_t capacity, size_t *header_bytes) BASE_CHECK;
 
-// What follows the header on the wire, in order; returns how many there are. An empty payload is left out.
+// The payloads that follow the header on the wire, in order; returns their number. Empty payloads are
+// omitted.
 #define GOSSIP_MESSAGE_PAYLOADS 2
 struct gossip_payload {
     const uint8_t *bytes; // borrowed from the message

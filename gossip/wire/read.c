@@ -1,6 +1,6 @@
-// Messages read: a cursor of our own for the formats that occur (msgpack's specification: fixarray, the
-// unsigned integers, fixstr, str 8 and str 16, float 32). msgpack-c's unpacker reserves memory by numbers
-// that it finds in the input. Every violation sets reader->failed.
+// Reads messages, with our own cursor for the formats that occur (msgpack's specification: fixarray, the
+// unsigned integers, fixstr, str 8 and str 16, float 32). msgpack-c's unpacker allocates memory according to
+// numbers in the input. Every violation sets reader->failed.
 #include "base/cursor.h"
 #include "gossip/wire/fields.h"
 #include <string.h>
@@ -14,7 +14,7 @@ static uint64_t get_big_endian(struct base_reader *reader, size_t bytes)
     return value;
 }
 
-// At most `most`, and in the shortest form: every value has one encoding.
+// An integer of at most `most`, in the shortest form: every value has one encoding.
 static uint64_t get_uint(struct base_reader *reader, uint64_t most)
 {
     const uint8_t tag = base_read_u8(reader);
@@ -88,7 +88,7 @@ static void get_field(struct base_reader *reader, const struct gossip_field *fie
     }
 }
 
-// A payload that is empty stays NULL.
+// The pointer to an empty payload stays NULL.
 static void get_payloads(struct base_reader *reader, const struct gossip_kind *kind, char *message)
 {
     for (unsigned i = 0; i < kind->count; i++) {

@@ -1,4 +1,4 @@
-// The headers of messages: msgpack-c packs into a bounded cursor.
+// Writes the headers of messages: msgpack-c packs into a bounded cursor.
 #include "base/cursor.h"
 #include "gossip/wire/fields.h"
 #include <msgpack/pack.h>
@@ -17,7 +17,7 @@ static int put_bytes(void *data, const char *bytes, size_t count)
     return out->failed ? -1 : 0;
 }
 
-// The packer's return value says no more than out.failed does.
+// The return value of the packer is ignored; out.failed has the same information.
 static void put_uint(struct encoder *encoder, const struct gossip_field *field, const void *at)
 {
     BASE_ASSERT(field->size == sizeof(uint64_t) || field->size == sizeof(uint32_t) || field->size == 1);
