@@ -1,4 +1,4 @@
-// Clipping: the norms of the updates that a node receives, and how much of an outlier is applied (README.md).
+// Clipping: the norms of the updates that a node receives, and how much of an outlier is applied (RULES.md).
 #ifndef GOSSIP_EXCHANGE_CLIP_H
 #define GOSSIP_EXCHANGE_CLIP_H
 

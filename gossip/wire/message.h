@@ -46,7 +46,7 @@ struct gossip_greeting {
 };
 
 // The standing of an end of an edge: how much of the common update it applies to its own model
-// (gossip/exchange/README.md).
+// (gossip/exchange/RULES.md).
 enum gossip_standing {
     GOSSIP_PRESENT,
     GOSSIP_AWAY,     // was away: it moves to the others, and a present end does not move to it

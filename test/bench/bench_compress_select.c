@@ -121,7 +121,7 @@ static void measure(size_t count, enum bench_data data, double percent, double s
     bench_free(x);
 }
 
-// What the figures of compress/README.md are taken from.
+// What the figures of compress/MEASUREMENTS.md are taken from.
 static void measure_all(double seconds)
 {
     static const double percents[] = {0.1, 1.0, 10.0};

@@ -1,4 +1,4 @@
-// Forces that are far larger than a node is used to are cut (gossip/exchange/README.md).
+// Forces that are far larger than a node is used to are cut (gossip/exchange/RULES.md).
 #include "exchange_cases.h"
 #include "gossip/exchange/clip.h"
 

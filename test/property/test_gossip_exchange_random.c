@@ -297,7 +297,7 @@ static void world_destroy(struct world *world)
 
 // Below which energy the models agree. With references in bf16 that is relative to the models: where a
 // filter, a random choice or a coarse format leaves out at one end what the other sends, a step of bf16 stays
-// between them (gossip/exchange/README.md).
+// between them (gossip/exchange/RULES.md).
 static double floor_of(const struct net *net, double in_fp32, double in_bf16)
 {
     double *mean = calloc(net->parameters, sizeof *mean), squares = 0;

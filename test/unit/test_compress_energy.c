@@ -1,5 +1,5 @@
 // How much of |a|^2 a selection of 1% keeps: what the choice of a method and of blocks costs
-// (compress/README.md).
+// (compress/MEASUREMENTS.md).
 #include "base/rng.h"
 #include "compress/select.h"
 #include <math.h>
