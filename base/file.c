@@ -166,6 +166,31 @@ out:
     return error;
 }
 
+enum base_error base_file_create(const char *path, unsigned mode, const void *data, size_t bytes,
+                                 struct base_reason *why)
+{
+    const struct base_span span = {data, bytes};
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
+    if (file < 0 && errno == EEXIST)
+        return base_fail(why, BASE_ESTATE, "'%s' exists already and is not overwritten: move it away first",
+                         path);
+    if (file < 0)
+        return base_fail(why, BASE_EIO, "cannot create '%s': %s", path, strerror(errno));
+    const int directory = open_parent(path);
+    bool whole = directory >= 0 && fill(file, mode, &span, 1) && (!fsync(directory) || errno == EINVAL);
+    int code = errno;
+    if (close(file) && whole) {
+        whole = false;
+        code = errno;
+    }
+    if (directory >= 0)
+        close(directory);
+    if (whole)
+        return BASE_OK;
+    unlink(path);
+    return base_fail(why, BASE_EIO, "cannot write '%s': %s", path, strerror(code));
+}
+
 static const char of_mkstemp[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 void base_file_sweep(const char *directory, const char *beginning)

@@ -23,6 +23,11 @@ enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, s
 enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
                                 size_t n_spans, struct base_reason *why) BASE_CHECK;
 
+// Writes a new file of mode `mode` under any umask, and syncs it and its directory. BASE_ESTATE: the file
+// exists. On another error the file is removed.
+enum base_error base_file_create(const char *path, unsigned mode, const void *data, size_t bytes,
+                                 struct base_reason *why) BASE_CHECK;
+
 // Removes temporary files that base_file_write has left in the directory because its process was killed, for
 // files whose names start with `beginning` ("": all). A process that is writing such a file at the same time
 // will fail. A file that can't be removed is logged.

@@ -74,7 +74,7 @@ enum base_error train_cifar10_parse(const struct train_bytes *files, size_t n_fi
         examples += files[f].bytes / RECORD_BYTES;
     }
     enum base_error error =
-        train_dataset_allocate(examples, (size_t)CHANNELS * PIXELS, CLASSES, &filled, why);
+        train_dataset_allocate(examples, (size_t)CHANNELS * PIXELS, CLASSES, 0, &filled, why);
     if (error != BASE_OK)
         return error;
     if (name_classes(&filled) != BASE_OK) {

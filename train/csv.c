@@ -34,13 +34,13 @@ void train_csv_close(struct train_csv *csv)
     *csv = (struct train_csv){0};
 }
 
-struct train_shown train_csv_show(const struct train_csv_field *field)
+struct train_shown train_show(const char *text, size_t length)
 {
     struct train_shown shown = {{0}};
-    const size_t kept = field->length < SHOWN ? field->length : SHOWN;
+    const size_t kept = length < SHOWN ? length : SHOWN;
     for (size_t i = 0; i < kept; i++)
-        shown.text[i] = field->at[i] >= ' ' && field->at[i] <= '~' ? field->at[i] : '?';
-    if (kept < field->length)
+        shown.text[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    if (kept < length)
         memcpy(shown.text + kept, "...", 3);
     return shown;
 }

@@ -36,10 +36,14 @@ void train_csv_close(struct train_csv *csv);
 // column; BASE_EFORMAT, BASE_ELIMIT (LIMIT_TEXT_LINE_BYTES of a record, LIMIT_COLUMNS), BASE_ENOMEM.
 enum base_error train_csv_next(struct train_csv *csv, bool *more, struct base_reason *why) BASE_CHECK;
 
-// A field as messages print it: cut, and without control characters.
+// A text as messages print it: cut to 40 characters, and without control characters.
 struct train_shown {
     char text[44];
 };
-struct train_shown train_csv_show(const struct train_csv_field *field);
+struct train_shown train_show(const char *text, size_t length);
+static inline struct train_shown train_csv_show(const struct train_csv_field *field)
+{
+    return train_show(field->at, field->length);
+}
 
 #endif

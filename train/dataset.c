@@ -63,10 +63,10 @@ static enum base_error check_size(size_t examples, size_t features, size_t outpu
     return BASE_OK;
 }
 
-// Either classes or outputs is 0.
-static enum base_error allocate(size_t examples, size_t features, size_t classes, size_t outputs,
-                                struct train_dataset *data, struct base_reason *why)
+enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes, size_t outputs,
+                                       struct train_dataset *data, struct base_reason *why)
 {
+    BASE_ASSERT(classes == 0 || outputs == 0);
     enum base_error error = check_size(examples, features, outputs, why);
     if (error != BASE_OK)
         return error;
@@ -119,19 +119,6 @@ enum base_error train_dataset_allocate_sparse(const size_t *start, size_t exampl
     return BASE_OK;
 }
 
-enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes,
-                                       struct train_dataset *data, struct base_reason *why)
-{
-    return allocate(examples, features, classes, 0, data, why);
-}
-
-enum base_error train_dataset_allocate_targets(size_t examples, size_t features, size_t outputs,
-                                               struct train_dataset *data, struct base_reason *why)
-{
-    BASE_ASSERT(outputs > 0);
-    return allocate(examples, features, 0, outputs, data, why);
-}
-
 enum base_error train_dataset_range(const char *name, size_t examples, size_t first, size_t count,
                                     size_t *taken, struct base_reason *why)
 {
@@ -142,23 +129,32 @@ enum base_error train_dataset_range(const char *name, size_t examples, size_t fi
     return BASE_OK;
 }
 
+// What a part of `data` shares with it; the arrays are still to be set.
+static struct train_dataset part_of(const struct train_dataset *data, size_t count)
+{
+    struct train_dataset part = *data;
+    part.examples = count;
+    part.mapped_bytes = 0;
+    part.x = part.targets = NULL;
+    part.csr = NULL;
+    part.labels = NULL;
+    part.starts = NULL;
+    part.meaning = train_meaning_share(data->meaning);
+    part.tokens = train_tokens_share(data->tokens);
+    return part;
+}
+
 // Windows stay in order: a feed needs the window that follows each one.
 static enum base_error subset_windows(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                       struct train_dataset *subset)
 {
     size_t *starts = malloc((count + 1) * sizeof *starts);
-    if (starts == NULL)
+    if (!starts)
         return BASE_ENOMEM;
     for (size_t i = 0; i < count; i++)
         starts[i] = data->starts[rows[i]];
-    *subset = (struct train_dataset){.examples = count,
-                                     .features = data->features,
-                                     .classes = data->classes,
-                                     .whole = data->whole,
-                                     .input_divisor = data->input_divisor,
-                                     .meaning = train_meaning_share(data->meaning),
-                                     .tokens = train_tokens_share(data->tokens),
-                                     .starts = starts};
+    *subset = part_of(data, count);
+    subset->starts = starts;
     return BASE_OK;
 }
 
@@ -167,22 +163,40 @@ static enum base_error subset_sparse(const struct train_dataset *data, const uin
 {
     struct train_csr *csr = NULL;
     uint32_t *labels = malloc((count + 1) * sizeof *labels);
-    enum base_error error = labels != NULL ? train_csr_subset(data->csr, rows, count, &csr) : BASE_ENOMEM;
-    if (error != BASE_OK) {
+    enum base_error error = labels ? train_csr_subset(data->csr, rows, count, &csr) : BASE_ENOMEM;
+    if (error) {
         free(labels);
         return error;
     }
     for (size_t i = 0; i < count; i++)
         labels[i] = data->labels[rows[i]];
-    *subset = (struct train_dataset){.examples = count,
-                                     .features = data->features,
-                                     .classes = data->classes,
-                                     .csr = csr,
-                                     .labels = labels,
-                                     .whole = data->whole,
-                                     .input_divisor = data->input_divisor,
-                                     .first_label = data->first_label,
-                                     .meaning = train_meaning_share(data->meaning)};
+    *subset = part_of(data, count);
+    subset->csr = csr;
+    subset->labels = labels;
+    return BASE_OK;
+}
+
+static enum base_error subset_dense(const struct train_dataset *data, const uint32_t *rows, size_t count,
+                                    struct train_dataset *subset)
+{
+    const size_t features = data->features, outputs = data->outputs;
+    struct train_dataset copy;
+    enum base_error error = train_dataset_allocate(count, features, data->classes, outputs, &copy, NULL);
+    if (error)
+        return error;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(copy.x + i * features, data->x + rows[i] * features, features * sizeof *copy.x);
+        if (outputs > 0)
+            memcpy(copy.targets + i * outputs, data->targets + rows[i] * outputs,
+                   outputs * sizeof *copy.targets);
+        else
+            copy.labels[i] = data->labels[rows[i]];
+    }
+    *subset = part_of(data, count);
+    subset->x = copy.x;
+    subset->mapped_bytes = copy.mapped_bytes;
+    subset->labels = copy.labels;
+    subset->targets = copy.targets;
     return BASE_OK;
 }
 
@@ -192,30 +206,7 @@ enum base_error train_dataset_subset(const struct train_dataset *data, const uin
     for (size_t i = 0; i < count; i++)
         if (rows[i] >= data->examples)
             return BASE_EINVAL;
-    if (data->tokens != NULL)
+    if (data->tokens)
         return subset_windows(data, rows, count, subset);
-    if (data->csr != NULL)
-        return subset_sparse(data, rows, count, subset);
-    struct train_dataset copy;
-    enum base_error error = allocate(count, data->features, data->classes, data->outputs, &copy, NULL);
-    if (error != BASE_OK)
-        return error;
-    for (size_t i = 0; i < count; i++) {
-        memcpy(copy.x + i * data->features, data->x + rows[i] * data->features,
-               data->features * sizeof(float));
-        if (data->outputs > 0)
-            memcpy(copy.targets + i * data->outputs, data->targets + rows[i] * data->outputs,
-                   data->outputs * sizeof(float));
-        else
-            copy.labels[i] = data->labels[rows[i]];
-    }
-    copy.meaning = train_meaning_share(data->meaning);
-    copy.height = data->height;
-    copy.width = data->width;
-    copy.channels = data->channels;
-    copy.whole = data->whole;
-    copy.input_divisor = data->input_divisor;
-    copy.first_label = data->first_label;
-    *subset = copy;
-    return BASE_OK;
+    return data->csr ? subset_sparse(data, rows, count, subset) : subset_dense(data, rows, count, subset);
 }

@@ -248,7 +248,7 @@ static enum base_error check_numbers(uint64_t first, size_t count, struct base_r
 
 static enum base_error allocate(size_t count, struct train_dataset *made, struct base_reason *why)
 {
-    enum base_error error = train_dataset_allocate(count, PIXELS, CLASSES, made, why);
+    enum base_error error = train_dataset_allocate(count, PIXELS, CLASSES, 0, made, why);
     if (error != BASE_OK)
         return error;
     made->height = made->width = SIDE;

@@ -90,7 +90,7 @@ static enum base_error convert(const struct idx_array *images, const struct idx_
     size_t features = images->dims[1] * images->dims[2];
     enum base_error error = train_dataset_range(images->name, images->dims[0], first, count, &count, why);
     if (!error)
-        error = train_dataset_allocate(count, features, classes, data, why);
+        error = train_dataset_allocate(count, features, classes, 0, data, why);
     if (error)
         return error;
     const uint8_t *pixels = images->values + first * features;

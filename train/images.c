@@ -204,7 +204,7 @@ static enum base_error fill(const struct gallery *g, struct train_dataset *data,
     struct train_dataset filled = {0};
     const size_t features = g->meaning->features;
     enum base_error error =
-        train_dataset_allocate(g->files.count, features, g->meaning->classes.count, &filled, why);
+        train_dataset_allocate(g->files.count, features, g->meaning->classes.count, 0, &filled, why);
     if (error != BASE_OK)
         return error;
     for (size_t i = 0; error == BASE_OK && i < g->files.count; i++) {

@@ -3,6 +3,7 @@
 // between them counts the pairs.
 #include "base/file.h"
 #include "base/limits.h"
+#include "train/csv.h"
 #include "train/decimal.h"
 #include "train/loaders.h"
 #include "train/rows.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 
 #define FILE_LIMIT   (2 * (size_t)LIMIT_DATASET_VALUES)
-#define TOKEN_SHOWN  32u // characters of an offending token in a message
 #define LABEL_DIGITS 6u  // LIMIT_CLASSES has five
 #define INDEX_DIGITS 10u // LIMIT_DATASET_VALUES has ten
 
@@ -33,21 +33,9 @@ struct label_range {
     size_t least_at, largest_at, zero_at; // zero_at 0: none
 };
 
-struct shown {
-    char text[TOKEN_SHOWN + 4];
-};
-
-// A token as messages print it: cut, and without control characters.
-static struct shown show(struct token token)
+static struct train_shown show(struct token token)
 {
-    struct shown shown = {{0}};
-    size_t length = (size_t)(token.end - token.at);
-    size_t kept = length < TOKEN_SHOWN ? length : TOKEN_SHOWN;
-    for (size_t i = 0; i < kept; i++)
-        shown.text[i] = token.at[i] >= ' ' && token.at[i] <= '~' ? token.at[i] : '?';
-    if (kept < length)
-        memcpy(shown.text + kept, "...", 3);
-    return shown;
+    return train_show(token.at, (size_t)(token.end - token.at));
 }
 
 static bool is_blank(char c)
@@ -349,7 +337,7 @@ enum base_error train_libsvm_parse(const struct train_bytes *text, size_t featur
     struct train_dataset filled;
     if (error == BASE_OK)
         error = sparse ? allocate_sparse(all, first, count, features, classes, &filled, why)
-                       : train_dataset_allocate(count, features, classes, &filled, why);
+                       : train_dataset_allocate(count, features, classes, 0, &filled, why);
     if (error != BASE_OK)
         return error;
     fill(all, first, first_label, &filled);

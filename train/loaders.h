@@ -11,9 +11,9 @@
 #define TRAIN_IDX_IMAGES_HEADER_BYTES 16u // magic, count, rows, columns
 #define TRAIN_IDX_LABELS_HEADER_BYTES 8u  // magic, count
 
-// Allocates zeroed x and labels. BASE_ELIMIT: over LIMIT_DATASET_VALUES or 2^32-1 examples. BASE_ENOMEM.
-// BASE_EINVAL: no examples or features.
-enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes,
+// Allocates zeroed x and labels or, for a regression (`outputs` > 0, `classes` 0), targets. BASE_ELIMIT: over
+// LIMIT_DATASET_VALUES or 2^32-1 examples. BASE_ENOMEM. BASE_EINVAL: no examples or features.
+enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes, size_t outputs,
                                        struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
 // Sparse: allocates the entries that start[0..examples] describes (train/rows.h), which the caller fills in,
@@ -21,11 +21,6 @@ enum base_error train_dataset_allocate(size_t examples, size_t features, size_t 
 enum base_error train_dataset_allocate_sparse(const size_t *start, size_t examples, size_t features,
                                               size_t classes, struct train_dataset *data,
                                               struct base_reason *why) BASE_CHECK;
-
-// Dense, for a regression: zeroed targets instead of labels. outputs > 0.
-enum base_error train_dataset_allocate_targets(size_t examples, size_t features, size_t outputs,
-                                               struct train_dataset *data,
-                                               struct base_reason *why) BASE_CHECK;
 
 // The bytes of a file, borrowed, and its name for messages.
 struct train_bytes {

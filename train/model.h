@@ -46,7 +46,6 @@ struct train_model_spec {
 // BASE_EINVAL with the reason if the shapes are invalid (no classes, an MLP without hidden layers, over
 // LIMIT_PARAMETERS). The other functions require a spec that has passed this check.
 enum base_error train_spec_check(const struct train_model_spec *spec, struct base_reason *why) BASE_CHECK;
-size_t train_spec_parameters(const struct train_model_spec *spec); // 0: out of memory
 void train_spec_describe(const struct train_model_spec *spec, char *text,
                          size_t capacity); // "mlp 784-256-10"
 // Parses a text that train_spec_describe wrote. BASE_ENOTFOUND, without a reason: there is no kind of this

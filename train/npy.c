@@ -172,8 +172,8 @@ static enum base_error convert(const struct train_npy_array *x, const struct tra
     if (error != BASE_OK)
         return error;
     const size_t examples = x->shape[0], features = x->count / examples;
-    error = regression ? train_dataset_allocate_targets(examples, features, y->count / examples, &filled, why)
-                       : train_dataset_allocate(examples, features, meaning->classes.count, &filled, why);
+    error = train_dataset_allocate(examples, features, regression ? 0 : meaning->classes.count,
+                                   regression ? y->count / examples : 0, &filled, why);
     if (error != BASE_OK) {
         train_meaning_release(meaning);
         return error;

@@ -44,6 +44,25 @@ static enum base_error check_schedule(const struct train_options *options, struc
     return BASE_OK;
 }
 
+static enum base_error check_amounts(const struct train_options *options, struct base_reason *why)
+{
+    const struct {
+        const char *name;
+        double value;
+    } amounts[] = {{"the learning rate", options->rate},
+                   {"the weight decay", options->weight_decay},
+                   {"the weight of the gradient", options->weight},
+                   {"l1", options->l1},
+                   {"l2", options->l2},
+                   {"mu of the proximal term", options->proximal},
+                   {"the bound of the gradient's norm", options->clip_norm}};
+    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++)
+        if (!(amounts[i].value >= 0.0 && isfinite(amounts[i].value)))
+            return base_fail(why, BASE_EINVAL, "%s is %g; expected a number, 0 or more", amounts[i].name,
+                             amounts[i].value);
+    return BASE_OK;
+}
+
 enum base_error train_options_check(const struct train_options *options, struct base_reason *why)
 {
     const struct train_optimizer *optimizer = train_optimizer(options->optimizer);
@@ -51,14 +70,9 @@ enum base_error train_options_check(const struct train_options *options, struct 
         return base_fail(why, BASE_EINVAL, "optimizer %d is unknown; expected one of %s",
                          (int)options->optimizer, TRAIN_OPTIMIZER_CHOICES);
     }
-    if (!(options->rate >= 0.0 && isfinite(options->rate))) {
-        return base_fail(why, BASE_EINVAL, "the learning rate is %g; expected a number, 0 or more",
-                         options->rate);
-    }
-    if (!(options->weight_decay >= 0.0 && isfinite(options->weight_decay))) {
-        return base_fail(why, BASE_EINVAL, "the weight decay is %g; expected a number, 0 or more",
-                         options->weight_decay);
-    }
+    enum base_error error = check_amounts(options, why);
+    if (error)
+        return error;
     if ((optimizer->uses & TRAIN_USES_MOMENTUM) != 0 && !probability(options->momentum)) {
         return base_fail(why, BASE_EINVAL, "the momentum is %g; expected 0 to below 1", options->momentum);
     }
@@ -74,26 +88,9 @@ enum base_error train_options_check(const struct train_options *options, struct 
     if (options->batch == 0) {
         return base_fail(why, BASE_EINVAL, "a batch of 0 examples; expected 1 or more");
     }
-    if (!(options->weight >= 0.0 && isfinite(options->weight))) {
-        return base_fail(why, BASE_EINVAL, "the weight of the gradient is %g; expected a number, 0 or more",
-                         options->weight);
-    }
-    if (!(options->l1 >= 0.0 && isfinite(options->l1) && options->l2 >= 0.0 && isfinite(options->l2))) {
-        return base_fail(why, BASE_EINVAL, "l1 is %g and l2 is %g; expected numbers, 0 or more", options->l1,
-                         options->l2);
-    }
     if ((options->l1 > 0.0 || options->l2 > 0.0) && options->optimizer != TRAIN_SGD) {
         return base_fail(why, BASE_EINVAL, "l1 and l2 need the proximal steps of sgd; found the optimizer %s",
                          optimizer->name);
-    }
-    if (!(options->proximal >= 0.0 && isfinite(options->proximal))) {
-        return base_fail(why, BASE_EINVAL, "the proximal term has mu %g; expected a number, 0 or more",
-                         options->proximal);
-    }
-    if (!(options->clip_norm >= 0.0 && isfinite(options->clip_norm))) {
-        return base_fail(why, BASE_EINVAL,
-                         "the bound of the gradient's norm is %g; expected a number, 0 or more",
-                         options->clip_norm);
     }
     return check_schedule(options, why);
 }

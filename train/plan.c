@@ -196,17 +196,6 @@ enum base_error train_spec_check(const struct train_model_spec *spec, struct bas
     return error;
 }
 
-size_t train_spec_parameters(const struct train_model_spec *spec)
-{
-    struct train_plan plan;
-    struct base_reason why;
-    const enum base_error error = train_plan_create(spec, &plan, &why);
-    const size_t parameters = plan.parameters;
-    BASE_ASSERT(error == BASE_OK || error == BASE_ENOMEM);
-    train_plan_destroy(&plan);
-    return parameters;
-}
-
 enum base_error train_spec_parse(const char *text, struct train_model_spec *spec, struct base_reason *why)
 {
     const size_t word = strcspn(text, " ");

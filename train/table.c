@@ -191,10 +191,9 @@ static enum base_error load(const struct train_bytes *text, const struct train_t
     if (error == BASE_OK && table->options->like != NULL)
         error = fill(&f, text, why);
     if (error == BASE_OK)
-        error = regression ? train_dataset_allocate_targets(table->rows, meaning->features,
-                                                            meaning->targets.count, &filled, why)
-                           : train_dataset_allocate(table->rows, meaning->features, meaning->classes.count,
-                                                    &filled, why);
+        error =
+            train_dataset_allocate(table->rows, meaning->features, regression ? 0 : meaning->classes.count,
+                                   regression ? meaning->targets.count : 0, &filled, why);
     if (error == BASE_OK) {
         f.data = &filled;
         error = fill(&f, text, why);

@@ -48,7 +48,6 @@ int train_table_order(const char *a, const char *b);
 // Puts "FILE:LINE: column 3 (age): " before the reason.
 enum base_error train_table_at(const struct train_table *table, size_t line, size_t column,
                                struct base_reason *why, enum base_error error);
-bool train_table_is_missing(const struct train_csv_field *field);
 // Parses a number. BASE_EFORMAT: it is missing, not a number, or too large.
 enum base_error train_table_number(const struct train_csv_field *field, float *value,
                                    struct base_reason *why);

@@ -70,17 +70,16 @@ static enum base_error check_known(const struct train_table_rows *rows, struct b
     const struct train_table *table = &rows->table;
     for (size_t i = 0; i < table->count; i++) {
         const char *name = table->columns[i].name;
-        const struct train_csv_field field = {name, strlen(name), false};
         if (train_table_find_name(table, name) != i)
             return base_fail(why, BASE_EMISMATCH, "%s:1: columns %zu and %zu have the same name, \"%s\"",
                              table->name, train_table_find_name(table, name) + 1, i + 1,
-                             train_csv_show(&field).text);
+                             train_show(name, strlen(name)).text);
         if (rows->places[i].column == NULL && !train_table_has(&meaning->layout, name))
             return base_fail(
                 why, BASE_EMISMATCH,
                 "%s:1: found a column %zu \"%s\", which the data that the model was trained on does "
                 "not have; leave it out",
-                table->name, i + 1, train_csv_show(&field).text);
+                table->name, i + 1, train_show(name, strlen(name)).text);
     }
     return BASE_OK;
 }
@@ -92,15 +91,15 @@ static enum base_error place_by_name(struct train_table_rows *rows, struct base_
     size_t feature = 0;
     for (size_t i = 0; i < meaning->n_columns; i++) {
         const struct train_column *column = &meaning->columns[i];
-        const struct train_csv_field field = {column->name, strlen(column->name), false},
-                                     first = {table->columns[0].name, strlen(table->columns[0].name), false};
+        const char *name = column->name, *first = table->columns[0].name;
         const size_t at = train_table_find_name(table, column->name);
         if (at == SIZE_MAX)
             return base_fail(
                 why, BASE_EMISMATCH,
                 "%s:1: found no column \"%s\" among the %zu from \"%s\" on, expected one as in the "
                 "data that the model was trained on%s",
-                table->name, train_csv_show(&field).text, table->count, train_csv_show(&first).text,
+                table->name, train_show(name, strlen(name)).text, table->count,
+                train_show(first, strlen(first)).text,
                 table->count == 1 && meaning->n_columns > 1 ? "; is the delimiter another one?" : "");
         rows->places[at] = (struct place){column, feature};
         feature += column->categories.count ? column->categories.count : 1;

@@ -26,14 +26,13 @@ enum base_error train_table_at(const struct train_table *table, size_t line, siz
                                struct base_reason *why, enum base_error error)
 {
     const char *name = table->columns[column].name;
-    const struct train_csv_field field = {name, strlen(name), false};
     if (!table->has_header)
         return base_fail_context(why, error, "%s:%zu: column %zu", table->name, line, column + 1);
     return base_fail_context(why, error, "%s:%zu: column %zu (%s)", table->name, line, column + 1,
-                             train_csv_show(&field).text);
+                             train_show(name, strlen(name)).text);
 }
 
-bool train_table_is_missing(const struct train_csv_field *field)
+static bool is_missing(const struct train_csv_field *field)
 {
     static const char *const words[] = {"", "na", "n/a", "nan", "null", "?"};
     for (size_t i = 0; i < sizeof words / sizeof *words && !field->quoted; i++)
@@ -51,7 +50,7 @@ static enum base_error fail_missing(const struct train_csv_field *field, struct 
 
 enum base_error train_table_number(const struct train_csv_field *field, float *value, struct base_reason *why)
 {
-    if (train_table_is_missing(field))
+    if (is_missing(field))
         return fail_missing(field, why);
     if (!train_decimal_parse(field->at, field->at + field->length, value))
         return base_fail(why, BASE_EFORMAT, "found \"%s\", expected a finite decimal number",
@@ -108,9 +107,9 @@ enum base_error train_table_name_columns(struct train_table *table, const struct
 static size_t find_column(const struct train_table *table, const char *name)
 {
     char *end = NULL;
-    for (size_t i = 0; i < table->count; i++)
-        if (strcmp(table->columns[i].name, name) == 0)
-            return i;
+    const size_t named = train_table_find_name(table, name);
+    if (named != SIZE_MAX)
+        return named;
     const unsigned long number = strtoul(name, &end, 10);
     const bool is_number = name[0] >= '1' && name[0] <= '9' && *end == 0;
     return is_number && number <= table->count ? number - 1 : SIZE_MAX;
@@ -307,7 +306,7 @@ static enum base_error look_at(struct train_table_column *column, const struct t
     float value;
     if (column->role == TRAIN_COLUMN_IGNORED)
         return BASE_OK;
-    if (train_table_is_missing(field))
+    if (is_missing(field))
         return fail_missing(field, why);
     if (column->is_category)
         return note_word(column, field, why);

@@ -3,8 +3,6 @@
 #include "base/limits.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +97,7 @@ enum base_error gossip_id_parse(const char *hex, struct gossip_id *id)
     return BASE_OK;
 }
 
-// Files with secrets. They are read and written here, so that no buffer keeps a copy.
+// Files with secrets are read here, so that no buffer keeps a copy.
 
 // Reads to the end of the file; `data` has room for SECRET_FILE_BYTES + 1.
 static enum base_error read_descriptor(int file, const char *path, uint8_t *data, size_t *bytes,
@@ -157,66 +155,6 @@ static enum base_error read_secret_file(const char *path, uint8_t *data, size_t 
     return error;
 }
 
-static bool write_all(int file, const char *text, size_t bytes)
-{
-    while (bytes > 0) {
-        const ssize_t put = write(file, text, bytes);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return false;
-        text += put;
-        bytes -= (size_t)put;
-    }
-    return true;
-}
-
-static bool sync_directory_of(const char *path)
-{
-    char copy[PATH_MAX];
-    const size_t length = strlen(path);
-    if (length >= sizeof copy) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    memcpy(copy, path, length + 1);
-    const int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0)
-        return false;
-    const bool done = fsync(directory) == 0;
-    const int saved = errno;
-    close(directory);
-    errno = saved;
-    return done;
-}
-
-// Creates a file of mode 0600 under any umask; never overwrites a file. A file that could not be written
-// completely is removed.
-static enum base_error write_secret_file(const char *path, const char *text, size_t bytes,
-                                         struct base_reason *why)
-{
-    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0 && errno == EEXIST)
-        return base_fail(why, BASE_ESTATE, "%s exists already and is not overwritten: move it away first",
-                         path);
-    if (file < 0)
-        return base_fail(why, BASE_EIO, "could not create %s: %s", path, strerror(errno));
-    bool done = fchmod(file, 0600) == 0 && write_all(file, text, bytes) && fsync(file) == 0;
-    int saved = errno;
-    if (close(file) != 0 && done) {
-        done = false;
-        saved = errno;
-    }
-    if (done && !sync_directory_of(path)) {
-        done = false;
-        saved = errno;
-    }
-    if (done)
-        return BASE_OK;
-    unlink(path);
-    return base_fail(why, BASE_EIO, "could not write %s: %s", path, strerror(saved));
-}
-
 // Identity
 
 enum base_error gossip_identity_load(const char *path, struct gossip_identity *identity,
@@ -253,7 +191,7 @@ enum base_error gossip_identity_create(const char *path, struct gossip_identity 
     randombytes_buf(seed, sizeof seed);
     sodium_bin2hex(text, SEED_HEX + 1, seed, sizeof seed);
     text[SEED_HEX] = '\n';
-    enum base_error error = write_secret_file(path, text, SEED_HEX + 1, why);
+    enum base_error error = base_file_create(path, 0600, text, SEED_HEX + 1, why);
     if (error == BASE_OK)
         gossip_identity_from_seed(seed, identity);
     sodium_memzero(text, sizeof text);
@@ -301,7 +239,7 @@ enum base_error gossip_secret_create(const char *path, struct base_reason *why)
     sodium_bin2base64(text, sizeof text - 1, secret, sizeof secret, sodium_base64_VARIANT_ORIGINAL);
     const size_t length = strlen(text);
     text[length] = '\n';
-    enum base_error error = write_secret_file(path, text, length + 1, why);
+    enum base_error error = base_file_create(path, 0600, text, length + 1, why);
     sodium_memzero(secret, sizeof secret);
     sodium_memzero(text, sizeof text);
     return error;

@@ -49,7 +49,7 @@ struct node_model_about {
 struct node_model_file {
     struct train_model_spec spec;
     struct node_model_about about;
-    float *parameters; // [train_spec_parameters(&spec)], as train/README.md says
+    float *parameters; // [parameters of the spec], in the order of train/README.md
 };
 
 // Writes atomically (base/file.h). BASE_ESTATE: a number is not finite, and nothing was written. `parameters`

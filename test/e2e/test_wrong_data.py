@@ -128,7 +128,7 @@ class WrongData(unittest.TestCase):
         for place, content, said in [
                 ("dog/2.png", png(crc=1), "/dog/2.png: cannot be read as a PNG: IHDR: CRC error"),
                 ("dog/2.png", png(width=5), "/dog/2.png: found 5 x 4 pixels, expected 4 x 4 like the first; data.image_size"),
-                ("dog/readme.txt", "x", "/dog/readme.txt: is no .png, .jpg or .jpeg"),
+                ("dog/readme.txt", "x", "/dog/readme.txt: is not a .png, .jpg or .jpeg"),
                 ("2.png", png(), ": found 1 folders, expected one for each of 2 to 65536 classes")]:
             folder = os.path.join(self.directory, "pictures")
             shutil.rmtree(folder, ignore_errors=True)

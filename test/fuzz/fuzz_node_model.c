@@ -3,6 +3,7 @@
 #include "node/store/meaning_text.h"
 #include "node/store/model_file.h"
 #include "node/store/safetensors.h"
+#include "test/support/spec_parameters.h"
 #include "train/table_rows.h"
 #include <math.h>
 #include <stdlib.h>
@@ -51,9 +52,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
             BASE_ASSERT(why.text[0]);
             continue;
         }
-        BASE_ASSERT(!expected || train_spec_parameters(&model.spec) == train_spec_parameters(&small));
+        BASE_ASSERT(!expected || spec_parameters(&model.spec) == spec_parameters(&small));
         BASE_ASSERT(train_spec_check(&model.spec, NULL) == BASE_OK && model.about.input_divisor > 0);
-        for (size_t i = 0; i < train_spec_parameters(&model.spec); i++)
+        for (size_t i = 0; i < spec_parameters(&model.spec); i++)
             BASE_ASSERT(isfinite(model.parameters[i]));
         if (model.about.meaning) {
             BASE_ASSERT(model.about.meaning->features == model.spec.inputs);

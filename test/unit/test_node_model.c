@@ -3,6 +3,7 @@
 #include "node/setup.h"
 #include "node/store/model_file.h"
 #include "node/store/safetensors.h"
+#include "test/support/spec_parameters.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +95,7 @@ static void what_was_written_reads_back(void **state)
         for (int expected = 0; expected < 2; expected++) {
             assert_int_equal(node_model_read(world->path, expected ? specs[i] : NULL, &read, &why), BASE_OK);
             assert_memory_equal(&read.spec, specs[i], sizeof read.spec);
-            assert_memory_equal(read.parameters, numbers, train_spec_parameters(specs[i]) * sizeof(float));
+            assert_memory_equal(read.parameters, numbers, spec_parameters(specs[i]) * sizeof(float));
             assert_true(read.about.input_divisor == 255 && read.about.first_label == 1);
             assert_string_equal(read.about.origin, "the mean of 2 nodes");
             node_model_free(&read);

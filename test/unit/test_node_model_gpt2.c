@@ -2,6 +2,7 @@
 // a model travel.
 #include "node/store/model_file.h"
 #include "node/store/safetensors.h"
+#include "test/support/spec_parameters.h"
 #include "train/plan.h"
 
 #include <setjmp.h>
@@ -172,7 +173,7 @@ static void written(struct node_model_about about, size_t words, struct node_mod
     struct base_reason why = {""};
     spec.classes = words;
     file.spec = spec;
-    file.parameters = calloc(train_spec_parameters(&spec), sizeof(float));
+    file.parameters = calloc(spec_parameters(&spec), sizeof(float));
     assert_non_null(file.parameters);
     if (node_model_write(path, &file, &why) != BASE_OK || node_model_read(path, NULL, &read, &why) != BASE_OK)
         fail_msg("%s", why.text);
@@ -213,7 +214,7 @@ static void refuses_wrong_characters(void **state)
     (void)state;
     file = (struct node_model_file){.spec = spec_of(),
                                     .about = {.input_divisor = 1, .text = TRAIN_TEXT_CHARACTERS}};
-    file.parameters = calloc(train_spec_parameters(&file.spec), sizeof(float));
+    file.parameters = calloc(spec_parameters(&file.spec), sizeof(float));
     static const char *const wrong[][2] = {{"abc", "metadata has 3 characters, expected 7"},
                                            {"abcdefa", "entry 6 of the vocabulary"}};
     for (size_t i = 0; i < 2; i++) {
@@ -237,7 +238,7 @@ static void refuses_columns_of_numbers(void **state)
     (void)state;
     file = (struct node_model_file){.spec = spec_of(),
                                     .about = {.input_divisor = 1, .meaning = train_meaning_create(CONTEXT)}};
-    file.parameters = calloc(train_spec_parameters(&file.spec), sizeof(float));
+    file.parameters = calloc(spec_parameters(&file.spec), sizeof(float));
     assert_int_equal(node_model_write(path, &file, &why), BASE_OK);
     assert_int_equal(node_model_read(path, NULL, &read, &why), BASE_EFORMAT);
     assert_non_null(strstr(why.text, "metadata 'data' is of numbers"));

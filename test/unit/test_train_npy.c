@@ -207,8 +207,8 @@ static void what_is_wrong_is_said(void **state)
         {HEADER("<f8", "(99999999999, 9)"),
          "x.npy: the header states more than the limit of 2147483648 values"},
         {HEADER("<f8", "(3, 2"), "x.npy: an invalid shape in its header, expected what numpy.save writes"},
-        {"{'descr': '<f8', 'shape': (3, 2), }", "x.npy: a key is missing or something is behind the "
-                                                "dictionary in its header, expected what numpy.save writes"},
+        {"{'descr': '<f8', 'shape': (3, 2), }",
+         "x.npy: a missing key or text after the dictionary in its header, expected what numpy.save writes"},
         {"{'descr': '<f8', 'descr': '<f8', 'shape': (3, 2), }",
          "x.npy: an unknown or repeated key in its header, expected what numpy.save writes"},
         {HEADER("<f8", "(2, 3)"), "x.npy has 2 examples, but y.npy has 3: they don't belong together (y)"},

@@ -74,7 +74,7 @@ static struct train_dataset plane(void)
     struct train_dataset data = {0};
     struct base_rng rng;
     base_rng_seed(&rng, 9);
-    assert_int_equal(train_dataset_allocate_targets(EXAMPLES, 2, OUTPUTS, &data, NULL), BASE_OK);
+    assert_int_equal(train_dataset_allocate(EXAMPLES, 2, 0, OUTPUTS, &data, NULL), BASE_OK);
     for (size_t i = 0; i < EXAMPLES; i++) {
         const float a = (float)base_rng_normal(&rng), b = (float)base_rng_normal(&rng);
         data.x[2 * i] = a;
@@ -124,7 +124,7 @@ static void scores_by_their_definitions(void **state)
     struct train_dataset data = {0};
     struct train_model *model = make(TRAIN_SOFTMAX, TRAIN_MSE, 1, 1);
     struct train_score score;
-    assert_int_equal(train_dataset_allocate_targets(4, 1, 1, &data, NULL), BASE_OK);
+    assert_int_equal(train_dataset_allocate(4, 1, 0, 1, &data, NULL), BASE_OK);
     for (size_t i = 0; i < 4; i++)
         data.x[i] = data.targets[i] = (float)i;
     train_model_evaluate(model, (const float[]){0, 1.5f}, &data, &score);

@@ -208,7 +208,7 @@ static void refuses_wrong_ids(void **state)
                     "train.bin: found version 7 in llm.c's header, expected 1 (uint16 ids)");
     put(file + 4, 1);
     put(file + 8, 5);
-    assert_ids_fail(&bytes, 10, BASE_EFORMAT, "train.bin: llm.c's header says 5 tokens, but 4 follow it");
+    assert_ids_fail(&bytes, 10, BASE_EFORMAT, "train.bin: llm.c's header says 5 tokens, but 4 follow");
 }
 
 // Parts without a gap between their windows, so that a moved window never shows the tokens of another part.
