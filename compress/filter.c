@@ -49,7 +49,7 @@ enum base_error compress_filters_add(struct compress_filters *filters, const cha
                                      struct base_reason *why)
 {
     const struct compress_filter *filter = filter_find(name);
-    if (filter == NULL)
+    if (!filter)
         return fail_unknown(name, why);
     if (!number_fits(filter, number))
         return base_fail(why, BASE_EINVAL, "filter %s: found %g, expected %s from %g to %g: %s", filter->name,
@@ -100,7 +100,7 @@ static enum base_error item_add(struct compress_filters *filters, const char *it
     double number;
     const char *colon = memchr(item, ':', length);
     size_t name_bytes = colon ? (size_t)(colon - item) : length;
-    if (colon == NULL || name_bytes == 0 || name_bytes >= sizeof name)
+    if (!colon || name_bytes == 0 || name_bytes >= sizeof name)
         return base_fail(why, BASE_EINVAL, "found \"%.*s\", expected filter:number, like random-skip:0.1",
                          length < 64 ? (int)length : 64, item);
     memcpy(name, item, name_bytes);

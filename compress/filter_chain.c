@@ -78,7 +78,7 @@ static size_t run_filter(const struct compress_filters *filters, uint64_t seed, 
     for (size_t i = 0; i < filters->count && count > 0; i++) {
         const struct compress_filter *filter = filters->chain[i].filter;
         struct compress_filter_run run = {index, value, filter->reads_model ? model : NULL, count, seed};
-        if (filter->keep == NULL)
+        if (!filter->keep)
             continue;
         filter->keep(filters->chain[i].number, &run, keep);
         if (chain_reads_model(filters, i + 1))

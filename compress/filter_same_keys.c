@@ -7,7 +7,7 @@
 static size_t choose_last(double number, const struct compress_turn *turn, uint32_t *index, size_t room)
 {
     const struct compress_history *last = turn->last;
-    if (last == NULL || last->count == 0 || last->count > room || (double)last->age >= number)
+    if (!last || last->count == 0 || last->count > room || (double)last->age >= number)
         return 0;
     memcpy(index, last->index, last->count * sizeof *index);
     return last->count;

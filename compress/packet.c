@@ -37,7 +37,7 @@ static enum base_error list_open(const struct kernels *kernels, const struct com
     const uint32_t *index = entries->index;
     if (!kernels->shares_host && entries->count > 0) {
         *copy = malloc(entries->count * sizeof **copy);
-        if (*copy == NULL)
+        if (!*copy)
             return BASE_ENOMEM;
         kernels->download(*copy, index, entries->count * sizeof **copy);
         index = *copy;
@@ -114,7 +114,7 @@ static enum base_error values_write(const struct kernels *kernels, enum kernels_
         return BASE_OK;
     }
     uint8_t *device = kernels->alloc(bytes);
-    if (device == NULL)
+    if (!device)
         return BASE_ENOMEM;
     kernels->values->write(format, entries->count, entries->value, device);
     kernels->download(section, device, bytes);
@@ -138,7 +138,7 @@ static enum base_error packet_write(const struct kernels *kernels, const struct 
     uint8_t *values = base_write_room(&writer, plan.value_bytes);
     BASE_ASSERT(!writer.failed && base_writer_used(&writer) == bytes);
     const enum base_error error = values_write(kernels, format, entries, values, plan.value_bytes);
-    if (error != BASE_OK)
+    if (error)
         return error;
     packet_codes[plan.kind]->write(list, plan.parameter, indices, plan.index_bytes);
     *packet_bytes = bytes;
@@ -157,9 +157,9 @@ enum base_error compress_packet_encode(const struct kernels *kernels, struct com
     struct indices_list list;
     uint32_t *copy = NULL;
     enum base_error error = list_open(kernels, entries, count, known, &list, &copy);
-    if (error == BASE_OK && !kernels->apply->finite(entries->value, entries->count))
+    if (!error && !kernels->apply->finite(entries->value, entries->count))
         error = BASE_EFORMAT;
-    if (error == BASE_OK)
+    if (!error)
         error = packet_write(kernels, &list, entries, format, packet, capacity, packet_bytes);
     free(copy);
     return error;

@@ -38,15 +38,15 @@ enum base_error compress_reader_open(const struct kernels *kernels, const uint8_
     if (count > LIMIT_PARAMETERS)
         return BASE_ELIMIT;
     struct compress_reader found = {.host = kernels->host, .count = count};
-    if (known != NULL)
+    if (known)
         found.known = *known;
     struct base_reader from = base_reader_of(packet, packet_bytes);
     enum base_error error = header_read(&from, count, most, &found);
-    if (error == BASE_OK && !found.host->values->valid(found.format, found.entries, found.values))
+    if (!error && !found.host->values->valid(found.format, found.entries, found.values))
         error = BASE_EFORMAT;
-    if (error == BASE_OK)
+    if (!error)
         error = packet_codes[found.code]->check(&found);
-    if (error == BASE_OK)
+    if (!error)
         *reader = found;
     return error;
 }

@@ -19,7 +19,7 @@ static size_t keys_size(const struct indices_list *list, unsigned *parameter)
 {
     *parameter = 0;
     const struct compress_keys *known = list->known;
-    const bool same = known != NULL && known->count == list->entries && list->entries > 0 &&
+    const bool same = known && known->count == list->entries && list->entries > 0 &&
                       memcmp(known->index, list->index, list->entries * sizeof *list->index) == 0;
     return same ? HASH_BYTES : INDICES_IMPOSSIBLE;
 }

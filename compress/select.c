@@ -49,9 +49,8 @@ enum base_error compress_select(const struct kernels *kernels, const struct comp
     struct compress_energy sum = {0};
     const size_t slack = block == 0 ? 0 : share_until(k, count, block) / 8 + SELECT_SLACK;
     size_t done = 0;
-    if (count > LIMIT_PARAMETERS || entries->capacity < compress_select_room(selection, count)) {
+    if (count > LIMIT_PARAMETERS || entries->capacity < compress_select_room(selection, count))
         return BASE_ELIMIT;
-    }
     for (size_t first = 0; first < count; first += block) {
         const size_t end = count - first < block ? count : first + block;
         const size_t share = share_until(k, count, end) - share_until(k, count, first);
@@ -65,19 +64,16 @@ enum base_error compress_select(const struct kernels *kernels, const struct comp
                                 .value = entries->value + done,
                                 .room = room};
         enum base_error error = select_run(selection, &run);
-        if (error == BASE_OK && !selecting_finite(&run)) {
+        if (!error && !selecting_finite(&run))
             error = BASE_EFORMAT;
-        }
-        if (error != BASE_OK) {
+        if (error)
             return error;
-        }
         done += run.entries;
         sum.a += run.seen.a_energy;
         sum.x += run.seen.x_energy;
     }
     entries->count = done;
-    if (energy != NULL) {
+    if (energy)
         *energy = sum;
-    }
     return BASE_OK;
 }

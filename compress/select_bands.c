@@ -13,9 +13,8 @@ void select_threshold(struct selecting *run)
         .k = run->k, .low = 1, .high = KERNELS_INFINITE, .width = 1u << LEADING_BITS};
     struct select_cut cut;
     (void)select_cut_find(run->kernels->select, &a, &search, &cut, &run->seen);
-    if (selecting_finite(run)) {
+    if (selecting_finite(run))
         select_take(run, &cut);
-    }
 }
 
 // Divides [low, high) by seven floors; at least k elements reach its lower end.
@@ -24,9 +23,8 @@ static void cut_divide(const struct kernels_select *ops, const struct kernels_di
 {
     uint32_t floors[FLOORS], low = cut->low;
     uint64_t counts[FLOORS];
-    for (uint32_t i = 0; i < FLOORS; i++) {
+    for (uint32_t i = 0; i < FLOORS; i++)
         floors[i] = low + (uint32_t)((uint64_t)(cut->high - low) * (i + 1) / (FLOORS + 1));
-    }
     ops->count(a, floors, FLOORS, counts, seen);
     for (size_t i = 0; i < FLOORS; i++) {
         if (counts[i] >= k) {
@@ -46,9 +44,8 @@ void select_bisection(struct selecting *run)
     uint64_t above = 0;
     for (size_t pass = 0; pass < PASSES; pass++) {
         cut_divide(run->kernels->select, &a, run->k, &cut, &above, &run->seen);
-        if (!selecting_finite(run)) {
+        if (!selecting_finite(run))
             return;
-        }
     }
     cut.ties = run->k - (size_t)above;
     select_take(run, &cut);

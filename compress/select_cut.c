@@ -7,9 +7,9 @@ struct kernels_difference selecting_run(const struct selecting *run)
 {
     const struct kernels_difference *whole = &run->whole;
     return (struct kernels_difference){.x = whole->x + run->first,
-                                       .r = whole->r != NULL ? whole->r + run->first : NULL,
+                                       .r = whole->r ? whole->r + run->first : NULL,
                                        .count = run->end - run->first,
-                                       .r_bf16 = whole->r_bf16 != NULL ? whole->r_bf16 + run->first : NULL,
+                                       .r_bf16 = whole->r_bf16 ? whole->r_bf16 + run->first : NULL,
                                        .open_first = whole->open_first - run->first,
                                        .open_count = whole->open_count};
 }
@@ -18,9 +18,8 @@ struct kernels_difference selecting_run(const struct selecting *run)
 static unsigned bins_shift(uint32_t low, uint32_t high)
 {
     unsigned shift = 0;
-    while ((high - 1 - low) >> shift >= KERNELS_BINS - 1) {
+    while ((high - 1 - low) >> shift >= KERNELS_BINS - 1)
         shift++;
-    }
     return shift;
 }
 
@@ -35,19 +34,15 @@ static bool bin_of(const uint64_t bins[KERNELS_BINS], size_t k, uint32_t *found,
     uint64_t sum = 0, stride = 0;
     for (; bin > 0; bin -= STRIDE, sum += stride) {
         stride = 0;
-        for (uint32_t i = bin - STRIDE; i < bin; i++) {
+        for (uint32_t i = bin - STRIDE; i < bin; i++)
             stride += bins[i];
-        }
-        if (sum + stride >= k) {
+        if (sum + stride >= k)
             break;
-        }
     }
-    if (bin == 0) {
+    if (bin == 0)
         return false;
-    }
-    while (sum + bins[--bin] < k) {
+    while (sum + bins[--bin] < k)
         sum += bins[bin];
-    }
     *found = bin;
     *above = sum;
     return true;
@@ -69,9 +64,8 @@ bool select_cut_find(const struct kernels_select *ops, const struct kernels_diff
         cut->low += bin << shift;
         cut->high = bin < KERNELS_BINS - 1 ? cut->low + (1u << shift) : MAGNITUDES;
         cut->ties = search->k - (size_t)above;
-        if (bins[bin] - cut->ties <= search->spare) { // the whole bin
+        if (bins[bin] - cut->ties <= search->spare) // the whole bin
             *cut = (struct select_cut){.low = cut->low, .high = cut->low};
-        }
     } while (cut->high > cut->low && cut->high - cut->low > search->width);
     return true;
 }
@@ -88,9 +82,8 @@ size_t select_gather(struct selecting *run, size_t from, uint32_t floor)
         part.count = from + stretch;
         found = run->kernels->select->gather(&part, from, floor, run->room - run->entries,
                                              run->index + run->entries, run->value + run->entries, &seen);
-        if (seen.read > 0 || stretch <= 1) {
+        if (seen.read > 0 || stretch <= 1)
             break;
-        }
     }
     run->stretch = stretch;
     run->entries += found;
@@ -108,17 +101,15 @@ void select_take(struct selecting *run, const struct select_cut *cut)
     run->seen = (struct kernels_seen){0};
     for (size_t from = run->first; from < run->end;) {
         from = select_gather(run, from, floor);
-        if (!selecting_finite(run)) {
+        if (!selecting_finite(run))
             return;
-        }
         // If the room is full, all ties or more have been found, so no more are gathered.
         if (floor < cut->high && (from == run->end || run->entries == run->room)) {
             run->entries = run->kernels->select->keep(run->entries, run->index, run->value, cut->low,
                                                       cut->high, cut->ties);
             floor = cut->high;
         }
-        if (from < run->end && run->entries == run->room) { // all k are found: the rest is only scanned
+        if (from < run->end && run->entries == run->room) // all k are found: the rest is only scanned
             floor = SELECT_NEVER;
-        }
     }
 }

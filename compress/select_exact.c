@@ -24,9 +24,8 @@ struct guess {
 static size_t root(size_t x)
 {
     size_t r = 0;
-    while ((r + 1) * (r + 1) <= x) {
+    while ((r + 1) * (r + 1) <= x)
         r++;
-    }
     return r;
 }
 
@@ -42,9 +41,8 @@ static void sample_take(const struct selecting *run, struct sample *sample)
     const struct kernels_difference a = selecting_run(run);
     sample->count = sample_size(a.count);
     sample->largest = 0;
-    if (sample->count > 0) {
+    if (sample->count > 0)
         run->kernels->select->sample(&a, sample->count, sample->magnitude);
-    }
     for (size_t i = 0; i < sample->count; i++) {
         const int32_t m = (int32_t)sample->magnitude[i];
         sample->largest = (int32_t)sample->largest > m ? sample->largest : (uint32_t)m;
@@ -61,9 +59,8 @@ static uint32_t sample_rank(const struct selecting *run, const struct sample *sa
         .k = rank, .low = low, .high = sample->largest + 1, .width = 1u << 8, .spare = root(rank) / 4};
     struct kernels_seen seen;
     struct select_cut cut;
-    if (search.high <= low || rank > sample->count) {
+    if (search.high <= low || rank > sample->count)
         return 1;
-    }
     if (!select_cut_find(run->kernels->host->select, &list, &search, &cut, &seen) && low > 1) {
         search.low = 1;
         (void)select_cut_find(run->kernels->host->select, &list, &search, &cut, &seen);
@@ -77,18 +74,15 @@ static struct guess guess_bounds(const struct selecting *run, const struct sampl
     const size_t rank = (size_t)((uint64_t)run->k * sample->count / (run->end - run->first));
     const size_t margin = sigmas * root(rank + 1) / 2 + 1;
     struct guess guess = {.low = 1, .high = KERNELS_INFINITE};
-    if (sample->count == 0 || run->end - run->first <= run->room) {
+    if (sample->count == 0 || run->end - run->first <= run->room)
         return guess;
-    }
     const uint32_t below = OCTAVES << 23;
     guess.low =
         sample_rank(run, sample, rank + margin, sample->largest > below ? sample->largest - below : 1);
-    if (rank > margin && guess.low > 1) {
+    if (rank > margin && guess.low > 1)
         guess.high = sample_rank(run, sample, rank - margin, guess.low);
-    }
-    if (guess.high <= guess.low) {
+    if (guess.high <= guess.low)
         guess.high = KERNELS_INFINITE;
-    }
     return guess;
 }
 
@@ -107,9 +101,8 @@ static uint32_t entries_cut(struct selecting *run, struct guess *guess, size_t s
     (void)select_cut_find(ops, &list, &search, &cut, &seen);
     run->entries = ops->keep(run->entries, run->index, run->value, cut.low, cut.high, cut.ties);
     guess->low = cut.low;
-    if (guess->high <= cut.low) {
+    if (guess->high <= cut.low)
         guess->high = KERNELS_INFINITE;
-    }
     return cut.high > cut.low ? cut.high : cut.low;
 }
 
@@ -122,17 +115,15 @@ static bool pass(struct selecting *run, struct guess guess)
     run->seen = (struct kernels_seen){0};
     for (size_t from = run->first; from < run->end;) {
         from = select_gather(run, from, floor);
-        if (!selecting_finite(run)) {
+        if (!selecting_finite(run))
             return true;
-        }
         const bool full = run->entries == run->room && from < run->end;
         if (full || (from == run->end && run->entries > run->k)) {
             work += run->entries;
             floor = entries_cut(run, &guess, full ? (run->room - run->k) / 2 : 0);
         }
-        if (full && work > run->end - run->first + run->room) {
+        if (full && work > run->end - run->first + run->room)
             return false;
-        }
     }
     return true;
 }
@@ -143,9 +134,8 @@ static void by_histograms(struct selecting *run)
     const struct select_search search = {.k = run->k, .low = 1, .high = KERNELS_INFINITE, .width = 1};
     struct select_cut cut;
     (void)select_cut_find(run->kernels->select, &a, &search, &cut, &run->seen);
-    if (selecting_finite(run)) {
+    if (selecting_finite(run))
         select_take(run, &cut);
-    }
 }
 
 void select_exact(struct selecting *run)
@@ -154,12 +144,10 @@ void select_exact(struct selecting *run)
     sample_take(run, &sample);
     for (size_t sigmas = 5; sigmas <= 20; sigmas += 15) {
         const struct guess guess = guess_bounds(run, &sample, sigmas);
-        if (!pass(run, guess)) {
+        if (!pass(run, guess))
             break;
-        }
-        if (!selecting_finite(run) || run->entries == run->k || guess.low == 1) {
+        if (!selecting_finite(run) || run->entries == run->k || guess.low == 1)
             return;
-        }
     }
     by_histograms(run);
 }

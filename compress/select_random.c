@@ -25,9 +25,8 @@ static uint64_t mixed(uint64_t x)
 static struct permutation permutation_of(uint64_t seed, size_t count)
 {
     struct permutation p = {.half = 1, .count = (uint32_t)count};
-    while (p.half < 16 && (count - 1) >> (2 * p.half) > 0) {
+    while (p.half < 16 && (count - 1) >> (2 * p.half) > 0)
         p.half++;
-    }
     for (size_t i = 0; i < ROUNDS; i++) {
         seed += 0x9e3779b97f4a7c15u;
         p.keys[i] = mixed(seed);
@@ -57,24 +56,20 @@ static uint32_t permuted(const struct permutation *p, uint32_t i)
 static void sort_digit(const uint32_t *from, uint32_t *to, size_t count, unsigned shift)
 {
     size_t start[DIGITS + 1] = {0};
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         start[(from[i] >> shift & (DIGITS - 1)) + 1]++;
-    }
-    for (size_t d = 1; d < DIGITS; d++) {
+    for (size_t d = 1; d < DIGITS; d++)
         start[d] += start[d - 1];
-    }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         to[start[from[i] >> shift & (DIGITS - 1)]++] = from[i];
-    }
 }
 
 // Draws `count` ascending indices in [first, first + of); scratch has room for as many.
 static void draw(uint64_t seed, size_t first, size_t of, size_t count, uint32_t *index, uint32_t *scratch)
 {
     const struct permutation p = permutation_of(seed, of);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         scratch[i] = permuted(&p, (uint32_t)i) + (uint32_t)first;
-    }
     sort_digit(scratch, index, count, 0);
     sort_digit(index, scratch, count, DIGIT_BITS);
     sort_digit(scratch, index, count, 2 * DIGIT_BITS);
@@ -87,16 +82,14 @@ enum base_error select_random(struct selecting *run, uint64_t seed)
     // The memory of the values is unused until they are picked.
     uint32_t *scratch = shared ? (uint32_t *)run->value : malloc(2 * bytes);
     uint32_t *index = shared ? run->index : scratch + run->k;
-    if (scratch == NULL) {
+    if (!scratch)
         return BASE_ENOMEM;
-    }
     (void)select_gather(run, run->first, SELECT_NEVER); // for the energies, and to check that all elements
                                                         // are finite
     if (selecting_finite(run)) {
         draw(seed + run->first, run->first, run->end - run->first, run->k, index, scratch);
-        if (!shared) {
+        if (!shared)
             run->kernels->upload(run->index, index, bytes);
-        }
         run->kernels->select->pick(&run->whole, run->k, run->index, run->value);
         run->entries = run->k;
     }

@@ -14,12 +14,12 @@ enum base_error compress_sparse_create_on(const struct kernels *kernels, size_t 
     if (capacity > LIMIT_PARAMETERS)
         return BASE_ELIMIT;
     size_t room = capacity > 0 ? capacity : 1;
-    void *(*alloc)(size_t) = kernels != NULL ? kernels->alloc : malloc;
+    void *(*alloc)(size_t) = kernels ? kernels->alloc : malloc;
     struct compress_sparse made = {.index = alloc(room * sizeof *made.index),
                                    .value = alloc(room * sizeof *made.value),
                                    .capacity = capacity,
                                    .kernels = kernels};
-    if (made.index == NULL || made.value == NULL) {
+    if (!made.index || !made.value) {
         compress_sparse_destroy(&made);
         return BASE_ENOMEM;
     }
@@ -29,7 +29,7 @@ enum base_error compress_sparse_create_on(const struct kernels *kernels, size_t 
 
 void compress_sparse_destroy(struct compress_sparse *sparse)
 {
-    void (*release)(void *) = sparse->kernels != NULL ? sparse->kernels->release : free;
+    void (*release)(void *) = sparse->kernels ? sparse->kernels->release : free;
     release(sparse->index);
     release(sparse->value);
     *sparse = (struct compress_sparse){0};

@@ -16,11 +16,10 @@ static void put_row(const float *from, size_t width, size_t channels, ptrdiff_t 
     for (size_t x = 0; x < width; x++) {
         const ptrdiff_t source = (ptrdiff_t)(turned ? width - 1 - x : x) + right;
         float *pixel = to + x * channels;
-        if (source < 0 || (size_t)source >= width) {
+        if (source < 0 || (size_t)source >= width)
             memset(pixel, 0, channels * sizeof *pixel);
-        } else {
+        else
             memcpy(pixel, from + (size_t)source * channels, channels * sizeof *pixel);
-        }
     }
 }
 
@@ -37,10 +36,9 @@ void train_augment_image(const struct train_augment *augment, const struct train
     const bool turned = augment->flip && base_rng_below(&rng, 2) == 1;
     for (size_t y = 0; y < data->height; y++) {
         const ptrdiff_t source = (ptrdiff_t)y + down;
-        if (source < 0 || (size_t)source >= data->height) {
+        if (source < 0 || (size_t)source >= data->height)
             memset(to + y * row, 0, row * sizeof *to);
-        } else {
+        else
             put_row(from + (size_t)source * row, width, channels, right, turned, to + y * row);
-        }
     }
 }

@@ -50,7 +50,7 @@ static void put_image(const uint8_t *planes, float *row)
 static enum base_error name_classes(struct train_dataset *data)
 {
     struct train_meaning *meaning = train_meaning_create(data->features);
-    if (meaning == NULL)
+    if (!meaning)
         return BASE_ENOMEM;
     data->meaning = meaning;
     meaning->height = data->height = SIDE;
@@ -69,13 +69,13 @@ enum base_error train_cifar10_parse(const struct train_bytes *files, size_t n_fi
     size_t examples = 0, at = 0;
     for (size_t f = 0; f < n_files; f++) {
         enum base_error error = check_records(&files[f], why);
-        if (error != BASE_OK)
+        if (error)
             return error;
         examples += files[f].bytes / RECORD_BYTES;
     }
     enum base_error error =
         train_dataset_allocate(examples, (size_t)CHANNELS * PIXELS, CLASSES, 0, &filled, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     if (name_classes(&filled) != BASE_OK) {
         train_dataset_destroy(&filled);
@@ -116,9 +116,9 @@ static enum base_error list(const char *path, struct train_names *names, struct 
                           "%s: found no data_batch_*.bin, expected those of CIFAR-10's binary version", path);
     for (int i = 0; i < count; i++) {
         const int used = snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
-        if (error == BASE_OK && (used < 0 || (size_t)used >= sizeof file))
+        if (!error && (used < 0 || (size_t)used >= sizeof file))
             error = base_fail(why, BASE_ELIMIT, "%s: a path of over %zu bytes", path, sizeof file - 1);
-        else if (error == BASE_OK && !train_names_add(names, file, (size_t)used))
+        else if (!error && !train_names_add(names, file, (size_t)used))
             error = base_fail(why, BASE_ENOMEM, "%s: no memory", path);
         free(entries[i]);
     }
@@ -131,18 +131,18 @@ enum base_error train_dataset_load_cifar10(const char *path, struct train_datase
 {
     struct train_names names = {0};
     enum base_error error = list(path, &names, why);
-    struct train_bytes *files = error == BASE_OK ? calloc(names.count, sizeof *files) : NULL;
-    uint8_t **bytes = error == BASE_OK ? calloc(names.count, sizeof *bytes) : NULL;
-    if (error == BASE_OK && (files == NULL || bytes == NULL))
+    struct train_bytes *files = error ? NULL : calloc(names.count, sizeof *files);
+    uint8_t **bytes = error ? NULL : calloc(names.count, sizeof *bytes);
+    if (!error && (!files || !bytes))
         error = base_fail(why, BASE_ENOMEM, "%s: no memory", path);
-    for (size_t f = 0; error == BASE_OK && f < names.count; f++) {
+    for (size_t f = 0; !error && f < names.count; f++) {
         files[f].name = names.items[f];
         error = base_file_read(names.items[f], FILE_LIMIT, &bytes[f], &files[f].bytes, why);
         files[f].data = bytes[f];
     }
-    if (error == BASE_OK)
+    if (!error)
         error = train_cifar10_parse(files, names.count, data, why);
-    for (size_t f = 0; bytes != NULL && f < names.count; f++)
+    for (size_t f = 0; bytes && f < names.count; f++)
         free(bytes[f]);
     free(bytes);
     free(files);

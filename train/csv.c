@@ -10,7 +10,7 @@ enum base_error train_csv_open(const struct train_bytes *text, char delimiter, s
 {
     struct train_csv opened = {.name = text->name, .delimiter = delimiter, .next_line = 1};
     const uint8_t *zero = text->bytes ? memchr(text->data, 0, text->bytes) : NULL;
-    if (zero != NULL)
+    if (zero)
         return base_fail(
             why, BASE_EFORMAT,
             "%s: found a zero byte at byte %zu, expected UTF-8 text; convert UTF-16 with iconv -f UTF-16 "
@@ -21,7 +21,7 @@ enum base_error train_csv_open(const struct train_bytes *text, char delimiter, s
     if (text->bytes >= 3 && memcmp(opened.at, "\xef\xbb\xbf", 3) == 0)
         opened.at += 3;
     opened.text = malloc(LIMIT_TEXT_LINE_BYTES);
-    if (opened.text == NULL)
+    if (!opened.text)
         return base_fail(why, BASE_ENOMEM, "%s: no memory to read it", text->name);
     *csv = opened;
     return BASE_OK;
@@ -67,7 +67,7 @@ static enum base_error add_field(struct train_csv *csv, struct train_csv_field f
     if (csv->count == csv->capacity) {
         const size_t capacity = csv->capacity ? 2 * csv->capacity : 16;
         struct train_csv_field *grown = realloc(csv->fields, capacity * sizeof *grown);
-        if (grown == NULL)
+        if (!grown)
             return base_fail(why, BASE_ENOMEM, "%s:%zu: no memory for %zu columns", csv->name, csv->line,
                              capacity);
         csv->fields = grown;
@@ -145,9 +145,9 @@ static enum base_error read_field(struct train_csv *csv, const char *limit, bool
     const bool quoted = csv->at < limit && *csv->at == '"';
     enum base_error error =
         quoted ? read_quoted(csv, limit, &next, &field, why) : read_plain(csv, limit, &next, &field, why);
-    if (error == BASE_OK)
+    if (!error)
         error = add_field(csv, field, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     if (next == limit && limit < csv->end)
         return base_fail(why, BASE_ELIMIT, "%s:%zu: the line is longer than %u bytes", csv->name, csv->line,
@@ -175,7 +175,7 @@ enum base_error train_csv_next(struct train_csv *csv, bool *more, struct base_re
     const char *limit = csv->at + (left < LIMIT_TEXT_LINE_BYTES ? left : LIMIT_TEXT_LINE_BYTES);
     for (bool last = false; !last;) {
         enum base_error error = read_field(csv, limit, &last, why);
-        if (error != BASE_OK)
+        if (error)
             return error;
     }
     return BASE_OK;

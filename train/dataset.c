@@ -17,7 +17,7 @@ static float *allocate_values(size_t bytes, size_t *mapped_bytes)
     *mapped_bytes = bytes < MAPPED_FROM ? 0 : bytes;
     if (*mapped_bytes == 0) {
         float *x = aligned_alloc(ALIGNMENT_BYTES, bytes);
-        return x == NULL ? NULL : memset(x, 0, bytes);
+        return !x ? NULL : memset(x, 0, bytes);
     }
     void *x = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return x == MAP_FAILED ? NULL : x;
@@ -27,7 +27,7 @@ static void release_values(float *x, size_t mapped_bytes)
 {
     if (mapped_bytes == 0)
         free(x);
-    else if (x != NULL)
+    else if (x)
         BASE_ASSERT(munmap(x, mapped_bytes) == 0);
 }
 
@@ -45,7 +45,7 @@ void train_dataset_destroy(struct train_dataset *data)
 
 size_t train_dataset_labels(const struct train_dataset *data)
 {
-    return data->tokens != NULL ? data->features : 1;
+    return data->tokens ? data->features : 1;
 }
 
 static enum base_error check_size(size_t examples, size_t features, size_t outputs, struct base_reason *why)
@@ -68,7 +68,7 @@ enum base_error train_dataset_allocate(size_t examples, size_t features, size_t 
 {
     BASE_ASSERT(classes == 0 || outputs == 0);
     enum base_error error = check_size(examples, features, outputs, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     size_t bytes = examples * features * sizeof(float);
     bytes = (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
@@ -76,7 +76,7 @@ enum base_error train_dataset_allocate(size_t examples, size_t features, size_t 
     float *x = allocate_values(bytes, &mapped_bytes);
     uint32_t *labels = outputs > 0 ? NULL : calloc(examples, sizeof *labels);
     float *targets = outputs > 0 ? calloc(examples * outputs, sizeof *targets) : NULL;
-    if (x == NULL || (labels == NULL && targets == NULL)) {
+    if (!x || (!labels && !targets)) {
         release_values(x, mapped_bytes);
         free(labels);
         free(targets);
@@ -102,10 +102,10 @@ enum base_error train_dataset_allocate_sparse(const size_t *start, size_t exampl
 {
     struct train_csr *csr = NULL;
     enum base_error error = train_csr_create(start, examples, &csr, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     uint32_t *labels = calloc(examples, sizeof *labels);
-    if (labels == NULL) {
+    if (!labels) {
         train_csr_destroy(csr);
         return base_fail(why, BASE_ENOMEM, "no memory for the labels of %zu examples", examples);
     }

@@ -249,7 +249,7 @@ static enum base_error check_numbers(uint64_t first, size_t count, struct base_r
 static enum base_error allocate(size_t count, struct train_dataset *made, struct base_reason *why)
 {
     enum base_error error = train_dataset_allocate(count, PIXELS, CLASSES, 0, made, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     made->height = made->width = SIDE;
     made->channels = 1;
@@ -261,9 +261,9 @@ enum base_error train_dataset_make_digits(uint64_t seed, uint64_t first, size_t 
 {
     struct train_dataset made;
     enum base_error error = check_numbers(first, count, why);
-    if (error == BASE_OK)
+    if (!error)
         error = allocate(count, &made, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     for (size_t i = 0; i < count; i++)
         made.labels[i] = draw_digit(seed, first + i, made.x + i * PIXELS);
@@ -276,7 +276,7 @@ enum base_error train_dataset_outline_digits(uint64_t seed, uint64_t first, size
 {
     struct base_rng rng;
     enum base_error error = check_numbers(first, count, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     uint32_t *labels = calloc(count + 1, sizeof *labels);
     if (!labels)
@@ -293,7 +293,7 @@ enum base_error train_dataset_draw_digits(uint64_t seed, uint64_t first, const u
 {
     struct train_dataset made;
     enum base_error error = allocate(count, &made, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     for (size_t i = 0; i < count; i++)
         made.labels[i] = draw_digit(seed, first + rows[i], made.x + i * PIXELS);

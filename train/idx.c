@@ -151,11 +151,11 @@ enum base_error train_dataset_load_idx(const char *images, const char *labels, s
     uint8_t *bytes[2] = {NULL, NULL};
     struct train_bytes files[2] = {{.name = images}, {.name = labels}};
     enum base_error error = base_file_read(images, FILE_LIMIT, &bytes[0], &files[0].bytes, why);
-    if (error == BASE_OK)
+    if (!error)
         error = base_file_read(labels, FILE_LIMIT, &bytes[1], &files[1].bytes, why);
     files[0].data = bytes[0];
     files[1].data = bytes[1];
-    if (error == BASE_OK)
+    if (!error)
         error = train_idx_parse(&files[0], &files[1], first, count, classes, data, why);
     free(bytes[0]);
     free(bytes[1]);

@@ -41,7 +41,7 @@ static bool is_folder(const char *path)
 static bool is_picture(const char *name)
 {
     const char *dot = strrchr(name, '.');
-    return dot != NULL &&
+    return dot &&
            (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
 }
 
@@ -51,10 +51,10 @@ static enum base_error list(const char *folder, bool folders, struct train_names
 {
     char path[PATH_BYTES];
     DIR *open = opendir(folder);
-    if (open == NULL)
+    if (!open)
         return base_fail(why, BASE_ENOTFOUND, "%s: cannot be read as a folder: %s", folder, strerror(errno));
     enum base_error error = BASE_OK;
-    for (struct dirent *entry; error == BASE_OK && (entry = readdir(open)) != NULL;) {
+    for (struct dirent *entry; !error && (entry = readdir(open)) != NULL;) {
         if (entry->d_name[0] == '.')
             continue;
         if (!join(path, folder, entry->d_name))
@@ -63,7 +63,7 @@ static enum base_error list(const char *folder, bool folders, struct train_names
             error = base_fail(why, BASE_ENOMEM, "%s: no memory for %zu names", folder, names->count);
     }
     closedir(open);
-    if (error == BASE_OK && names->count > 0)
+    if (!error && names->count > 0)
         qsort(names->items, names->count, sizeof *names->items, order_names);
     return error;
 }
@@ -71,8 +71,8 @@ static enum base_error list(const char *folder, bool folders, struct train_names
 static enum base_error add_file(struct gallery *g, const char *path, uint32_t label, struct base_reason *why)
 {
     uint32_t *grown = base_array_grow(g->labels, g->files.count, sizeof *grown);
-    g->labels = grown != NULL ? grown : g->labels;
-    if (grown == NULL || !train_names_add(&g->files, path, strlen(path)))
+    g->labels = grown ? grown : g->labels;
+    if (!grown || !train_names_add(&g->files, path, strlen(path)))
         return base_fail(why, BASE_ENOMEM, "%s: no memory for %zu files", g->folder, g->files.count);
     g->labels[g->files.count - 1] = label;
     return BASE_OK;
@@ -81,7 +81,7 @@ static enum base_error add_file(struct gallery *g, const char *path, uint32_t la
 static enum base_error find_label(const struct gallery *g, const char *name, uint32_t *label,
                                   struct base_reason *why)
 {
-    const struct train_names *classes = g->options->like != NULL ? &g->options->like->classes : &g->classes;
+    const struct train_names *classes = g->options->like ? &g->options->like->classes : &g->classes;
     for (size_t i = 0; i < classes->count; i++)
         if (strcmp(classes->items[i], name) == 0) {
             *label = (uint32_t)i;
@@ -102,11 +102,11 @@ static enum base_error list_class(struct gallery *g, const char *name, struct ba
         join(folder, g->folder, name)
             ? find_label(g, name, &label, why)
             : base_fail(why, BASE_ELIMIT, "%s: a path of over %u bytes", g->folder, PATH_BYTES - 1);
-    if (error == BASE_OK)
+    if (!error)
         error = list(folder, false, &files, why);
-    if (error == BASE_OK && files.count == 0)
+    if (!error && files.count == 0)
         error = base_fail(why, BASE_EFORMAT, "%s: is empty, expected the images of a class", folder);
-    for (size_t i = 0; error == BASE_OK && i < files.count; i++) {
+    for (size_t i = 0; !error && i < files.count; i++)
         if (!join(path, folder, files.items[i]))
             error = base_fail(why, BASE_ELIMIT, "%s: a path of over %u bytes", folder, PATH_BYTES - 1);
         else if (!is_picture(files.items[i]))
@@ -116,7 +116,6 @@ static enum base_error list_class(struct gallery *g, const char *name, struct ba
                               path);
         else
             error = add_file(g, path, label, why);
-    }
     train_names_free(&files);
     return error;
 }
@@ -127,7 +126,7 @@ static enum base_error read_image(const char *path, size_t channels, struct trai
     uint8_t *bytes = NULL;
     struct train_bytes file = {.name = path};
     enum base_error error = base_file_read(path, LIMIT_IMAGE_FILE_BYTES, &bytes, &file.bytes, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     file.data = bytes;
     error = train_image_decode(&file, channels, image, why);
@@ -140,19 +139,19 @@ static enum base_error mean(struct gallery *g, struct base_reason *why)
 {
     const struct train_images_options *o = g->options;
     struct train_image first = {0};
-    if (o->like != NULL) {
+    if (o->like) {
         g->meaning = train_meaning_share(o->like);
         return o->like->width > 0
                    ? BASE_OK
                    : base_fail(why, BASE_EMISMATCH, "%s: the training examples are not images", g->folder);
     }
     enum base_error error = read_image(g->files.items[0], o->channels, &first, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     free(first.pixels);
     const size_t width = o->width ? o->width : first.width, height = o->height ? o->height : first.height;
     g->meaning = train_meaning_create(width * height * first.channels);
-    if (g->meaning == NULL)
+    if (!g->meaning)
         return base_fail(why, BASE_ENOMEM, "%s: no memory", g->folder);
     g->meaning->width = width;
     g->meaning->height = height;
@@ -167,7 +166,7 @@ enum base_error train_image_row(const char *path, const struct train_meaning *me
 {
     struct train_image image = {0};
     enum base_error error = read_image(path, meaning->channels, &image, why);
-    if (error == BASE_OK)
+    if (!error)
         train_image_fit(&image, meaning->width, meaning->height, row);
     free(image.pixels);
     return error;
@@ -180,7 +179,7 @@ static enum base_error put_image(const struct gallery *g, const char *path, floa
     const size_t channels = g->options->channels;
     struct train_image image = {0};
     enum base_error error = read_image(path, channels, &image, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     if (image.channels != m->channels)
         error =
@@ -205,13 +204,13 @@ static enum base_error fill(const struct gallery *g, struct train_dataset *data,
     const size_t features = g->meaning->features;
     enum base_error error =
         train_dataset_allocate(g->files.count, features, g->meaning->classes.count, 0, &filled, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
-    for (size_t i = 0; error == BASE_OK && i < g->files.count; i++) {
+    for (size_t i = 0; !error && i < g->files.count; i++) {
         filled.labels[i] = g->labels[i];
         error = put_image(g, g->files.items[i], filled.x + i * features, why);
     }
-    if (error != BASE_OK) {
+    if (error) {
         train_dataset_destroy(&filled);
         return error;
     }
@@ -226,18 +225,17 @@ static enum base_error fill(const struct gallery *g, struct train_dataset *data,
 static enum base_error load(struct gallery *g, struct train_dataset *data, struct base_reason *why)
 {
     enum base_error error = list(g->folder, true, &g->classes, why);
-    if (error == BASE_OK && g->options->like == NULL &&
-        (g->classes.count < 2 || g->classes.count > LIMIT_CLASSES))
+    if (!error && !g->options->like && (g->classes.count < 2 || g->classes.count > LIMIT_CLASSES))
         error =
             base_fail(why, BASE_EFORMAT, "%s: found %zu folders, expected one for each of 2 to %u classes",
                       g->folder, g->classes.count, LIMIT_CLASSES);
-    for (size_t i = 0; error == BASE_OK && i < g->classes.count; i++)
+    for (size_t i = 0; !error && i < g->classes.count; i++)
         error = list_class(g, g->classes.items[i], why);
-    if (error == BASE_OK && g->files.count == 0)
+    if (!error && g->files.count == 0)
         error = base_fail(why, BASE_EFORMAT, "%s: found no folder of a class", g->folder);
-    if (error == BASE_OK)
+    if (!error)
         error = mean(g, why);
-    return error == BASE_OK ? fill(g, data, why) : error;
+    return error ? error : fill(g, data, why);
 }
 
 enum base_error train_dataset_load_images(const char *folder, const struct train_images_options *options,

@@ -50,7 +50,7 @@ static enum base_error decode(struct decoding *d, const struct train_bytes *file
     (void)jpeg_start_decompress(jpeg);
     const size_t row = jpeg->output_width * channels;
     d->pixels = malloc(row * jpeg->output_height);
-    if (d->pixels == NULL)
+    if (!d->pixels)
         return base_fail(why, BASE_ENOMEM, "%s: no memory for %u x %u pixels", file->name, jpeg->output_width,
                          jpeg->output_height);
     while (jpeg->output_scanline < jpeg->output_height) {
@@ -67,7 +67,7 @@ enum base_error train_jpeg_decode(const struct train_bytes *file, size_t channel
                                   struct base_reason *why)
 {
     struct decoding *d = calloc(1, sizeof *d);
-    if (d == NULL)
+    if (!d)
         return base_fail(why, BASE_ENOMEM, "%s: no memory to decode it", file->name);
     d->jpeg.err = jpeg_std_error(&d->errors);
     d->errors.error_exit = leave;

@@ -112,13 +112,13 @@ static enum base_error parse_pair(const struct line *line, struct token token, s
                                   size_t *index, float *value, struct base_reason *why)
 {
     const char *colon = memchr(token.at, ':', (size_t)(token.end - token.at));
-    if (colon == NULL)
+    if (!colon)
         return base_fail(why, BASE_EFORMAT, "%s:%zu: \"%s\" where index:value was expected", line->name,
                          line->number, show(token).text);
     size_t found = 0;
     struct token number = {colon + 1, token.end};
     enum base_error error = parse_index(line, (struct token){token.at, colon}, features, last, &found, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     float parsed;
     if (!train_decimal_parse(number.at, number.end, &parsed))
@@ -144,9 +144,9 @@ struct sink {
 
 static void put(struct sink *sink, size_t index, float value)
 {
-    if (sink->row != NULL)
+    if (sink->row)
         sink->row[index - 1] = value;
-    if (sink->column != NULL) {
+    if (sink->column) {
         sink->column[sink->pairs] = (uint32_t)(index - 1);
         sink->value[sink->pairs] = value;
     }
@@ -162,13 +162,13 @@ static enum base_error parse_line(struct line *line, size_t features, int32_t *l
                          line->name, line->number);
     enum base_error error = parse_label(line, token, label, why);
     size_t index = 0;
-    while (error == BASE_OK) {
+    while (!error) {
         token = next_token(line);
         if (token.at == token.end)
             break;
         float value = 0;
         error = parse_pair(line, token, features, index, &index, &value, why);
-        if (error == BASE_OK)
+        if (!error)
             put(sink, index, value);
     }
     return error;
@@ -182,12 +182,12 @@ static bool next_line(struct token *text, struct line *line)
     if (text->at == text->end)
         return false;
     const char *newline = memchr(text->at, '\n', (size_t)(text->end - text->at));
-    const char *end = newline != NULL ? newline : text->end;
+    const char *end = newline ? newline : text->end;
     line->number++;
     line->rest = (struct token){text->at, end};
     if (end > text->at && end[-1] == '\r')
         line->rest.end--;
-    text->at = newline != NULL ? newline + 1 : end;
+    text->at = newline ? newline + 1 : end;
     return true;
 }
 
@@ -217,7 +217,7 @@ static enum base_error check_text(const char *name, struct token text, size_t fe
         int32_t label;
         struct sink nowhere = {0};
         enum base_error error = parse_line(&line, features, &label, &nowhere, why);
-        if (error != BASE_OK)
+        if (error)
             return error;
         note_label(&seen, label, line.number);
     }
@@ -279,7 +279,7 @@ static void count_pairs(struct token text, size_t features, size_t first, size_t
         if (i < first)
             continue;
         enum base_error error = parse_line(&line, features, &label, &pairs, NULL);
-        BASE_ASSERT(error == BASE_OK);
+        BASE_ASSERT(!error);
         start[i - first + 1] = start[i - first] + pairs.pairs;
     }
 }
@@ -288,7 +288,7 @@ static enum base_error allocate_sparse(struct token text, size_t first, size_t c
                                        size_t classes, struct train_dataset *data, struct base_reason *why)
 {
     size_t *start = malloc((count + 1) * sizeof *start);
-    if (start == NULL)
+    if (!start)
         return base_fail(why, BASE_ENOMEM, "no memory for %zu examples", count);
     count_pairs(text, features, first, count, start);
     enum base_error error = train_dataset_allocate_sparse(start, count, features, classes, data, why);
@@ -298,7 +298,7 @@ static enum base_error allocate_sparse(struct token text, size_t first, size_t c
 
 static struct sink sink_of(struct train_dataset *data, size_t row)
 {
-    if (data->csr == NULL)
+    if (!data->csr)
         return (struct sink){.row = data->x + row * data->features};
     const size_t at = data->csr->start[row];
     return (struct sink){.column = data->csr->column + at, .value = data->csr->value + at};
@@ -313,7 +313,7 @@ static void fill(struct token text, size_t first, int32_t first_label, struct tr
         int32_t label;
         struct sink sink = sink_of(data, i - first);
         enum base_error error = parse_line(&line, data->features, &label, &sink, NULL);
-        BASE_ASSERT(error == BASE_OK);
+        BASE_ASSERT(!error);
         data->labels[i - first] = first_label < 0 ? label > 0 : (uint32_t)(label - first_label);
     }
 }
@@ -330,15 +330,15 @@ enum base_error train_libsvm_parse(const struct train_bytes *text, size_t featur
     struct label_range range = {0};
     enum base_error error = check_text(text->name, all, features, &rows, &range, why);
     int32_t first_label = 0;
-    if (error == BASE_OK)
+    if (!error)
         error = choose_numbering(text->name, &range, classes, &first_label, why);
-    if (error == BASE_OK)
+    if (!error)
         error = train_dataset_range(text->name, rows, first, count, &count, why);
     struct train_dataset filled;
-    if (error == BASE_OK)
+    if (!error)
         error = sparse ? allocate_sparse(all, first, count, features, classes, &filled, why)
                        : train_dataset_allocate(count, features, classes, 0, &filled, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     fill(all, first, first_label, &filled);
     filled.first_label = first_label;
@@ -353,7 +353,7 @@ enum base_error train_dataset_load_libsvm(const char *path, size_t features, siz
     uint8_t *bytes = NULL;
     struct train_bytes text = {.name = path};
     enum base_error error = base_file_read(path, FILE_LIMIT, &bytes, &text.bytes, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     text.data = bytes;
     error = train_libsvm_parse(&text, features, classes, first, count, sparse, data, why);

@@ -8,7 +8,7 @@
 struct train_meaning *train_meaning_create(size_t features)
 {
     struct train_meaning *meaning = calloc(1, sizeof *meaning);
-    if (meaning == NULL)
+    if (!meaning)
         return NULL;
     atomic_init(&meaning->owners, 1);
     meaning->features = features;
@@ -17,14 +17,14 @@ struct train_meaning *train_meaning_create(size_t features)
 
 struct train_meaning *train_meaning_share(struct train_meaning *meaning)
 {
-    if (meaning != NULL)
+    if (meaning)
         atomic_fetch_add_explicit(&meaning->owners, 1, memory_order_relaxed);
     return meaning;
 }
 
 void train_meaning_release(struct train_meaning *meaning)
 {
-    if (meaning == NULL || atomic_fetch_sub_explicit(&meaning->owners, 1, memory_order_acq_rel) > 1)
+    if (!meaning || atomic_fetch_sub_explicit(&meaning->owners, 1, memory_order_acq_rel) > 1)
         return;
     for (size_t i = 0; i < meaning->n_columns; i++) {
         free(meaning->columns[i].name);
@@ -59,12 +59,12 @@ static uint64_t join_names(uint64_t hash, const struct train_names *names)
 
 static uint64_t join_floats(uint64_t hash, const float *values, size_t count)
 {
-    return values == NULL ? hash : join(hash, values, count * sizeof *values);
+    return !values ? hash : join(hash, values, count * sizeof *values);
 }
 
 uint64_t train_meaning_digest(const struct train_meaning *meaning)
 {
-    if (meaning == NULL)
+    if (!meaning)
         return 0;
     const uint64_t sizes[] = {meaning->features, meaning->n_columns, meaning->height,
                               meaning->width,    meaning->channels,  (uint64_t)meaning->scale};
@@ -78,7 +78,7 @@ uint64_t train_meaning_digest(const struct train_meaning *meaning)
     hash = join_floats(hash, meaning->factor, meaning->features);
     hash = join_floats(hash, meaning->target_shift, meaning->targets.count);
     hash = join_floats(hash, meaning->target_factor, meaning->targets.count);
-    if (meaning->label != NULL)
+    if (meaning->label)
         hash = join(hash, meaning->label, strlen(meaning->label));
     if (meaning->text != TRAIN_TEXT_NONE)
         hash = join(hash, &(uint64_t){(uint64_t)meaning->text}, sizeof(uint64_t));
@@ -88,7 +88,7 @@ uint64_t train_meaning_digest(const struct train_meaning *meaning)
 void train_meaning_feature(const struct train_meaning *meaning, size_t feature, char *text, size_t capacity)
 {
     size_t left = feature;
-    for (size_t i = 0; meaning != NULL && i < meaning->n_columns; i++) {
+    for (size_t i = 0; meaning && i < meaning->n_columns; i++) {
         const struct train_column *column = &meaning->columns[i];
         const size_t width = column->categories.count ? column->categories.count : 1;
         if (left < width) {
@@ -106,8 +106,8 @@ void train_meaning_feature(const struct train_meaning *meaning, size_t feature, 
 bool train_names_add(struct train_names *names, const char *text, size_t length)
 {
     char *copy = strndup(text, length);
-    char **items = copy != NULL ? base_array_grow(names->items, names->count, sizeof *items) : NULL;
-    if (items == NULL) {
+    char **items = copy ? base_array_grow(names->items, names->count, sizeof *items) : NULL;
+    if (!items) {
         free(copy);
         return false;
     }

@@ -16,5 +16,5 @@ const struct train_model_type *train_model_type(enum train_model_kind kind)
 const char *train_model_kind_name(enum train_model_kind kind)
 {
     const struct train_model_type *type = train_model_type(kind);
-    return type != NULL ? type->name : "?";
+    return type ? type->name : "?";
 }

@@ -56,7 +56,7 @@ static enum base_error sort_values(const struct train_npy_array *y, double **out
 {
     double *values = malloc(y->count * sizeof *values);
     size_t kept = 0;
-    if (values == NULL)
+    if (!values)
         return base_fail(why, BASE_ENOMEM, "%s: no memory for %zu classes", y->name, y->count);
     for (size_t i = 0; i < y->count; i++) {
         values[i] = train_npy_value(y, i);
@@ -84,10 +84,10 @@ static enum base_error name_classes(const struct train_npy_array *y, struct trai
     double *values = NULL;
     size_t count = 0;
     enum base_error error = sort_values(y, &values, &count, why);
-    if (error == BASE_OK && (count < 2 || count > LIMIT_CLASSES))
+    if (!error && (count < 2 || count > LIMIT_CLASSES))
         error = base_fail(why, BASE_EFORMAT, "%s: found %zu different classes in y, expected 2 to %u",
                           y->name, count, LIMIT_CLASSES);
-    for (size_t i = 0; error == BASE_OK && i < count; i++) {
+    for (size_t i = 0; !error && i < count; i++) {
         char text[32];
         const int length = snprintf(text, sizeof text, "%" PRId64, (int64_t)values[i]);
         if (!train_names_add(&meaning->classes, text, (size_t)length))
@@ -102,22 +102,22 @@ static enum base_error make_meaning(const struct train_npy_array *x, const struc
                                     struct base_reason *why)
 {
     const size_t features = x->count / x->shape[0], outputs = y->count / y->shape[0];
-    const size_t named = like == NULL ? 0 : regression ? like->targets.count : like->classes.count;
-    if (like != NULL && (like->features != features || named == 0 || (regression && named != outputs)))
+    const size_t named = !like ? 0 : regression ? like->targets.count : like->classes.count;
+    if (like && (like->features != features || named == 0 || (regression && named != outputs)))
         return base_fail(why, BASE_EMISMATCH,
                          "%s: found %zu features and %zu outputs, the training examples have others", x->name,
                          features, outputs);
-    struct train_meaning *meaning = like != NULL ? train_meaning_share(like) : train_meaning_create(features);
-    enum base_error error = meaning != NULL ? BASE_OK : base_fail(why, BASE_ENOMEM, "%s: no memory", x->name);
-    if (error == BASE_OK && like == NULL && !regression)
+    struct train_meaning *meaning = like ? train_meaning_share(like) : train_meaning_create(features);
+    enum base_error error = meaning ? BASE_OK : base_fail(why, BASE_ENOMEM, "%s: no memory", x->name);
+    if (!error && !like && !regression)
         error = name_classes(y, meaning, why);
-    for (size_t i = 0; error == BASE_OK && like == NULL && regression && i < outputs; i++) {
+    for (size_t i = 0; !error && !like && regression && i < outputs; i++) {
         char text[32];
         const int length = snprintf(text, sizeof text, "y%zu", i);
         if (!train_names_add(&meaning->targets, text, (size_t)length))
             error = base_fail(why, BASE_ENOMEM, "%s: no memory", x->name);
     }
-    if (error != BASE_OK)
+    if (error)
         train_meaning_release(meaning);
     else
         *out = meaning;
@@ -130,12 +130,12 @@ static enum base_error fill_labels(const struct train_npy_array *y, const struct
     const size_t count = meaning->classes.count;
     double *values = malloc(count * sizeof *values);
     enum base_error error = values ? BASE_OK : base_fail(why, BASE_ENOMEM, "%s: no memory", y->name);
-    for (size_t i = 0; error == BASE_OK && i < count; i++)
+    for (size_t i = 0; !error && i < count; i++)
         values[i] = strtod(meaning->classes.items[i], NULL);
-    for (size_t i = 0; error == BASE_OK && i < y->count; i++) {
+    for (size_t i = 0; !error && i < y->count; i++) {
         const double value = train_npy_value(y, i);
         const double *found = bsearch(&value, values, count, sizeof *values, order_values);
-        if (found == NULL || *found != value)
+        if (!found || *found != value)
             error = base_fail(
                 why, BASE_EMISMATCH,
                 "%s: y of example %zu is %g, expected one of the %zu classes that the training examples have",
@@ -151,11 +151,11 @@ static enum base_error fill(const struct train_npy_array *x, const struct train_
                             struct train_dataset *data, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
-    for (size_t i = 0; error == BASE_OK && i < x->count; i++)
+    for (size_t i = 0; !error && i < x->count; i++)
         error = take_float(x, "x", i, &data->x[i], why);
-    if (error == BASE_OK && !regression)
+    if (!error && !regression)
         error = fill_labels(y, data->meaning, data->labels, why);
-    for (size_t i = 0; error == BASE_OK && regression && i < y->count; i++)
+    for (size_t i = 0; !error && regression && i < y->count; i++)
         error = take_float(y, "y", i, &data->targets[i], why);
     return error;
 }
@@ -167,20 +167,20 @@ static enum base_error convert(const struct train_npy_array *x, const struct tra
     struct train_meaning *meaning = NULL;
     struct train_dataset filled = {0};
     enum base_error error = check_shapes(x, y, regression, why);
-    if (error == BASE_OK)
+    if (!error)
         error = make_meaning(x, y, regression, like, &meaning, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     const size_t examples = x->shape[0], features = x->count / examples;
     error = train_dataset_allocate(examples, features, regression ? 0 : meaning->classes.count,
                                    regression ? y->count / examples : 0, &filled, why);
-    if (error != BASE_OK) {
+    if (error) {
         train_meaning_release(meaning);
         return error;
     }
     filled.meaning = meaning;
     error = fill(x, y, regression, &filled, why);
-    if (error != BASE_OK)
+    if (error)
         train_dataset_destroy(&filled);
     else
         *data = filled;
@@ -191,18 +191,18 @@ enum base_error train_npy_parse(const struct train_bytes *x, const struct train_
                                 struct train_meaning *like, struct train_dataset *data,
                                 struct base_reason *why)
 {
-    struct train_bytes files[2] = {*x, y != NULL ? *y : *x};
+    struct train_bytes files[2] = {*x, y ? *y : *x};
     struct train_npy_array arrays[2];
     uint8_t *owned[2] = {NULL, NULL};
     enum base_error error = BASE_OK;
-    if (y == NULL) {
+    if (!y) {
         error = train_zip_member(x, "x.npy", &files[0], &owned[0], why);
-        if (error == BASE_OK)
+        if (!error)
             error = train_zip_member(x, "y.npy", &files[1], &owned[1], why);
     }
-    for (size_t i = 0; error == BASE_OK && i < 2; i++)
+    for (size_t i = 0; !error && i < 2; i++)
         error = train_npy_open(&files[i], &arrays[i], why);
-    if (error == BASE_OK)
+    if (!error)
         error = convert(&arrays[0], &arrays[1], regression, like, data, why);
     free(owned[0]);
     free(owned[1]);
@@ -216,10 +216,10 @@ enum base_error train_dataset_load_npy(const char *x, const char *y, bool regres
     struct train_bytes files[2];
     uint8_t *owned[2] = {NULL, NULL};
     enum base_error error = train_unpack_file(x, &files[0], &owned[0], why);
-    if (error == BASE_OK && y != NULL)
+    if (!error && y)
         error = train_unpack_file(y, &files[1], &owned[1], why);
-    if (error == BASE_OK)
-        error = train_npy_parse(&files[0], y != NULL ? &files[1] : NULL, regression, like, data, why);
+    if (!error)
+        error = train_npy_parse(&files[0], y ? &files[1] : NULL, regression, like, data, why);
     free(owned[0]);
     free(owned[1]);
     return error;

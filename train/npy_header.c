@@ -46,8 +46,8 @@ static enum base_error take_type(const struct train_bytes *file, struct words *w
     if (!take(w, "'"))
         return fail_header(file, "no type", why);
     const char *begin = w->at, *quote = memchr(begin, '\'', (size_t)(w->end - begin));
-    const size_t length = quote != NULL ? (size_t)(quote - begin) : 0;
-    for (size_t i = 0; quote != NULL && i < sizeof known / sizeof *known; i++)
+    const size_t length = quote ? (size_t)(quote - begin) : 0;
+    for (size_t i = 0; quote && i < sizeof known / sizeof *known; i++)
         if (length == 3 && memcmp(begin, known[i], 3) == 0) {
             array->kind = known[i][1];
             array->item_bytes = (size_t)(known[i][2] - '0');
@@ -129,16 +129,16 @@ static enum base_error take_dictionary(const struct train_bytes *file, struct wo
 {
     unsigned seen = 0;
     enum base_error error = take(w, "{") ? BASE_OK : fail_header(file, "no dictionary", why);
-    while (error == BASE_OK && !take(w, "}")) {
+    while (!error && !take(w, "}")) {
         error = take_entry(file, w, &seen, array, why);
-        if (error == BASE_OK && !take(w, ",")) {
+        if (!error && !take(w, ",")) {
             skip_blanks(w);
             if (w->at == w->end || *w->at != '}')
                 error = fail_header(file, "a dictionary that does not end", why);
         }
     }
     skip_blanks(w);
-    if (error == BASE_OK && (seen != 7 || w->at != w->end))
+    if (!error && (seen != 7 || w->at != w->end))
         error = fail_header(file, "a missing key or text after the dictionary", why);
     return error;
 }
@@ -149,7 +149,7 @@ enum base_error train_npy_open(const struct train_bytes *file, struct train_npy_
     struct base_reader r = base_reader_of(file->data, file->bytes);
     struct train_npy_array found = {.name = file->name};
     const uint8_t *magic = base_read_bytes(&r, 6);
-    if (magic == NULL || memcmp(magic, "\x93NUMPY", 6) != 0)
+    if (!magic || memcmp(magic, "\x93NUMPY", 6) != 0)
         return base_fail(why, BASE_EFORMAT, "%s: does not begin like a .npy file, expected one (numpy.save)",
                          file->name);
     const unsigned major = base_read_u8(&r), minor = base_read_u8(&r);
@@ -158,11 +158,11 @@ enum base_error train_npy_open(const struct train_bytes *file, struct train_npy_
         return base_fail(why, BASE_EFORMAT, "%s: found version %u.%u of the format, expected 1.0 to 3.0",
                          file->name, major, minor);
     const uint8_t *text = length <= HEADER_MAX ? base_read_bytes(&r, length) : NULL;
-    if (text == NULL)
+    if (!text)
         return base_fail(why, BASE_EFORMAT, "%s: the file ends inside its header", file->name);
     struct words words = {(const char *)text, (const char *)text + length};
     enum base_error error = take_dictionary(file, &words, &found, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     const size_t bytes = base_reader_left(&r);
     if (bytes != found.count * found.item_bytes)

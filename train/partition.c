@@ -13,7 +13,7 @@
 static bool order_shuffled(struct base_rng *rng, size_t examples, uint32_t **order)
 {
     *order = malloc(examples * sizeof **order);
-    if (*order == NULL)
+    if (!*order)
         return false;
     for (size_t i = 0; i < examples; i++)
         (*order)[i] = (uint32_t)i;
@@ -69,7 +69,7 @@ static bool table_make(struct table *table, size_t classes, size_t shards)
     table->counts = calloc(classes, shards * sizeof *table->counts);
     table->sizes = calloc(shards, sizeof *table->sizes);
     table->parts = calloc(shards, sizeof *table->parts);
-    if (table->totals != NULL && table->counts != NULL && table->sizes != NULL && table->parts != NULL)
+    if (table->totals && table->counts && table->sizes && table->parts)
         return true;
     table_free(table);
     return false;
@@ -181,7 +181,7 @@ enum base_error train_partition_dirichlet(const uint32_t *labels, size_t example
                                           uint32_t *owner, struct base_reason *why)
 {
     enum base_error error = check_request(labels, examples, classes, shards, alpha, least, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     struct base_rng rng;
     base_rng_seed(&rng, seed);
@@ -230,7 +230,7 @@ enum base_error train_partition_living(const uint32_t *owner, size_t examples, c
         if (owner[i] >= shards)
             return BASE_EINVAL;
     uint32_t *heirs = malloc((shards ? shards : 1) * sizeof *heirs);
-    if (heirs == NULL)
+    if (!heirs)
         return BASE_ENOMEM;
     size_t count = 0;
     for (size_t s = 0; s < shards; s++)

@@ -24,7 +24,7 @@ enum base_error train_png_decode(const struct train_bytes *file, size_t channels
         channels = png.format & PNG_FORMAT_FLAG_COLOR ? 3 : 1;
     png.format = channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
     uint8_t *pixels = malloc(PNG_IMAGE_SIZE(png));
-    if (pixels == NULL) {
+    if (!pixels) {
         png_image_free(&png);
         return base_fail(why, BASE_ENOMEM, "%s: no memory for %u x %u pixels", file->name, png.width,
                          png.height);

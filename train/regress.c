@@ -19,7 +19,7 @@ void train_regress_loss(enum train_loss kind, size_t rows, size_t cols, float *z
 bool train_regress_begin(size_t outputs, struct train_regress_sums *sums)
 {
     *sums = (struct train_regress_sums){outputs, calloc(outputs, sizeof *sums->squared)};
-    return sums->squared != NULL;
+    return sums->squared;
 }
 
 void train_regress_add(struct train_regress_sums *sums, size_t rows, const float *z, const float *targets)
@@ -45,10 +45,10 @@ static double deviation(const struct train_dataset *data, size_t output)
 void train_regress_end(struct train_regress_sums *sums, const struct train_dataset *data, double *r2,
                        double *rmse)
 {
-    const float *factor = data->meaning != NULL ? data->meaning->target_factor : NULL;
+    const float *factor = data->meaning ? data->meaning->target_factor : NULL;
     double r2_sum = 0, squared = 0;
     for (size_t o = 0; o < sums->outputs; o++) {
-        const double whole = deviation(data, o), unit = factor != NULL ? 1.0 / (double)factor[o] : 1.0;
+        const double whole = deviation(data, o), unit = factor ? 1.0 / (double)factor[o] : 1.0;
         r2_sum += whole > 0 ? 1.0 - sums->squared[o] / whole : (double)NAN;
         squared += sums->squared[o] * unit * unit;
     }

@@ -61,7 +61,7 @@ static void keep_categories(struct train_meaning *meaning)
 
 static bool allocate(struct train_dataset *data)
 {
-    if (data->meaning == NULL && (data->meaning = train_meaning_create(data->features)) == NULL)
+    if (!data->meaning && (data->meaning = train_meaning_create(data->features)) == NULL)
         return false;
     struct train_meaning *m = data->meaning;
     m->shift = calloc(data->features, sizeof *m->shift);
@@ -70,8 +70,7 @@ static bool allocate(struct train_dataset *data)
         m->target_shift = calloc(data->outputs, sizeof *m->target_shift);
         m->target_factor = calloc(data->outputs, sizeof *m->target_factor);
     }
-    return m->shift != NULL && m->factor != NULL &&
-           (data->outputs == 0 || (m->target_shift != NULL && m->target_factor != NULL));
+    return m->shift && m->factor && (data->outputs == 0 || (m->target_shift && m->target_factor));
 }
 
 enum base_error train_scale_measure(struct train_dataset *data, enum train_scale scale,
@@ -108,7 +107,7 @@ void train_scale_set(struct train_meaning *meaning, const struct train_spread *s
     for (size_t i = 0; i < meaning->features; i++)
         follow(&spreads[i], meaning->scale, &meaning->shift[i], &meaning->factor[i]);
     keep_categories(meaning);
-    for (size_t i = 0; meaning->target_factor != NULL && i < meaning->targets.count; i++)
+    for (size_t i = 0; meaning->target_factor && i < meaning->targets.count; i++)
         follow(&spreads[meaning->features + i], meaning->scale, &meaning->target_shift[i],
                &meaning->target_factor[i]);
 }
@@ -122,14 +121,14 @@ static void apply(float *values, size_t examples, size_t count, const float *shi
 
 void train_scale_rows(const struct train_meaning *meaning, float *x, size_t rows)
 {
-    if (meaning != NULL && meaning->scale != TRAIN_SCALE_NONE)
+    if (meaning && meaning->scale != TRAIN_SCALE_NONE)
         apply(x, rows, meaning->features, meaning->shift, meaning->factor);
 }
 
 void train_scale_apply(struct train_dataset *data)
 {
     const struct train_meaning *m = data->meaning;
-    if (m == NULL || m->scale == TRAIN_SCALE_NONE)
+    if (!m || m->scale == TRAIN_SCALE_NONE)
         return;
     train_scale_rows(m, data->x, data->examples);
     if (data->outputs > 0)
@@ -146,7 +145,7 @@ static void undo(float *values, size_t rows, size_t count, const float *shift, c
 void train_scale_undo(struct train_dataset *data)
 {
     const struct train_meaning *m = data->meaning;
-    if (m == NULL || m->scale == TRAIN_SCALE_NONE)
+    if (!m || m->scale == TRAIN_SCALE_NONE)
         return;
     undo(data->x, data->examples, data->features, m->shift, m->factor);
     if (data->outputs > 0)
@@ -155,6 +154,6 @@ void train_scale_undo(struct train_dataset *data)
 
 void train_scale_targets_back(const struct train_meaning *meaning, float *targets, size_t rows)
 {
-    if (meaning != NULL && meaning->target_factor != NULL)
+    if (meaning && meaning->target_factor)
         undo(targets, rows, meaning->targets.count, meaning->target_shift, meaning->target_factor);
 }

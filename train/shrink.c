@@ -18,9 +18,8 @@ void train_shrink(size_t count, float t1, float t2, float *x)
 void train_shrink_filter(size_t count, float t1, float *z)
 {
     const float least = TRAIN_SHRINK_FILTER * t1;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         z[i] = fabsf(z[i]) < least ? 0.0f : z[i];
-    }
 }
 
 struct train_block train_shrink_block(size_t features, size_t blocks, uint64_t seed, uint64_t step,
@@ -31,9 +30,8 @@ struct train_block train_shrink_block(size_t features, size_t blocks, uint64_t s
     if (*drawn != pass) {
         struct base_rng rng;
         base_rng_seed_stream(&rng, seed, pass);
-        for (size_t i = 0; i < blocks; i++) {
+        for (size_t i = 0; i < blocks; i++)
             order[i] = (uint32_t)i;
-        }
         base_rng_shuffle(&rng, order, blocks);
         *drawn = pass;
     }

@@ -66,7 +66,7 @@ static enum base_error put_target(const struct filling *f, size_t row, size_t ta
     size_t label = 0;
     enum base_error error = f->regression ? train_table_number(field, &value, why)
                                           : find_word(&f->meaning->classes, field, "classes", &label, why);
-    if (error != BASE_OK || f->data == NULL)
+    if (error || !f->data)
         return error;
     if (f->regression)
         f->data->targets[row * f->data->outputs + target] = value;
@@ -83,7 +83,7 @@ enum base_error train_table_feature(const struct train_column *column, const str
     size_t category = 0;
     enum base_error error = categories->count > 0 ? find_word(categories, field, "categories", &category, why)
                                                   : train_table_number(field, &value, why);
-    if (error == BASE_OK && x != NULL)
+    if (!error && x)
         x[category] = value;
     return error;
 }
@@ -92,17 +92,17 @@ static enum base_error put_record(const struct filling *f, size_t row, const str
                                   struct base_reason *why)
 {
     enum base_error error = train_table_check_width(f->table, csv, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     for (size_t i = 0; i < csv->count; i++) {
         const struct place *place = &f->places[i];
         if (place->is_target)
             error = put_target(f, row, place->at, &csv->fields[i], why);
-        else if (place->column != NULL)
+        else if (place->column)
             error =
                 train_table_feature(place->column, &csv->fields[i],
                                     f->data ? f->data->x + row * f->data->features + place->at : NULL, why);
-        if (error != BASE_OK)
+        if (error)
             return train_table_at(f->table, csv->line, i, why, error);
     }
     return BASE_OK;
@@ -114,13 +114,13 @@ static enum base_error fill(const struct filling *f, const struct train_bytes *t
     bool more = true;
     size_t row = 0;
     enum base_error error = train_csv_open(text, f->table->options->delimiter, &csv, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     if (f->table->has_header)
         error = train_csv_next(&csv, &more, why);
-    while (error == BASE_OK) {
+    while (!error) {
         error = train_csv_next(&csv, &more, why);
-        if (error != BASE_OK || !more)
+        if (error || !more)
             break;
         error = put_record(f, row++, &csv, why);
     }
@@ -155,19 +155,18 @@ static enum base_error place_columns(const struct train_table *table, const stru
 {
     size_t feature = 0;
     enum base_error error = BASE_OK;
-    for (size_t i = 0; i < meaning->n_columns && error == BASE_OK; i++) {
+    for (size_t i = 0; i < meaning->n_columns && !error; i++) {
         const struct train_column *column = &meaning->columns[i];
         error = take_place(table, column->name, (struct place){column, feature, false}, places, why);
         feature += column->categories.count ? column->categories.count : 1;
     }
-    for (size_t i = 0; i < meaning->targets.count && error == BASE_OK; i++)
+    for (size_t i = 0; i < meaning->targets.count && !error; i++)
         error = take_place(table, meaning->targets.items[i], (struct place){NULL, i, true}, places, why);
-    for (size_t i = 0; i < table->count && error == BASE_OK; i++) {
+    for (size_t i = 0; i < table->count && !error; i++) {
         const bool is_class = table->columns[i].role == TRAIN_COLUMN_TARGET && meaning->classes.count > 0;
         if (is_class)
             places[i] = (struct place){NULL, 0, true};
-        else if (places[i].column == NULL && !places[i].is_target &&
-                 table->columns[i].role != TRAIN_COLUMN_IGNORED)
+        else if (!places[i].column && !places[i].is_target && table->columns[i].role != TRAIN_COLUMN_IGNORED)
             error =
                 base_fail(why, BASE_EMISMATCH,
                           "%s: found a column \"%.64s\" that the training examples don't have; put it into "
@@ -183,23 +182,23 @@ static enum base_error load(const struct train_bytes *text, const struct train_t
 {
     struct place *places = calloc(table->count, sizeof *places);
     struct train_dataset filled = {0};
-    if (places == NULL)
+    if (!places)
         return base_fail(why, BASE_ENOMEM, "%s: no memory for %zu columns", text->name, table->count);
     const bool regression = table->options->regression;
     struct filling f = {table, meaning, places, regression, NULL};
     enum base_error error = place_columns(table, meaning, places, why);
-    if (error == BASE_OK && table->options->like != NULL)
+    if (!error && table->options->like)
         error = fill(&f, text, why);
-    if (error == BASE_OK)
+    if (!error)
         error =
             train_dataset_allocate(table->rows, meaning->features, regression ? 0 : meaning->classes.count,
                                    regression ? meaning->targets.count : 0, &filled, why);
-    if (error == BASE_OK) {
+    if (!error) {
         f.data = &filled;
         error = fill(&f, text, why);
     }
     free(places);
-    if (error != BASE_OK) {
+    if (error) {
         train_dataset_destroy(&filled);
         return error;
     }
@@ -214,16 +213,16 @@ enum base_error train_csv_parse(const struct train_bytes *text, const struct tra
     struct train_table table;
     struct train_meaning *meaning = train_meaning_share(options->like);
     enum base_error error = train_table_survey(text, options, &table, why);
-    if (error != BASE_OK) {
+    if (error) {
         train_meaning_release(meaning);
         return error;
     }
-    if (meaning != NULL && (options->regression ? meaning->targets.count : meaning->classes.count) == 0)
+    if (meaning && (options->regression ? meaning->targets.count : meaning->classes.count) == 0)
         error = base_fail(why, BASE_EMISMATCH, "%s: is to be read as %s, which the training examples are not",
                           text->name, options->regression ? "a regression" : "classes");
-    if (error == BASE_OK && meaning == NULL)
+    if (!error && !meaning)
         error = train_table_mean(&table, &meaning, why);
-    if (error == BASE_OK)
+    if (!error)
         error = load(text, &table, meaning, data, why);
     train_table_free(&table);
     train_meaning_release(meaning);
@@ -236,7 +235,7 @@ enum base_error train_dataset_load_csv(const char *path, const struct train_tabl
     struct train_bytes text;
     uint8_t *owned = NULL;
     enum base_error error = train_unpack_file(path, &text, &owned, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     error = train_csv_parse(&text, options, data, why);
     free(owned);

@@ -74,7 +74,7 @@ static enum base_error check_known(const struct train_table_rows *rows, struct b
             return base_fail(why, BASE_EMISMATCH, "%s:1: columns %zu and %zu have the same name, \"%s\"",
                              table->name, train_table_find_name(table, name) + 1, i + 1,
                              train_show(name, strlen(name)).text);
-        if (rows->places[i].column == NULL && !train_table_has(&meaning->layout, name))
+        if (!rows->places[i].column && !train_table_has(&meaning->layout, name))
             return base_fail(
                 why, BASE_EMISMATCH,
                 "%s:1: found a column %zu \"%s\", which the data that the model was trained on does "
@@ -154,15 +154,15 @@ static enum base_error begin(struct train_table_rows *rows, struct base_reason *
     struct train_table *table = &rows->table;
     bool more = false;
     enum base_error error = train_csv_next(&rows->csv, &more, why);
-    if (error != BASE_OK || !more)
+    if (error || !more)
         return error;
     table->has_header = is_header(&rows->csv, rows->meaning);
     rows->is_ahead = !table->has_header;
     error = train_table_name_columns(table, &rows->csv, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     rows->places = calloc(table->count, sizeof *rows->places);
-    if (rows->places == NULL)
+    if (!rows->places)
         return base_fail(why, BASE_ENOMEM, "%s: no memory for %zu columns", table->name, table->count);
     return table->has_header && !is_numbered(rows->meaning) ? place_by_name(rows, why)
                                                             : place_by_position(rows, why);
@@ -175,16 +175,16 @@ enum base_error train_table_rows_open(const char *name, const void *text, size_t
     const struct train_bytes packed = {name, text, bytes};
     struct train_bytes plain;
     struct train_table_rows *rows = calloc(1, sizeof *rows);
-    if (rows == NULL)
+    if (!rows)
         return base_fail(why, BASE_ENOMEM, "%s: no memory to read it", name);
     rows->meaning = meaning;
     rows->table.name = name;
     enum base_error error = train_unpack_gzip(&packed, &plain, &rows->owned, why);
-    if (error == BASE_OK)
+    if (!error)
         error = train_csv_open(&plain, meaning->delimiter ? meaning->delimiter : ',', &rows->csv, why);
-    if (error == BASE_OK)
+    if (!error)
         error = begin(rows, why);
-    if (error != BASE_OK)
+    if (error)
         train_table_rows_close(rows);
     else
         *out = rows;
@@ -200,17 +200,17 @@ enum base_error train_table_rows_next(struct train_table_rows *rows, float *x, b
     if (!rows->is_ahead)
         error = train_csv_next(&rows->csv, more, why);
     rows->is_ahead = false;
-    if (error != BASE_OK || !*more)
+    if (error || !*more)
         return error;
     error = train_table_check_width(&rows->table, csv, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     memset(x, 0, rows->meaning->features * sizeof *x);
     for (size_t i = 0; i < csv->count; i++) {
         const struct place *place = &rows->places[i];
-        if (place->column != NULL)
+        if (place->column)
             error = train_table_feature(place->column, &csv->fields[i], x + place->at, why);
-        if (error != BASE_OK)
+        if (error)
             return train_table_at(&rows->table, csv->line, i, why, error);
     }
     return BASE_OK;
@@ -218,7 +218,7 @@ enum base_error train_table_rows_next(struct train_table_rows *rows, float *x, b
 
 void train_table_rows_close(struct train_table_rows *rows)
 {
-    if (rows == NULL)
+    if (!rows)
         return;
     train_csv_close(&rows->csv);
     train_table_free(&rows->table);

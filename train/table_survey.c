@@ -91,14 +91,14 @@ enum base_error train_table_name_columns(struct train_table *table, const struct
 {
     table->count = csv->count;
     table->columns = calloc(csv->count, sizeof *table->columns);
-    bool named = table->columns != NULL;
+    bool named = table->columns;
     for (size_t i = 0; named && i < csv->count; i++) {
         const struct train_csv_field *field = &csv->fields[i];
         char number[24];
         snprintf(number, sizeof number, "%zu", i + 1);
         const bool given = table->has_header && field->length > 0;
         table->columns[i].name = given ? strndup(field->at, field->length) : strdup(number);
-        named = table->columns[i].name != NULL;
+        named = table->columns[i].name;
     }
     return named ? BASE_OK
                  : base_fail(why, BASE_ENOMEM, "%s: no memory for %zu columns", csv->name, csv->count);
@@ -193,7 +193,7 @@ static enum base_error give_roles(struct train_table *table, struct base_reason 
             else
                 column->role = l == 0 ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
         }
-    if (options->like != NULL)
+    if (options->like)
         give_roles_like(table, options->like);
     else if (options->target.count == 0)
         table->columns[table->count - 1].role = TRAIN_COLUMN_TARGET;
@@ -210,7 +210,7 @@ static enum base_error settle_columns(struct train_table *table, struct base_rea
 {
     size_t features = 0;
     enum base_error error = give_roles(table, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     for (size_t i = 0; i < table->count; i++) {
         struct train_table_column *column = &table->columns[i];
@@ -314,11 +314,11 @@ static enum base_error look_at(struct train_table_column *column, const struct t
         return train_table_number(field, &value, why);
     const bool is_number = train_decimal_parse(field->at, field->at + field->length, &value);
     enum base_error error = check_mix(column, is_number, field, why);
-    if (error == BASE_OK && is_number)
+    if (!error && is_number)
         error = train_table_number(field, &value, why);
-    else if (error == BASE_OK)
+    else if (!error)
         error = note_word(column, field, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     if (is_number && column->numbers++ == 0) {
         column->number = train_csv_show(field);
@@ -334,9 +334,9 @@ static enum base_error look_at_record(struct train_table *table, const struct tr
                                       struct base_reason *why)
 {
     enum base_error error = train_table_check_width(table, csv, why);
-    for (size_t i = 0; error == BASE_OK && i < table->count; i++) {
+    for (size_t i = 0; !error && i < table->count; i++) {
         error = look_at(&table->columns[i], &csv->fields[i], csv->line, table->options->regression, why);
-        if (error != BASE_OK)
+        if (error)
             return train_table_at(table, csv->line, i, why, error);
     }
     table->rows += error == BASE_OK;
@@ -347,25 +347,25 @@ static enum base_error survey(struct train_csv *csv, struct train_table *table, 
 {
     bool more = false;
     enum base_error error = train_csv_next(csv, &more, why);
-    if (error == BASE_OK && !more)
+    if (!error && !more)
         return base_fail(why, BASE_EFORMAT, "%s: the file is empty, expected lines of columns", csv->name);
-    if (error != BASE_OK)
+    if (error)
         return error;
     const enum train_header header = table->options->header;
     table->has_header =
         header == TRAIN_HEADER_YES || (header == TRAIN_HEADER_AUTO && train_table_looks_like_header(csv));
     error = train_table_name_columns(table, csv, why);
-    if (error == BASE_OK)
+    if (!error)
         error = settle_columns(table, why);
-    if (error == BASE_OK && !table->has_header)
+    if (!error && !table->has_header)
         error = look_at_record(table, csv, why);
-    while (error == BASE_OK) {
+    while (!error) {
         error = train_csv_next(csv, &more, why);
-        if (error != BASE_OK || !more)
+        if (error || !more)
             break;
         error = look_at_record(table, csv, why);
     }
-    if (error == BASE_OK && table->rows == 0)
+    if (!error && table->rows == 0)
         error = base_fail(why, BASE_EFORMAT, "%s: a header without rows below it", csv->name);
     return error;
 }
@@ -376,11 +376,11 @@ enum base_error train_table_survey(const struct train_bytes *text, const struct 
     struct train_table found = {.name = text->name, .options = options};
     struct train_csv csv;
     enum base_error error = train_csv_open(text, options->delimiter, &csv, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     error = survey(&csv, &found, why);
     train_csv_close(&csv);
-    if (error != BASE_OK)
+    if (error)
         train_table_free(&found);
     else
         *table = found;
@@ -389,7 +389,7 @@ enum base_error train_table_survey(const struct train_bytes *text, const struct 
 
 void train_table_free(struct train_table *table)
 {
-    for (size_t i = 0; i < table->count && table->columns != NULL; i++) {
+    for (size_t i = 0; i < table->count && table->columns; i++) {
         free(table->columns[i].name);
         train_names_free(&table->columns[i].set);
     }
@@ -428,7 +428,7 @@ static bool mean_column(const struct train_table_column *column, bool regression
                           : copy_sorted(&column->set, &meaning->classes);
     struct train_column *made = &meaning->columns[meaning->n_columns++];
     made->name = strdup(column->name);
-    const bool done = made->name != NULL && copy_sorted(&column->set, &made->categories);
+    const bool done = made->name && copy_sorted(&column->set, &made->categories);
     meaning->features += made->categories.count ? made->categories.count : 1;
     return done;
 }
@@ -438,8 +438,7 @@ enum base_error train_table_mean(const struct train_table *table, struct train_m
 {
     const bool regression = table->options->regression;
     struct train_meaning *meaning = train_meaning_create(0);
-    bool done =
-        meaning != NULL && (meaning->columns = calloc(table->count, sizeof *meaning->columns)) != NULL;
+    bool done = meaning && (meaning->columns = calloc(table->count, sizeof *meaning->columns)) != NULL;
     for (size_t i = 0; done && i < table->count; i++)
         done = mean_column(&table->columns[i], regression, meaning);
     if (done)
@@ -452,7 +451,7 @@ enum base_error train_table_mean(const struct train_table *table, struct train_m
             why, BASE_EFORMAT,
             "%s: data.target: found the class \"%.64s\" in all %zu rows, expected at least 2 classes",
             table->name, meaning->classes.items[0], table->rows);
-    if (error != BASE_OK)
+    if (error)
         train_meaning_release(meaning);
     else
         *out = meaning;

@@ -26,24 +26,22 @@ struct train_tokens {
 
 struct train_tokens *train_tokens_share(struct train_tokens *tokens)
 {
-    if (tokens != NULL) {
+    if (tokens)
         atomic_fetch_add_explicit(&tokens->owners, 1, memory_order_relaxed);
-    }
     return tokens;
 }
 
 void train_tokens_release(struct train_tokens *tokens)
 {
-    if (tokens != NULL && atomic_fetch_sub_explicit(&tokens->owners, 1, memory_order_acq_rel) == 1) {
+    if (tokens && atomic_fetch_sub_explicit(&tokens->owners, 1, memory_order_acq_rel) == 1)
         free(tokens);
-    }
 }
 
 static struct train_tokens *make(size_t count)
 {
     struct train_tokens *tokens =
         count <= MOST_TOKENS ? malloc(sizeof *tokens + count * sizeof tokens->ids[0]) : NULL;
-    if (tokens != NULL) {
+    if (tokens) {
         atomic_init(&tokens->owners, 1);
         tokens->count = count;
     }
@@ -70,17 +68,15 @@ static enum base_error cut_windows(const char *name, struct train_tokens *tokens
         error = base_fail(why, BASE_ELIMIT, "%s: %zu windows of %zu tokens are over the limit of %u", name,
                           windows, context, UINT32_MAX);
     }
-    size_t *starts = error == BASE_OK ? malloc(windows * sizeof *starts) : NULL;
-    if (error == BASE_OK && starts == NULL) {
+    size_t *starts = error ? NULL : malloc(windows * sizeof *starts);
+    if (!error && !starts)
         error = base_fail(why, BASE_ENOMEM, "no memory for %zu windows of text", windows);
-    }
-    if (error != BASE_OK) {
+    if (error) {
         train_tokens_release(tokens);
         return error;
     }
-    for (size_t i = 0; i < windows; i++) {
+    for (size_t i = 0; i < windows; i++)
         starts[i] = i * context;
-    }
     *data = (struct train_dataset){.examples = windows,
                                    .features = context,
                                    .classes = vocabulary,
@@ -113,14 +109,12 @@ static size_t decode(const uint8_t *at, size_t left, uint32_t *code)
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const uint8_t first = at[0];
     const size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (length == 0 || length > left || first > 0xf4) {
+    if (length == 0 || length > left || first > 0xf4)
         return 0;
-    }
     *code = length == 1 ? first : first & (0x7fu >> length);
     for (size_t i = 1; i < length; i++) {
-        if ((at[i] & 0xc0u) != 0x80u) {
+        if ((at[i] & 0xc0u) != 0x80u)
             return 0;
-        }
         *code = *code << 6 | (at[i] & 0x3fu);
     }
     const bool surrogate = *code >= 0xd800u && *code < 0xe000u;
@@ -135,17 +129,15 @@ struct codes {
 static uint32_t *slot(struct codes *codes, uint32_t code)
 {
     uint32_t **page = &codes->page[code / PAGE];
-    if (*page == NULL && (*page = malloc(PAGE * sizeof **page)) != NULL) {
+    if (!*page && (*page = malloc(PAGE * sizeof **page)) != NULL)
         memset(*page, 0xff, PAGE * sizeof **page);
-    }
-    return *page != NULL ? *page + code % PAGE : NULL;
+    return *page ? *page + code % PAGE : NULL;
 }
 
 static void free_codes(struct codes *codes)
 {
-    for (size_t i = 0; codes != NULL && i < CODES / PAGE; i++) {
+    for (size_t i = 0; codes && i < CODES / PAGE; i++)
         free(codes->page[i]);
-    }
     free(codes);
 }
 
@@ -166,9 +158,8 @@ static size_t encode(uint32_t code, char name[4])
 {
     static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
     const size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (size_t i = length; i-- > 0; code >>= 6) {
+    for (size_t i = length; i-- > 0; code >>= 6)
         name[i] = (char)(i == 0 ? lead[length] | code : 0x80u | (code & 0x3fu));
-    }
     return length;
 }
 
@@ -181,13 +172,11 @@ static enum base_error walk(const struct train_bytes *text, struct codes *codes,
     for (size_t at = 0, length; at < text->bytes; at += length, found++) {
         uint32_t code = 0, *number = NULL;
         length = decode(text->data + at, text->bytes - at, &code);
-        if (length == 0 || code == 0) {
+        if (length == 0 || code == 0)
             return not_text(text, at, why);
-        }
-        if ((number = slot(codes, code)) == NULL) {
+        if ((number = slot(codes, code)) == NULL)
             return no_memory(why);
-        }
-        if (ids == NULL) {
+        if (!ids) {
             *number = 0;
         } else if (*number != ABSENT) {
             ids[found] = (uint16_t)*number;
@@ -215,22 +204,19 @@ static enum base_error name_codes(const char *file, struct codes *codes, struct 
     for (uint32_t code = 1; code < CODES; code++) {
         char name[4];
         uint32_t *page = codes->page[code / PAGE];
-        if (page == NULL) {
+        if (!page) {
             code += PAGE - 1 - code % PAGE;
             continue;
         }
-        if (page[code % PAGE] == ABSENT) {
+        if (page[code % PAGE] == ABSENT)
             continue;
-        }
         const size_t length = encode(code, name);
-        if (length >= LIMIT_ALPHABET_BYTES - used) {
+        if (length >= LIMIT_ALPHABET_BYTES - used)
             return too_many(file, why);
-        }
         used += length;
         page[code % PAGE] = (uint32_t)names->count;
-        if (!train_names_add(names, name, length)) {
+        if (!train_names_add(names, name, length))
             return base_fail(why, BASE_ENOMEM, "no memory for the characters of %s", file);
-        }
     }
     return names->count >= 2
                ? BASE_OK
@@ -247,15 +233,13 @@ static enum base_error take_codes(const struct train_names *names, struct codes 
         uint32_t code = 0, *number = NULL;
         const size_t bytes = strlen(names->items[i]);
         const bool one = bytes > 0 && decode((const uint8_t *)names->items[i], bytes, &code) == bytes;
-        if (one && (number = slot(codes, code)) == NULL) {
+        if (one && (number = slot(codes, code)) == NULL)
             return no_memory(why);
-        }
-        if (!one || *number != ABSENT) {
+        if (!one || *number != ABSENT)
             return base_fail(why, BASE_EFORMAT,
                              "entry %zu of the vocabulary is not a single character, or "
                              "a duplicate",
                              i);
-        }
         *number = (uint32_t)i;
         used += bytes;
     }
@@ -267,28 +251,25 @@ static enum base_error mean(const struct train_bytes *text, const struct train_t
                             struct codes *codes, size_t *count, struct train_meaning **meaning,
                             struct base_reason *why)
 {
-    if (options->like != NULL) {
+    if (options->like) {
         *meaning = train_meaning_share(options->like);
-        if (options->text != options->like->text) {
+        if (options->text != options->like->text)
             return base_fail(why, BASE_EMISMATCH,
                              "%s: data.scale_from was not written for data.kind text with this data.text",
                              text->name);
-        }
         *count = text->bytes; // an upper bound
         return options->text == TRAIN_TEXT_CHARACTERS ? take_codes(&options->like->classes, codes, why)
                                                       : BASE_OK;
     }
     *meaning = train_meaning_create(options->context);
-    if (*meaning == NULL) {
+    if (!*meaning)
         return base_fail(why, BASE_ENOMEM, "no memory for a vocabulary");
-    }
     (*meaning)->text = options->text;
     *count = text->bytes;
-    if (options->text == TRAIN_TEXT_BYTES) {
+    if (options->text == TRAIN_TEXT_BYTES)
         return BASE_OK;
-    }
     enum base_error error = walk(text, codes, NULL, count, why);
-    return error == BASE_OK ? name_codes(text->name, codes, &(*meaning)->classes, why) : error;
+    return error ? error : name_codes(text->name, codes, &(*meaning)->classes, why);
 }
 
 enum base_error train_text_parse(const struct train_bytes *text, const struct train_text_options *options,
@@ -299,24 +280,19 @@ enum base_error train_text_parse(const struct train_bytes *text, const struct tr
     size_t count = 0;
     const bool characters = options->text == TRAIN_TEXT_CHARACTERS;
     struct codes *codes = calloc(1, sizeof *codes);
-    enum base_error error =
-        codes == NULL ? no_memory(why) : mean(text, options, codes, &count, &meaning, why);
-    if (error == BASE_OK && (tokens = make(count)) == NULL) {
+    enum base_error error = !codes ? no_memory(why) : mean(text, options, codes, &count, &meaning, why);
+    if (!error && (tokens = make(count)) == NULL)
         error = base_fail(why, BASE_ENOMEM, "no memory for the %zu characters of %s", count, text->name);
-    }
-    if (error == BASE_OK && characters) {
+    if (!error && characters)
         error = walk(text, codes, tokens->ids, &tokens->count, why);
-    }
-    for (size_t i = 0; error == BASE_OK && !characters && i < count; i++) {
+    for (size_t i = 0; !error && !characters && i < count; i++)
         tokens->ids[i] = text->data[i];
-    }
     free_codes(codes);
-    if (error == BASE_OK) {
+    if (!error)
         error = cut_windows(text->name, train_tokens_share(tokens),
                             characters ? meaning->classes.count : BYTE_VALUES, options->context, data, why);
-    }
     train_tokens_release(tokens);
-    if (error != BASE_OK) {
+    if (error) {
         train_meaning_release(meaning);
         return error;
     }
@@ -330,9 +306,8 @@ enum base_error train_dataset_load_text(const char *path, const struct train_tex
     struct train_bytes text;
     uint8_t *owned = NULL;
     enum base_error error = train_unpack_file(path, &text, &owned, why);
-    if (error == BASE_OK) {
+    if (!error)
         error = train_text_parse(&text, options, data, why);
-    }
     free(owned);
     return error;
 }
@@ -343,24 +318,21 @@ enum base_error train_tokens_alphabet(const char *characters, struct train_names
     const struct train_bytes text = {
         .name = "the vocabulary", .data = (const uint8_t *)characters, .bytes = strlen(characters)};
     struct codes *codes = calloc(1, sizeof *codes);
-    enum base_error error = codes == NULL ? no_memory(why) : BASE_OK;
+    enum base_error error = !codes ? no_memory(why) : BASE_OK;
     *names = (struct train_names){0};
-    for (size_t at = 0, length; error == BASE_OK && at < text.bytes; at += length) {
+    for (size_t at = 0, length; !error && at < text.bytes; at += length) {
         uint32_t code = 0;
         length = decode(text.data + at, text.bytes - at, &code);
-        if (length == 0) {
+        if (length == 0)
             error = not_text(&text, at, why);
-        } else if (!train_names_add(names, characters + at, length)) {
+        else if (!train_names_add(names, characters + at, length))
             error = no_memory(why);
-        }
     }
-    if (error == BASE_OK) {
+    if (!error)
         error = take_codes(names, codes, why);
-    }
     free_codes(codes);
-    if (error != BASE_OK) {
+    if (error)
         train_names_free(names);
-    }
     return error;
 }
 
@@ -371,21 +343,17 @@ enum base_error train_tokens_encode(const struct train_meaning *meaning, const c
         .name = "the text", .data = (const uint8_t *)text, .bytes = strlen(text)};
     *count = bytes.bytes;
     if (meaning->text == TRAIN_TEXT_BYTES) {
-        for (size_t i = 0; i < bytes.bytes; i++) {
+        for (size_t i = 0; i < bytes.bytes; i++)
             ids[i] = bytes.data[i];
-        }
         return BASE_OK;
     }
     uint16_t *narrow = malloc((bytes.bytes + 1) * sizeof *narrow);
     struct codes *codes = calloc(1, sizeof *codes);
-    enum base_error error =
-        codes == NULL || narrow == NULL ? no_memory(why) : take_codes(&meaning->classes, codes, why);
-    if (error == BASE_OK) {
+    enum base_error error = !codes || !narrow ? no_memory(why) : take_codes(&meaning->classes, codes, why);
+    if (!error)
         error = walk(&bytes, codes, narrow, count, why);
-    }
-    for (size_t i = 0; error == BASE_OK && i < *count; i++) {
+    for (size_t i = 0; !error && i < *count; i++)
         ids[i] = narrow[i];
-    }
     free_codes(codes);
     free(narrow);
     return error;
@@ -405,22 +373,19 @@ static enum base_error skip_header(struct train_bytes *file, struct base_reason 
     if (file->bytes >= LLMC_HEADER && word_at(file, 0) == LLMC_MAGIC) {
         const uint32_t version = word_at(file, 1), count = word_at(file, 2);
         const size_t ids = (file->bytes - LLMC_HEADER) / sizeof(uint16_t);
-        if (version != LLMC_VERSION) {
+        if (version != LLMC_VERSION)
             return base_fail(why, BASE_EFORMAT,
                              "%s: found version %u in llm.c's header, expected %u (uint16 ids)", file->name,
                              (unsigned)version, LLMC_VERSION);
-        }
-        if (count != ids) {
+        if (count != ids)
             return base_fail(why, BASE_EFORMAT, "%s: llm.c's header says %u tokens, but %zu follow",
                              file->name, (unsigned)count, ids);
-        }
         file->data += LLMC_HEADER;
         file->bytes -= LLMC_HEADER;
     }
-    if (file->bytes % sizeof(uint16_t) != 0) {
+    if (file->bytes % sizeof(uint16_t) != 0)
         return base_fail(why, BASE_EFORMAT, "%s: found %zu bytes, expected an even number: 2 per token",
                          file->name, file->bytes);
-    }
     return BASE_OK;
 }
 
@@ -429,25 +394,22 @@ enum base_error train_tokens_parse(const struct train_bytes *bytes, size_t vocab
 {
     struct train_bytes file = *bytes;
     enum base_error error = skip_header(&file, why);
-    struct train_meaning *meaning = error == BASE_OK ? train_meaning_create(context) : NULL;
-    struct train_tokens *tokens = error == BASE_OK ? make(file.bytes / sizeof(uint16_t)) : NULL;
-    if (error == BASE_OK && (tokens == NULL || meaning == NULL)) {
+    struct train_meaning *meaning = error ? NULL : train_meaning_create(context);
+    struct train_tokens *tokens = error ? NULL : make(file.bytes / sizeof(uint16_t));
+    if (!error && (!tokens || !meaning))
         error = base_fail(why, BASE_ENOMEM, "no memory for the %zu bytes of %s", file.bytes, file.name);
-    }
-    for (size_t i = 0; error == BASE_OK && i < tokens->count; i++) {
+    for (size_t i = 0; !error && i < tokens->count; i++) {
         const unsigned id = (unsigned)file.data[2 * i] | (unsigned)file.data[2 * i + 1] << 8;
         tokens->ids[i] = (uint16_t)id;
-        if (id >= vocabulary) {
+        if (id >= vocabulary)
             error = base_fail(why, BASE_EFORMAT,
                               "%s: token %zu: found id %u, expected below data.vocabulary, %zu", file.name, i,
                               id, vocabulary);
-        }
     }
-    if (error == BASE_OK) {
+    if (!error)
         error = cut_windows(file.name, train_tokens_share(tokens), vocabulary, context, data, why);
-    }
     train_tokens_release(tokens);
-    if (error != BASE_OK) {
+    if (error) {
         train_meaning_release(meaning);
         return error;
     }
@@ -462,9 +424,8 @@ enum base_error train_dataset_load_tokens(const char *path, size_t vocabulary, s
     struct train_bytes file;
     uint8_t *owned = NULL;
     enum base_error error = train_unpack_file(path, &file, &owned, why);
-    if (error == BASE_OK) {
+    if (!error)
         error = train_tokens_parse(&file, vocabulary, context, data, why);
-    }
     free(owned);
     return error;
 }

@@ -28,7 +28,7 @@ static enum base_error grow(struct unpacking *u, struct base_reason *why)
     size_t capacity = 2 * u->capacity < CHUNK_BYTES ? CHUNK_BYTES : 2 * u->capacity;
     capacity = capacity > u->limit + 1 ? u->limit + 1 : capacity;
     uint8_t *grown = realloc(u->out, capacity + 1); // for a zero after the end
-    if (grown == NULL)
+    if (!grown)
         return base_fail(why, BASE_ENOMEM, "%s: no memory to unpack %zu bytes", u->name, capacity);
     u->out = grown;
     u->capacity = capacity;
@@ -39,7 +39,7 @@ static enum base_error inflate_all(struct unpacking *u, bool members, struct bas
 {
     for (;;) {
         enum base_error error = grow(u, why);
-        if (error != BASE_OK)
+        if (error)
             return error;
         const size_t room = u->capacity - u->have < UINT_MAX ? u->capacity - u->have : UINT_MAX;
         u->z.next_out = u->out + u->have;
@@ -57,7 +57,7 @@ static enum base_error inflate_all(struct unpacking *u, bool members, struct bas
                              u->name);
         else if (rc != Z_OK && rc != Z_BUF_ERROR)
             return base_fail(why, BASE_EFORMAT, "%s: %s", u->name,
-                             u->z.msg != NULL ? u->z.msg : "the packed data is damaged");
+                             u->z.msg ? u->z.msg : "the packed data is damaged");
     }
 }
 
@@ -74,11 +74,11 @@ static enum base_error unpack(const struct train_bytes *packed, int window, size
         return base_fail(why, BASE_ENOMEM, "%s: no memory to unpack it", packed->name);
     enum base_error error = inflate_all(&u, window == GZIP_WINDOW, why);
     inflateEnd(&u.z);
-    if (error == BASE_OK && u.have > limit)
+    if (!error && u.have > limit)
         error =
             base_fail(why, BASE_ELIMIT, "%s: unpacks to more than the %zu bytes that are expected or allowed",
                       u.name, limit);
-    if (error != BASE_OK) {
+    if (error) {
         free(u.out);
         return error;
     }
@@ -99,7 +99,7 @@ enum base_error train_unpack_gzip(const struct train_bytes *packed, struct train
     uint8_t *out = NULL;
     size_t bytes = 0;
     enum base_error error = unpack(packed, GZIP_WINDOW, LIMIT_DATA_FILE_BYTES, &out, &bytes, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     *file = (struct train_bytes){packed->name, out, bytes};
     *owned = out;
@@ -112,14 +112,14 @@ enum base_error train_unpack_file(const char *path, struct train_bytes *file, ui
     uint8_t *read = NULL, *unpacked = NULL;
     struct train_bytes packed = {.name = path};
     enum base_error error = base_file_read(path, LIMIT_DATA_FILE_BYTES, &read, &packed.bytes, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     packed.data = read;
     error = train_unpack_gzip(&packed, file, &unpacked, why);
-    if (error != BASE_OK || unpacked != NULL)
+    if (error || unpacked)
         free(read);
-    if (error == BASE_OK)
-        *owned = unpacked != NULL ? unpacked : read;
+    if (!error)
+        *owned = unpacked ? unpacked : read;
     return error;
 }
 
@@ -134,7 +134,7 @@ enum base_error train_unpack_deflated(const struct train_bytes *packed, size_t e
     uint8_t *out = NULL;
     size_t bytes = 0;
     enum base_error error = unpack(packed, RAW_WINDOW, expected, &out, &bytes, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     if (bytes != expected || !train_unpack_crc_fits(out, bytes, crc)) {
         free(out);

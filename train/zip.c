@@ -64,7 +64,7 @@ static enum base_error find_member(const struct train_bytes *zip, const char *na
                                    struct base_reason *why)
 {
     const uint8_t *end = find_end(zip);
-    if (end == NULL)
+    if (!end)
         return fail_zip(zip, "no directory of a zip file at its end", why);
     struct base_reader tail = base_reader_of(end, END_BYTES);
     (void)base_read_bytes(&tail, 10);
@@ -100,7 +100,7 @@ static enum base_error find_bytes(const struct train_bytes *zip, const struct me
     packed->name = zip->name;
     packed->bytes = m->packed;
     packed->data = base_read_bytes(&local, m->packed);
-    return magic && packed->data != NULL ? BASE_OK : fail_zip(zip, "a member is outside of the file", why);
+    return magic && packed->data ? BASE_OK : fail_zip(zip, "a member is outside of the file", why);
 }
 
 enum base_error train_zip_member(const struct train_bytes *zip, const char *name, struct train_bytes *file,
@@ -110,11 +110,11 @@ enum base_error train_zip_member(const struct train_bytes *zip, const char *name
     struct train_bytes packed = {0};
     uint8_t *unpacked = NULL;
     enum base_error error = find_member(zip, name, &m, why);
-    if (error == BASE_OK && (m.packed == IS_ZIP64 || m.bytes == IS_ZIP64 || m.flags & 1))
+    if (!error && (m.packed == IS_ZIP64 || m.bytes == IS_ZIP64 || m.flags & 1))
         error = fail_zip(zip, m.flags & 1 ? "an encrypted array" : "an array of 4 GiB or more", why);
-    if (error == BASE_OK)
+    if (!error)
         error = find_bytes(zip, &m, &packed, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     if (m.method == METHOD_STORED) {
         if (m.packed != m.bytes || !train_unpack_crc_fits(packed.data, packed.bytes, m.crc))
@@ -124,9 +124,9 @@ enum base_error train_zip_member(const struct train_bytes *zip, const char *name
     } else {
         return fail_zip(zip, "an array packed with a method other than deflate", why);
     }
-    if (error != BASE_OK)
+    if (error)
         return error;
-    *file = (struct train_bytes){zip->name, unpacked != NULL ? unpacked : packed.data, m.bytes};
+    *file = (struct train_bytes){zip->name, unpacked ? unpacked : packed.data, m.bytes};
     *owned = unpacked;
     return BASE_OK;
 }

@@ -69,7 +69,7 @@ static void derive(const struct gossip_datagrams *datagrams, const char *label, 
     uint8_t text[sizeof TAG_LABEL + KEY + 2 * GOSSIP_ID_BYTES + 4 + LIMIT_NODE_NAME_BYTES];
     struct base_writer writer = base_writer_of(text, sizeof text);
     base_write_bytes(&writer, label, label_bytes);
-    if (shared != NULL)
+    if (shared)
         base_write_bytes(&writer, shared, KEY);
     base_write_bytes(&writer, sender->bytes, GOSSIP_ID_BYTES);
     base_write_bytes(&writer, receiver->bytes, GOSSIP_ID_BYTES);
@@ -194,7 +194,7 @@ static size_t bucket_of(const struct gossip_datagrams *datagrams, const uint8_t 
 static struct peer **place_by_id(struct gossip_datagrams *datagrams, const struct gossip_id *id)
 {
     struct peer **place = &datagrams->by_id[bucket_of(datagrams, id->bytes, GOSSIP_ID_BYTES)];
-    while (*place != NULL && gossip_id_compare(&(*place)->id, id) != 0)
+    while (*place && gossip_id_compare(&(*place)->id, id) != 0)
         place = &(*place)->next_by_id;
     return place;
 }
@@ -220,7 +220,7 @@ static enum base_error peer_add(struct gossip_datagrams *datagrams, const struct
         return BASE_ELIMIT;
     BASE_ASSERT(gossip_id_compare(id, &datagrams->identity->id) != 0);
     struct peer *peer = calloc(1, sizeof *peer);
-    if (peer == NULL)
+    if (!peer)
         return BASE_ENOMEM;
     peer->id = *id;
     peer->generation = generation;
@@ -257,7 +257,7 @@ enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const 
     if (small_order(exchange_public))
         return BASE_EAUTH;
     struct peer **place = place_by_id(datagrams, peer);
-    if (*place == NULL)
+    if (!*place)
         return peer_add(datagrams, peer, exchange_public, generation, place);
     if (generation >= (*place)->generation)
         peer_update(*place, exchange_public, generation);
@@ -267,7 +267,7 @@ enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const 
 void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct gossip_id *peer)
 {
     struct peer **place = place_by_id(datagrams, peer), *gone = *place;
-    if (gone == NULL)
+    if (!gone)
         return;
     BASE_ASSERT(datagrams->n_peers > 0);
     // If it is added again it has the same keys, so its counter must not begin anew.
@@ -286,7 +286,7 @@ enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *o
     BASE_ASSERT(name_bytes < LIMIT_NODE_NAME_BYTES);
     BASE_ASSERT(sodium_init() >= 0); // selects fast implementations; further calls do nothing
     struct gossip_datagrams *made = calloc(1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         return BASE_ENOMEM;
     made->identity = options->identity;
     made->generation = options->generation;
@@ -301,10 +301,10 @@ enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *o
 
 void gossip_datagrams_destroy(struct gossip_datagrams *datagrams)
 {
-    if (datagrams == NULL)
+    if (!datagrams)
         return;
     for (size_t i = 0; i < BUCKETS; i++)
-        while (datagrams->by_id[i] != NULL) {
+        while (datagrams->by_id[i]) {
             struct peer *peer = datagrams->by_id[i];
             datagrams->by_id[i] = peer->next_by_id;
             peer_free(peer);
@@ -337,10 +337,10 @@ enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const s
     if (plain_bytes > LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD)
         return BASE_ELIMIT;
     struct peer *to = *place_by_id(datagrams, peer);
-    if (to == NULL)
+    if (!to)
         return BASE_ENOTFOUND;
     enum base_error error = ensure_keys(datagrams, to);
-    if (error != BASE_OK)
+    if (error)
         return error;
     BASE_ASSERT(to->keyed && to->counter < UINT64_MAX);
     struct base_writer head = base_writer_of(sealed, HEAD_BYTES);
@@ -368,7 +368,7 @@ static enum base_error open_from(struct gossip_datagrams *datagrams, struct peer
     if (!window_admits(from, generation, counter, entropy))
         return BASE_ESTATE;
     enum base_error error = ensure_keys(datagrams, from);
-    if (error != BASE_OK)
+    if (error)
         return error;
     write_bound(bound, from->tag_in, datagrams->generation);
     if (crypto_aead_xchacha20poly1305_ietf_decrypt(opened, NULL, NULL, sealed + HEAD_BYTES,
@@ -393,11 +393,11 @@ enum base_error gossip_datagram_open(struct gossip_datagrams *datagrams, const u
     struct peer *from = datagrams->by_tag[bucket_of(datagrams, sealed, PAIR_BYTES)];
     // A member may have searched for an id with the tag of another member, so each peer with this tag is
     // tried.
-    for (; from != NULL; from = from->next_by_tag) {
+    for (; from; from = from->next_by_tag) {
         if (memcmp(from->tag_in, sealed, PAIR_BYTES) != 0)
             continue;
         error = open_from(datagrams, from, sealed, sealed_bytes, plain);
-        if (error == BASE_OK) {
+        if (!error) {
             *plain_bytes = sealed_bytes - LIMIT_DATAGRAM_OVERHEAD;
             *peer = from->id;
             break;

@@ -163,7 +163,7 @@ enum base_error gossip_identity_load(const char *path, struct gossip_identity *i
     uint8_t text[SECRET_FILE_BYTES + 1], seed[SEED_BYTES];
     size_t bytes = 0;
     enum base_error error = read_secret_file(path, text, &bytes, why);
-    if (error != BASE_OK)
+    if (error)
         goto out;
     if (bytes == SEED_HEX + 1 && text[SEED_HEX] == '\n')
         bytes = SEED_HEX;
@@ -192,7 +192,7 @@ enum base_error gossip_identity_create(const char *path, struct gossip_identity 
     sodium_bin2hex(text, SEED_HEX + 1, seed, sizeof seed);
     text[SEED_HEX] = '\n';
     enum base_error error = base_file_create(path, 0600, text, SEED_HEX + 1, why);
-    if (error == BASE_OK)
+    if (!error)
         gossip_identity_from_seed(seed, identity);
     sodium_memzero(text, sizeof text);
     sodium_memzero(seed, sizeof seed);
@@ -211,20 +211,20 @@ enum base_error gossip_secret_load(const char *path, uint8_t psk[32], struct bas
     uint8_t text[SECRET_FILE_BYTES + 1];
     size_t bytes = 0;
     BASE_ASSERT(sodium_init() >= 0);
-    if (path == NULL || path[0] == '\0') {
+    if (!path || path[0] == '\0') {
         crypto_generichash_blake2b(psk, 32, (const uint8_t *)NO_SECRET, sizeof NO_SECRET - 1, NULL, 0);
         return BASE_OK;
     }
     enum base_error error = read_secret_file(path, text, &bytes, why);
-    while (error == BASE_OK && bytes > 0 && is_space(text[bytes - 1]))
+    while (!error && bytes > 0 && is_space(text[bytes - 1]))
         bytes--;
-    if (error == BASE_OK && bytes < SECRET_MIN)
+    if (!error && bytes < SECRET_MIN)
         error = base_fail(
             why, BASE_EAUTH,
             "the cluster secret in %s has %zu bytes; expected at least %u, from a random source. Make "
             "one with: p2pml keygen --secret FILE",
             path, bytes, SECRET_MIN);
-    if (error == BASE_OK)
+    if (!error)
         crypto_generichash_blake2b(psk, 32, text, bytes, NULL, 0);
     sodium_memzero(text, sizeof text);
     return error;
@@ -251,7 +251,7 @@ enum base_error gossip_secret_create(const char *path, struct base_reason *why)
 static void trim_line(const char **line, size_t *length)
 {
     const char *comment = memchr(*line, '#', *length);
-    if (comment != NULL)
+    if (comment)
         *length = (size_t)(comment - *line);
     while (*length > 0 && is_space((uint8_t)(*line)[*length - 1]))
         --*length;
@@ -269,8 +269,8 @@ static enum base_error parse_allow_list(const char *path, const char *text, size
     unsigned number = 0;
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
-        const char *line = text, *const next = newline != NULL ? newline + 1 : end;
-        size_t length = (size_t)((newline != NULL ? newline : end) - line);
+        const char *line = text, *const next = newline ? newline + 1 : end;
+        size_t length = (size_t)((newline ? newline : end) - line);
         text = next;
         number++;
         trim_line(&line, &length);
@@ -296,15 +296,15 @@ enum base_error gossip_allow_list_load(const char *path, struct gossip_allow_lis
     uint8_t *text = NULL;
     size_t bytes = 0;
     enum base_error error = base_file_read(path, LIMIT_CONFIG_BYTES, &text, &bytes, why);
-    if (error != BASE_OK)
+    if (error)
         goto out;
     parsed.ids = calloc(LIMIT_PEERS, sizeof *parsed.ids);
-    if (parsed.ids == NULL) {
+    if (!parsed.ids) {
         error = base_fail(why, BASE_ENOMEM, "no memory for the allow-list %s", path);
         goto out;
     }
     error = parse_allow_list(path, (const char *)text, bytes, &parsed, why);
-    if (error != BASE_OK)
+    if (error)
         goto out;
     *list = parsed;
     parsed.ids = NULL;

@@ -80,7 +80,7 @@ enum base_error gossip_noise_open(struct gossip_noise_cipher *cipher, const void
     BASE_ASSERT(cipher->nonce < UINT64_MAX);
     const struct gossip_aead_message message = {cipher->nonce, ad, ad_bytes, sealed, sealed_bytes, plain};
     enum base_error error = gossip_aead_open_once(cipher->aead, cipher->key, &message);
-    if (error == BASE_OK)
+    if (!error)
         cipher->nonce++;
     return error;
 }
@@ -135,7 +135,7 @@ static void encrypt_and_hash(struct gossip_noise_symmetric *symmetric, const uin
                              struct base_writer *out)
 {
     uint8_t *sealed = base_write_room(out, bytes + TAG);
-    BASE_ASSERT(sealed != NULL);
+    BASE_ASSERT(sealed);
     gossip_noise_seal(&symmetric->cipher, symmetric->hash, HASH, plain, bytes, sealed);
     mix_hash(symmetric, sealed, bytes + TAG);
 }
@@ -144,7 +144,7 @@ static enum base_error decrypt_and_hash(struct gossip_noise_symmetric *symmetric
                                         size_t sealed_bytes, uint8_t *plain)
 {
     const uint8_t *sealed = base_read_bytes(in, sealed_bytes);
-    if (sealed == NULL || sealed_bytes < TAG)
+    if (!sealed || sealed_bytes < TAG)
         return BASE_EFORMAT;
     if (gossip_noise_open(&symmetric->cipher, symmetric->hash, HASH, sealed, sealed_bytes, plain) != BASE_OK)
         return BASE_EAUTH;
@@ -185,7 +185,7 @@ static enum base_error read_e(struct gossip_noise_handshake *handshake, struct b
 {
     BASE_ASSERT(sodium_is_zero(handshake->re, KEY));
     const uint8_t *e = base_read_bytes(in, KEY);
-    if (e == NULL)
+    if (!e)
         return BASE_EFORMAT;
     memcpy(handshake->re, e, KEY);
     mix_hash(&handshake->symmetric, handshake->re, KEY);
@@ -245,7 +245,7 @@ static enum base_error write_tokens(struct gossip_noise_handshake *handshake, st
     case 1: // <- e, ee, s, es
         write_e(handshake, out);
         error = token_ee(handshake);
-        if (error != BASE_OK)
+        if (error)
             return error;
         write_s(handshake, out);
         return token_es(handshake);
@@ -264,14 +264,14 @@ static enum base_error read_tokens(struct gossip_noise_handshake *handshake, str
         return read_e(handshake, in);
     case 1: // <- e, ee, s, es
         error = read_e(handshake, in);
-        if (error == BASE_OK)
+        if (!error)
             error = token_ee(handshake);
-        if (error == BASE_OK)
+        if (!error)
             error = read_s(handshake, in);
-        return error == BASE_OK ? token_es(handshake) : error;
+        return error ? error : token_es(handshake);
     default: // -> s, se
         error = read_s(handshake, in);
-        return error == BASE_OK ? token_se(handshake) : error;
+        return error ? error : token_se(handshake);
     }
 }
 
@@ -288,7 +288,7 @@ enum base_error gossip_noise_write(struct gossip_noise_handshake *handshake, con
     BASE_ASSERT((handshake->next % 2 == 0) == handshake->initiator);
     struct base_writer out = base_writer_of(message, message_overhead(handshake->next) + payload_bytes);
     enum base_error error = write_tokens(handshake, &out);
-    if (error != BASE_OK)
+    if (error)
         return error;
     encrypt_and_hash(&handshake->symmetric, payload, payload_bytes, &out);
     BASE_ASSERT(!out.failed && out.at == out.end);
@@ -304,10 +304,10 @@ enum base_error gossip_noise_read(struct gossip_noise_handshake *handshake, cons
         return BASE_EFORMAT;
     struct base_reader in = base_reader_of(message, message_bytes);
     enum base_error error = read_tokens(handshake, &in);
-    if (error != BASE_OK)
+    if (error)
         return error;
     error = decrypt_and_hash(&handshake->symmetric, &in, base_reader_left(&in), payload);
-    if (error != BASE_OK)
+    if (error)
         return error;
     handshake->next++;
     return BASE_OK;

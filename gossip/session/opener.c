@@ -21,12 +21,12 @@ struct frame { // one record as received
 struct gossip_opener *gossip_opener_create(const struct gossip_noise_cipher *cipher, size_t message_limit)
 {
     struct gossip_opener *opener = calloc(1, sizeof *opener);
-    if (opener == NULL)
+    if (!opener)
         return NULL;
     opener->cipher = *cipher;
     opener->message_limit = message_limit;
     opener->ready = gossip_aead_key_create(cipher->aead, cipher->key);
-    if (opener->ready != NULL)
+    if (opener->ready)
         return opener;
     gossip_opener_destroy(opener);
     return NULL;
@@ -35,7 +35,7 @@ struct gossip_opener *gossip_opener_create(const struct gossip_noise_cipher *cip
 static void drop_message(struct gossip_opener *opener)
 {
     BASE_ASSERT(!opener->message || opener->filled <= opener->total);
-    if (opener->message != NULL)
+    if (opener->message)
         sodium_memzero(opener->message, opener->filled);
     free(opener->message);
     opener->message = NULL;
@@ -43,7 +43,7 @@ static void drop_message(struct gossip_opener *opener)
 
 void gossip_opener_destroy(struct gossip_opener *opener)
 {
-    if (opener == NULL)
+    if (!opener)
         return;
     drop_message(opener);
     gossip_aead_key_destroy(opener->ready);
@@ -69,10 +69,9 @@ static enum base_error read_prefix(const struct gossip_opener *opener, const uin
     case RECORD_WHOLE:
         return frame->plain <= prompt_limit(opener) ? BASE_OK : BASE_ELIMIT;
     case RECORD_BEGIN:
-        return opener->message == NULL && frame->plain == BEGIN_BYTES ? BASE_OK : BASE_EFORMAT;
+        return !opener->message && frame->plain == BEGIN_BYTES ? BASE_OK : BASE_EFORMAT;
     case RECORD_MORE:
-        return opener->message != NULL && frame->plain <= opener->total - opener->filled ? BASE_OK
-                                                                                         : BASE_EFORMAT;
+        return opener->message && frame->plain <= opener->total - opener->filled ? BASE_OK : BASE_EFORMAT;
     default:
         return BASE_EFORMAT;
     }
@@ -86,7 +85,7 @@ static enum base_error open_frame(struct gossip_opener *opener, const struct fra
         cipher->nonce, frame->bytes, RECORD_PREFIX, frame->bytes + RECORD_PREFIX, frame->plain + RECORD_TAG,
         plain};
     enum base_error error = gossip_aead_open(opener->ready, &message);
-    if (error != BASE_OK)
+    if (error)
         return error;
     cipher->nonce++;
     if (record_step(cipher))
@@ -98,8 +97,8 @@ static enum base_error open_whole(struct gossip_opener *opener, const struct fra
                                   struct gossip_opened *message)
 {
     uint8_t *bytes = malloc(frame->plain);
-    enum base_error error = bytes != NULL ? open_frame(opener, frame, bytes) : BASE_ENOMEM;
-    if (error != BASE_OK) {
+    enum base_error error = bytes ? open_frame(opener, frame, bytes) : BASE_ENOMEM;
+    if (error) {
         free(bytes);
         return error;
     }
@@ -112,7 +111,7 @@ static enum base_error open_begin(struct gossip_opener *opener, const struct fra
     BASE_ASSERT(!opener->message);
     uint8_t length[BEGIN_BYTES];
     enum base_error error = open_frame(opener, frame, length);
-    if (error != BASE_OK)
+    if (error)
         return error;
     struct base_reader reader = base_reader_of(length, sizeof length);
     opener->total = base_read_u32(&reader);
@@ -122,7 +121,7 @@ static enum base_error open_begin(struct gossip_opener *opener, const struct fra
     if (opener->total <= LIMIT_PROMPT_BYTES) // every message has only one form
         return BASE_EFORMAT;
     opener->message = malloc(opener->total);
-    return opener->message != NULL ? BASE_OK : BASE_ENOMEM;
+    return opener->message ? BASE_OK : BASE_ENOMEM;
 }
 
 static enum base_error open_more(struct gossip_opener *opener, const struct frame *frame,
@@ -130,7 +129,7 @@ static enum base_error open_more(struct gossip_opener *opener, const struct fram
 {
     BASE_ASSERT(opener->message && opener->filled < opener->total);
     enum base_error error = open_frame(opener, frame, opener->message + opener->filled);
-    if (error != BASE_OK)
+    if (error)
         return error;
     opener->filled += frame->plain;
     if (opener->filled < opener->total)
@@ -172,16 +171,16 @@ enum base_error gossip_opener_take(struct gossip_opener *opener, const uint8_t *
     *message = (struct gossip_opened){0};
     if (opener->dead)
         return BASE_ESTATE;
-    while (message->bytes == NULL && in_bytes - at >= RECORD_PREFIX) {
+    while (!message->bytes && in_bytes - at >= RECORD_PREFIX) {
         struct frame frame;
         enum base_error error = read_prefix(opener, in + at, &frame);
-        if (error != BASE_OK)
+        if (error)
             return bury(opener, error);
         const size_t whole = frame.plain + GOSSIP_RECORD_OVERHEAD;
         if (in_bytes - at < whole)
             break;
         error = open_record(opener, &frame, message);
-        if (error != BASE_OK)
+        if (error)
             return bury(opener, error);
         at += whole;
     }

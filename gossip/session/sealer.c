@@ -27,11 +27,11 @@ size_t gossip_sealed_bytes(size_t message_bytes)
 struct gossip_sealer *gossip_sealer_create(const struct gossip_noise_cipher *cipher)
 {
     struct gossip_sealer *sealer = calloc(1, sizeof *sealer);
-    if (sealer == NULL)
+    if (!sealer)
         return NULL;
     sealer->cipher = *cipher;
     sealer->ready = gossip_aead_key_create(cipher->aead, cipher->key);
-    if (sealer->ready != NULL)
+    if (sealer->ready)
         return sealer;
     gossip_sealer_destroy(sealer);
     return NULL;
@@ -39,7 +39,7 @@ struct gossip_sealer *gossip_sealer_create(const struct gossip_noise_cipher *cip
 
 void gossip_sealer_destroy(struct gossip_sealer *sealer)
 {
-    if (sealer == NULL)
+    if (!sealer)
         return;
     gossip_aead_key_destroy(sealer->ready);
     sodium_memzero(sealer, sizeof *sealer);

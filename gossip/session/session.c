@@ -65,7 +65,7 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
     BASE_ASSERT(options->message_limit <= UINT32_MAX);
     BASE_ASSERT(sodium_init() >= 0); // selects fast implementations; further calls do nothing
     struct gossip_session *made = calloc(1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         return BASE_ENOMEM;
     made->state = STATE_HANDSHAKE;
     made->initiator = options->initiator;
@@ -88,7 +88,7 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
 
 void gossip_session_destroy(struct gossip_session *session)
 {
-    if (session == NULL)
+    if (!session)
         return;
     base_buffer_free(&session->partial);
     sodium_memzero(session, sizeof *session);
@@ -131,13 +131,13 @@ static enum base_error send_handshake(struct gossip_session *session, struct bas
     payload[PROOF_BYTES] = session->offered;
 
     enum base_error error = base_buffer_reserve(out, PREFIX_BYTES + bytes, SIZE_MAX, &room);
-    if (error != BASE_OK)
+    if (error)
         return error;
     struct base_writer writer = base_writer_of(room, PREFIX_BYTES);
     base_write_u16(&writer, (uint16_t)bytes);
     error = gossip_noise_write(&session->handshake, payload, number == 0 ? 0 : PAYLOAD_BYTES,
                                room + PREFIX_BYTES);
-    if (error == BASE_OK)
+    if (!error)
         base_buffer_commit(out, PREFIX_BYTES + bytes);
     return error;
 }
@@ -159,11 +159,11 @@ static enum base_error receive_handshake(struct gossip_session *session, const u
     uint8_t payload[PAYLOAD_BYTES];
     const bool proven = session->handshake.next > 0;
     enum base_error error = gossip_noise_read(&session->handshake, message, bytes, payload);
-    if (error == BASE_OK && proven)
+    if (!error && proven)
         error = read_payload(session, payload);
-    if (error == BASE_OK && session->handshake.next < 3)
+    if (!error && session->handshake.next < 3)
         error = send_handshake(session, out);
-    if (error != BASE_OK || session->handshake.next < 3)
+    if (error || session->handshake.next < 3)
         return error;
     gossip_noise_split(&session->handshake, gossip_aead_choose(session->offered, session->theirs),
                        &session->send, &session->receive);
@@ -179,7 +179,7 @@ enum base_error gossip_session_start(struct gossip_session *session, struct base
     if (session->state != STATE_HANDSHAKE || session->handshake.next != 0)
         return BASE_ESTATE;
     enum base_error error = send_handshake(session, out);
-    return error == BASE_OK ? BASE_OK : bury(session, error);
+    return error ? bury(session, error) : BASE_OK;
 }
 
 // Checks a length prefix before any byte after it is kept.
@@ -204,7 +204,7 @@ static enum base_error collect(struct gossip_session *session, struct input *in,
         return BASE_OK;
     enum base_error error =
         base_buffer_append(&session->partial, in->at, take, PREFIX_BYTES + LIMIT_HANDSHAKE_BYTES);
-    if (error != BASE_OK)
+    if (error)
         return error;
     in->at += take;
     in->left -= take;
@@ -223,13 +223,13 @@ static enum base_error next_frame(struct gossip_session *session, struct input *
 {
     *frame_bytes = 0;
     enum base_error error = collect(session, in, PREFIX_BYTES);
-    if (error != BASE_OK || base_buffer_length(&session->partial) < PREFIX_BYTES)
+    if (error || base_buffer_length(&session->partial) < PREFIX_BYTES)
         return error;
     const size_t bytes = frame_length(base_buffer_head(&session->partial));
     error = check_frame_length(session, bytes);
-    if (error == BASE_OK)
+    if (!error)
         error = collect(session, in, PREFIX_BYTES + bytes);
-    if (error == BASE_OK && base_buffer_length(&session->partial) == PREFIX_BYTES + bytes)
+    if (!error && base_buffer_length(&session->partial) == PREFIX_BYTES + bytes)
         *frame_bytes = PREFIX_BYTES + bytes;
     return error;
 }
@@ -248,10 +248,10 @@ enum base_error gossip_session_receive(struct gossip_session *session, const uin
     while (event->kind == GOSSIP_SESSION_NOTHING && input.left > 0) {
         size_t bytes = 0;
         enum base_error error = next_frame(session, &input, &bytes);
-        if (error == BASE_OK && bytes > 0)
+        if (!error && bytes > 0)
             error = receive_handshake(session, base_buffer_head(&session->partial) + PREFIX_BYTES,
                                       bytes - PREFIX_BYTES, out, event);
-        if (error != BASE_OK) {
+        if (error) {
             *event = (struct gossip_session_event){.kind = GOSSIP_SESSION_NOTHING};
             return bury(session, error);
         }
@@ -271,7 +271,7 @@ enum base_error gossip_session_split(struct gossip_session *session, struct goss
         return BASE_ESTATE;
     struct gossip_sealer *made = gossip_sealer_create(&session->send);
     struct gossip_opener *other = gossip_opener_create(&session->receive, session->message_limit);
-    if (made == NULL || other == NULL) {
+    if (!made || !other) {
         gossip_sealer_destroy(made);
         gossip_opener_destroy(other);
         return BASE_ENOMEM;

@@ -9,7 +9,7 @@ static uint64_t get_big_endian(struct base_reader *reader, size_t bytes)
 {
     const uint8_t *at = base_read_bytes(reader, bytes);
     uint64_t value = 0;
-    for (size_t i = 0; at != NULL && i < bytes; i++)
+    for (size_t i = 0; at && i < bytes; i++)
         value = value << 8 | at[i];
     return value;
 }
@@ -59,7 +59,7 @@ static void get_text(struct base_reader *reader, char *text, size_t capacity, en
     if (reader->failed)
         return;
     const uint8_t *bytes = base_read_bytes(reader, length);
-    if (bytes == NULL)
+    if (!bytes)
         return;
     memcpy(text, bytes, length);
     text[length] = '\0';

@@ -15,21 +15,17 @@ static void describe(const struct train_model_spec *spec, char *text, size_t cap
 static enum base_error check(const struct train_model_spec *spec, struct base_reason *why)
 {
     const struct train_decoder *d = &spec->decoder;
-    if (spec->loss != TRAIN_CROSS_ENTROPY) {
+    if (spec->loss != TRAIN_CROSS_ENTROPY)
         return base_fail(why, BASE_EINVAL, "gpt2 supports only the loss cross-entropy");
-    }
-    if (d->layers == 0 || d->layers > LIMIT_BLOCKS) {
+    if (d->layers == 0 || d->layers > LIMIT_BLOCKS)
         return base_fail(why, BASE_EINVAL, "gpt2 has %zu layers; expected 1 to %u", d->layers, LIMIT_BLOCKS);
-    }
-    if (d->width == 0 || d->heads == 0 || d->width % d->heads != 0) {
+    if (d->width == 0 || d->heads == 0 || d->width % d->heads != 0)
         return base_fail(why, BASE_EINVAL,
                          "gpt2 is %zu wide with %zu heads; expected heads that divide the width", d->width,
                          d->heads);
-    }
-    if (!(d->dropout >= 0.0f && d->dropout < 1.0f)) {
+    if (!(d->dropout >= 0.0f && d->dropout < 1.0f))
         return base_fail(why, BASE_EINVAL, "gpt2 has a dropout of %g; expected 0 to below 1",
                          (double)d->dropout);
-    }
     return BASE_OK;
 }
 

@@ -7,10 +7,9 @@
 
 static enum base_error check(const struct train_model_spec *spec, struct base_reason *why)
 {
-    if (spec->loss != TRAIN_CROSS_ENTROPY) {
+    if (spec->loss != TRAIN_CROSS_ENTROPY)
         return base_fail(why, BASE_EINVAL,
                          "logistic regression is for classes, expected the loss cross-entropy");
-    }
     return BASE_OK;
 }
 

@@ -15,12 +15,10 @@ static void describe(const struct train_model_spec *spec, char *text, size_t cap
         [TRAIN_CROSS_ENTROPY] = "", [TRAIN_MSE] = ", mse", [TRAIN_MAE] = ", mae"};
     const char *lone = spec->loss == TRAIN_CROSS_ENTROPY ? "softmax" : "linear";
     int used = snprintf(text, capacity, "%s ", spec->kind == TRAIN_SOFTMAX ? lone : "mlp");
-    for (size_t i = 0; i <= spec->n_hidden + 1 && used >= 0 && (size_t)used < capacity; i++) {
+    for (size_t i = 0; i <= spec->n_hidden + 1 && used >= 0 && (size_t)used < capacity; i++)
         used += snprintf(text + used, capacity - (size_t)used, i == 0 ? "%zu" : "-%zu", width(spec, i));
-    }
-    if (used >= 0 && (size_t)used < capacity) {
+    if (used >= 0 && (size_t)used < capacity)
         (void)snprintf(text + used, capacity - (size_t)used, "%s", losses[spec->loss]);
-    }
 }
 
 // Widths are at most 2^30 here, so that sums and products stay within 64 bits.
@@ -30,35 +28,31 @@ static enum base_error check_parameters(const struct train_model_spec *spec, str
     for (size_t layer = 0; layer <= spec->n_hidden; layer++) {
         const size_t in = width(spec, layer), out = width(spec, layer + 1);
         parameters += (in + 1) * out;
-        if (parameters > LIMIT_PARAMETERS) {
+        if (parameters > LIMIT_PARAMETERS)
             return base_fail(why, BASE_EINVAL, "the model has over %u parameters at layer %zu (%zu x %zu)",
                              LIMIT_PARAMETERS, layer, in, out);
-        }
     }
     return BASE_OK;
 }
 
 static enum base_error check_softmax(const struct train_model_spec *spec, struct base_reason *why)
 {
-    if (spec->n_hidden != 0) {
+    if (spec->n_hidden != 0)
         return base_fail(why, BASE_EINVAL,
                          "softmax regression has no hidden layers, but %zu were given; use kind mlp",
                          spec->n_hidden);
-    }
     return check_parameters(spec, why);
 }
 
 static enum base_error check_mlp(const struct train_model_spec *spec, struct base_reason *why)
 {
-    if (spec->n_hidden == 0 || spec->n_hidden > LIMIT_LAYERS) {
+    if (spec->n_hidden == 0 || spec->n_hidden > LIMIT_LAYERS)
         return base_fail(why, BASE_EINVAL, "the mlp has %zu hidden layers; expected 1 to %u", spec->n_hidden,
                          LIMIT_LAYERS);
-    }
     for (size_t i = 0; i < spec->n_hidden; i++) {
-        if (spec->hidden[i] == 0 || spec->hidden[i] > LIMIT_PARAMETERS) {
+        if (spec->hidden[i] == 0 || spec->hidden[i] > LIMIT_PARAMETERS)
             return base_fail(why, BASE_EINVAL, "hidden layer %zu has %zu units; expected 1 to %u", i,
                              spec->hidden[i], LIMIT_PARAMETERS);
-        }
     }
     return check_parameters(spec, why);
 }
