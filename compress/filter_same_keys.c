@@ -1,4 +1,4 @@
-// Reuses the last list of indices for a number of exchanges, then selects anew; a packet over a reused list
+// Reuses the last list of indices for a number of exchanges, then selects again; a packet over a reused list
 // contains only values. Key caching, Li et al. (OSDI 2014).
 #include "compress/filter.h"
 

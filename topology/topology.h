@@ -20,7 +20,7 @@ enum topology_kind {
     TOPOLOGY_ONE_PEER,     // the same, one k per round
     TOPOLOGY_COMPLETE,     // every pair meets, as a tournament
     TOPOLOGY_STAR,         // every member meets the hub, in turn
-    TOPOLOGY_MATCHINGS,    // a random matching, drawn anew each round
+    TOPOLOGY_MATCHINGS,    // a new random matching in each round
     TOPOLOGY_BASE,         // base-(k+1) graph: exact mean after finitely many rounds; weights other than 1/2
     TOPOLOGY_HIERARCHICAL, // exact mean inside each group, then among the leaders; weights as in base
     TOPOLOGY_FILE,         // a graph read from a file

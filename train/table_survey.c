@@ -397,7 +397,7 @@ void train_table_free(struct train_table *table)
     *table = (struct train_table){0};
 }
 
-// -- what they mean
+// -- column types
 
 static int order_items(const void *a, const void *b)
 {

@@ -112,7 +112,7 @@ struct gossip_sum {
     float *now;  // [d] the sum: `own`, or the trainer's vector while its round is open; NULL: deferred
     float *own;  // [d] or NULL
     float *lent; // [d] deferred: the trainer's vector, which holds the sum of its latest boundary
-    bool stale;  // deferred: `lent` and the pending updates are not sufficient; the sum is computed anew
+    bool stale;  // deferred: `lent` and the pending updates are not sufficient; the sum is recomputed
     bool kept;   // `own` was used since the latest boundary
 };
 
@@ -323,10 +323,10 @@ void gossip_sum_publish(struct gossip_exchange *exchange, float *x);
 void gossip_sum_hand_out(struct gossip_exchange *exchange);
 // The part of an edge's correction that is in effect, in [0, 1].
 float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Computes the sum anew. Subtracting a correction that has ended would leave its rounding errors behind.
+// Recomputes the sum. Subtracting a correction that has ended would leave its rounding errors behind.
 void gossip_sum_again(struct gossip_exchange *exchange);
 
-// sum_at.c. With reference_bf16: computes the sum anew at the entries of a packet. The increment of an edge's
+// sum_at.c. With reference_bf16: recomputes the sum at the entries of a packet. The increment of an edge's
 // correction is known only after rounding, and the sum must be the sum of the stored values.
 void gossip_sum_at(const struct gossip_exchange *exchange, struct gossip_side *entries, float *sum);
 
@@ -339,7 +339,7 @@ gossip_partner_of(const struct gossip_exchange *exchange); // the edge that it s
 struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange);
 // Notes an exchange of round `clock` over the edge; it may complete our own exchange of this round. If the
 // trainer waits for this neighbour, an exchange of any round is sufficient: a neighbour that restarted counts
-// its rounds anew.
+// its rounds again.
 void gossip_partner_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
 // Sync: the partner is busy, so it is not behind, and the node that is behind must not wait for long.
 void gossip_partner_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge);
@@ -350,7 +350,7 @@ uint64_t gossip_partner_soon(const struct gossip_exchange *exchange, const struc
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
 // The trainer's vectors may change from now on, though the round is open.
 void gossip_round_let_go(struct gossip_exchange *exchange);
-// A round hands the vectors back at once (async), or (sync) after its exchange, when the partner can no
+// A round returns the vectors at once (async), or (sync) after its exchange, when the partner can no
 // longer be met, or at the deadline.
 void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have become live
 // Async: a node that has made no exchange for too long asks any neighbour that it can.
@@ -432,8 +432,8 @@ void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *e
                          const struct gossip_exchange_message *theirs);
 void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edge *edge);
 
-// orphans.c. The edge ends or begins anew: takes over its correction, which is then NULL in the edge. If its
-// peer is alive, the correction fades more slowly. The caller computes the sum anew if a part had already
+// orphans.c. The edge ends or restarts: takes over its correction, which is then NULL in the edge. If its
+// peer is alive, the correction fades more slowly. The caller recomputes the sum if a part had already
 // faded. BASE_ENOMEM changes nothing.
 enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                    bool dead) BASE_CHECK;

@@ -82,7 +82,7 @@ void gossip_edges_destroy(struct gossip_edges *edges);                          
 void gossip_edges_follow(struct gossip_edges *edges, struct gossip_graph *graph); // takes over this reference
 const struct gossip_graph *gossip_edges_graph(const struct gossip_edges *edges);  // NULL: none yet
 bool gossip_edges_local(const struct gossip_edges *edges);
-// A link to `peer` is in use. If it replaces another link the edge comes up anew, because messages on the
+// A link to `peer` is in use. If it replaces another link the edge starts again, because messages on the
 // other link may be lost. BASE_ENOMEM changes nothing.
 enum base_error gossip_edges_linked(struct gossip_edges *edges, const struct gossip_id *peer) BASE_CHECK;
 void gossip_edges_unlinked(struct gossip_edges *edges, const struct gossip_id *peer);
