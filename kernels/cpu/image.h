@@ -5,7 +5,7 @@
 #include "kernels/cpu/cpu.h"
 
 struct kernels_cpu_conv_rooms {
-    size_t weight, turned, bias, image, spread, gradient, total; // where each begins
+    size_t weight, turned, bias, image, spread, gradient, total; // where each part begins
 };
 
 static inline size_t kernels_cpu_padded(size_t columns, size_t lanes)

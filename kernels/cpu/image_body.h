@@ -1,10 +1,10 @@
 // Convolution, pooling and group normalisation, compiled for each instruction set by the file that includes
 // it and names KERNELS_IMAGE, LANES and TILE_ROWS.
 //
-// A convolution needs no matrix of patches: with channels last, the window over one line of an output pixel
-// is a run of size * channels numbers that lie side by side, and the next pixel's run begins `stride *
-// channels` further. So a tile of pixels by outputs stays in registers while runs are read where they lie,
-// one image at a time, which the first two caches hold.
+// A convolution needs no matrix of patches: with channels last, one line of an output pixel's window is a run
+// of size * channels adjacent numbers, and the next pixel's run begins `stride * channels` numbers later. So
+// a tile of pixels by outputs stays in registers while runs are read directly from the image, one image at a
+// time, which fits the first two caches.
 #include "base/error.h"
 #include "kernels/cpu/image.h"
 
@@ -14,7 +14,7 @@
 #define TILE_VECTORS 2u
 #define TILE_COLUMNS (LANES * TILE_VECTORS)
 #define TALL_ROWS                                                                                            \
-    (TILE_ROWS == 6 ? 12u : TILE_ROWS) // of tiles of one vector, whose sums else wait for each other
+    (TILE_ROWS == 6 ? 12u : TILE_ROWS) // of tiles of one vector; fewer sums would wait for each other
 
 #if !defined(__clang__)
 #define UNROLL _Pragma("GCC unroll 14")
@@ -43,7 +43,7 @@ INLINE vec load_part(const float *p, size_t count)
     return load(all);
 }
 
-// Not inlined: gcc would keep every sum of a tile in memory for the sake of `all`.
+// Not inlined: otherwise gcc keeps every sum of a tile in memory because of `all`.
 NOT_INLINE void store_part(float *to, vec value, size_t count)
 {
     float all[LANES];
@@ -80,13 +80,13 @@ struct sweep {
     const float *w, *bias; // [lines * run, w_columns], [w_columns]: a multiple of LANES; bias NULL: 0
     size_t w_columns, columns;
     float *y;    // [p, columns]
-    size_t room; // columns of a pixel that may be written: more than `columns` where a later pixel mends it
+    size_t room; // columns of a pixel that may be written: more than `columns` if a later pixel follows
     bool relu;
-    size_t above, end; // lines of x before and from these on are zeros; end 0: none are
+    size_t above, end; // lines of x before `above` and from `end` on are zeros; end 0: none are
 };
 
-// Whole vectors may be written across the end of a pixel where the next one is still to come, in this image
-// or behind it.
+// Whole vectors may be written across the end of a pixel if the next pixel, of this image or of the next one,
+// is written later.
 static size_t room_of(size_t columns, size_t pixels, bool last_image)
 {
     const bool mended = padded(columns) <= TILE_COLUMNS && pixels * columns >= LANES && !last_image;
@@ -135,8 +135,8 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
     }
 }
 
-// A function for each number of rows and vectors, so that loops over them unroll; and not inlined, because
-// gcc gives the sums of one tile registers, but not those of all of them in one function.
+// One function for each number of rows and vectors, so that loops over them are unrolled. Not inlined: gcc
+// keeps the sums of one tile in registers, but not those of all tiles in one function.
 #if TILE_ROWS == 6
 #define EACH_WIDE(DO) DO(1, 2) DO(2, 2) DO(3, 2) DO(4, 2) DO(5, 2) DO(6, 2)
 #define EACH_TALL(DO)                                                                                        \
@@ -169,7 +169,7 @@ EACH_TALL(SWEEP)
 static void (*const sweeps[TILE_VECTORS][TALL_ROWS])(const struct sweep *s, size_t j) = {{EACH_TALL(SWEEPS)},
                                                                                          {EACH_WIDE(SWEEPS)}};
 
-// A line of `pixels` outputs, shared out evenly over tiles.
+// A line of `pixels` outputs, divided evenly into tiles.
 static void sweep_line(struct sweep s, size_t pixels, size_t vectors, size_t j)
 {
     const size_t blocks = (pixels + rows_of(vectors) - 1) / rows_of(vectors);
@@ -182,7 +182,7 @@ static void sweep_line(struct sweep s, size_t pixels, size_t vectors, size_t j)
     }
 }
 
-// Without the lines of the window at `first` that lie in zeros: what they would add changes no sum.
+// Skips the lines of the window at `first` that are zeros: adding them would change no sum.
 static struct sweep without_zeros(const struct sweep *s, size_t first)
 {
     struct sweep some = *s;
@@ -196,7 +196,7 @@ static struct sweep without_zeros(const struct sweep *s, size_t first)
     return some;
 }
 
-// All lines of an image: line i of y begins `lines_apart` lines further in x.
+// All lines of an image: line i of y begins at line i * lines_apart of x.
 static void sweep_image(const struct sweep *image, size_t lines, size_t pixels, size_t lines_apart)
 {
     for (size_t j = 0; j < image->w_columns; j += TILE_COLUMNS) {
@@ -227,7 +227,7 @@ static void pad_columns(size_t rows, size_t columns, const float *from, float *t
     }
 }
 
-// The image with its border of zeros; where there is none, the image itself.
+// The image with its border of zeros; if it has no border, the image itself.
 static const float *with_border(const struct kernels_conv *c, const float *x, float *room)
 {
     const size_t wide = (c->width + 2 * c->padding) * c->channels, border = c->padding * c->channels;
@@ -374,8 +374,8 @@ static void turn(const struct kernels_conv *c, const float *weight, float *turne
     }
 }
 
-// dx is a convolution of dy, spread by the stride and with a border, by the turned weights. What dy leaves
-// free in `room` is zero already.
+// dx is the convolution of dy, spread by the stride and with a border, with the turned weights. The elements
+// of `room` that dy does not fill are zero already.
 static void conv_input(const struct kernels_conv *c, const float *dy, bool last_image, const float *turned,
                        float *room, float *dx)
 {
@@ -417,7 +417,7 @@ static void add_rows(size_t rows, size_t columns, const float *restrict from, fl
     }
 }
 
-// The same, a vector of columns at a time.
+// The same, one vector of columns at a time.
 static void sum_rows(size_t rows, size_t columns, const float *from, float *sum)
 {
     for (size_t c = 0; c < columns; c += LANES) {
@@ -434,7 +434,7 @@ static void sum_rows(size_t rows, size_t columns, const float *from, float *sum)
     }
 }
 
-// Behind the last image nothing can be read: its dy is copied.
+// Nothing can be read after the last image, so its dy is copied.
 static void conv_weight(const struct kernels_conv *c, const float *image, const float *dy, bool last_image,
                         bool add, float *scratch, float *dweight)
 {

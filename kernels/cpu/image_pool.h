@@ -44,7 +44,7 @@ INLINE void max_vector(const struct kernels_pool *p, const float *x, uint32_t *p
     memcpy(place, &where, sizeof where);
 }
 
-// Whole vectors go across the ends of pixels, lines and images, where more is to come: not in the last line.
+// Whole vectors are written across the ends of pixels, lines and images, except in the very last line.
 static bool in_vectors(const struct kernels_pool *p, size_t image, size_t oy)
 {
     return p->out_width * p->channels >= LANES && (image + 1 < p->images || oy + 1 < p->out_height);
@@ -68,8 +68,8 @@ static void max_pool(const struct kernels_pool *p, const float *x, uint32_t *pla
     }
 }
 
-// Line `line` of the windows of a line of outputs, and zeros where no window lies. In this order a vector may
-// be written across the end of a pixel.
+// Line `line` of the windows of a line of outputs, and zeros outside of all windows. In this order a vector
+// may be written across the end of a pixel.
 static void max_backward_line(const struct kernels_pool *p, size_t line, const uint32_t *place,
                               const float *dy, float *dx)
 {
@@ -80,7 +80,7 @@ static void max_backward_line(const struct kernels_pool *p, size_t line, const u
             for (size_t c = 0; c < p->channels; c += LANES) {
                 bits at;
                 memcpy(&at, place + c, sizeof at);
-                // Zero is added, as where windows overlap: it makes zeros positive.
+                // Adding zero, as for overlapping windows, makes zeros positive.
                 *(loose *)(dx + c) = (vec){0} + (vec)((bits)load(dy + c) & (bits)(at == here));
             }
         }

@@ -22,7 +22,7 @@ static void bias_add_relu(size_t rows, size_t cols, const float *restrict bias, 
     for (size_t r = 0; r < rows; r++, z += cols) {
         for (size_t c = 0; c < cols; c++) {
             float value = z[c] + bias[c];
-            z[c] = 0.0f > value ? 0.0f : value; // in this order NaN stays NaN, so that divergence shows
+            z[c] = 0.0f > value ? 0.0f : value; // in this order NaN stays NaN, so that divergence is visible
         }
     }
 }
@@ -66,7 +66,7 @@ static float row_max(size_t count, const float *z)
     return max;
 }
 
-// Subtracts each row's largest logit, adds what the row takes off the loss, counts the right ones.
+// Subtracts each row's largest logit, adds the row's part of the loss, counts the correct predictions.
 static void shift_rows(size_t rows, size_t cols, float *restrict z, const uint32_t *restrict labels,
                        struct kernels_loss *loss)
 {
@@ -111,7 +111,7 @@ static void softmax_cross_entropy(size_t rows, size_t cols, float *logits, const
 {
     *loss = (struct kernels_loss){0};
     const size_t block =
-        cols < 2048 ? 2048 / cols : 1; // rows that stay in the first cache; exp runs across their ends
+        cols < 2048 ? 2048 / cols : 1; // rows that fit the L1 cache; exp runs across their ends
     for (size_t done = 0; done < rows; done += block) {
         const size_t now = rows - done < block ? rows - done : block;
         float *z = logits + done * cols;
@@ -121,7 +121,7 @@ static void softmax_cross_entropy(size_t rows, size_t cols, float *logits, const
     }
 }
 
-// The flags are constants where this is called, so that each call becomes a loop that reads only what it
+// Callers pass the flags as constants, so that each call becomes a loop that reads only the vectors that it
 // needs.
 static inline __attribute__((always_inline)) void
 sgd_loop(size_t count, const struct kernels_sgd *options, const float *restrict grad,

@@ -89,8 +89,8 @@ static struct norm_sums norm_sums(size_t count, const float *grad, const float *
     return (struct norm_sums){lanes_sum(lane) + rest.grad, lanes_sum(lane_x) + rest.grad_x};
 }
 
-// Where the gradient of x is added to: nothing, another vector, or what lies in grad_x. A constant wherever
-// norm_gradients is inlined, so that each becomes a loop that reads only what it needs.
+// To which the gradient of x is added: nothing, another vector, or the contents of grad_x. It is a constant
+// wherever norm_gradients is inlined, so that each loop reads only the vectors that it needs.
 enum norm_skip { SKIP_NONE, SKIP_OTHER, SKIP_SELF };
 
 static inline __attribute__((always_inline)) void
@@ -139,8 +139,9 @@ static void layernorm_backward(const struct kernels_norm *n, const float *grad, 
 #define GELU_CUBIC  0.0713548163f // the same times 0.044715
 
 // logistic(t) = numerator / (1 + e) with e = exp(-|t|), so with no exponent above 0; the numerator is e below
-// 0, else 1. Bound and choice are made on bits: of conditions gcc makes branches here, and the loops around
-// them scalar. What comes of NaN is a number: callers multiply by what made t.
+// 0, else 1. Bound and choice use bit operations: gcc would turn conditions into branches, and the loops
+// around them would become scalar. NaN gives a number: callers multiply it by the value from which t was
+// computed.
 static inline float logistic(float t)
 {
     const union float_bits lowest = {.f = -EXP_LOWEST}, one = {.f = 1.0f}, sign = {.f = t};
@@ -250,7 +251,7 @@ static void score(const struct head *h, size_t first, size_t block, const float 
     KERNELS_GEMM(false, false, first + block, block, h->width, h->scale, h->k, h->q_turned, 0.0f, h->scores);
 }
 
-// Scores become exp(score - level), 0 where the key comes after the query.
+// Scores become exp(score - level), or 0 if the key comes after the query.
 static void exp_scores(size_t first, size_t block, const float *restrict level, float *restrict scores)
 {
     for (size_t key = 0; key < first + block; key++, scores += block) {
@@ -338,7 +339,7 @@ static float row_product(size_t count, const float *a, const float *b)
     return lanes_sum(lane) + rest;
 }
 
-// Gradients of shares become those of scores: share * (grad - what the row takes back).
+// Gradients of shares become those of scores: share * (grad - back), back = sum of share * grad over keys.
 static void grad_of_scores(size_t keys, size_t block, const float *restrict shares,
                            const float *restrict back, float *restrict grad)
 {
