@@ -76,6 +76,7 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
     const bool asks = theirs->why == GOSSIP_CLOCK_ASKS, answers = theirs->why == GOSSIP_CLOCK_ANSWERS;
     const bool follows = asks || (edge->follows && answers); // an answer is no word that it has gone on
 
+    BASE_ASSERT(edge->linked && theirs->why <= GOSSIP_CLOCK_ANSWERS);
     gossip_clocks_hear(exchange, edge, theirs->round);
     edge->follows = follows;
     if (answers)
@@ -218,6 +219,7 @@ void gossip_clocks_pace(struct gossip_exchange *exchange, uint64_t pace_ns)
     double pace;
     if (pace_now(exchange, &pace))
         exchange->log_pace += (log(pace) - exchange->log_pace) / PACE_ROUNDS;
+    BASE_ASSERT(isfinite(exchange->log_pace));
 }
 
 double gossip_exchange_pace(const struct gossip_exchange *exchange)

@@ -23,6 +23,7 @@ static void send_hello(const struct gossip_exchange *exchange, struct gossip_edg
 {
     struct gossip_message message = {.kind = GOSSIP_HELLO};
 
+    BASE_ASSERT(edge->linked && edge->resync_offset <= exchange->options.parameters);
     message.as.hello = (struct gossip_hello){
         .epoch = edge->epoch,
         .sequence = edge->sequence,

@@ -6,6 +6,7 @@
 struct gossip_side gossip_side_of_packet(const struct compress_reader *reader, struct gossip_window *window,
                                          uint32_t *copy)
 {
+    BASE_ASSERT(reader->done == 0);
     return (struct gossip_side){
         .reader = *reader, .window = window, .index = window->index, .value = window->value, .copy = copy};
 }
@@ -35,6 +36,7 @@ static void refill(struct gossip_side *side)
 size_t gossip_side_indices(struct gossip_side *side, const uint32_t **index)
 {
     refill(side);
+    BASE_ASSERT(side->at <= side->count);
     *index = side->index + side->at;
     size_t count = side->count - side->at;
     side->at = side->count;
@@ -75,6 +77,7 @@ static bool next(struct gossip_side *mine, struct gossip_side *theirs, struct ke
     uint32_t last = last_of(mine) < last_of(theirs) ? last_of(mine) : last_of(theirs);
     *of_mine = take(mine, last);
     *of_theirs = take(theirs, last);
+    BASE_ASSERT(of_mine->count + of_theirs->count > 0);
     return true;
 }
 

@@ -71,6 +71,7 @@ enum base_error gossip_pending_room(struct gossip_exchange *exchange, const stru
     size_t bytes = sizeof **update + mine->delta_bytes + theirs->delta_bytes +
                    (keys ? keys->count * sizeof *keys->index : 0);
 
+    BASE_ASSERT(!exchange->pending.sum_holds || exchange->pending.sum);
     *update = NULL;
     *sum = NULL;
     if (exchange->round.open)

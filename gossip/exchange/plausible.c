@@ -27,6 +27,7 @@ enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct
 {
     gossip_plausible_bar(exchange, edge,
                          edge->implausible < BARRED_DOUBLES ? (unsigned)edge->implausible : BARRED_DOUBLES);
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN && exchange->active != edge);
     edge->implausible++;
     exchange->totals.implausible++;
     return BASE_EFORMAT;

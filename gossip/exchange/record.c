@@ -258,6 +258,7 @@ static bool is_stored(const struct gossip_exchange *exchange, const struct gossi
 
 static void copy(struct gossip_vector *to, const struct gossip_vector *from, size_t count)
 {
+    BASE_ASSERT(!to->bf16 == !from->bf16);
     if (from->bf16)
         memcpy(to->bf16, from->bf16, count * sizeof *to->bf16);
     else

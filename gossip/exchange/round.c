@@ -222,6 +222,7 @@ void gossip_round_seek(struct gossip_exchange *exchange)
     struct gossip_edge *best = longest_unmet(exchange, asked);
     if (!best)
         return;
+    BASE_ASSERT(best != asked && best->state == GOSSIP_EDGE_LIVE);
     exchange->round.retries = 0;
     exchange->round.retry_ns = 0;
     exchange->round.partner = best->peer;

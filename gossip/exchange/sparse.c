@@ -49,6 +49,7 @@ static enum base_error look_over(const struct gossip_exchange *exchange, const s
     uint64_t beyond;
     struct kernels_seen seen;
 
+    BASE_ASSERT(a->count == exchange->options.parameters);
     exchange->options.kernels->select->count(a, &floor, 1, &beyond, &seen);
     *energy = (struct compress_energy){.a = seen.a_energy, .x = seen.x_energy};
     return beyond > 0 ? BASE_EFORMAT : BASE_OK;
@@ -63,6 +64,7 @@ static enum base_error choose(struct gossip_exchange *exchange, const struct gos
         .kernels = options->kernels, .a = a, .seed = seed_of(exchange, edge), .last = &edge->sent};
     enum base_error error = compress_filters_choose(&options->filters, &turn, &exchange->chosen, again);
 
+    BASE_ASSERT(!exchange->chosen_of);
     if (error)
         return error;
     if (*again)
@@ -151,6 +153,7 @@ static enum base_error open_theirs(const struct gossip_exchange *exchange, const
     enum base_error error =
         compress_reader_open(kernels, theirs->delta, theirs->delta_bytes, d, d, NULL, reader);
 
+    BASE_ASSERT(edge->received.count <= d);
     *known = (struct compress_keys){0};
     if (error != BASE_ENOTFOUND || edge->received.count == 0)
         return error;

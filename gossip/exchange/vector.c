@@ -7,6 +7,7 @@
 
 bool gossip_vector_make(const struct kernels *kernels, size_t count, bool bf16, struct gossip_vector *vector)
 {
+    BASE_ASSERT(count > 0);
     *vector = (struct gossip_vector){0};
     if (bf16)
         vector->bf16 = kernels->alloc(count * sizeof *vector->bf16);
@@ -17,6 +18,7 @@ bool gossip_vector_make(const struct kernels *kernels, size_t count, bool bf16, 
 
 void gossip_vector_free(const struct kernels *kernels, struct gossip_vector *vector)
 {
+    BASE_ASSERT(!vector->fp32 || !vector->bf16);
     kernels->release(vector->fp32);
     kernels->release(vector->bf16);
     *vector = (struct gossip_vector){0};
@@ -29,6 +31,7 @@ size_t gossip_vector_bytes(const struct gossip_vector *vector, size_t count)
 
 void gossip_vector_clear(struct gossip_vector *vector, size_t count)
 {
+    BASE_ASSERT(gossip_vector_is(vector));
     if (vector->bf16)
         memset(vector->bf16, 0, count * sizeof *vector->bf16);
     else
@@ -37,6 +40,7 @@ void gossip_vector_clear(struct gossip_vector *vector, size_t count)
 
 void gossip_vector_round(struct gossip_vector *vector, const float *from, size_t count)
 {
+    BASE_ASSERT(gossip_vector_is(vector));
     if (vector->fp32)
         memcpy(vector->fp32, from, count * sizeof *from);
     for (size_t i = 0; vector->bf16 && i < count; i++)

@@ -106,6 +106,7 @@ static void give_statistics(struct gossip_life *life, const struct gossip_id *fi
     if (life->gave_ns > 0 && life->now_ns - life->gave_ns < GIVE_NS &&
         gossip_id_compare(&life->gave, first) == 0)
         return;
+    BASE_ASSERT(life->gave_ns <= life->now_ns);
     life->gave = *first;
     life->gave_ns = life->now_ns;
     life->gives = true;
@@ -237,6 +238,7 @@ static bool takes_first_model(struct gossip_life *life)
     }
     if (life->state == GOSSIP_LIFE_ENDED)
         return true;
+    BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
     if (life->eligible)
         life_uncount(life);
     if (life->census.training > 0) {

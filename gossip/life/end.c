@@ -154,6 +154,7 @@ void life_consider_stop(struct gossip_life *life)
     life_wake(life, life->state_ns + LIE_NS);
     if (life->stop_round == 0)
         choose_stop(life);
+    BASE_ASSERT(life->stopping && life->state_ns <= life->now_ns);
     const uint64_t others = announced(life);
     if (life->stop_round > 0 && others > life->stop_round) {
         stop_at(life, others);

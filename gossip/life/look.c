@@ -27,6 +27,7 @@ static void see_edge(struct gossip_life_self *self, const struct gossip_life_edg
     }
     self->edges_live &= live;
     self->edge_live |= live;
+    BASE_ASSERT(self->apart <= self->n_neighbours);
 }
 
 void gossip_life_see_graph(struct gossip_life_self *self, const struct gossip_graph *graph,
@@ -54,6 +55,7 @@ void gossip_life_see_entry(struct gossip_life_self *self, const struct gossip_gr
     self->listed += entry->state != GOSSIP_ENTRY_SELF;
     self->refused += entry->state == GOSSIP_ENTRY_REFUSED;
     self->missing += gossip_life_misses(graph, entry);
+    BASE_ASSERT(self->missing <= self->listed && self->refused <= self->listed);
 }
 
 // -- the other members

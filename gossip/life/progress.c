@@ -85,6 +85,7 @@ struct life_progress life_furthest(struct gossip_life *life)
     const uint64_t steps = life->options.steps, reach = life->options.reach;
     const size_t count = collect(life, GOSSIP_RECORD_TRAINING, 0);
     const bool known = 2 * count > life->census.claim;
+    BASE_ASSERT(count <= life->told_capacity);
     const uint64_t own = known ? life->told[count - 1 - (count > 2)] : 0;
     const uint64_t most = own < ABSURD && reach < ABSURD ? AHEAD_TIMES * (own + reach) + AHEAD_ROUNDS : 0;
     const uint64_t round = known && (most < steps || !steps) ? most : steps;
@@ -121,6 +122,7 @@ void life_tell_progress(struct gossip_life *life, const struct life_progress *pr
 {
     struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_START);
 
+    BASE_ASSERT(!fetch || !life->begun);
     action->round = progress->round;
     action->step = progress->step;
     action->fetch = fetch;

@@ -183,6 +183,7 @@ static void look(struct gossip_rounds *r)
 
 static struct gossip_rounds_next act(struct gossip_rounds *r, enum gossip_rounds_todo todo)
 {
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT && todo != GOSSIP_ROUNDS_END);
     r->doing = todo;
     return (struct gossip_rounds_next){.todo = todo};
 }
@@ -210,6 +211,7 @@ static struct gossip_rounds_next end(struct gossip_rounds *r)
     bool nothing = !r->complete && !r->orders.stop, alone = r->ended_alone && r->bereft;
     bool failed = r->unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX || nothing || alone;
 
+    BASE_ASSERT(r->state == GOSSIP_ROUNDS_LEFT && r->doing == GOSSIP_ROUNDS_WAIT);
     return (struct gossip_rounds_next){.todo = GOSSIP_ROUNDS_END, .status = failed};
 }
 

@@ -85,6 +85,7 @@ void life_tell(struct gossip_life *life, enum gossip_life_notice notice, uint64_
 {
     struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_TELL);
 
+    BASE_ASSERT(notice <= GOSSIP_LIFE_OTHER_WEIGHTS && life->state != GOSSIP_LIFE_ENDED);
     action->notice = notice;
     action->a = a;
     action->b = b;
@@ -92,6 +93,7 @@ void life_tell(struct gossip_life *life, enum gossip_life_notice notice, uint64_
 
 void life_wake(struct gossip_life *life, uint64_t at_ns)
 {
+    BASE_ASSERT(life->world);
     if (at_ns > life->now_ns && at_ns < life->next_ns)
         life->next_ns = at_ns;
 }

@@ -308,6 +308,7 @@ static void leave(struct gossip_links *links)
 
 static void on_link(struct gossip_links *links, struct link *link, const struct gossip_links_event *event)
 {
+    BASE_ASSERT(links_find(links, link->handle) == link);
     switch (event->kind) {
     case GOSSIP_LINKS_ANSWERED:
         link->answered = link->state == GOSSIP_LINK_ACCEPTED;

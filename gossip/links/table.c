@@ -13,6 +13,7 @@ uint64_t links_after(uint64_t later_ns, uint64_t earlier_ns)
 
 void links_due(struct gossip_links *links, uint64_t due_ns)
 {
+    BASE_ASSERT(due_ns > 0);
     if (due_ns < links->due_ns)
         links->due_ns = due_ns;
 }

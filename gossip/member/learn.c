@@ -14,6 +14,7 @@ static bool is_current(const struct member *x, const struct gossip_suspicion *su
 
 static bool is_genuine(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
 {
+    BASE_ASSERT(gossip_id_compare(&suspicion->subject, &suspicion->suspector) != 0);
     if (gossip_suspicion_verify(suspicion, m->options.verifier))
         return true;
     m->totals.rejected++;

@@ -209,6 +209,7 @@ void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *ta
 
 void member_probe_cancel(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->totals.pauses > 0);
     memset(m->probes, 0, sizeof m->probes);
     memset(m->relays, 0, sizeof m->relays);
 }
@@ -311,6 +312,7 @@ static void look_again(struct gossip_membership *m)
 {
     struct member *suspected = NULL;
     size_t seen = 0;
+    BASE_ASSERT(m->n_suspected <= m->n_order);
     for (size_t i = 0; i < m->n_order && m->n_suspected > 0; i++) {
         struct member *x = m->order[i];
         if (x->n_suspicions == 0 || !member_is_here(x))

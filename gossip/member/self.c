@@ -189,6 +189,7 @@ void gossip_membership_flags(struct gossip_membership *m, uint8_t set, uint8_t c
 
 void gossip_membership_slot(struct gossip_membership *m, uint32_t slot)
 {
+    BASE_ASSERT(m->dirty || m->self->record.slot == m->wanted.slot);
     m->dirty |= m->wanted.slot != slot;
     m->wanted.slot = slot;
 }

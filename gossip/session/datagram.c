@@ -241,6 +241,7 @@ static void peer_update(struct peer *peer, const uint8_t exchange_public[KEY], u
 {
     if (generation > peer->generation)
         begin_life(peer, generation);
+    BASE_ASSERT(peer->generation >= generation);
     if (memcmp(peer->exchange_public, exchange_public, KEY) == 0)
         return;
     memcpy(peer->exchange_public, exchange_public, KEY);
@@ -270,7 +271,7 @@ void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct go
     if (!gone)
         return;
     BASE_ASSERT(datagrams->n_peers > 0);
-    // If it is added again it has the same keys, so its counter must not begin anew.
+    // If it is added again it has the same keys, so its counter must not restart.
     if (gone->counter > datagrams->counter_floor)
         datagrams->counter_floor = gone->counter;
     *place = gone->next_by_id;
@@ -307,14 +308,17 @@ void gossip_datagrams_destroy(struct gossip_datagrams *datagrams)
         while (datagrams->by_id[i]) {
             struct peer *peer = datagrams->by_id[i];
             datagrams->by_id[i] = peer->next_by_id;
+            datagrams->n_peers--;
             peer_free(peer);
         }
+    BASE_ASSERT(datagrams->n_peers == 0);
     sodium_memzero(datagrams, sizeof *datagrams);
     free(datagrams);
 }
 
 void gossip_datagrams_generation(struct gossip_datagrams *datagrams, uint64_t generation)
 {
+    BASE_ASSERT(generation > 0);
     if (generation > datagrams->generation)
         datagrams->generation = generation;
 }

@@ -114,6 +114,7 @@ static void mix_hash(struct gossip_noise_symmetric *symmetric, const void *data,
 
 static void mix_key(struct gossip_noise_symmetric *symmetric, const uint8_t material[KEY])
 {
+    BASE_ASSERT(!sodium_is_zero(symmetric->cipher.key, KEY));
     uint8_t out[2][HASH]; // ck, temp_k
     hkdf(symmetric->chaining_key, material, KEY, out, 2);
     memcpy(symmetric->chaining_key, out[0], HASH);
@@ -123,6 +124,7 @@ static void mix_key(struct gossip_noise_symmetric *symmetric, const uint8_t mate
 
 static void mix_key_and_hash(struct gossip_noise_symmetric *symmetric, const uint8_t material[KEY])
 {
+    BASE_ASSERT(sodium_is_zero(symmetric->cipher.key, KEY));
     uint8_t out[3][HASH]; // ck, temp_h, temp_k
     hkdf(symmetric->chaining_key, material, KEY, out, 3);
     memcpy(symmetric->chaining_key, out[0], HASH);

@@ -269,6 +269,7 @@ enum base_error gossip_session_split(struct gossip_session *session, struct goss
 {
     if (session->state != STATE_OPEN)
         return BASE_ESTATE;
+    BASE_ASSERT(session->send.aead == session->receive.aead);
     struct gossip_sealer *made = gossip_sealer_create(&session->send);
     struct gossip_opener *other = gossip_opener_create(&session->receive, session->message_limit);
     if (!made || !other) {

@@ -103,6 +103,7 @@ static struct gossip_message tell_block(struct gossip_donor *donor, uint8_t part
     struct gossip_message message = {.kind = GOSSIP_SNAPSHOT_TELL};
     uint8_t parts = 0;
 
+    BASE_ASSERT(donor->frozen && block < (part == GOSSIP_PART_BLOB ? 1 : donor->blocks));
     for (uint8_t p = 0; p <= GOSSIP_PART_BLOB; p++)
         if (has(donor, p))
             parts = (uint8_t)(parts | 1u << p);

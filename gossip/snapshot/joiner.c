@@ -240,6 +240,7 @@ void gossip_joiner_donor_asks(struct gossip_joiner *joiner, const struct gossip_
 {
     struct giver *asker = find_giver(joiner, peer);
 
+    BASE_ASSERT(!joiner->giver || (joiner->giver->up && !joiner->giver->lied));
     if (asker)
         asker->given_up_ns = now_ns;
     if (!joiner->giver)
@@ -380,6 +381,7 @@ bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct go
 
 void gossip_joiner_limits(struct gossip_joiner *joiner, uint64_t round, uint64_t step)
 {
+    BASE_ASSERT(step == 0 || step >= round);
     joiner->round_limit = round;
     joiner->step_limit = step;
 }

@@ -61,6 +61,7 @@ static struct entry *find(const struct gossip_statistics *s, const struct gossip
 
 static enum base_error grow(struct gossip_statistics *s)
 {
+    BASE_ASSERT(s->count <= LIMIT_PEERS);
     if (s->count == LIMIT_PEERS)
         return BASE_ELIMIT;
     struct entry *entries = base_array_grow(s->entries, s->count, sizeof *entries);
@@ -154,6 +155,7 @@ enum base_error gossip_statistics_take(struct gossip_statistics *s, const struct
     } else if (m->generation > entry->generation) {
         begin(entry, m->generation, m->rows, s->columns);
     }
+    BASE_ASSERT(entry->missing > 0 && !entry->heard[block]);
     memcpy(entry->spreads + m->first, spreads, m->spreads_bytes);
     entry->heard[block] = true;
     entry->missing--;
