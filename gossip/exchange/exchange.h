@@ -117,8 +117,8 @@ struct gossip_exchange_event {
         uint8_t standing;      // enum gossip_standing: the standing of this node from now on. AWAY takes
                                // effect when it is first passed, and ends by itself. PRESENT ends FINISHED
                                // but not AWAY
-        bool unusable;         // the trainer's x is not finite: it is not published, and ROUND_DONE returns the
-                               // published one
+        bool unusable;         // the trainer's x is not finite: it is not published, and ROUND_DONE returns
+                               // the published one
         float step_scale;      // learning rate x local steps of this round
         float *model;          // [d] in: the trainer's x; out (ROUND_DONE): x after all exchanges
         float *second_moment;  // [d] the same for Adam's v, or NULL
@@ -236,7 +236,7 @@ const float *gossip_exchange_second_moment(const struct gossip_exchange *exchang
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
 
 // Between two rounds: replaces the model of this node by a snapshot taken after `round`. Forgets every edge,
-// so that all of them start again; with FADE their corrections continue to fade, as they do at the other ends.
+// so that all of them start again; with FADE their corrections continue to fade, as at the other ends.
 // second_moment: [d] or NULL.
 void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model, const float *second_moment,
                            uint64_t round);

@@ -96,7 +96,7 @@ static void refuses_what_cannot_be(void **state)
         {{.kind = TRAIN_GPT2, .inputs = 5, .classes = 7, .decoder = {2, 8, 2, 1.0f}}, "a dropout of 1"},
         {{.kind = TRAIN_GPT2, .inputs = 5, .classes = 7, .decoder = {2, 1u << 30, 2, 0.0f}}, "1073741824"},
         {{.kind = TRAIN_GPT2, .inputs = 5, .classes = 7, .loss = TRAIN_MSE, .decoder = {2, 8, 2, 0.0f}},
-         "cross-entropy only"},
+         "only the loss cross-entropy"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct base_reason why = {""};
