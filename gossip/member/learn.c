@@ -194,6 +194,23 @@ static void take_own_record(struct gossip_membership *m, const struct gossip_rec
         tell_record_to(m, &m->teller, true);
 }
 
+// A member that names an older generation of itself over its link has come back on an old disk. It opens no
+// datagram that is sealed for the later generation. Where its link is refused here, because another process
+// has this node's identity, a datagram for the generation that it named is all that reaches it.
+static void tell_lost_generation(struct gossip_membership *m, struct member *x, uint64_t generation)
+{
+    uint8_t bytes[PACKET_PLAIN_MAX];
+    const bool by_itself = m->told_by_stream && gossip_id_compare(&m->teller, &x->record.id) == 0;
+    if (!by_itself || generation >= x->record.version.generation || m->self->record.n_addresses == 0 ||
+        m->now_ns - x->corrected_ns < CORRECT_EACH_NS || member_is_poor(m))
+        return;
+    BASE_ASSERT(x != m->self);
+    x->corrected_ns = m->now_ns;
+    const size_t count = gossip_membership_about(m, &x->record.id, bytes, sizeof bytes);
+    member_spend(m, count);
+    member_act_send_for(m, &x->record.id, generation, bytes, count);
+}
+
 void member_take_record(struct gossip_membership *m, const struct gossip_record *record)
 {
     struct member *x = member_find(m, &record->id);
@@ -207,6 +224,8 @@ void member_take_record(struct gossip_membership *m, const struct gossip_record 
             renew(m, x, record);
         else if (newer == 0)
             member_heard_again(&x->record_sends);
+        else
+            tell_lost_generation(m, x, record->version.generation);
     } else if (!(record->flags & GOSSIP_RECORD_LEFT)) {
         x = admit(m, record);
         BASE_ASSERT(!x || x->state == GOSSIP_MEMBER_ALIVE);

@@ -85,7 +85,8 @@ struct gossip_membership_action {
     bool known;          // CHANGED: `before` means something
     bool evidence;       // CHANGED to SUSPECT or DEAD: by positive evidence
     bool was_dead;       // SUSPECTED: others had already declared this node dead
-    uint64_t generation; // GENERATION
+    uint64_t generation; // GENERATION. SEND by datagram: the receiver's, for which it is sealed; 0: that of its
+                         // record
 };
 
 enum base_error gossip_membership_create(const struct gossip_membership_options *options,

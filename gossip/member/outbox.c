@@ -42,17 +42,35 @@ static bool room_for_bytes(struct gossip_membership *m, size_t count)
     return true;
 }
 
-void member_act_send(struct gossip_membership *m, const struct gossip_id *peer, enum gossip_member_way way,
-                     const uint8_t *bytes, size_t count)
+static void put(struct gossip_membership *m, const struct gossip_membership_action *send,
+                const uint8_t *bytes)
 {
+    const size_t count = send->n_bytes;
     if (!room_for_action(m) || !room_for_bytes(m, count))
         return;
     BASE_ASSERT(count <= LIMIT_GOSSIP_BYTES);
     memcpy(m->arena + m->arena_used, bytes, count);
-    m->actions[m->n_actions++] = (struct member_action){
-        .action = {.kind = GOSSIP_MEMBERSHIP_SEND, .peer = *peer, .way = way, .n_bytes = count},
-        .offset = m->arena_used};
+    m->actions[m->n_actions++] = (struct member_action){.action = *send, .offset = m->arena_used};
     m->arena_used += count;
+}
+
+void member_act_send(struct gossip_membership *m, const struct gossip_id *peer, enum gossip_member_way way,
+                     const uint8_t *bytes, size_t count)
+{
+    const struct gossip_membership_action send = {
+        .kind = GOSSIP_MEMBERSHIP_SEND, .peer = *peer, .way = way, .n_bytes = count};
+    put(m, &send, bytes);
+}
+
+void member_act_send_for(struct gossip_membership *m, const struct gossip_id *peer, uint64_t generation,
+                         const uint8_t *bytes, size_t count)
+{
+    const struct gossip_membership_action send = {.kind = GOSSIP_MEMBERSHIP_SEND,
+                                                  .peer = *peer,
+                                                  .way = GOSSIP_BY_DATAGRAM,
+                                                  .n_bytes = count,
+                                                  .generation = generation};
+    put(m, &send, bytes);
 }
 
 bool gossip_membership_next(struct gossip_membership *m, struct gossip_membership_action *action)

@@ -113,6 +113,7 @@ struct gossip_membership {
     struct member *self;
     struct gossip_id teller; // whose packet is being taken
     bool told_all;           // a full sync, not updates
+    bool told_by_stream;
     struct member **sorted;  // by id, self included
     struct member **order;   // of probing, without self
     size_t count, capacity, n_order, order_at;
@@ -166,6 +167,8 @@ struct gossip_membership {
 void member_act(struct gossip_membership *m, const struct gossip_membership_action *action);
 void member_act_send(struct gossip_membership *m, const struct gossip_id *peer, enum gossip_member_way way,
                      const uint8_t *bytes, size_t count);
+void member_act_send_for(struct gossip_membership *m, const struct gossip_id *peer, uint64_t generation,
+                         const uint8_t *bytes, size_t count); // by datagram, to a process of this generation
 
 // table.c
 struct member *member_find(const struct gossip_membership *m, const struct gossip_id *id);

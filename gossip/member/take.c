@@ -139,6 +139,7 @@ enum base_error member_packet_take(struct gossip_membership *m, const struct gos
     struct member *peer = member_find(m, &event->peer);
     m->teller = event->peer;
     m->told_all = header.kind == PACKET_SYNC_TELL;
+    m->told_by_stream = event->way == GOSSIP_BY_STREAM;
     if (peer == m->self)
         return BASE_EFORMAT;
     BASE_ASSERT(gossip_id_compare(&event->peer, &m->self->record.id) != 0);

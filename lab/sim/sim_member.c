@@ -91,19 +91,21 @@ static bool address_of(struct sim_node *node, size_t peer, size_t *host)
                            host);
 }
 
-static bool seal(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count, uint8_t *sealed,
-                 size_t *sealed_bytes)
+static bool seal(struct sim_node *node, size_t peer, uint64_t generation, const uint8_t *bytes, size_t count,
+                 uint8_t *sealed, size_t *sealed_bytes)
 {
     struct gossip_member_info info;
     uint32_t self = (uint32_t)node->self;
 
     if (node->datagrams)
-        return gossip_datagram_seal(node->datagrams, sim_member_id(node, peer), bytes, count, sealed,
-                                    sealed_bytes) == BASE_OK;
+        return gossip_datagram_seal_for(node->datagrams, sim_member_id(node, peer), generation, bytes, count,
+                                        sealed, sealed_bytes) == BASE_OK;
     if (!sim_member_info(node, peer, &info))
         return false;
+    if (!generation)
+        generation = info.record->version.generation;
     memcpy(sealed, &self, sizeof self);
-    memcpy(sealed + sizeof self, &info.record->version.generation, sizeof info.record->version.generation);
+    memcpy(sealed + sizeof self, &generation, sizeof generation);
     memcpy(sealed + PLAIN_HEADER, bytes, count);
     *sealed_bytes = count + PLAIN_HEADER;
     return true;
@@ -133,14 +135,15 @@ static bool unseal(struct sim_node *node, const uint8_t *sealed, size_t sealed_b
     return true;
 }
 
-void sim_member_send(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count)
+void sim_member_send(struct sim_node *node, size_t peer, uint64_t generation, const uint8_t *bytes,
+                     size_t count)
 {
     uint8_t sealed[LIMIT_DATAGRAM_BYTES];
     size_t sealed_bytes, host;
 
     SIM_TELL(node, datagram, node, count);
     if (peer == node->self || !address_of(node, peer, &host) ||
-        !seal(node, peer, bytes, count, sealed, &sealed_bytes))
+        !seal(node, peer, generation, bytes, count, sealed, &sealed_bytes))
         return;
     node->datagrams_sent++;
     node->datagram_bytes_sent += count + LIMIT_DATAGRAM_OVERHEAD;
@@ -207,7 +210,7 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
     switch (action->kind) {
     case GOSSIP_MEMBERSHIP_SEND:
         if (action->way == GOSSIP_BY_DATAGRAM)
-            sim_member_send(node, peer, action->bytes, action->n_bytes);
+            sim_member_send(node, peer, action->generation, action->bytes, action->n_bytes);
         else
             sim_link_packet(node, peer, action->bytes, action->n_bytes);
         break;

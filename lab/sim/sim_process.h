@@ -37,7 +37,9 @@ void sim_member_at(const struct sim_node *node, size_t index, struct gossip_memb
 bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
                        size_t count);
 void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *bytes, size_t count);
-void sim_member_send(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count);
+// generation: of the receiver, for which the datagram is sealed; 0: the highest known one.
+void sim_member_send(struct sim_node *node, size_t peer, uint64_t generation, const uint8_t *bytes,
+                     size_t count);
 
 // -- streams (sim_link.c)
 void sim_link_start(struct sim_node *node);

@@ -99,7 +99,7 @@ static void tell(void *owner, struct sim_event *event)
         liar->old[liar->n_old < OLD ? liar->n_old++ : base_rng_below(&node->rng, OLD)] = *info.record;
         lie(liar, &writer, info.record);
         if (!writer.failed && base_rng_below(&node->rng, 32))
-            sim_member_send(node, peer, bytes, base_writer_used(&writer));
+            sim_member_send(node, peer, 0, bytes, base_writer_used(&writer));
         else if (!writer.failed)
             sim_link_packet(node, peer, bytes, base_writer_used(&writer));
     }

@@ -23,6 +23,25 @@ static void test_replay_and_reordering(void **state)
     gossip_datagrams_destroy(bob);
 }
 
+// Bob is at generation 3; Alice knows his record of generation 7, from before his disk was set back.
+static void test_sealed_for_an_older_generation(void **state)
+{
+    (void)state;
+    struct gossip_datagrams *alice = node(ALICE, 1, BOB, 7), *bob = node(BOB, 3, ALICE, 1);
+    struct datagram datagram = datagram_from(alice, BOB, 20);
+    assert_int_equal(open_datagram(bob, &datagram, ALICE), BASE_EAUTH);
+    assert_int_equal(gossip_datagram_seal_for(alice, &identity[BOB].id, 3, datagram.plain, 20,
+                                              datagram.sealed, &datagram.sealed_bytes),
+                     BASE_OK);
+    assert_opens(bob, &datagram, ALICE);
+    assert_int_equal(open_datagram(bob, &datagram, ALICE), BASE_ESTATE);
+    gossip_datagrams_generation(bob, 7); // what others are told is still sealed for the later one
+    datagram = datagram_from(alice, BOB, 20);
+    assert_opens(bob, &datagram, ALICE);
+    gossip_datagrams_destroy(alice);
+    gossip_datagrams_destroy(bob);
+}
+
 // What a receiver must accept, kept as a plain set.
 struct model {
     uint64_t generation, highest;
@@ -252,6 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replay_and_reordering),
         cmocka_unit_test(test_window_against_a_plain_set),
+        cmocka_unit_test(test_sealed_for_an_older_generation),
         cmocka_unit_test(test_receiver_restarted),
         cmocka_unit_test(test_sender_restarted),
         cmocka_unit_test(test_record_raises_the_generation),

@@ -179,6 +179,54 @@ static void who_tells_of_another_process_hears_of_this_one(void **s)
     member_net_destroy(&net);
 }
 
+// Node 2 came back on an old disk and says so to node 0; returns the generation for which node 0 seals its
+// answer, 0: there is none.
+static uint64_t is_answered_for(uint64_t generation, enum gossip_member_way way, size_t teller)
+{
+    struct gossip_record record = *info_of(2, 2).record;
+    uint8_t bytes[HEADER + 1 + GOSSIP_RECORD_BYTES_MAX] = {6};
+    struct base_writer writer = base_writer_of(bytes + HEADER, sizeof bytes - HEADER);
+    struct gossip_membership_action action;
+    uint64_t sealed_for = 0;
+    record.version = (struct gossip_version){.generation = generation, .instance_id = 99};
+    gossip_record_sign(&record, &net.nodes[2].identity);
+    base_write_u8(&writer, 1);
+    gossip_record_write(&record, &writer);
+    net.now_ns += SECOND;
+    const struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                  .now_ns = net.now_ns,
+                                                  .peer = net.nodes[teller].identity.id,
+                                                  .way = way,
+                                                  .bytes = bytes,
+                                                  .n_bytes = HEADER + base_writer_used(&writer)};
+    assert_int_equal(gossip_membership_step(net.nodes[0].membership, &event), BASE_OK);
+    while (gossip_membership_next(net.nodes[0].membership, &action))
+        if (action.kind == GOSSIP_MEMBERSHIP_SEND && action.generation != 0) {
+            assert_int_equal(action.way, GOSSIP_BY_DATAGRAM);
+            assert_int_equal(gossip_id_compare(&action.peer, &net.nodes[2].identity.id), 0);
+            assert_true(names(action.bytes, action.n_bytes, 2) && names(action.bytes, action.n_bytes, 0));
+            sealed_for = action.generation;
+        }
+    return sealed_for;
+}
+
+// The later record of it may be known here alone, and this node's links to it may be refused (a copy).
+static void a_member_on_an_old_disk_is_told_its_later_record(void **s)
+{
+    (void)s;
+    begin(4);
+    member_net_kill(&net, 2, false);
+    member_net_start(&net, 2, 7);
+    member_net_join(&net, 2, 0);
+    member_net_run(&net, 5 * SECOND);
+    assert_int_equal(info_of(0, 2).record->version.generation, 7);
+    assert_int_equal(is_answered_for(3, GOSSIP_BY_STREAM, 2), 3);
+    assert_int_equal(is_answered_for(5, GOSSIP_BY_STREAM, 2), 5);
+    assert_int_equal(is_answered_for(3, GOSSIP_BY_STREAM, 1), 0);   // others may be late with it
+    assert_int_equal(is_answered_for(3, GOSSIP_BY_DATAGRAM, 2), 0); // proves no living process
+    member_net_destroy(&net);
+}
+
 // Carries out the actions of the copy; returns whether it stops.
 static bool deliver_to_node_0(struct member_net_node *copy)
 {
@@ -280,6 +328,7 @@ int main(void)
         cmocka_unit_test(whoever_is_linked_hears_what_is_known_of_it),
         cmocka_unit_test(a_second_process_is_told_of_both),
         cmocka_unit_test(who_tells_of_another_process_hears_of_this_one),
+        cmocka_unit_test(a_member_on_an_old_disk_is_told_its_later_record),
         cmocka_unit_test(of_two_with_one_identity_the_second_stops),
         cmocka_unit_test(a_liar_kills_nobody),
     };
