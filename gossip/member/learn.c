@@ -200,8 +200,7 @@ static void take_own_record(struct gossip_membership *m, const struct gossip_rec
 static void tell_lost_generation(struct gossip_membership *m, struct member *x, uint64_t generation)
 {
     uint8_t bytes[PACKET_PLAIN_MAX];
-    const bool by_itself = m->told_by_stream && gossip_id_compare(&m->teller, &x->record.id) == 0;
-    if (!by_itself || generation >= x->record.version.generation || m->self->record.n_addresses == 0 ||
+    if (generation >= x->record.version.generation || m->self->record.n_addresses == 0 ||
         m->now_ns - x->corrected_ns < CORRECT_EACH_NS || member_is_poor(m))
         return;
     BASE_ASSERT(x != m->self);
@@ -211,7 +210,21 @@ static void tell_lost_generation(struct gossip_membership *m, struct member *x, 
     member_act_send_for(m, &x->record.id, generation, bytes, count);
 }
 
-void member_take_record(struct gossip_membership *m, const struct gossip_record *record)
+// The member speaks of itself over its link, which is authentic and in use at both ends. When the link came
+// into use, this process may not have known the member yet, or an earlier process of it.
+static void told_by_itself(struct gossip_membership *m, const struct gossip_record *record)
+{
+    struct member *x = member_find(m, &record->id);
+    if (!x || x == m->self)
+        return;
+    const struct gossip_version *held = &x->record.version;
+    if (record->version.generation == held->generation && record->version.instance_id == held->instance_id)
+        x->answered = true;
+    else if (gossip_version_compare(&record->version, held) < 0)
+        tell_lost_generation(m, x, record->version.generation);
+}
+
+static void take_record(struct gossip_membership *m, const struct gossip_record *record)
 {
     struct member *x = member_find(m, &record->id);
     if (x == m->self) {
@@ -224,8 +237,6 @@ void member_take_record(struct gossip_membership *m, const struct gossip_record 
             renew(m, x, record);
         else if (newer == 0)
             member_heard_again(&x->record_sends);
-        else
-            tell_lost_generation(m, x, record->version.generation);
     } else if (!(record->flags & GOSSIP_RECORD_LEFT)) {
         x = admit(m, record);
         BASE_ASSERT(!x || x->state == GOSSIP_MEMBER_ALIVE);
@@ -236,6 +247,13 @@ void member_take_record(struct gossip_membership *m, const struct gossip_record 
         x->record_sends = sends_of_record(m);
         member_spread_soon(m);
     }
+}
+
+void member_take_record(struct gossip_membership *m, const struct gossip_record *record)
+{
+    take_record(m, record);
+    if (m->told_by_stream && gossip_id_compare(&m->teller, &record->id) == 0)
+        told_by_itself(m, record);
 }
 
 // Another's knowledge of a dead member that we have never met: believed if the suspicions are real, since a
