@@ -105,25 +105,40 @@ static uint64_t death_ns(const struct gossip_membership *m, const struct member 
     return earlier(evident_death_ns(m, x), silent_death_ns(m, x));
 }
 
-static void die(struct gossip_membership *m, struct member *x)
+// So that others need not wait alone.
+static void add_ours(struct gossip_membership *m, struct member *x, uint8_t sends)
 {
-    BASE_ASSERT(x != m->self && x->state == GOSSIP_MEMBER_SUSPECT && m->n_suspected > 0);
     struct gossip_suspicion ours = {.subject = x->record.id,
                                     .suspector = m->self->record.id,
                                     .version = x->record.version,
                                     .class = GOSSIP_SUSPECTED_SILENT};
+    BASE_ASSERT(x->n_suspicions <= SUSPECTORS_MAX);
+    if (x->n_suspicions == SUSPECTORS_MAX || member_suspicion_by(x, &ours.suspector))
+        return;
+    gossip_suspicion_sign(&ours, m->options.identity);
+    x->suspicions[x->n_suspicions++] =
+        (struct member_suspicion){.told = ours, .at_ns = m->now_ns, .sends = sends};
+}
+
+// What others said of it is seen here, too: nothing has come from it for as long as a suspicion lasts. The
+// suspicion travels with the record of the dead member, to those that hold it for alive.
+void member_confirm_death(struct gossip_membership *m, struct member *x)
+{
+    BASE_ASSERT(x->state == GOSSIP_MEMBER_DEAD);
+    if (!m->cut_off && x->heard_ns <= x->since_ns && m->now_ns - x->since_ns >= least_suspicion_ns(m, x))
+        add_ours(m, x, 0);
+}
+
+static void die(struct gossip_membership *m, struct member *x)
+{
+    BASE_ASSERT(x != m->self && x->state == GOSSIP_MEMBER_SUSPECT && m->n_suspected > 0);
     bool evidence = false;
     uint8_t sends = m->cut_off ? 0 : member_sends(m); // suspicions by a cut-off node are not wanted
     for (size_t i = 0; i < x->n_suspicions; i++) {
         evidence |= x->suspicions[i].told.class == GOSSIP_SUSPECTED_EVIDENCE;
         x->suspicions[i].sends = sends;
     }
-    if (x->n_suspicions < SUSPECTORS_MAX &&
-        !member_suspicion_by(x, &ours.suspector)) { // so that others need not wait alone
-        gossip_suspicion_sign(&ours, m->options.identity);
-        x->suspicions[x->n_suspicions++] =
-            (struct member_suspicion){.told = ours, .at_ns = m->now_ns, .sends = sends};
-    }
+    add_ours(m, x, sends);
     m->n_suspected--;
     member_set_state(m, x, GOSSIP_MEMBER_DEAD, evidence, true);
     member_spread_soon(m);

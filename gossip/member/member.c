@@ -117,6 +117,7 @@ static void retry_dead(struct gossip_membership *m)
     }
     if (!chosen)
         return;
+    member_confirm_death(m, chosen);
     enum gossip_member_way way = ++m->retries % STREAM_RETRY ? GOSSIP_BY_DATAGRAM : GOSSIP_BY_STREAM;
     member_send_packet(m, chosen, way, PACKET_PING, 0, NULL, PACKET_PLAIN_MAX);
 }

@@ -85,8 +85,8 @@ struct gossip_membership_action {
     bool known;          // CHANGED: `before` means something
     bool evidence;       // CHANGED to SUSPECT or DEAD: by positive evidence
     bool was_dead;       // SUSPECTED: others had already declared this node dead
-    uint64_t generation; // GENERATION. SEND by datagram: the receiver's, for which it is sealed; 0: that of its
-                         // record
+    uint64_t generation; // GENERATION. SEND by datagram: the receiver's, for which it is sealed; 0: that of
+                         // its record
 };
 
 enum base_error gossip_membership_create(const struct gossip_membership_options *options,
@@ -128,8 +128,8 @@ struct gossip_member_info {
     // node: the value last passed to gossip_membership_progress.
     uint64_t round, step;
     uint64_t progress_ns; // when it reported that
-    // Its present process has answered a probe of this one, or a stream to it came into use. A member that
-    // only sends, or is only mentioned by others, has not.
+    // Its present process has answered a probe of this one, a stream to it came into use, or it has told its
+    // record over its stream. A member that only sends, or is only mentioned by others, has not.
     bool answered;
 };
 void gossip_membership_info(const struct gossip_membership *membership, size_t index,

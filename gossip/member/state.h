@@ -114,8 +114,8 @@ struct gossip_membership {
     struct gossip_id teller; // whose packet is being taken
     bool told_all;           // a full sync, not updates
     bool told_by_stream;
-    struct member **sorted;  // by id, self included
-    struct member **order;   // of probing, without self
+    struct member **sorted; // by id, self included
+    struct member **order;  // of probing, without self
     size_t count, capacity, n_order, order_at;
     size_t states[4];   // members in each state
     size_t n_suspected; // members with suspicions that are not dead
@@ -220,6 +220,7 @@ void member_clear_all(struct gossip_membership *m);   // takes back what we susp
 void member_clear(struct gossip_membership *m, struct member *x, bool refuted); // all suspicions are void
 
 // death.c
+void member_confirm_death(struct gossip_membership *m, struct member *x); // of which only others have said it
 void member_suspect_timer(struct gossip_membership *m);
 uint64_t member_suspect_deadline(const struct gossip_membership *m);
 

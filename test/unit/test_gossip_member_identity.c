@@ -227,6 +227,52 @@ static void a_member_on_an_old_disk_is_told_its_later_record(void **s)
     member_net_destroy(&net);
 }
 
+// When node 0 heard that the link was in use it did not know node 2 yet, or an earlier process of it.
+static void a_member_that_speaks_of_itself_over_its_link_has_answered(void **s)
+{
+    (void)s;
+    begin(4);
+    struct member *x = member_find(net.nodes[0].membership, &net.nodes[2].identity.id);
+    x->answered = false;
+    (void)is_answered_for(1, GOSSIP_BY_STREAM, 1); // another tells of it
+    (void)is_answered_for(1, GOSSIP_BY_DATAGRAM, 2);
+    assert_false(x->answered);
+    (void)is_answered_for(9, GOSSIP_BY_STREAM, 2); // a new process of it
+    assert_int_equal(info_of(0, 2).record->version.generation, 9);
+    assert_true(x->answered);
+    x->answered = false;
+    (void)is_answered_for(3, GOSSIP_BY_STREAM, 2); // an old process, or one on an old disk: not the one held
+    assert_false(x->answered);
+    (void)is_answered_for(9, GOSSIP_BY_STREAM, 2);
+    assert_true(x->answered);
+    member_net_destroy(&net);
+}
+
+// Node 4 joins later and hears of the death from others: after a while it has seen no life either, and a node
+// that still holds node 3 for alive need not wait alone.
+static void a_death_that_others_told_of_is_confirmed(void **s)
+{
+    (void)s;
+    member_net_create(&net, 5, seed());
+    for (size_t i = 0; i < 4; i++)
+        member_net_start(&net, i, 1);
+    for (size_t i = 1; i < 4; i++)
+        member_net_join(&net, i, 0);
+    member_net_run(&net, 10 * SECOND);
+    member_net_kill(&net, 3, true);
+    member_net_run(&net, 60 * SECOND);
+    member_net_start(&net, 4, 1);
+    member_net_join(&net, 4, 0);
+    member_net_run(&net, 4 * SECOND);
+    struct member *x = member_find(net.nodes[4].membership, &net.nodes[3].identity.id);
+    assert_int_equal(x->state, GOSSIP_MEMBER_DEAD);
+    assert_false(member_suspected_by_us(net.nodes[4].membership, x));
+    member_net_run(&net, 8 * SECOND);
+    assert_int_equal(x->state, GOSSIP_MEMBER_DEAD);
+    assert_true(member_suspected_by_us(net.nodes[4].membership, x));
+    member_net_destroy(&net);
+}
+
 // Carries out the actions of the copy; returns whether it stops.
 static bool deliver_to_node_0(struct member_net_node *copy)
 {
@@ -329,6 +375,8 @@ int main(void)
         cmocka_unit_test(a_second_process_is_told_of_both),
         cmocka_unit_test(who_tells_of_another_process_hears_of_this_one),
         cmocka_unit_test(a_member_on_an_old_disk_is_told_its_later_record),
+        cmocka_unit_test(a_member_that_speaks_of_itself_over_its_link_has_answered),
+        cmocka_unit_test(a_death_that_others_told_of_is_confirmed),
         cmocka_unit_test(of_two_with_one_identity_the_second_stops),
         cmocka_unit_test(a_liar_kills_nobody),
     };
