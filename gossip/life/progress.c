@@ -71,7 +71,8 @@ bool life_newest(struct gossip_life *life, struct life_progress *progress)
 }
 
 // No member is this much further than two members report: a round that one member alone reports is not one
-// that the cluster has reached. Of one or two the further one is believed: the other may have been away.
+// that the cluster has reached. Of one or two the further one is believed: the other may have been away. So
+// it is while a member that trains has not reported yet: it may be as far.
 #define AHEAD_TIMES  4u   // a host may be this much faster than all others
 #define AHEAD_ROUNDS 256u // done while a report is under way
 
@@ -84,9 +85,9 @@ struct life_progress life_furthest(struct gossip_life *life)
 {
     const uint64_t steps = life->options.steps, reach = life->options.reach;
     const size_t count = collect(life, GOSSIP_RECORD_TRAINING, 0);
-    const bool known = 2 * count > life->census.claim;
+    const bool known = 2 * count > life->census.claim, all = count >= life->census.claim;
     BASE_ASSERT(count <= life->told_capacity);
-    const uint64_t own = known ? life->told[count - 1 - (count > 2)] : 0;
+    const uint64_t own = known ? life->told[count - 1 - (count > 2 && all)] : 0;
     const uint64_t most = own < ABSURD && reach < ABSURD ? AHEAD_TIMES * (own + reach) + AHEAD_ROUNDS : 0;
     const uint64_t round = known && (most < steps || !steps) ? most : steps;
     const uint64_t step = times(round, life->options.local_steps);

@@ -181,6 +181,32 @@ static void of_two_the_further_one_is_believed(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (900 + 100) + 256);
 }
 
+// Two of four are ahead, and one of these two has not reported yet: the other's report is no lie.
+static void while_one_has_not_reported_the_furthest_is_believed(void **state)
+{
+    const struct gossip_life_action *ask;
+    (void)state;
+    life_world_init(&w);
+    w.options.steps = 0;
+    life_world_begin(&w);
+    others_train_and_are_linked(4);
+    life_world_progress(&w, 1, 15);
+    life_world_progress(&w, 2, 36);
+    life_world_progress(&w, 3, 9000);
+    life_world_look(&w);
+    wants();
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (9000 + 100) + 256);
+    life_world_progress(&w, 4, 9100);
+    life_world_tell(&w,
+                    (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
+    ask = life_world_last(&w, GOSSIP_LIFE_ASK);
+    assert_int_equal(ask->round, 4 * (9000 + 100) + 256);
+    life_world_progress(&w, 4, 40); // all have reported: it is one alone that is so far
+    life_world_tell(&w,
+                    (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (40 + 100) + 256);
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
@@ -193,6 +219,7 @@ int main(void)
         RULE(donors_may_tell_what_the_cluster_may_have_come_to),
         RULE(of_whom_nothing_is_known_the_last_step_is_the_limit),
         RULE(of_two_the_further_one_is_believed),
+        RULE(while_one_has_not_reported_the_furthest_is_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
