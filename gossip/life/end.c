@@ -53,7 +53,7 @@ static bool stands(const struct gossip_life *life)
     return life->stands && life->stop_round > 0 && life->round + 1 >= life->stop_round;
 }
 
-// Nobody who was told to stop at about the same time stops at a later round.
+// No node that was told to stop at about the same time stops at a later round.
 static uint64_t latest_stop(const struct gossip_life *life, uint64_t grace)
 {
     return life->round + rounds_in(life, STALE_NS) + 4 * grace + life->options.reach;

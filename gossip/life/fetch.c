@@ -179,7 +179,7 @@ void life_consider_donors(struct gossip_life *life)
     const size_t count = life_choose_donors(life, chosen);
     life_wake(life, life->fetch_ns + FETCH_NS);
     const uint64_t silent_ns = life->now_ns - life->fetch_ns;
-    if (!life->complete && count == 0 && silent_ns >= LIFE_NOTHING_NS) { // all who had one may be dead
+    if (!life->complete && count == 0 && silent_ns >= LIFE_NOTHING_NS) { // all that had one may be dead
         end_without_model(life, silent_ns);
         return;
     }

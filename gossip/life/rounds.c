@@ -303,7 +303,7 @@ static void close_round(struct gossip_rounds *r, uint64_t round)
 }
 
 // Never to the end: a node that would only be done there has steps to do, or another's model to take. Before
-// its first round a node is in that (gossip_rounds_event): who hears of no later one has it to do.
+// its first round a node is in that (gossip_rounds_event): a node that hears of no later one has it to do.
 static void follow(struct gossip_rounds *r, uint64_t round)
 {
     const uint64_t most = (r->options.steps - r->step) / r->options.local_steps;

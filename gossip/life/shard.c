@@ -1,4 +1,4 @@
-// Which shard of the data a node takes that comes late, and who gives way where several came to one.
+// Which shard of the data a late node takes, and which node gives way where several came to one.
 #include "gossip/life/life_state.h"
 
 // Living nodes of each shard, this node not among them where it is not `own`.

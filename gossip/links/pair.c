@@ -211,9 +211,9 @@ void pair_close(struct gossip_links *links, struct link *link, enum gossip_close
     become(links, link, GOSSIP_LINK_CLOSING);
 }
 
-// Strangers are silent. Who knows the secret has a moment for the rest of the handshake: where many members
-// of one host call all at once, each would otherwise displace another before a busy process comes to read
-// what it has sent.
+// Strangers are silent. A caller that knows the secret has a moment for the rest of the handshake: where many
+// members of one host call all at once, each would otherwise displace another before a busy process comes to
+// read what it has sent.
 static bool may_give_way(const struct gossip_links *links, const struct link *link, bool answered_too)
 {
     if (link->state == GOSSIP_LINK_CLOSING)

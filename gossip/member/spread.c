@@ -197,7 +197,7 @@ size_t gossip_membership_about(const struct gossip_membership *m, const struct g
     if (!x)
         return 0;
     member_packet_begin(m, &packet, x, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
-    (void)member_packet_record(&packet, m->self); // whom it may not have known in its present life
+    (void)member_packet_record(&packet, m->self); // its present process may not know it
     (void)member_packet_record(&packet, x);
     const size_t count = base_writer_used(&packet.writer);
     BASE_ASSERT(count <= capacity);

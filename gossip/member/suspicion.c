@@ -1,4 +1,4 @@
-// The suspicions of a member: who made them, which ones are taken in, and what this node suspects and takes
+// The suspicions of a member: which ones are taken in, and what this node suspects and takes
 // back itself.
 #include "gossip/member/state.h"
 
