@@ -14,13 +14,19 @@
 #define PACE_MAX    16.0 // beyond this a pace is more likely a pause
 #define SYNC_DELAY  1u   // sync: rounds that a neighbour may be behind, as it is in step
 
+// In doubt is what became of a request, not where the peer is.
+static bool can_ask(const struct gossip_edge *edge)
+{
+    return edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT;
+}
+
 void gossip_clocks_begin(struct gossip_exchange *exchange)
 {
     BASE_ASSERT(exchange->round.open && exchange->clock >= 1);
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         edge->told = false;
-        const bool asks = exchange->round.follows && edge->state == GOSSIP_EDGE_LIVE;
+        const bool asks = exchange->round.follows && can_ask(edge);
         edge->inquiry = asks ? GOSSIP_INQUIRY_DUE : GOSSIP_INQUIRY_NONE;
     }
     exchange->round.gate_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns;
@@ -32,6 +38,7 @@ void gossip_clocks_link(struct gossip_edge *edge)
     edge->late = edge->late && !edge->heard; // who has said nothing over the old link, either
     edge->told = edge->owed = edge->heard = edge->trails = edge->follows = false;
     edge->inquiry = GOSSIP_INQUIRY_NONE;
+    edge->unreplied = 0;
 }
 
 // The first packet of a link may be an old one, sent again.
@@ -68,7 +75,15 @@ static uint64_t clock_to_tell(const struct gossip_exchange *exchange)
     return exchange->idle && !exchange->round.follows ? GOSSIP_CLOCK_IDLE : exchange->clock;
 }
 
-// Who asks gets an answer; who waits for us (sync) gets our round if we have passed its own.
+// Answers come in the order of the questions: one to an earlier inquiry says where the peer was then.
+static void take_answer(struct gossip_edge *edge)
+{
+    edge->unreplied -= edge->unreplied > 0;
+    if (edge->unreplied == 0)
+        edge->inquiry = GOSSIP_INQUIRY_NONE;
+}
+
+// A peer that asks gets an answer; one that waits for us (sync) gets our round if we have passed its own.
 void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         const struct gossip_clock *theirs, struct gossip_exchange_actions *actions)
 {
@@ -80,7 +95,7 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
     gossip_clocks_hear(exchange, edge, theirs->round);
     edge->follows = follows;
     if (answers)
-        edge->inquiry = GOSSIP_INQUIRY_NONE;
+        take_answer(edge);
     if (asks)
         message.as.clock.why = GOSSIP_CLOCK_ANSWERS;
     else if (!exchange->options.sync || edge->round >= exchange->clock)
@@ -91,7 +106,7 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
 
 static uint64_t inquired_until(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    const bool open = edge->state == GOSSIP_EDGE_LIVE && edge->inquiry != GOSSIP_INQUIRY_NONE;
+    const bool open = can_ask(edge) && edge->inquiry != GOSSIP_INQUIRY_NONE;
 
     return open ? exchange->round.started_ns + gossip_edge_patience(exchange, edge) : 0;
 }
@@ -126,7 +141,7 @@ static bool is_to_be_told(const struct gossip_exchange *exchange, const struct g
     const bool waits = is_far_ahead(exchange, edge) || edge->owed;
 
     if (edge->inquiry == GOSSIP_INQUIRY_DUE)
-        return edge->state == GOSSIP_EDGE_LIVE;
+        return can_ask(edge);
     return is_counted(exchange, edge) && !edge->told &&
            (exchange->options.bounded || (exchange->options.sync && waits));
 }
@@ -142,6 +157,7 @@ void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange
         const bool asks = edge->inquiry == GOSSIP_INQUIRY_DUE;
         message.as.clock.why = asks ? GOSSIP_CLOCK_ASKS : GOSSIP_CLOCK_TELLS;
         edge->inquiry = asks ? GOSSIP_INQUIRY_OUT : edge->inquiry;
+        edge->unreplied += asks;
         gossip_edge_send(actions, edge, &message);
         edge->told = true;
         edge->owed = exchange->idle || is_far_ahead(exchange, edge);

@@ -33,6 +33,7 @@ struct gossip_edge {
     bool owed;                       // sync: the clock that we last told the peer still determines whether it
                                      // waits for us; it must be told of changes
     enum gossip_inquiry inquiry;     // sync, for a round that follows
+    unsigned unreplied;              // inquiries over this link without an answer so far
     bool follows;                    // the peer has asked for our round and has not reported its own since
     bool waited_for;                 // a round waited in vain for this edge to become live; no round waits
                                      // again until it has been live

@@ -414,6 +414,65 @@ static void test_who_goes_on_asks_the_silent(void **state)
     net_destroy(net);
 }
 
+static void comes_to(struct net *net, size_t node, uint64_t round)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
+
+    net->node[node].others = false;
+    net_round(net, node, round);
+    assert_int_equal(net_step(net, node, &event), BASE_OK);
+    net->node[node].others = true;
+}
+
+// A request of its own has no answer yet, as after a pause of either end: where the other end is it asks all
+// the same.
+static void test_who_goes_on_in_doubt_asks(void **state)
+{
+    struct net *net = net_of(2, net_seed(918));
+    struct gossip_edge_info info;
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++)
+        net_round_all(net, round);
+    net->node[1].paused = true;
+    net_round(net, 0, 6);
+    round_lasts(net, 0, 0, CEILING_MS);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_IN_DOUBT);
+    net->node[1].paused = false;
+    comes_to(net, 1, 20);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_IN_DOUBT);
+    net->node[0].idle = net->node[0].follows = true;
+    net_round(net, 0, 6);
+    assert_true(net->node[0].in_round);
+    net_settle(net, SECOND / 20);
+    assert_false(net->node[0].in_round);
+    assert_int_equal(net->node[0].goes_on, 19);
+    net_destroy(net);
+}
+
+// The answer to an earlier question, which was given up, comes when it has asked again: it tells where the
+// other end was.
+static void test_a_late_answer_is_none_to_a_later_question(void **state)
+{
+    struct net *net = net_beside_one_that_paused(12, net_seed(919));
+    const uint64_t asked_ns = net->now_ns;
+
+    (void)state;
+    net->delay_ns = 900 * MS; // the answer is there after 1,800 ms
+    net_round(net, 0, 5);
+    round_lasts(net, 0, 0, CEILING_MS);
+    assert_int_equal(net->node[0].goes_on, 5);
+    net_settle(net, asked_ns + 1790 * MS - net->now_ns);
+    net->now_ns = asked_ns + 1790 * MS;
+    for (size_t i = 1; i < 3; i++)
+        comes_to(net, i, 22 + i - 1);
+    net->delay_ns = MS / 10;
+    net_round(net, 0, 5);
+    round_lasts(net, 0, 0, CEILING_MS);
+    assert_int_equal(net->node[0].goes_on, 21);
+    net_destroy(net);
+}
+
 // Two that go on side by side say where they were: that is not where they will be.
 static void test_who_goes_on_does_not_hold_another_back(void **state)
 {
@@ -491,6 +550,8 @@ int main(void)
         cmocka_unit_test(test_who_goes_on_asks_where_the_others_are),
         cmocka_unit_test(test_who_goes_on_waits_for_no_answer_for_ever),
         cmocka_unit_test(test_who_goes_on_asks_the_silent),
+        cmocka_unit_test(test_who_goes_on_in_doubt_asks),
+        cmocka_unit_test(test_a_late_answer_is_none_to_a_later_question),
         cmocka_unit_test(test_who_goes_on_does_not_hold_another_back),
         cmocka_unit_test(test_who_asks_and_pauses_again_holds_nobody_up),
         cmocka_unit_test(test_who_answered_that_it_is_idle_tells_when_it_goes_on),
