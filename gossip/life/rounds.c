@@ -371,9 +371,13 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     tell(r, GOSSIP_LEARNER_TAKEN);
 }
 
+// A node that is to stop where it stands need not know where its neighbours are.
 bool gossip_rounds_gives_up(const struct gossip_rounds *r)
 {
-    const bool meets = r->doing == GOSSIP_ROUNDS_MEET && (r->meet.meets || r->meet.follows);
-
-    return meets ? takes_another_model(r) : r->doing == GOSSIP_ROUNDS_FETCH && r->orders.stop;
+    if (r->doing == GOSSIP_ROUNDS_FETCH)
+        return r->orders.stop;
+    if (r->doing != GOSSIP_ROUNDS_MEET)
+        return false;
+    return (r->meet.follows && must_stop(r)) ||
+           ((r->meet.meets || r->meet.follows) && takes_another_model(r));
 }

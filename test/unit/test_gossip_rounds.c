@@ -396,6 +396,26 @@ static void a_fetch_ends_the_wait_for_answers(void **state)
     want(&rounds, GOSSIP_ROUNDS_FETCH);
 }
 
+// Where it stops later it must know where the others are, to come to that round with them.
+static void a_stop_ends_the_wait_for_answers(void **state)
+{
+    (void)state;
+    for (uint64_t stop_at = 0; stop_at < 3; stop_at++) {
+        struct gossip_rounds rounds = started();
+        pass_round(&rounds);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .round = 1, .away = true});
+        assert_true(want_meet(&rounds, 1).follows);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = stop_at});
+        assert_int_equal(gossip_rounds_gives_up(&rounds), stop_at < 2);
+        gossip_rounds_met(&rounds, 1, true);
+        want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, rounds.step);
+        if (stop_at == 0)
+            assert_true(want_meet(&rounds, 1).last);
+        else
+            want(&rounds, stop_at == 1 ? GOSSIP_ROUNDS_WAIT : GOSSIP_ROUNDS_STEPS);
+    }
+}
+
 static void who_is_left_alone_ends_with_the_model_of_the_finished(void **state)
 {
     (void)state;
@@ -511,6 +531,7 @@ int main(void)
         cmocka_unit_test(who_follows_others_leaves_a_round_to_do),
         cmocka_unit_test(who_pauses_before_its_first_round_does_it),
         cmocka_unit_test(a_fetch_ends_the_wait_for_answers),
+        cmocka_unit_test(a_stop_ends_the_wait_for_answers),
         cmocka_unit_test(a_fetch_ends_the_open_round),
         cmocka_unit_test(who_is_left_alone_ends_with_the_model_of_the_finished),
         cmocka_unit_test(ten_models_in_a_row_that_are_not_finite_end_it),
