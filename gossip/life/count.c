@@ -36,5 +36,6 @@ void life_return(struct gossip_life *life)
     BASE_ASSERT(!life->eligible);
     life->late = true; // its edges come up anew
     life->late_ns = life->now_ns;
+    life->returned = true;
     life_count(life);
 }

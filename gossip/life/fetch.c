@@ -58,7 +58,7 @@ void life_wants(struct gossip_life *life)
 static void go_on(struct gossip_life *life)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_FETCHING);
-    life->fetching = life->other_side_only = life->finished_only = false;
+    life->fetching = life->other_side_only = life->finished_only = life->returned = false;
     life->away_ns = 0;
     life->late_ns = life->now_ns;
     end_links(life);

@@ -70,6 +70,7 @@ struct gossip_life {
     unsigned pauses;     // as ordered
     bool late;           // it came late: its edges may not be there yet
     uint64_t late_ns;    // since when it has a model
+    bool returned;       // with its own model, after it was cut off; no donor was asked for one since
     uint64_t cut_off_ns; // cut off until then, when it still had others; 0: not
     bool minority, isolated, was_alone;
     bool withdrawn;             // it does not count, since it was cut off; else it would

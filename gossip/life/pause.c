@@ -213,8 +213,11 @@ static void follow(struct gossip_life *life, unsigned bits)
     const unsigned over = before & ~bits & ~(unsigned)(GOSSIP_LIFE_EDGES | GOSSIP_LIFE_NO_WORD);
 
     BASE_ASSERT(life->state != GOSSIP_LIFE_PAUSED || life->pauses != 0);
+    const bool waited = before == GOSSIP_LIFE_EDGES && bits == 0;
     if (over)
         life_was_away(life, over == GOSSIP_LIFE_HELD_OUT ? 0 : life->now_ns);
+    else if (waited && life->returned) // the others may have left its model out of reach meanwhile
+        life_was_away(life, 0);
     consider_away(life);
     if (waits_for_word(life))
         bits |= GOSSIP_LIFE_NO_WORD;
@@ -226,7 +229,7 @@ static void follow(struct gossip_life *life, unsigned bits)
     }
     life->pauses = bits;
     if ((before == 0) != (bits == 0)) {
-        if (before == GOSSIP_LIFE_EDGES) // the edges have made its model one of theirs
+        if (waited && !life->returned) // the edges have made its model one of theirs
             life_catch_up(life, true);
         life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;
         life_tell(life, bits ? GOSSIP_LIFE_PAUSES : GOSSIP_LIFE_GOES_ON, bits ? bits : before, 0);

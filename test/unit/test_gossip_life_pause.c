@@ -108,6 +108,42 @@ static void who_is_cut_off_does_not_count_until_it_knows_its_place(void **state)
     life_world_init(&w);
 }
 
+// It was within reach when it came back, and is not when its edges are there: its model is still its own.
+static void who_waited_long_for_its_edges_takes_a_model_if_it_has_its_own(void **state)
+{
+    const uint64_t rounds[] = {102, 160, 900};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof rounds / sizeof rounds[0]; k++) {
+        life_world_init(&w);
+        life_world_train(&w);
+        all_train_at(100, 100);
+        w.self.cut_off = true;
+        life_world_look(&w);
+        w.self.edges_live = false;
+        life_world_pass(&w, 5 * SECOND);
+        w.self.cut_off = false;
+        life_world_pass(&w, SECOND);
+        all_train_at(100, 102);
+        life_world_look(&w);
+        assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_EDGES);
+        life_world_clear(&w);
+        all_train_at(100, rounds[k]);
+        life_world_pass(&w, SECOND);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
+        w.self.edges_live = true;
+        life_world_look(&w);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), k == 2);
+        assert_int_equal((w.flags & COUNTS) != 0, k < 2);
+        if (k == 1)
+            assert_int_equal(w.started_round, 160);
+        if (k == 2)
+            assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE)); // no step in between
+        life_world_end(&w);
+    }
+    life_world_init(&w);
+}
+
 // Nobody tells anything: it goes on, after a while.
 static void a_word_is_not_waited_for_for_ever(void **state)
 {
@@ -231,6 +267,7 @@ int main(void)
         RULE(held_out_within_reach_goes_on_behind_the_others),
         RULE(cut_off_goes_on_where_the_others_say_after_it),
         RULE(who_is_cut_off_does_not_count_until_it_knows_its_place),
+        RULE(who_waited_long_for_its_edges_takes_a_model_if_it_has_its_own),
         RULE(a_word_is_not_waited_for_for_ever),
         RULE(cut_off_means_waiting_while_others_should_be_there),
         RULE(who_averages_with_nobody_says_so),
