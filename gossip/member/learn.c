@@ -3,7 +3,7 @@
 
 #define SYNC_SENDS      9u                     // of a record that came with a full sync
 #define CORRECT_EACH_NS (50 * MILLISECOND_NS)  // of one member, to all that report it
-#define REFUTE_EACH_NS  (200 * MILLISECOND_NS) // to one that sends what is refuted; and what others believe
+#define REFUTE_EACH_NS  (200 * MILLISECOND_NS) // what others believe
 
 // -- suspicions
 
@@ -38,10 +38,10 @@ static void tell_record_to(struct gossip_membership *m, const struct gossip_id *
     member_send_record(m, to, by_datagram ? GOSSIP_BY_DATAGRAM : member_way_to(to), m->self);
 }
 
-static bool was_told(const struct gossip_membership *m, const struct gossip_id *id)
+static bool was_told(struct gossip_membership *m, const struct gossip_id *id)
 {
     const struct member *to = member_find(m, id);
-    return to && to->refuted_ns != 0 && m->now_ns - to->refuted_ns < REFUTE_EACH_NS;
+    return to && to->refuted_ns != 0 && m->now_ns - to->refuted_ns < member_word_ns(m);
 }
 
 // What the suspector itself tells counts only if we believe it. A teller that passes a suspicion on does
@@ -57,7 +57,7 @@ static bool is_to_be_refuted(struct gossip_membership *m, const struct gossip_su
 static void suspected_ourselves(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
 {
     if (gossip_version_compare(&suspicion->version, &m->self->record.version) < 0) {
-        if (!was_told(m, &m->teller) && !member_is_poor(m))
+        if (!was_told(m, &m->teller))
             tell_record_to(m, &m->teller, false);
         return;
     }

@@ -2,10 +2,12 @@
 // slow one, where every answer would then be late and every member suspected.
 #include "gossip/member/state.h"
 
-#define PATIENCE_PERIODS 4u                              // at most, however long answers took
-#define RATE_BYTES       1024                            // a second, of all that is sent ...
-#define RATE_EACH_BYTES  256                             // ... and for each member
-#define SAVED_SECONDS    30                              // of it may be sent at once
+#define PATIENCE_PERIODS 4u   // at most, however long answers took
+#define RATE_BYTES       1024 // a second, of all that is sent ...
+#define RATE_EACH_BYTES  256  // ... and for each member
+#define SAVED_SECONDS    30   // of it may be sent at once
+#define WORD_NS          (200 * MILLISECOND_NS)
+#define WORD_POOR_NS     SECOND_NS
 #define WIRE_BYTES       (LIMIT_DATAGRAM_OVERHEAD + 28u) // seal, UDP and IP
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -81,6 +83,13 @@ bool member_is_poor(struct gossip_membership *m)
 {
     save(m);
     return m->savings <= 0;
+}
+
+// A suspect that is not told of a suspicion, or does not refute it, dies of it: with nothing left that
+// becomes rare, and does not end. Each suspicion that is refuted is one that is told no more.
+uint64_t member_word_ns(struct gossip_membership *m)
+{
+    return member_is_poor(m) ? WORD_POOR_NS : WORD_NS;
 }
 
 // Some is kept for what is more urgent.

@@ -7,7 +7,7 @@
 
 #define HEARD_MIN    6u // sends that are made whatever is heard
 #define SENDS_FACTOR 6.0
-#define TELL_EACH_NS (200 * MILLISECOND_NS) // the suspect about its suspicions
+#define TELL_EACH_NS (200 * MILLISECOND_NS) // the suspect about its suspicions, with a ping
 #define URGENT_NS    (10 * MILLISECOND_NS)
 
 uint8_t member_sends(const struct gossip_membership *m)
@@ -90,15 +90,15 @@ static const struct gossip_suspicion *one_of(struct gossip_membership *m, const 
     return &x->suspicions[base_rng_below(&m->rng, x->n_suspicions)].told;
 }
 
-static bool is_to_be_told(const struct gossip_membership *m, const struct member *x)
+static bool is_to_be_told(const struct gossip_membership *m, const struct member *x, uint64_t each_ns)
 {
-    return x->n_suspicions > 0 && (x->told_ns == 0 || m->now_ns - x->told_ns >= TELL_EACH_NS);
+    return x->n_suspicions > 0 && (x->told_ns == 0 || m->now_ns - x->told_ns >= each_ns);
 }
 
 static void put_suspected(struct gossip_membership *m, struct member *x, struct member_packet *packet)
 {
     BASE_ASSERT(x->told_ns <= m->now_ns);
-    if (is_to_be_told(m, x) && member_packet_suspicion(packet, one_of(m, x)))
+    if (is_to_be_told(m, x, TELL_EACH_NS) && member_packet_suspicion(packet, one_of(m, x)))
         x->told_ns = m->now_ns;
 }
 
@@ -173,7 +173,7 @@ void member_ask_for(struct gossip_membership *m, struct member *to, const struct
 
 void member_warn_suspect(struct gossip_membership *m, struct member *x)
 {
-    if (!is_to_be_told(m, x) || member_is_poor(m))
+    if (!is_to_be_told(m, x, member_word_ns(m)))
         return;
     BASE_ASSERT(x->n_suspicions > 0);
     x->told_ns = m->now_ns;

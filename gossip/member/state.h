@@ -237,7 +237,8 @@ uint64_t member_patience_ns(const struct gossip_membership *m, const struct memb
 uint64_t member_gossip_ns(const struct gossip_membership *m); // between two rounds of gossip
 void member_spend(struct gossip_membership *m, size_t bytes); // accounts for a packet
 bool member_is_poor(struct gossip_membership *m);             // what can wait is not sent now
-size_t member_update_bytes(struct gossip_membership *m);      // of updates that may be sent now
+uint64_t member_word_ns(struct gossip_membership *m);    // between two words to one member on a suspicion
+size_t member_update_bytes(struct gossip_membership *m); // of updates that may be sent now
 
 // probe.c
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn);

@@ -1,4 +1,5 @@
 // Rules of membership one by one: when a member is suspected, refutes it, or is dead.
+#include "gossip/member/state.h"
 #include "test/support/member_net.h"
 #include "test/support/member_rules.h"
 
@@ -377,6 +378,31 @@ static void what_others_believe_is_refuted_whoever_says_it(void **s)
 }
 
 // Lifeguard: whoever may be at fault himself is patient.
+// Without anything left to send a suspect refutes once a second what another still believes, and a node tells
+// a suspect so often what it is suspected of: otherwise it would die of a suspicion that it has refuted.
+static void who_has_nothing_left_still_refutes_and_warns(void **s)
+{
+    (void)s;
+    begin(4);
+    const struct gossip_version old = info_of(1, 1).record->version;
+    uint64_t refuted = 0, warned = 0;
+    tell_lie(2, 1, 1);
+    member_net_run(&net, 5 * SECOND);
+    tell_lie(2, 0, 1);
+    for (int i = 0; i < 30; i++) {
+        const uint64_t before[] = {net.nodes[0].datagrams, net.nodes[1].datagrams};
+        net.nodes[0].membership->savings = net.nodes[1].membership->savings = -1000000;
+        tell_lie_of(3, 1, 1, &old);
+        say(1, 0, PACKET_GOSSIP, 0);
+        warned += net.nodes[0].datagrams - before[0];
+        refuted += net.nodes[1].datagrams - before[1];
+        net.now_ns += 100 * MILLISECOND;
+    }
+    assert_int_equal(refuted, 3);
+    assert_int_equal(warned, 2); // and the ping that followed the suspicion
+    member_net_destroy(&net);
+}
+
 static void local_health_rises_and_falls(void **s)
 {
     (void)s;
@@ -439,6 +465,7 @@ int main(void)
         cmocka_unit_test(who_is_cut_off_counts_its_own_silence),
         cmocka_unit_test(who_was_refuted_often_is_not_believed),
         cmocka_unit_test(what_others_believe_is_refuted_whoever_says_it),
+        cmocka_unit_test(who_has_nothing_left_still_refutes_and_warns),
         cmocka_unit_test(local_health_rises_and_falls),
         cmocka_unit_test(after_a_pause_suspicions_have_the_time_that_was_lost),
     };
