@@ -324,7 +324,7 @@ static void judge(struct course *course, const struct course *plain)
         course->why = "far ahead of a living neighbour";
     double lost_max = LOST_MAX;
     for (size_t i = 0; i < course->world.options.nodes; i++)
-        lost_max += course->gone[i] ? GONE_LOST : 0;
+        lost_max += course->gone[i] || course->missed[i] ? GONE_LOST : 0;
     if (!course->why && plain && !(course->worst <= plain->worst + lost_max))
         course->why = "the worst model is far from that of the run in which nothing happens";
 }

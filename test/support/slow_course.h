@@ -22,7 +22,7 @@ enum {
 #define NOISE      0.5f
 #define CEILING_NS (5 * SIM_SECOND)
 #define LOST_MAX   0.25 // of the distance between a lone model and the best one, over the undisturbed run's
-#define GONE_LOST  0.1  // and for each that is gone for good: what it wanted fades
+#define GONE_LOST  0.1  // and for each that is gone for good or missed the end: what it wanted fades
 #define LEAD_MAX                                                                                             \
     20u // rounds ahead of a living neighbour, sync: whom it meets now and then, and missed deadlines
 #define ALONE_MAX 4u // rounds in a row that are over in less than a deadline, with others and no edge
