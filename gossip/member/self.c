@@ -128,15 +128,16 @@ static void stop(struct gossip_membership *m, const struct gossip_record *record
     member_act(m, &conflict);
 }
 
-// Whether another process with our identity runs, and which of the two runs for longer. A record that is just
-// above the one by which we went above it was signed since then, so its process lives; the age it gives was
-// true at some moment since then.
+// Whether another process with our identity runs, and which of the two runs for longer. A record at or just
+// above our generation, by the process that we went above, was signed since then: so that process lives, and
+// the age that it gives was true at some moment since then (or shortly before, if both went to one
+// generation).
 enum foreigner { FOREIGNER_UNKNOWN, FOREIGNER_YOUNGER, FOREIGNER_EVEN, FOREIGNER_OLDER };
 
 static enum foreigner compare(const struct gossip_membership *m, const struct gossip_record *record)
 {
     bool lives = m->outbids > 0 && m->foreign_instance_id == record->version.instance_id &&
-                 record->version.generation == m->self->record.version.generation + 1;
+                 record->version.generation - m->self->record.version.generation <= 1;
     if (!lives)
         return FOREIGNER_UNKNOWN;
     if (record->age_ms > age_ms(m, m->now_ns))
@@ -153,15 +154,17 @@ static bool gives_way(const struct gossip_membership *m, const struct gossip_rec
            record->version.generation == UINT64_MAX;
 }
 
-// A record of this node that is not ours. An earlier life of ours is older and does not matter. A newer one
-// is ours from before our generation was lost, or of a process that has our identity: we go above it, and a
-// sender that does so again is a process. The one that was here first stays, the copy gives way.
+// A record of this node that is not ours. An earlier life of ours is older and does not matter. One with our
+// generation or a later one is ours from before our generation was lost, or of a process that has our
+// identity: we go above it, and a sender that does so again is a process. (Of two processes under one
+// generation others open the datagrams of the first alone.) The one that was here first stays, the copy gives
+// way.
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record)
 {
     BASE_ASSERT(gossip_id_compare(&record->id, &m->self->record.id) == 0);
     struct gossip_version *ours = &m->self->record.version;
     if (m->stopped || record->version.instance_id == ours->instance_id ||
-        gossip_version_compare(&record->version, ours) <= 0)
+        record->version.generation < ours->generation)
         return;
     if (!gossip_record_verify(record, m->options.verifier)) {
         m->totals.rejected++;

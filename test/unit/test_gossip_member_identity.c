@@ -179,6 +179,25 @@ static void who_tells_of_another_process_hears_of_this_one(void **s)
     member_net_destroy(&net);
 }
 
+// Another process has raised its generation to the one under which this one has just started: others open no
+// datagram of this one, and which of the two has the higher instance_id is chance.
+static void of_two_under_one_generation_the_second_raises_it(void **s)
+{
+    (void)s;
+    begin(4);
+    struct gossip_version *ours = &net.nodes[2].membership->self->record.version;
+    const uint64_t generation = ours->generation;
+    ours->instance_id = 98; // is_told_by_datagram tells of 99
+    assert_true(is_told_by_datagram(generation, SECOND));
+    assert_int_equal(ours->generation, generation + 1);
+    ours->instance_id = 100;
+    assert_true(is_told_by_datagram(generation, SECOND)); // an earlier one changes nothing
+    assert_int_equal(ours->generation, generation + 1);
+    assert_true(is_told_by_datagram(generation + 1, SECOND));
+    assert_int_equal(ours->generation, generation + 2);
+    member_net_destroy(&net);
+}
+
 // Node 2 came back on an old disk and says so to node 0; returns the generation for which node 0 seals its
 // answer, 0: there is none.
 static uint64_t is_answered_for(uint64_t generation, enum gossip_member_way way, size_t teller)
@@ -374,6 +393,7 @@ int main(void)
         cmocka_unit_test(whoever_is_linked_hears_what_is_known_of_it),
         cmocka_unit_test(a_second_process_is_told_of_both),
         cmocka_unit_test(who_tells_of_another_process_hears_of_this_one),
+        cmocka_unit_test(of_two_under_one_generation_the_second_raises_it),
         cmocka_unit_test(a_member_on_an_old_disk_is_told_its_later_record),
         cmocka_unit_test(a_member_that_speaks_of_itself_over_its_link_has_answered),
         cmocka_unit_test(a_death_that_others_told_of_is_confirmed),
