@@ -13,7 +13,8 @@ static bool is_late(struct gossip_life *life)
 }
 
 // A model that is fetched was another's a moment ago: until its edges are live it is behind, as one that was
-// away.
+// away. Beside a model that others have trained a new node's first weights are none, though it counted with
+// them: without a donor they are no way out (gossip_rounds sees them the same).
 static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
                         const struct life_progress *progress)
 {
@@ -23,6 +24,7 @@ static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
     life_tell(life, why, life->round, progress->round);
     life_tell_progress(life, &own, true, why != GOSSIP_LIFE_OTHERS_FINISHED);
     life->finished_only = why == GOSSIP_LIFE_OTHERS_FINISHED;
+    life->complete = life->options.resumed;
     life_enter(life, GOSSIP_LIFE_FETCHING);
 }
 
@@ -241,10 +243,8 @@ static bool takes_first_model(struct gossip_life *life)
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
     if (life->eligible)
         life_uncount(life);
-    if (life->census.training > 0) {
-        life->complete = false; // without a donor its own first weights are no way out
+    if (life->census.training > 0)
         fetch_first(life, GOSSIP_LIFE_OTHERS_TRAIN, &(struct life_progress){life->round, life->step});
-    }
     return true;
 }
 

@@ -421,6 +421,23 @@ static void who_counted_before_it_knew_of_a_training_fetches(void **state)
     assert_int_equal(w.started_round, 0);
 }
 
+// It counted with its first weights, and its learner has taken none for a model since the order to fetch: a
+// node that goes on without a donor would end.
+static void who_counted_and_then_fetches_waits_for_a_donor(void **state)
+{
+    (void)state;
+    meets_late(700);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+    for (size_t i = 2; i < w.count; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
+    life_world_pass(&w, 90 * SECOND);
+    assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_FETCHING);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 0);
+    life_world_state(&w, 2, GOSSIP_MEMBER_ALIVE);
+    life_world_pass(&w, SECOND);
+    assert_int_equal(w.n_links, 1);
+}
+
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
 
 int main(void)
@@ -435,6 +452,7 @@ int main(void)
         RULE(a_late_node_is_told_the_shard_with_the_fewest_nodes),
         RULE(who_takes_the_clusters_round_says_so),
         RULE(who_counted_before_it_knew_of_a_training_fetches),
+        RULE(who_counted_and_then_fetches_waits_for_a_donor),
         RULE(who_never_met_one_of_its_peers_has_failed),
         RULE(alone_as_configured_is_no_failure),
         RULE(a_node_whose_peers_have_died_has_met_them),
