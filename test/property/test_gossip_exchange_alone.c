@@ -426,7 +426,7 @@ static void comes_to(struct net *net, size_t node, uint64_t round)
 
 // A request of its own has no answer yet, as after a pause of either end: where the other end is it asks all
 // the same.
-static void test_who_goes_on_in_doubt_asks(void **state)
+static void test_a_node_that_goes_on_in_doubt_asks(void **state)
 {
     struct net *net = net_of(2, net_seed(918));
     struct gossip_edge_info info;
@@ -550,7 +550,7 @@ int main(void)
         cmocka_unit_test(test_who_goes_on_asks_where_the_others_are),
         cmocka_unit_test(test_who_goes_on_waits_for_no_answer_for_ever),
         cmocka_unit_test(test_who_goes_on_asks_the_silent),
-        cmocka_unit_test(test_who_goes_on_in_doubt_asks),
+        cmocka_unit_test(test_a_node_that_goes_on_in_doubt_asks),
         cmocka_unit_test(test_a_late_answer_is_none_to_a_later_question),
         cmocka_unit_test(test_who_goes_on_does_not_hold_another_back),
         cmocka_unit_test(test_who_asks_and_pauses_again_holds_nobody_up),

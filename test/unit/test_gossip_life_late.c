@@ -423,7 +423,7 @@ static void who_counted_before_it_knew_of_a_training_fetches(void **state)
 
 // It counted with its first weights, and its learner has taken none for a model since the order to fetch: a
 // node that goes on without a donor would end.
-static void who_counted_and_then_fetches_waits_for_a_donor(void **state)
+static void a_node_that_counted_and_then_fetches_waits_for_a_donor(void **state)
 {
     (void)state;
     meets_late(700);
@@ -452,7 +452,7 @@ int main(void)
         RULE(a_late_node_is_told_the_shard_with_the_fewest_nodes),
         RULE(who_takes_the_clusters_round_says_so),
         RULE(who_counted_before_it_knew_of_a_training_fetches),
-        RULE(who_counted_and_then_fetches_waits_for_a_donor),
+        RULE(a_node_that_counted_and_then_fetches_waits_for_a_donor),
         RULE(who_never_met_one_of_its_peers_has_failed),
         RULE(alone_as_configured_is_no_failure),
         RULE(a_node_whose_peers_have_died_has_met_them),

@@ -109,7 +109,7 @@ static void who_is_cut_off_does_not_count_until_it_knows_its_place(void **state)
 }
 
 // It was within reach when it came back, and is not when its edges are there: its model is still its own.
-static void who_waited_long_for_its_edges_takes_a_model_if_it_has_its_own(void **state)
+static void a_node_that_waited_long_with_its_own_model_takes_another(void **state)
 {
     const uint64_t rounds[] = {102, 160, 900};
 
@@ -267,7 +267,7 @@ int main(void)
         RULE(held_out_within_reach_goes_on_behind_the_others),
         RULE(cut_off_goes_on_where_the_others_say_after_it),
         RULE(who_is_cut_off_does_not_count_until_it_knows_its_place),
-        RULE(who_waited_long_for_its_edges_takes_a_model_if_it_has_its_own),
+        RULE(a_node_that_waited_long_with_its_own_model_takes_another),
         RULE(a_word_is_not_waited_for_for_ever),
         RULE(cut_off_means_waiting_while_others_should_be_there),
         RULE(who_averages_with_nobody_says_so),

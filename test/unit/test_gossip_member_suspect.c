@@ -380,7 +380,7 @@ static void what_others_believe_is_refuted_whoever_says_it(void **s)
 // Lifeguard: whoever may be at fault himself is patient.
 // Without anything left to send a suspect refutes once a second what another still believes, and a node tells
 // a suspect so often what it is suspected of: otherwise it would die of a suspicion that it has refuted.
-static void who_has_nothing_left_still_refutes_and_warns(void **s)
+static void a_node_with_nothing_left_still_refutes_and_warns(void **s)
 {
     (void)s;
     begin(4);
@@ -465,7 +465,7 @@ int main(void)
         cmocka_unit_test(who_is_cut_off_counts_its_own_silence),
         cmocka_unit_test(who_was_refuted_often_is_not_believed),
         cmocka_unit_test(what_others_believe_is_refuted_whoever_says_it),
-        cmocka_unit_test(who_has_nothing_left_still_refutes_and_warns),
+        cmocka_unit_test(a_node_with_nothing_left_still_refutes_and_warns),
         cmocka_unit_test(local_health_rises_and_falls),
         cmocka_unit_test(after_a_pause_suspicions_have_the_time_that_was_lost),
     };
