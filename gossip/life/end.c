@@ -128,7 +128,7 @@ static void choose_stop(struct gossip_life *life)
     stop_at(life, others ? others : after_grace(life));
 }
 
-// Somebody has left at this round, and so nobody can go on from it in step.
+// A member has left at this round, so no node can go on from it in step.
 static bool is_left_there(const struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;

@@ -14,7 +14,7 @@
 #define LIFE_NEVER       UINT64_MAX
 #define LIFE_NEAR_ROUNDS 8u // neighbours that train in turn differ by up to this: the exchange ensures it
 #define LIFE_EDGES_NS    (5 * LIFE_SECOND)   // how long to wait for edges where others train already
-#define LIFE_NOTHING_NS  (300 * LIFE_SECOND) // without a model from anybody, for a node without one
+#define LIFE_NOTHING_NS  (300 * LIFE_SECOND) // without a model from any node, for a node without one
 #define LIFE_PASSED      16u
 
 struct life_progress {

@@ -242,8 +242,8 @@ static struct link *oldest_to_go(const struct gossip_links *links, uint64_t host
     return chosen;
 }
 
-// A first message that was recorded can be sent again by anybody, so only connections of one host are kept by
-// it from each other: from others it keeps nobody out.
+// A first message that was recorded can be sent again by any host, so only connections of one host are kept
+// by it from each other: from others it keeps nobody out.
 bool pair_give_way(struct gossip_links *links, uint64_t host)
 {
     const bool own = links_half_open(links, host) >= LIMIT_HALF_OPEN_ADDRESS;
