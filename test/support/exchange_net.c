@@ -243,7 +243,7 @@ void net_round(struct net *net, size_t node, uint64_t round)
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
 
     event.round.round = round;
-    event.round.meets = partner != TOPOLOGY_NOBODY;
+    event.round.meets = partner != TOPOLOGY_NOBODY && !at->follows; // gossip_rounds_event
     if (event.round.meets)
         event.round.partner = net_id(partner);
     event.round.weight = (float)topology_plan_weight(net->plan, node, round);
