@@ -1,5 +1,6 @@
-// Which peers to call and when. An entry of the peer list is called forever, but not while it stands for a
-// member that is alive or linked; a member is called while it is wanted, and one turn for packets that wait.
+// Which peers to call and when. An entry of the peer list is called forever. While it stands for a member
+// that is alive or linked, its turns only look for others under the same name; a member is called while it is
+// wanted, and one turn for packets that wait.
 // A turn asks for the addresses and tries each of them; pauses between turns double, with jitter.
 #include "base/hash.h"
 #include "gossip/links/links_private.h"
@@ -41,7 +42,8 @@ static bool is_busy(enum call_state state)
 static void become(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
                    enum call_state state)
 {
-    BASE_ASSERT(state != CALL_RESOLVING || call->state == CALL_IDLE || call->state == CALL_PAUSED);
+    BASE_ASSERT(state != CALL_RESOLVING || call->state == CALL_IDLE || call->state == CALL_PAUSED ||
+                (call->state == CALL_HELD && is_entry(target)));
     BASE_ASSERT(state != CALL_UNDER_WAY || call->state == CALL_RESOLVING || call->state == CALL_UNDER_WAY);
     if (!is_entry(target)) {
         links->n_calls += is_busy(state);
@@ -64,7 +66,7 @@ static uint64_t with_jitter(struct gossip_links *links, uint64_t pause_ns)
 
 static void wait_until(struct gossip_links *links, struct call *call, uint64_t due_ns)
 {
-    BASE_ASSERT(call->state != CALL_IDLE && call->state != CALL_HELD);
+    BASE_ASSERT(call->state != CALL_IDLE);
     call->due_ns = due_ns;
     links_due(links, due_ns);
 }
@@ -87,6 +89,7 @@ void call_hurry(struct gossip_links *links, struct call *call)
 
 static void ask(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
+    call->looks = call->state == CALL_HELD;
     become(links, target, call, CALL_RESOLVING);
     wait_until(links, call, links->now_ns + GOSSIP_LINKS_RESOLVE_NS);
     links_act(links, GOSSIP_LINKS_RESOLVE)->target = *target;
@@ -120,10 +123,13 @@ void call_idle(struct gossip_links *links, const struct gossip_links_target *tar
 
 void call_hold(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
+    const bool was_held = call->state == CALL_HELD;
     BASE_ASSERT(call->pause_ns > 0);
     become(links, target, call, CALL_HELD);
     if (!call->flapping)
         call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
+    if (is_entry(target) && !was_held)
+        wait_until(links, call, links->now_ns + with_jitter(links, GOSSIP_LINKS_LOOK_NS));
 }
 
 // A node without any link has only the entries: the first one that answers again leads to all others.
@@ -201,6 +207,11 @@ static void tell_closed(struct gossip_links *links, const struct gossip_id *id)
 static void turn_over(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
     BASE_ASSERT(call->state == CALL_RESOLVING || call->state == CALL_UNDER_WAY);
+    if (call->looks) {
+        links->entry[target->entry].self_seen = false;
+        call_hold(links, target, call);
+        return;
+    }
     call_again(links, target, call, next_pause(links, target, call));
     if (is_entry(target)) {
         struct entry *entry = &links->entry[target->entry];
@@ -248,6 +259,8 @@ void call_resolved(struct gossip_links *links, const struct gossip_links_target 
     call->tried = 0;
     // Not all nodes begin with the same one of a name's addresses.
     call->first = is_entry(target) && addresses ? (size_t)random_below(links, addresses) : 0;
+    if (call->looks) // calls one address, and none where the name leads to one host only
+        call->tried = addresses > 1 ? addresses - 1 : addresses;
     call->closed = true;
     call_next_address(links, target, call);
 }
@@ -257,7 +270,7 @@ void call_failed(struct gossip_links *links, const struct gossip_links_target *t
 {
     BASE_ASSERT(call->state == CALL_UNDER_WAY);
     call->closed &= closed;
-    if (refused)
+    if (refused && !call->looks)
         call_again(links, target, call, GOSSIP_LINKS_PAUSE_REFUSED_NS);
     else
         call_next_address(links, target, call);
@@ -273,6 +286,7 @@ static bool may_overlap(const struct gossip_links *links, const struct gossip_li
 void call_timer(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
     if (call->state != CALL_PAUSED && call->state != CALL_RESOLVING &&
+        !(call->state == CALL_HELD && is_entry(target)) &&
         !(call->state == CALL_UNDER_WAY && may_overlap(links, target)))
         return;
     BASE_ASSERT(links->started && !links->leaving);
@@ -313,7 +327,10 @@ void call_entries_release(struct gossip_links *links, const struct gossip_id *id
     for (size_t i = 0; i < links->options.entries && !links->leaving; i++) {
         const struct gossip_links_target target = entry_target(i);
         struct call *call = &links->entry[i].call;
-        if (stands_for(&links->entry[i], id) && call->state == CALL_HELD)
+        if (!stands_for(&links->entry[i], id))
+            continue;
+        call->looks = false;
+        if (call->state == CALL_HELD)
             call_after_link(links, &target, call, lasted_ns, hopeless);
     }
 }

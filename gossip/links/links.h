@@ -61,6 +61,7 @@
 #define GOSSIP_LINKS_CALL_LONELY_NS   2000000000ull // likewise: a call this old no longer delays the next one
 #define GOSSIP_LINKS_PAUSE_MEMBER_NS  2000000000ull // of a member, which others know to be there
 #define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that will not change soon
+#define GOSSIP_LINKS_LOOK_NS          10000000000ull // of an entry that stands for a living member: look for others
 #define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link missing for this long is reported
 // This many answers in a row, over this time, that a peer has a working link to another process with this id.
 #define GOSSIP_LINKS_DUPLICATES   3u
@@ -235,7 +236,8 @@ enum gossip_entry_state {
 };
 const char *gossip_entry_state_name(enum gossip_entry_state state);
 
-struct gossip_entry { // a name may have many addresses: it stands for the node that answered there last
+struct gossip_entry { // a name may have many addresses: it stands for the node that answered there last,
+                      // until that node is neither alive nor linked
     enum gossip_entry_state state;
     bool known;          // id is valid
     struct gossip_id id; // the node that answered last

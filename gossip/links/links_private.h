@@ -13,18 +13,21 @@
 #define LINKS_REACHED 256u // fingerprints of the members that calls of this node have reached
 
 //    IDLE -> PAUSED -> RESOLVING -> UNDER_WAY -> HELD
-//              ^----------+------------'----------'      every state may go to HELD, IDLE and PAUSED
+//              ^----------+------------'----------'      every state may go to HELD, IDLE and PAUSED; an
+//              entry
+//                                                        goes from HELD to RESOLVING, too
 enum call_state {
     CALL_IDLE,
     CALL_PAUSED,    // until due_ns
     CALL_RESOLVING, // asked for addresses; again at due_ns
     CALL_UNDER_WAY, // as `link`
-    CALL_HELD,      // there is a link; or the entry stands for a living member
+    CALL_HELD,      // there is a link; or the entry stands for a living member: until due_ns
 };
 struct call {
     enum call_state state;
     bool closed;   // nothing listened at any address of this turn
     bool flapping; // the latest link ended soon after it came
+    bool looks;    // of an entry that stands for a living member: this turn looks for others
     size_t addresses, tried, first;
     uint64_t pause_ns, due_ns;
     uint64_t link;

@@ -293,12 +293,20 @@ static void proven_self(struct gossip_links *links, struct link *link)
         act(links, GOSSIP_LINKS_GREET, link);
 }
 
+static bool looks_for_others(const struct gossip_links *links, const struct link *link)
+{
+    return link->caller && link->target.entry != GOSSIP_NO_ENTRY &&
+           links->entry[link->target.entry].call.looks;
+}
+
 // The peer that answers is known. False: the link is not, or no longer, of use.
-static bool is_useful(const struct link *link)
+static bool is_useful(const struct gossip_links *links, const struct link *link)
 {
     const struct peer *peer = link->peer;
     if (link->caller && link->target.entry == GOSSIP_NO_ENTRY &&
         gossip_id_compare(&link->target.peer, &peer->id) != 0)
+        return false;
+    if (peer->alive && looks_for_others(links, link))
         return false;
     return peer->undecided <= GOSSIP_LINKS_UNDECIDED && !(link->caller && peer->active);
 }
@@ -324,11 +332,12 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
     peer->undecided++;
     peer->alive = event->alive;
     bool allowed = pair_allows(links, &peer->id);
-    if (allowed && link->caller && link->target.entry != GOSSIP_NO_ENTRY)
+    if (allowed && link->caller && link->target.entry != GOSSIP_NO_ENTRY && !looks_for_others(links, link))
         entry_answered(links, link->target.entry, &peer->id);
     if (link->caller)
         call_reached(links, &peer->id);
-    if (!is_useful(link)) // ended in order, so that the other end sees a whole handshake and no stranger
+    if (!is_useful(links,
+                   link)) // ended in order, so that the other end sees a whole handshake and no stranger
         pair_close(links, link, GOSSIP_CLOSE_NOT_NEEDED);
     else if (!allowed)
         pair_close(links, link, GOSSIP_CLOSE_NOT_ALLOWED);

@@ -5,11 +5,27 @@
 
 #define JOIN_NS (250 * SIM_MS) // between two attempts where all is known
 
+// The hosts that the name of the peer list has now, without this one: no stream has both its ends on one
+// host.
+static size_t named_hosts(const struct sim_node *node, size_t *first)
+{
+    const struct sim_options *options = &node->world->options;
+    const bool all = sim_world_now(node->world) >= options->name_ns;
+    *first = all ? 0 : node->host / 2 * 2;
+    size_t end = all || *first + 2 > options->nodes ? options->nodes : *first + 2;
+    return end - *first - 1;
+}
+
 static bool find_host(struct sim_node *node, const struct gossip_links_target *target, size_t address,
                       size_t *host)
 {
     struct gossip_member_info info;
 
+    if (target->entry != GOSSIP_NO_ENTRY && node->entry[target->entry] == SIM_NAME) {
+        bool known = address < named_hosts(node, host);
+        *host += address + (*host + address >= node->host);
+        return known;
+    }
     if (target->entry != GOSSIP_NO_ENTRY) {
         *host = node->entry[target->entry];
         return true;
@@ -22,9 +38,11 @@ static bool find_host(struct sim_node *node, const struct gossip_links_target *t
 void sim_call_resolve(struct sim_node *node, const struct gossip_links_target *target)
 {
     struct gossip_member_info info;
-    size_t count = 1;
+    size_t count = 1, first;
 
-    if (target->entry != GOSSIP_NO_ENTRY)
+    if (target->entry != GOSSIP_NO_ENTRY && node->entry[target->entry] == SIM_NAME)
+        count = named_hosts(node, &first);
+    else if (target->entry != GOSSIP_NO_ENTRY)
         count = node->entry[target->entry] != node->host; // no stream has both its ends on one host
     else
         count = sim_member_info(node, sim_world_find(node->world, &target->peer), &info)

@@ -283,6 +283,11 @@ static void list_peers(struct sim_node *node)
     if (options->known)
         return;
     base_rng_seed_stream(&rng, options->seed, 0x20000 + node->self);
+    if (options->name_ns) {
+        node->entries = 1;
+        node->entry[0] = SIM_NAME;
+        return;
+    }
     node->entries = options->peer_entries + options->twins < 8 ? options->peer_entries + options->twins : 8;
     for (size_t i = 0; i < node->entries; i++) {
         // The first one is never gone for good: one living name is enough.

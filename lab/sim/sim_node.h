@@ -78,6 +78,8 @@ struct sim_input { // what came in while the process was paused or slow
     size_t count;
 };
 
+#define SIM_NAME SIZE_MAX // an entry of the peer list that leads to several hosts (sim_options.name_ns)
+
 struct sim_node {
     struct sim_world *world;
     size_t host, self; // self: identity
@@ -105,7 +107,7 @@ struct sim_node {
     size_t n_wanted, n_told;
     bool wants_changed, links_pending, links_closed; // the rules are to be told; links wait to be freed
     uint64_t join_ns;                                // local: where all is known, next attempt
-    size_t entry[8], entries;                        // hosts of the peer list
+    size_t entry[8], entries;                        // hosts of the peer list, or SIM_NAME
     // Since the simulation began, across restarts. On peer streams all framing and handshakes
     // included, as a daemon's bytes_sent; datagrams sealed, without UDP and IP. Plain ones count as sealed.
     uint64_t bytes_sent, bytes_received;

@@ -33,8 +33,11 @@ struct sim_options {
     size_t nodes, twins; // identities; further hosts with a copy of identity 0, 1, ...
     enum gossip_member_profile profile;
     struct topology_options topology;
-    const uint32_t *group;     // [nodes] hierarchical: which share a host or rack; NULL: no groups
-    size_t peer_entries;       // of each node's peer list
+    const uint32_t *group; // [nodes] hierarchical: which share a host or rack; NULL: no groups
+    size_t peer_entries;   // of each node's peer list
+    uint64_t
+        name_ns; // tests: the peer list is one name for all hosts. It leads to two of them (0 and 1, 2 and 3,
+                 // ...) until this time, then to all; 0: each entry is a host
     size_t start_members;      // in the view before training begins; 0: the peer list's
     uint64_t start_timeout_ns; // after which it begins without them; 0: 10 s
     const uint64_t

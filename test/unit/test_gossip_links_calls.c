@@ -128,19 +128,93 @@ static void a_call_has_five_seconds_and_a_stranger_three(void **state)
     assert_int_equal(gossip_close_of(bye), GOSSIP_CLOSE_NO_GREETING);
 }
 
-static void entries_of_the_living_are_left_alone(void **state)
+// The entry stands for HIGH, which is alive; the link to it has ended as idle.
+static void entry_stands_for_a_member(size_t addresses)
 {
-    (void)state;
     SAY(GOSSIP_LINKS_START);
-    uint64_t link = call_of_entry(0, 1);
+    uint64_t link = call_of_entry(0, addresses);
     SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
     assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_MEMBER);
     greet_with_life(link, 1);
-    until(GOSSIP_LINKS_CLOSE, 11 * S); // idle
+    need(GOSSIP_LINKS_UP);
+    until(GOSSIP_LINKS_CLOSE, 11 * S);
     SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
-    quiet(60 * S, GOSSIP_LINKS_RESOLVE);
+}
+
+// Its name is looked up now and then: it may lead to more hosts by then.
+static uint64_t look(void)
+{
+    const uint64_t begin_ns = w.now_ns;
+    return until(GOSSIP_LINKS_RESOLVE, GOSSIP_LINKS_LOOK_NS / 2 * 3) - begin_ns;
+}
+
+static void entries_of_the_living_are_left_alone(void **state)
+{
+    (void)state;
+    entry_stands_for_a_member(1);
+    for (size_t i = 0; i < 10; i++) {
+        look();
+        SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 1);
+        assert_null(find(GOSSIP_LINKS_CALL));
+    }
     SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
     until(GOSSIP_LINKS_RESOLVE, S);
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 1);
+    need(GOSSIP_LINKS_CALL);
+}
+
+// Two clusters behind one name: the entry of each stands for a member of its own, until it looks for others.
+static void an_entry_with_many_addresses_looks_for_others(void **state)
+{
+    (void)state;
+    bool seen[3] = {false};
+    entry_stands_for_a_member(3);
+    for (size_t i = 0; i < 40; i++) {
+        if (i > 0)
+            assert_in_range(look(), GOSSIP_LINKS_LOOK_NS / 2, GOSSIP_LINKS_LOOK_NS / 2 * 3);
+        else
+            look(); // the first one was due while the link was idle
+        SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 3);
+        const struct gossip_links_action call = *need(GOSSIP_LINKS_CALL);
+        seen[call.address] = true;
+        if (i % 4 == 0) { // nothing is there
+            SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_REFUSED);
+        } else if (i % 4 == 1) { // this node itself
+            SAY(GOSSIP_LINKS_AUTHENTICATED, .link = call.link, .peer = id(SELF));
+            greet_with_life(call.link, w.greeting.instance_id);
+            SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_OTHER);
+        } else { // a member, known or not yet linked: no link comes of it
+            SAY(GOSSIP_LINKS_AUTHENTICATED, .link = call.link, .peer = id(i % 4 == 2 ? HIGH : LOW),
+                .alive = true);
+            assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_NOT_NEEDED);
+            SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_OTHER);
+        }
+        assert_null(find(GOSSIP_LINKS_CALL)); // one address a turn
+        assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_MEMBER);
+        assert_int_equal(gossip_links_entry(w.links, 0)->id.bytes[0], HIGH);
+    }
+    assert_true(seen[0] && seen[1] && seen[2]);
+    look();
+    uint64_t link = call_of_entry(0, 3);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGHER)); // of the other cluster
+    greet_with_life(link, 2);
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
+}
+
+// A look that is under way when the member dies becomes a call that goes on to all addresses.
+static void a_look_goes_on_to_all_addresses_when_its_member_dies(void **state)
+{
+    (void)state;
+    entry_stands_for_a_member(2);
+    look();
+    uint64_t link = call_of_entry(0, 2);
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+    SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_REFUSED);
+    until(GOSSIP_LINKS_RESOLVE, S);
+    for (size_t i = 0; i < 2; i++) {
+        link = i == 0 ? call_of_entry(0, 2) : need(GOSSIP_LINKS_CALL)->link;
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_REFUSED);
+    }
 }
 
 static void an_entry_that_is_this_node_is_told_and_called_on(void **state)
@@ -255,6 +329,8 @@ int main(void)
         CASE(every_address_is_tried_before_a_pause),
         CASE(a_call_has_five_seconds_and_a_stranger_three),
         CASE(entries_of_the_living_are_left_alone),
+        CASE(an_entry_with_many_addresses_looks_for_others),
+        CASE(a_look_goes_on_to_all_addresses_when_its_member_dies),
         CASE(an_entry_that_is_this_node_is_told_and_called_on),
         CASE(a_refusal_is_not_asked_for_again_soon),
         CASE(addresses_that_never_come_are_asked_for_again),

@@ -65,6 +65,33 @@ static void test_whoever_can_only_call_takes_part(void **state)
     sim_world_destroy(&lesson.world);
 }
 
+// The peer list is one name, which leads to two nodes at a time when all start: each pair is a cluster by
+// itself, until the name leads to all.
+static void test_clusters_behind_one_name_become_one(void **state)
+{
+    (void)state;
+    for (int how = PLAIN; how <= SEALED; how++) {
+        struct lesson lesson;
+        create(&lesson, (enum how)how);
+        lesson.world.options.name_ns = 3 * SIM_SECOND;
+        lesson.world.options.start_timeout_ns = 600 * SIM_SECOND; // begins only when all are there
+        start_all(&lesson);
+        run_for(&lesson, 2 * SIM_SECOND);
+        for (size_t i = 0; i < NODES; i++) {
+            struct gossip_links_totals links;
+            gossip_links_totals(lesson.world.node[i]->rules, &links);
+            assert_int_equal(links.active, 1);
+        }
+        run_to_end(&lesson);
+        for (size_t i = 0; i < NODES; i++) {
+            assert_int_equal(lesson.sim_trainer[i].rounds, ROUNDS);
+            assert_true(fabsf(lesson.sim_trainer[i].model[0] - target(0, 0) - 1.5f) < 0.3f);
+        }
+        assert_int_equal(lesson.deaths, 0);
+        sim_world_destroy(&lesson.world);
+    }
+}
+
 static void test_one_seed_has_one_trace(void **state)
 {
     (void)state;
@@ -360,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_learn_and_end),
         cmocka_unit_test(test_whoever_can_only_call_takes_part),
+        cmocka_unit_test(test_clusters_behind_one_name_become_one),
         cmocka_unit_test(test_one_seed_has_one_trace),
         cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),
         cmocka_unit_test(test_the_round_of_a_death_ends_with_the_view),
