@@ -9,9 +9,9 @@
 #define PORT 7000
 
 void sim_net_create(struct sim_net *net, struct sim_queue *queue, size_t hosts, uint64_t seed,
-                    const struct sim_net_handler *handler, void *owner)
+                    sim_net_tell *tell, void *owner)
 {
-    *net = (struct sim_net){.queue = queue, .handler = handler, .owner = owner, .hosts = hosts};
+    *net = (struct sim_net){.queue = queue, .tell = tell, .owner = owner, .hosts = hosts};
     base_rng_seed_stream(&net->rng, seed, 0x6e6574);
     net->state = sim_must(calloc(hosts, sizeof *net->state));
     net->shut = sim_must(calloc(hosts, sizeof *net->shut));
@@ -48,7 +48,7 @@ static void port_closed(void *owner, struct sim_event *event)
     size_t host = (size_t)event->a, to = (size_t)event->b;
 
     if (sim_net_open(net, to, host) && net->state[host] == SIM_HOST_OPEN)
-        net->handler->port_closed(net->owner, host, to);
+        net->tell(net->owner, host, &(const struct sim_input){.kind = SIM_IN_PORT_CLOSED, .from = to});
 }
 
 static void arrive(void *owner, struct sim_event *event)
@@ -59,7 +59,9 @@ static void arrive(void *owner, struct sim_event *event)
     if (!sim_net_open(net, from, to))
         return;
     if (net->state[to] == SIM_HOST_OPEN) {
-        net->handler->datagram(net->owner, to, from, event->bytes, event->n_bytes);
+        const struct sim_input input = {
+            .kind = SIM_IN_DATAGRAM, .from = from, .bytes = event->bytes, .count = event->n_bytes};
+        net->tell(net->owner, to, &input);
     } else if (base_rng_uniform(&net->rng) < net->port_closed_chance) {
         const struct sim_event answer = {
             .time_ns = sim_net_due(net, to, from), .run = port_closed, .owner = net, .a = from, .b = to};

@@ -40,20 +40,32 @@ enum sim_host_state {
 
 enum sim_end { SIM_END_CLOSED, SIM_END_RESET, SIM_END_TIMEOUT };
 
-struct sim_net_handler { // to the owner; `host` is the affected host
-    void (*datagram)(void *owner, size_t host, size_t from, const uint8_t *bytes, size_t count);
-    void (*port_closed)(void *owner, size_t host, size_t to); // an earlier datagram to `to` met no process
-    void (*accepted)(void *owner, size_t host, uint64_t stream, size_t from);
-    void (*connected)(void *owner, size_t host, uint64_t stream);
-    void (*refused)(void *owner, size_t host, uint64_t stream); // no process there; the stream is gone
-    void (*received)(void *owner, size_t host, uint64_t stream, const uint8_t *bytes, size_t count);
-    void (*ended)(void *owner, size_t host, uint64_t stream, enum sim_end how);
+struct sim_input { // what a host receives
+    struct sim_input *next;
+    enum {
+        SIM_IN_DATAGRAM,
+        SIM_IN_PORT_CLOSED, // an earlier datagram to `from` met no process
+        SIM_IN_ACCEPTED,
+        SIM_IN_CONNECTED,
+        SIM_IN_REFUSED, // no process there; the stream is gone
+        SIM_IN_RECEIVED,
+        SIM_IN_ENDED,
+        SIM_IN_CHANGE, // the last two are from the simulated process itself: lab/sim/sim_node.c
+        SIM_IN_VIEW
+    } kind;
+    uint64_t stream;
+    size_t from;
+    enum sim_end end;
+    uint8_t *bytes;
+    size_t count;
 };
+
+typedef void sim_net_tell(void *owner, size_t host, const struct sim_input *input);
 
 struct sim_stream;
 struct sim_net {
     struct sim_queue *queue;
-    const struct sim_net_handler *handler;
+    sim_net_tell *tell;
     void *owner;
     struct base_rng rng;
     size_t hosts;
@@ -70,7 +82,7 @@ struct sim_net {
 };
 
 void sim_net_create(struct sim_net *net, struct sim_queue *queue, size_t hosts, uint64_t seed,
-                    const struct sim_net_handler *handler, void *owner);
+                    sim_net_tell *tell, void *owner);
 void sim_net_destroy(struct sim_net *net);
 
 struct gossip_address sim_net_address(size_t host);

@@ -188,7 +188,7 @@ static void wake(void *owner, struct sim_event *event)
 }
 
 // Taken at once, or when the process runs again.
-static void put(void *owner, size_t host, const struct sim_input *input)
+void sim_node_tell(void *owner, size_t host, const struct sim_input *input)
 {
     struct sim_node *node = ((struct sim_world *)owner)->node[host];
 
@@ -213,65 +213,18 @@ static void put(void *owner, size_t host, const struct sim_input *input)
         schedule(node);
 }
 
-static void on_datagram(void *owner, size_t host, size_t from, const uint8_t *bytes, size_t count)
-{
-    const struct sim_input input = {
-        .kind = SIM_IN_DATAGRAM, .from = from, .bytes = (uint8_t *)(uintptr_t)bytes, .count = count};
-    put(owner, host, &input);
-}
-
-static void on_port_closed(void *owner, size_t host, size_t to)
-{
-    put(owner, host, &(const struct sim_input){.kind = SIM_IN_PORT_CLOSED, .from = to});
-}
-
-static void on_accepted(void *owner, size_t host, uint64_t stream, size_t from)
-{
-    put(owner, host, &(const struct sim_input){.kind = SIM_IN_ACCEPTED, .stream = stream, .from = from});
-}
-
-static void on_connected(void *owner, size_t host, uint64_t stream)
-{
-    put(owner, host, &(const struct sim_input){.kind = SIM_IN_CONNECTED, .stream = stream});
-}
-
-static void on_refused(void *owner, size_t host, uint64_t stream)
-{
-    put(owner, host, &(const struct sim_input){.kind = SIM_IN_REFUSED, .stream = stream});
-}
-
-static void on_received(void *owner, size_t host, uint64_t stream, const uint8_t *bytes, size_t count)
-{
-    const struct sim_input input = {
-        .kind = SIM_IN_RECEIVED, .stream = stream, .bytes = (uint8_t *)(uintptr_t)bytes, .count = count};
-    put(owner, host, &input);
-}
-
-static void on_ended(void *owner, size_t host, uint64_t stream, enum sim_end how)
-{
-    put(owner, host, &(const struct sim_input){.kind = SIM_IN_ENDED, .stream = stream, .end = how});
-}
-
 void sim_node_inform(struct sim_node *node, const struct sim_change *change)
 {
     const struct sim_input input = {.kind = change ? SIM_IN_CHANGE : SIM_IN_VIEW,
                                     .bytes = (uint8_t *)(uintptr_t)change,
                                     .count = change ? sizeof *change : 0};
-    put(node->world, node->host, &input);
+    sim_node_tell(node->world, node->host, &input);
 }
 
 void sim_node_wake(struct sim_node *node)
 {
     wake_at(node, node->world->queue.now_ns);
 }
-
-const struct sim_net_handler sim_node_handler = {.datagram = on_datagram,
-                                                 .port_closed = on_port_closed,
-                                                 .accepted = on_accepted,
-                                                 .connected = on_connected,
-                                                 .refused = on_refused,
-                                                 .received = on_received,
-                                                 .ended = on_ended};
 
 // The addresses that a new process knows: some other hosts, the same ones at each start.
 static void list_peers(struct sim_node *node)

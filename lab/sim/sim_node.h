@@ -58,26 +58,6 @@ struct sim_peer {             // one identity, as this process knows it
     uint8_t turn;             // of its addresses
 };
 
-struct sim_input { // what came in while the process was paused or slow
-    struct sim_input *next;
-    enum {
-        SIM_IN_DATAGRAM,
-        SIM_IN_PORT_CLOSED,
-        SIM_IN_ACCEPTED,
-        SIM_IN_CONNECTED,
-        SIM_IN_REFUSED,
-        SIM_IN_RECEIVED,
-        SIM_IN_ENDED,
-        SIM_IN_CHANGE,
-        SIM_IN_VIEW
-    } kind;
-    uint64_t stream;
-    size_t from;
-    enum sim_end end;
-    uint8_t *bytes;
-    size_t count;
-};
-
 #define SIM_NAME SIZE_MAX // an entry of the peer list that leads to several hosts (sim_options.name_ns)
 
 struct sim_node {
@@ -90,7 +70,7 @@ struct sim_node {
     uint64_t wake_ns, wake_number, inbox_ns, paused_ns, jumped_ns;
     struct base_rng rng;
     struct sim_disk disk;
-    struct sim_input *input, **input_last;
+    struct sim_input *input, **input_last; // received while the process was paused or slow
     size_t inputs;
 
     struct gossip_membership *membership;

@@ -14,7 +14,7 @@ void sim_node_destroy(struct sim_node *node);
 void sim_node_reconcile(struct sim_node *node); // what follows from what was taken in; the next wake
 void sim_node_inform(struct sim_node *node, const struct sim_change *change); // NULL: of the view
 void sim_node_wake(struct sim_node *node);                                    // soon
-extern const struct sim_net_handler sim_node_handler;
+sim_net_tell sim_node_tell;                                                   // owner: the world
 
 // -- membership (sim_member.c)
 void sim_member_start(struct sim_node *node);

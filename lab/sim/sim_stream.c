@@ -62,7 +62,8 @@ static void end(struct sim_net *net, uint64_t id, size_t side, enum sim_end how)
         return;
     stream->open[side] = false;
     clear(stream, side);
-    net->handler->ended(net->owner, stream->host[side], id, how);
+    const struct sim_input input = {.kind = SIM_IN_ENDED, .stream = id, .end = how};
+    net->tell(net->owner, stream->host[side], &input);
 }
 
 static void send_head(struct sim_net *net, uint64_t id, size_t side, uint64_t at_ns);
@@ -100,7 +101,9 @@ static void pass(struct sim_net *net, uint64_t id, size_t side)
         if (chunk->bytes && !stream->finished[1 - side])
             reset(net, id, side);
     } else if (chunk->bytes) {
-        net->handler->received(net->owner, stream->host[1 - side], id, chunk->bytes, chunk->count);
+        const struct sim_input input = {
+            .kind = SIM_IN_RECEIVED, .stream = id, .bytes = chunk->bytes, .count = chunk->count};
+        net->tell(net->owner, stream->host[1 - side], &input);
     } else {
         end(net, id, 1 - side, chunk->end);
     }
@@ -183,12 +186,9 @@ static void call_answered(void *owner, struct sim_event *event)
     if (!stream->open[0] || !sim_net_open(net, stream->host[1], stream->host[0]))
         return;
     stream->answered = true;
-    if (event->b) {
-        net->handler->connected(net->owner, stream->host[0], event->a);
-    } else {
-        stream->open[0] = false;
-        net->handler->refused(net->owner, stream->host[0], event->a);
-    }
+    stream->open[0] = event->b;
+    const struct sim_input input = {.kind = event->b ? SIM_IN_CONNECTED : SIM_IN_REFUSED, .stream = event->a};
+    net->tell(net->owner, stream->host[0], &input);
 }
 
 static void call_arrives(void *owner, struct sim_event *event)
@@ -212,7 +212,8 @@ static void call_arrives(void *owner, struct sim_event *event)
     sim_queue_push(net->queue, &again);
     if (again.b) {
         stream->open[1] = true;
-        net->handler->accepted(net->owner, to, event->a, from);
+        const struct sim_input input = {.kind = SIM_IN_ACCEPTED, .stream = event->a, .from = from};
+        net->tell(net->owner, to, &input);
     }
 }
 

@@ -10,7 +10,7 @@ void sim_world_create(struct sim_world *world, const struct sim_options *options
     *world = (struct sim_world){.options = *options, .hosts = hosts};
     world->queue.now_ns = SIM_SECOND;
     base_rng_seed_stream(&world->rng, options->seed, 0x40000);
-    sim_net_create(&world->net, &world->queue, hosts, options->seed, &sim_node_handler, world);
+    sim_net_create(&world->net, &world->queue, hosts, options->seed, sim_node_tell, world);
     world->net.wire = options->wire;
     sim_proofs_create(&world->proofs);
     sim_world_identify(world);

@@ -332,28 +332,18 @@ struct arrivals {
     struct sim_queue queue;
 };
 
-static void arrived(void *owner, size_t host, uint64_t stream, const uint8_t *bytes, size_t count)
+static void arrived(void *owner, size_t host, const struct sim_input *input)
 {
     struct arrivals *arrivals = owner;
 
-    (void)host, (void)stream, (void)bytes, (void)count;
-    arrivals->at_ns[arrivals->count++] = arrivals->queue.now_ns;
-}
-
-static void ignore_from(void *owner, size_t host, uint64_t stream, size_t from)
-{
-    (void)owner, (void)host, (void)stream, (void)from;
-}
-
-static void ignore(void *owner, size_t host, uint64_t stream)
-{
-    (void)owner, (void)host, (void)stream;
+    (void)host;
+    if (input->kind == SIM_IN_RECEIVED)
+        arrivals->at_ns[arrivals->count++] = arrivals->queue.now_ns;
 }
 
 static void test_a_message_takes_its_bytes_over_the_bandwidth(void **state)
 {
-    static const struct sim_net_handler handler = {
-        .accepted = ignore_from, .connected = ignore, .received = arrived};
+
     static uint8_t message[125000];
     const struct lab_links links = {.nodes = 3, .common = {.latency_ns = 20 * SIM_MS, .bandwidth = 10}};
     struct arrivals arrivals = {0};
@@ -363,7 +353,7 @@ static void test_a_message_takes_its_bytes_over_the_bandwidth(void **state)
     (void)state;
     assert_int_equal(lab_network_create(&links, 1, &network, NULL), BASE_OK);
     const struct sim_wire wire = {network, by_network};
-    sim_net_create(&net, &arrivals.queue, 3, 1, &handler, &arrivals);
+    sim_net_create(&net, &arrivals.queue, 3, 1, arrived, &arrivals);
     net.wire = &wire;
     for (size_t i = 0; i < 3; i++)
         sim_net_host(&net, i, SIM_HOST_OPEN);
