@@ -32,24 +32,13 @@ static enum base_error start(void *owner, size_t node, struct base_reason *why)
     return lab_node_start(&acts->cluster->nodes[node], acts->program, acts->environment, why);
 }
 
-static void kill_node(void *owner, size_t node)
+static void act(void *owner, size_t node, enum lab_act act)
 {
-    lab_process_signal(&node_of(owner, node)->process, SIGKILL);
-}
-
-static void leave(void *owner, size_t node)
-{
-    lab_process_signal(&node_of(owner, node)->process, SIGTERM);
-}
-
-static void stop(void *owner, size_t node)
-{
-    lab_process_signal(&node_of(owner, node)->process, SIGSTOP);
-}
-
-static void go_on(void *owner, size_t node)
-{
-    lab_process_signal(&node_of(owner, node)->process, SIGCONT);
+    static const int signals[] = {[LAB_ACT_KILL] = SIGKILL,
+                                  [LAB_ACT_LEAVE] = SIGTERM,
+                                  [LAB_ACT_STOP] = SIGSTOP,
+                                  [LAB_ACT_RESUME] = SIGCONT};
+    lab_process_signal(&node_of(owner, node)->process, signals[act]);
 }
 
 // The nodes in other groups than the node.
@@ -81,10 +70,7 @@ struct lab_player_acts lab_acts_of(struct lab_acts *acts)
                                     .runs = runs,
                                     .trains = trains,
                                     .start = start,
-                                    .kill = kill_node,
-                                    .leave = leave,
-                                    .stop = stop,
-                                    .go_on = go_on,
+                                    .act = act,
                                     .cut = cut};
 }
 

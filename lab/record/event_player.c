@@ -65,15 +65,15 @@ static void do_to_node(struct lab_player *player, size_t index, const struct lab
     else if (event->kind == LAB_STOP) {
         begin(player, index, "stopped");
         node->stopped = true;
-        acts->stop(acts->owner, event->node);
+        acts->act(acts->owner, event->node, LAB_ACT_STOP);
     } else if (event->kind == LAB_KILL) {
         begin(player, index, "killed");
         node->gone = LAB_KILLED;
-        acts->kill(acts->owner, event->node);
+        acts->act(acts->owner, event->node, LAB_ACT_KILL);
     } else {
         begin(player, index, "asked to leave");
         node->gone = LAB_HAS_LEFT;
-        acts->leave(acts->owner, event->node);
+        acts->act(acts->owner, event->node, LAB_ACT_LEAVE);
     }
 }
 
@@ -109,7 +109,7 @@ static void end_event(struct lab_player *player, size_t index)
         return;
     }
     node->stopped = false;
-    player->acts.go_on(player->acts.owner, event->node);
+    player->acts.act(player->acts.owner, event->node, LAB_ACT_RESUME);
     lab_display_say(player->display, "event: %s goes on\n", node->name);
 }
 
@@ -236,7 +236,7 @@ void lab_player_close(struct lab_player *player, const char *reason)
     struct lab_cluster *cluster = player->cluster;
     for (size_t i = 0; i < cluster->count; i++) {
         if (cluster->nodes[i].stopped)
-            player->acts.go_on(player->acts.owner, i);
+            player->acts.act(player->acts.owner, i, LAB_ACT_RESUME);
         cluster->nodes[i].stopped = false;
     }
     for (size_t i = 0; i < cluster->schedule->count; i++) {

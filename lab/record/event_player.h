@@ -6,6 +6,8 @@
 #include "lab/record/display.h"
 #include "lab/record/nodes.h"
 
+enum lab_act { LAB_ACT_KILL, LAB_ACT_LEAVE, LAB_ACT_STOP, LAB_ACT_RESUME };
+
 struct lab_player_acts {
     void *owner;
     double (*time)(void *owner); // unix seconds
@@ -13,10 +15,7 @@ struct lab_player_acts {
     // Rounds that the node has done. False: it does not run, or has done none since it was started.
     bool (*trains)(void *owner, size_t node, uint64_t *round);
     enum base_error (*start)(void *owner, size_t node, struct base_reason *why); // also again
-    void (*kill)(void *owner, size_t node);
-    void (*leave)(void *owner, size_t node);
-    void (*stop)(void *owner, size_t node);
-    void (*go_on)(void *owner, size_t node); // after a stop
+    void (*act)(void *owner, size_t node, enum lab_act act);
     void (*cut)(void *owner, const struct lab_event *event, bool apart);
 };
 

@@ -46,28 +46,17 @@ static enum base_error start(void *owner, size_t node, struct base_reason *why)
     return BASE_OK;
 }
 
-static void kill_node(void *owner, size_t node)
+static void act(void *owner, size_t node, enum lab_act act)
 {
-    const struct simulation *s = owner;
-    sim_node_kill(s->world.node[node], false);
-}
-
-static void leave(void *owner, size_t node)
-{
-    const struct simulation *s = owner;
-    sim_node_leave(s->world.node[node]);
-}
-
-static void stop(void *owner, size_t node)
-{
-    const struct simulation *s = owner;
-    sim_node_pause(s->world.node[node]);
-}
-
-static void go_on(void *owner, size_t node)
-{
-    const struct simulation *s = owner;
-    sim_node_resume(s->world.node[node], false);
+    struct sim_node *sim_node = ((const struct simulation *)owner)->world.node[node];
+    if (act == LAB_ACT_KILL)
+        sim_node_kill(sim_node, false);
+    else if (act == LAB_ACT_LEAVE)
+        sim_node_leave(sim_node);
+    else if (act == LAB_ACT_STOP)
+        sim_node_pause(sim_node);
+    else
+        sim_node_resume(sim_node, false);
 }
 
 static void cut(void *owner, const struct lab_event *event, bool apart)
@@ -90,10 +79,7 @@ void simulate_events_open(struct simulation *s)
                                              .runs = runs,
                                              .trains = trains,
                                              .start = start,
-                                             .kill = kill_node,
-                                             .leave = leave,
-                                             .stop = stop,
-                                             .go_on = go_on,
+                                             .act = act,
                                              .cut = cut}};
 }
 
