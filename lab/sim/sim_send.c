@@ -67,31 +67,16 @@ static void seal(struct sim_link *link, const struct gossip_session_part *part, 
     base_buffer_commit(out, bytes);
 }
 
-static size_t payloads(const struct gossip_message *message, struct gossip_session_part part[3])
-{
-    size_t count = 1;
-
-    if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
-        part[count++] =
-            (struct gossip_session_part){message->as.exchange.delta, message->as.exchange.delta_bytes};
-        if (message->as.exchange.moment_bytes)
-            part[count++] =
-                (struct gossip_session_part){message->as.exchange.moment, message->as.exchange.moment_bytes};
-    } else if (message->kind == GOSSIP_MEMBERS) {
-        part[count++] =
-            (struct gossip_session_part){message->as.members.packet, message->as.members.packet_bytes};
-    } else if (message->kind == GOSSIP_SNAPSHOT_TELL) {
-        part[count++] = (struct gossip_session_part){message->as.tell.values, message->as.tell.values_bytes};
-    }
-    return count;
-}
-
 void sim_link_say(struct sim_node *node, struct sim_link *link, const struct gossip_message *message)
 {
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
-    struct gossip_session_part part[3] = {{header, 0}};
+    struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
+    struct gossip_session_part part[1 + GOSSIP_MESSAGE_PAYLOADS] = {{header, 0}};
     struct base_buffer out = {0};
-    size_t parts = payloads(message, part);
+    size_t parts = 1 + gossip_message_payloads(message, payloads);
+
+    for (size_t i = 1; i < parts; i++)
+        part[i] = (struct gossip_session_part){payloads[i - 1].bytes, payloads[i - 1].count};
 
     BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &part[0].bytes) == BASE_OK);
     if (link->session) {
