@@ -229,9 +229,9 @@ static void count(struct rounds_world *world)
         if (world->gone[i])
             continue;
         gossip_exchange_totals(state->node[i].exchange, &totals);
-        world->node[i].exchanges = totals.exchanges;
-        world->node[i].delta_bytes = totals.delta_bytes_out;
-        world->node[i].dense_bytes = totals.dense_bytes_out;
+        world->node[i].row.exchanges = totals.exchanges;
+        world->node[i].row.delta_bytes = totals.delta_bytes_out;
+        world->node[i].row.dense_bytes = totals.dense_bytes_out;
     }
 }
 

@@ -12,10 +12,12 @@ static enum base_error score_node(struct rounds_world *world, size_t node)
         options->bench, lab_shard_trainer_model(options->shard_trainers, node), world->x[node], &score);
     if (error)
         return error;
-    world->node[node].accuracy = score.accuracy;
-    world->node[node].loss = score.loss;
-    world->node[node].rmse = score.rmse;
-    world->node[node].regression = score.regression;
+    struct lab_row *row = &world->node[node].row;
+    row->accuracy = score.accuracy;
+    row->measured = !isnan(score.accuracy);
+    row->test_loss = score.loss;
+    row->rmse = score.rmse;
+    row->regression = score.regression;
     return BASE_OK;
 }
 
@@ -29,7 +31,7 @@ static enum base_error score_all(struct rounds_world *world, const float *mean, 
     if (error)
         return error;
     for (size_t i = 0; i < world->n; i++) {
-        double accuracy = world->node[i].accuracy;
+        double accuracy = world->node[i].row.accuracy;
         if (world->gone[i])
             continue;
         worst = fmin(worst, accuracy);
@@ -51,11 +53,11 @@ static void count_all(const struct rounds_world *world, struct lab_sample *sampl
 {
     double loss = 0, steps = 0;
     for (size_t i = 0; i < world->n; i++) {
-        sample->bytes += world->node[i].bytes_out;
+        sample->bytes += world->node[i].row.bytes_sent;
         if (world->gone[i])
             continue;
-        loss += world->node[i].train_loss;
-        steps += (double)world->node[i].steps;
+        loss += world->node[i].row.loss;
+        steps += (double)world->node[i].row.step;
     }
     sample->step = (uint64_t)(steps / (double)world->living);
     sample->train_loss = loss / (double)world->living;

@@ -70,7 +70,8 @@ static enum base_error make_world(const struct lab_rounds_options *options, stru
     if (!world->gone || !world->scale || !world->node || !world->packet)
         return no_memory(why, world->n);
     for (size_t i = 0; i < world->n; i++)
-        world->node[i].accuracy = world->node[i].loss = world->node[i].train_loss = NAN;
+        world->node[i].row =
+            (struct lab_row){.time = NAN, .loss = NAN, .accuracy = NAN, .test_loss = NAN, .consensus = NAN};
     enum base_error error = rounds_graph_create(e, &world->graph, why);
     if (!error && world->method->has_graph && !world->graph.edges.peers)
         error = lab_experiment_at(
@@ -139,16 +140,16 @@ static enum base_error bury(struct rounds_world *world, struct base_reason *why)
 static uint64_t steps_of(const struct rounds_world *world, size_t node)
 {
     uint64_t most = world->config->average.local_steps,
-             left = world->config->train.steps - world->node[node].steps;
+             left = world->config->train.steps - world->node[node].row.step;
     return left < most ? left : most;
 }
 
 static enum base_error take_steps(struct rounds_world *world, size_t node)
 {
-    struct lab_rounds_node *own = &world->node[node];
+    struct lab_row *own = &world->node[node].row;
     uint64_t steps = steps_of(world, node);
-    own->rounds++;
-    own->steps += steps;
+    own->round++;
+    own->step += steps;
     world->scale[node] = 1;
     if (!world->options->shard_trainers)
         return BASE_OK;
@@ -165,7 +166,7 @@ static enum base_error take_steps(struct rounds_world *world, size_t node)
         examples += (double)rows;
     }
     train_trainer_fetch(trainer);
-    own->train_loss = examples > 0 ? loss_sum / examples : NAN;
+    own->loss = examples > 0 ? loss_sum / examples : NAN;
     world->scale[node] = (float)rate_sum;
     return BASE_OK;
 }

@@ -9,18 +9,14 @@
 #include "lab/compute/pool.h"
 #include "lab/compute/shard_trainers.h"
 #include "lab/record/recorder.h"
+#include "lab/record/tail.h"
 
 struct lab_rounds_node {
-    bool gone;                         // killed by an event
-    uint64_t gone_ns;                  // virtual: when others knew
-    uint64_t rounds, steps;            // done
-    uint64_t bytes_out, bytes_in;      // on the wire, all framing included
-    uint64_t exchanges;                // models or deltas received and used
-    uint64_t delta_bytes, dense_bytes; // packets sent, payload only; the same as dense fp32
-    double accuracy, loss;             // on the test examples, at the end; NAN with sim.vector
-    double rmse;                       // of a regression, whose accuracy is R2
-    bool regression;
-    double train_loss; // of its latest round
+    bool gone;        // killed by an event
+    uint64_t gone_ns; // virtual: when others knew
+    // Counted so far. Bytes are those on the wire, all framing included; exchanges: models or deltas received
+    // and used. The scores are on the test examples, at the end; NAN with sim.vector.
+    struct lab_row row;
 };
 
 struct lab_rounds_result {

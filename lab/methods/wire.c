@@ -28,8 +28,8 @@ uint64_t rounds_wire_send(struct rounds_world *world, size_t from, size_t to, si
 {
     uint64_t arrival_ns = at_ns;
     (void)lab_network_send(world->network, LAB_STREAM, from, to, wire_bytes, at_ns, &arrival_ns);
-    world->node[from].bytes_out += wire_bytes;
-    world->node[to].bytes_in += wire_bytes;
+    world->node[from].row.bytes_sent += wire_bytes;
+    world->node[to].row.bytes_received += wire_bytes;
     if (arrival_ns > world->end_ns)
         world->end_ns = arrival_ns;
     return arrival_ns;
@@ -70,9 +70,9 @@ void rounds_wire_meetings(struct rounds_world *world, size_t bytes)
     for (size_t i = 0; i < world->n; i++)
         if (world->graph.partner[i] != TOPOLOGY_NOBODY) {
             rounds_wire_send(world, i, world->graph.partner[i], wire_bytes, world->ready_ns);
-            world->node[i].delta_bytes += bytes;
-            world->node[i].dense_bytes += bytes;
-            world->node[i].exchanges++;
+            world->node[i].row.delta_bytes += bytes;
+            world->node[i].row.dense_bytes += bytes;
+            world->node[i].row.exchanges++;
         }
 }
 
@@ -85,9 +85,9 @@ void rounds_wire_neighbours(struct rounds_world *world, bool dense)
                wire_bytes = rounds_wire_bytes(world, payload);
         for (size_t e = edges->first[i]; e < edges->first[i + 1]; e++) {
             rounds_wire_send(world, i, edges->peers[e], wire_bytes, world->ready_ns);
-            world->node[i].delta_bytes += payload;
-            world->node[i].dense_bytes += dense_bytes;
-            world->node[i].exchanges++;
+            world->node[i].row.delta_bytes += payload;
+            world->node[i].row.dense_bytes += dense_bytes;
+            world->node[i].row.exchanges++;
         }
     }
 }
@@ -102,9 +102,9 @@ void rounds_wire_all(struct rounds_world *world)
             if (to == from || world->gone[to])
                 continue;
             rounds_wire_send(world, from, to, wire_bytes, world->ready_ns);
-            world->node[from].delta_bytes += payload;
-            world->node[from].dense_bytes += world->d * sizeof(float);
-            world->node[from].exchanges++;
+            world->node[from].row.delta_bytes += payload;
+            world->node[from].row.dense_bytes += world->d * sizeof(float);
+            world->node[from].row.exchanges++;
         }
     }
 }

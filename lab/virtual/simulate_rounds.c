@@ -27,26 +27,6 @@ static bool show(void *context, uint64_t round, uint64_t rounds, const struct la
     return !s->stopped;
 }
 
-static struct lab_row row_of(const struct lab_rounds_node *node)
-{
-    struct lab_row row = {.round = node->rounds,
-                          .step = node->steps,
-                          .bytes_sent = node->bytes_out,
-                          .bytes_received = node->bytes_in,
-                          .exchanges = node->exchanges,
-                          .delta_bytes = node->delta_bytes,
-                          .dense_bytes = node->dense_bytes,
-                          .time = NAN,
-                          .loss = node->train_loss,
-                          .accuracy = node->accuracy,
-                          .rmse = node->rmse,
-                          .regression = node->regression,
-                          .test_loss = node->loss,
-                          .consensus = NAN,
-                          .measured = !isnan(node->accuracy)};
-    return row;
-}
-
 static double death_of(const struct lab_event *event, const struct lab_rounds_result *result)
 {
     return (double)(event->by_round ? result->node[event->node].gone_ns : event->at_ns);
@@ -58,10 +38,10 @@ static void take_nodes(const struct lab_rounds_result *result, struct lab_cluste
     for (size_t i = 0; i < result->nodes; i++) {
         struct lab_node *node = &cluster->nodes[i];
         node->starts = 1;
-        node->tail.row = row_of(&result->node[i]);
+        node->tail.row = result->node[i].row;
         node->gone = result->node[i].gone ? LAB_KILLED : LAB_HERE;
         lab_node_pretend_end(node);
-        simulated->steps += result->node[i].steps;
+        simulated->steps += result->node[i].row.step;
     }
     for (size_t i = 0; i < cluster->schedule->count; i++) { // kills; others know at once
         struct lab_happening *happening = &cluster->happenings[i];

@@ -19,8 +19,8 @@ static void nothing_moves_without_a_method(void **state)
     double sum = 0, squares = 0;
     for (size_t i = 0; i < 5; i++) {
         assert_memory_equal(start->result.models[i], end->result.models[i], 300 * sizeof(float));
-        assert_int_equal(end->result.node[i].bytes_out + end->result.node[i].bytes_in, 0);
-        assert_int_equal(end->result.node[i].steps, 14);
+        assert_int_equal(end->result.node[i].row.bytes_sent + end->result.node[i].row.bytes_received, 0);
+        assert_int_equal(end->result.node[i].row.step, 14);
         for (size_t k = 0; k < 300; k++) {
             sum += (double)start->result.models[i][k];
             squares += (double)start->result.models[i][k] * (double)start->result.models[i][k];
@@ -124,10 +124,10 @@ static void choco_tunes_itself_and_agrees(void **state)
     lab_models_mean((const float *const *)o->result.models, 8, 400, after);
     assert_true(o->result.last.consensus < 1e-3);
     assert_true(fixed->result.last.consensus > 5 * o->result.last.consensus);
-    assert_true(distance(before, after, 400) < 1e-3);    // the mean stays
-    assert_int_equal(o->result.node[0].exchanges, 1600); // two neighbours
+    assert_true(distance(before, after, 400) < 1e-3);        // the mean stays
+    assert_int_equal(o->result.node[0].row.exchanges, 1600); // two neighbours
     // An int8 packet of 40 of 400 entries: 40 codes, a scale, some 5 bits an index, a header.
-    double packet = (double)first->result.node[0].delta_bytes / 2;
+    double packet = (double)first->result.node[0].row.delta_bytes / 2;
     if (packet < 40 + 4 + 20 || packet > 40 + 4 + 50)
         fail_msg("%g bytes a packet", packet);
     done(first);

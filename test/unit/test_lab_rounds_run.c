@@ -47,13 +47,13 @@ static void bytes_and_times_are_those_of_the_wire(void **state)
         assert_int_equal(o->points[round - 1].bytes, 2 * bytes);
         assert_true(fabs(o->points[round - 1].time - seconds) < 1e-8);
     }
-    assert_int_equal(o->result.node[0].bytes_out, bytes);
-    assert_int_equal(o->result.node[1].bytes_in, bytes);
-    assert_int_equal(o->result.node[0].delta_bytes, 12000);
+    assert_int_equal(o->result.node[0].row.bytes_sent, bytes);
+    assert_int_equal(o->result.node[1].row.bytes_received, bytes);
+    assert_int_equal(o->result.node[0].row.delta_bytes, 12000);
     done(o);
     // A ring of four: six steps, of a quarter of the model each.
     o = run_on(2, SLOW, 4, "", "allreduce", "ring", 2);
-    assert_int_equal(o->result.node[0].bytes_out, 6 * wire_bytes(1, 1000));
+    assert_int_equal(o->result.node[0].row.bytes_sent, 6 * wire_bytes(1, 1000));
     assert_int_equal(o->result.last.bytes, 24 * wire_bytes(1, 1000));
     assert_true(fabs(o->result.seconds - (0.006 + 6 * (0.020 + 0.8e-6 * (double)wire_bytes(1, 1000)))) <
                 1e-7);
@@ -69,13 +69,14 @@ static void bytes_and_times_are_those_of_the_wire(void **state)
     done(o);
     // Each sends its packet to the two others.
     o = run_on(2, SLOW, 3, "", "sparseloco", "ring", 2);
-    assert_int_equal(o->result.node[0].exchanges, 2);
-    assert_int_equal(o->result.node[0].bytes_out, 2 * wire_bytes(1, o->result.node[0].delta_bytes / 2));
+    assert_int_equal(o->result.node[0].row.exchanges, 2);
+    assert_int_equal(o->result.node[0].row.bytes_sent,
+                     2 * wire_bytes(1, o->result.node[0].row.delta_bytes / 2));
     assert_int_equal(o->result.n_edges, 3);
     done(o);
     // Slow weights and changes: twice a model.
     o = run_on(2, SLOW, 2, "", "noloco", "butterfly", 2);
-    assert_int_equal(o->result.node[0].bytes_out, wire_bytes(1, 8000));
+    assert_int_equal(o->result.node[0].row.bytes_sent, wire_bytes(1, 8000));
     done(o);
 }
 
@@ -145,7 +146,7 @@ static void the_exchange_without_compression_is_model_average(void **state)
                    *dense = vectors(8, 100, "model-average", "", "butterfly", 2);
     for (size_t i = 0; i < 8; i++)
         assert_true(distance(edge->result.models[i], dense->result.models[i], 100) < 1e-4);
-    assert_int_equal(edge->result.node[3].exchanges, 2);
+    assert_int_equal(edge->result.node[3].row.exchanges, 2);
     done(edge);
     done(dense);
 }
@@ -164,7 +165,7 @@ static void the_dead_drop_out(void **state)
         assert_true(o->result.node[2].gone && o->result.node[5].gone && !o->result.node[3].gone);
         assert_null(o->result.models[2]);
         assert_non_null(o->result.models[3]);
-        assert_true(o->result.node[2].rounds < 7 && o->result.node[3].rounds == 300);
+        assert_true(o->result.node[2].row.round < 7 && o->result.node[3].row.round == 300);
         if (strcmp(methods[m], "local") != 0 && strcmp(methods[m], "noloco") != 0)
             assert_true(o->result.last.consensus < 0.01);
         done(o);
