@@ -89,7 +89,6 @@ struct gossip_address sim_net_address(size_t host);
 bool sim_net_host_of(const struct sim_net *net, const struct gossip_address *address, size_t *host);
 // To be changed. What is like all others need not be asked for: it takes no memory.
 struct sim_path *sim_net_path(struct sim_net *net, size_t from, size_t to);
-void sim_net_set_quality(struct sim_net *net, uint8_t quality); // of all paths
 
 // `wire_bytes`: what it would take on the wire, were it sealed; the same below.
 void sim_net_datagram(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count,

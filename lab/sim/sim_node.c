@@ -326,12 +326,3 @@ void sim_node_resume(struct sim_node *node, bool clock_stood)
         node->clock_ns -= (int64_t)(node->world->queue.now_ns - node->paused_ns);
     wake_at(node, node->world->queue.now_ns);
 }
-
-void sim_node_clock(struct sim_node *node, uint64_t forward_ns)
-{
-    sim_world_trace(node->world, node->host, "clock", NULL, forward_ns, 0);
-    node->clock_ns += (int64_t)forward_ns;
-    node->jumped_ns = node->world->queue.now_ns;
-    if (!node->paused)
-        wake_at(node, node->world->queue.now_ns);
-}

@@ -125,7 +125,7 @@ void sim_node_kill(struct sim_node *node, bool host_too); // kill -9, or the pow
 void sim_node_leave(struct sim_node *node);               // in order: told to all; runs a moment longer
 void sim_node_pause(struct sim_node *node);
 void sim_node_resume(struct sim_node *node, bool clock_stood);
-void sim_node_clock(struct sim_node *node, uint64_t forward_ns);
+
 uint64_t sim_node_now(const struct sim_node *node); // local
 // What survives a process; tests exchange disks.
 void sim_disk_copy(const struct sim_disk *disk, struct sim_disk *copy);

@@ -19,14 +19,6 @@ const struct sim_path *sim_path_of(const struct sim_net *net, size_t from, size_
     return net->path[from] ? &net->path[from][to] : &net->alike;
 }
 
-void sim_net_set_quality(struct sim_net *net, uint8_t quality)
-{
-    net->alike.quality = quality;
-    for (size_t from = 0; from < net->hosts; from++)
-        for (size_t to = 0; net->path[from] && to < net->hosts; to++)
-            net->path[from][to].quality = quality;
-}
-
 static uint64_t delay_of(struct sim_net *net, const struct sim_quality *quality)
 {
     uint64_t delay_ns = quality->delay_ns;

@@ -206,8 +206,12 @@ static void fault_clock(struct sim_faults *faults)
     struct sim_node *node = faults->world->node[some_node(faults)];
     uint64_t jump_ns = (100 + base_rng_below(&faults->rng, 20000)) * SIM_MS;
 
-    if (node->running && !node->paused)
-        sim_node_clock(node, jump_ns);
+    if (!node->running || node->paused)
+        return;
+    sim_world_trace(node->world, node->host, "clock", NULL, jump_ns, 0);
+    node->clock_ns += (int64_t)jump_ns;
+    node->jumped_ns = now(faults);
+    sim_node_wake(node);
 }
 
 static void fault_split(struct sim_faults *faults)
@@ -264,11 +268,19 @@ static void fault_clog(struct sim_faults *faults)
             sim_net_path(&faults->world->net, a, b)->clogged_until_ns = end_ns;
 }
 
+static void set_quality(struct sim_net *net, uint8_t quality)
+{
+    net->alike.quality = quality;
+    for (size_t from = 0; from < net->hosts; from++)
+        for (size_t to = 0; net->path[from] && to < net->hosts; to++)
+            net->path[from][to].quality = quality;
+}
+
 static void loss_ends(void *owner, struct sim_event *event)
 {
     struct sim_faults *faults = owner;
 
-    sim_net_set_quality(&faults->world->net, 0);
+    set_quality(&faults->world->net, 0);
     trace(faults, 0, "loss ends", event->a, 0);
 }
 
@@ -277,7 +289,7 @@ static void fault_loss(struct sim_faults *faults)
     uint64_t end_ns = until(faults, 1000, 15000);
 
     trace(faults, 0, "loss", 0, end_ns);
-    sim_net_set_quality(&faults->world->net, 1);
+    set_quality(&faults->world->net, 1);
     later(faults, end_ns, loss_ends, 0, 0);
 }
 
