@@ -8,9 +8,7 @@
 
 int lab_command_run(int argc, char **argv);
 int lab_command_sim(int argc, char **argv);
-// What run and sim share: arguments are parsed, then `perform` is called.
-struct lab_run_options;
-int lab_command_experiment(int argc, char **argv, int (*perform)(const struct lab_run_options *options));
+
 int lab_command_keygen(int argc, char **argv);
 int lab_command_inspect(int argc, char **argv);
 int lab_command_top(int argc, char **argv);

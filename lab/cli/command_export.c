@@ -1,5 +1,6 @@
 #include "lab/cli/command.h"
 #include "lab/experiment/options.h"
+#include "lab/model/model.h"
 #include "lab/model/onnx.h"
 
 #include <getopt.h>
@@ -20,11 +21,8 @@ static const struct lab_arguments arguments = {"export", table, sizeof table / s
 
 static enum base_error perform(const struct wanted *wanted, struct base_reason *why)
 {
-    char path[NODE_MODEL_PATH];
     struct node_model_file model;
-    enum base_error error = node_model_find(wanted->path, path, why);
-    if (!error)
-        error = node_model_read(path, NULL, &model, why);
+    enum base_error error = lab_model_read(wanted->path, &model, why);
     if (error)
         return error;
     error = wanted->form == ONNX ? lab_onnx_write(wanted->out, &model, P2PML_VERSION, why)

@@ -1,6 +1,7 @@
 #include "lab/cli/command.h"
 #include "lab/experiment/options.h"
 #include "lab/model/generate.h"
+#include "lab/model/model.h"
 
 #include <getopt.h>
 
@@ -27,11 +28,8 @@ static const struct lab_arguments arguments = {"generate", table, sizeof table /
 
 static enum base_error perform(const char *file, const struct lab_generate *how, struct base_reason *why)
 {
-    char path[NODE_MODEL_PATH];
     struct node_model_file model;
-    enum base_error error = node_model_find(file, path, why);
-    if (!error)
-        error = node_model_read(path, NULL, &model, why);
+    enum base_error error = lab_model_read(file, &model, why);
     if (error)
         return error;
     error = lab_generate(&model, how, stdout, why);

@@ -19,7 +19,7 @@ static const struct lab_argument table[] = {
     LAB_ARGUMENT("check", FLAG, check),
 };
 
-int lab_command_experiment(int argc, char **argv, int (*perform)(const struct lab_run_options *options))
+static int command(int argc, char **argv, int (*perform)(const struct lab_run_options *options))
 {
     const struct lab_arguments arguments = {argv[0], table, sizeof table / sizeof *table};
     struct wanted wanted = {0};
@@ -47,5 +47,10 @@ out:
 
 int lab_command_run(int argc, char **argv)
 {
-    return lab_command_experiment(argc, argv, lab_run);
+    return command(argc, argv, lab_run);
+}
+
+int lab_command_sim(int argc, char **argv)
+{
+    return command(argc, argv, lab_simulate);
 }

@@ -25,6 +25,13 @@ static enum base_error make(struct lab_model *m, struct base_reason *why)
     return BASE_OK;
 }
 
+enum base_error lab_model_read(const char *path, struct node_model_file *file, struct base_reason *why)
+{
+    char found[NODE_MODEL_PATH];
+    enum base_error error = node_model_find(path, found, why);
+    return error ? error : node_model_read(found, NULL, file, why);
+}
+
 enum base_error lab_model_open(const char *path, struct lab_model *model, struct base_reason *why)
 {
     struct lab_model made = {0};

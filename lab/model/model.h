@@ -16,6 +16,9 @@ struct lab_model {
     size_t batch;      // rows that the model takes at once
 };
 
+// `path` as node_model_find takes it. Only the file; free it with node_model_free.
+enum base_error lab_model_read(const char *path, struct node_model_file *file,
+                               struct base_reason *why) BASE_CHECK;
 // `path` as node_model_find takes it. On error *model is {0}.
 enum base_error lab_model_open(const char *path, struct lab_model *model, struct base_reason *why) BASE_CHECK;
 void lab_model_close(struct lab_model *model);
