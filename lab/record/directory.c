@@ -131,8 +131,8 @@ static bool is_finished(const char *directory)
     return finished;
 }
 
-static enum base_error open_for(const char *path, bool fresh, bool sweep, struct lab_directory *directory,
-                                struct base_reason *why)
+enum base_error lab_directory_open(const char *path, bool fresh, bool sweep, struct lab_directory *directory,
+                                   struct base_reason *why)
 {
     bool empty = true, ours = false;
     int lock = -1;
@@ -164,18 +164,6 @@ static enum base_error open_for(const char *path, bool fresh, bool sweep, struct
     }
     *directory = (struct lab_directory){lab_path("%s", path), lock};
     return BASE_OK;
-}
-
-enum base_error lab_directory_open(const char *path, bool fresh, struct lab_directory *directory,
-                                   struct base_reason *why)
-{
-    return open_for(path, fresh, false, directory, why);
-}
-
-enum base_error lab_directory_open_sweep(const char *path, bool fresh, struct lab_directory *directory,
-                                         struct base_reason *why)
-{
-    return open_for(path, fresh, true, directory, why);
 }
 
 void lab_directory_close(struct lab_directory *directory)

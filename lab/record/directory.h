@@ -18,12 +18,10 @@ struct lab_directory {
 
 // Creates the directory, or accepts one that is empty or ours, and removes the files of an earlier run.
 // `fresh`: accepts any other directory, too; foreign files in it stay. BASE_ESTATE: not empty and not ours,
-// or another runner is at work there, or, unless `fresh`, it holds the runs of a sweep.
-enum base_error lab_directory_open(const char *path, bool fresh, struct lab_directory *directory,
+// or another runner uses it, or, unless `fresh`, it holds the runs of a sweep.
+// `sweep`: a sweep keeps the runs that are there, unless `fresh`.
+enum base_error lab_directory_open(const char *path, bool fresh, bool sweep, struct lab_directory *directory,
                                    struct base_reason *why) BASE_CHECK;
-// The same for a sweep, which keeps the runs that are there, unless `fresh`.
-enum base_error lab_directory_open_sweep(const char *path, bool fresh, struct lab_directory *directory,
-                                         struct base_reason *why) BASE_CHECK;
 void lab_directory_close(struct lab_directory *directory); // gives up the lock; leaves {NULL, -1}
 
 // A path by printf, malloc'ed; never NULL: out of memory ends the program with a message.

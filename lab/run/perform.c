@@ -102,7 +102,7 @@ static int perform(struct run *run, struct base_reason *why)
     int status = LAB_EXIT_FAILED;
     enum base_error error = run->kind->load(run, why);
     if (!error) {
-        error = lab_directory_open(e->experiment.out, run->options->fresh, &run->directory, why);
+        error = lab_directory_open(e->experiment.out, run->options->fresh, false, &run->directory, why);
         if (error == BASE_ESTATE)
             status = LAB_EXIT_USAGE;
     }
@@ -141,14 +141,11 @@ int run_perform(const struct run_kind *kind, const struct lab_run_options *optio
     run->kind = kind;
     run->options = options;
     run->directory.lock = -1;
-    const struct lab_sweep_options sweep = {.source = options->source,
-                                            .simulated = kind->simulated,
-                                            .fresh = options->fresh,
-                                            .check = options->check};
+
     if (lab_experiment_load(&options->source, &run->experiment, &why))
         complain(&why);
     else if (lab_sweep_is(&run->experiment))
-        status = lab_sweep(&sweep, &run->experiment);
+        status = lab_sweep(options, &run->experiment, kind->simulated);
     else if (kind->check(&run->experiment, &why))
         complain(&why);
     else if (options->check)

@@ -48,7 +48,7 @@ static enum base_error train(struct run *run, struct base_reason *why)
     enum base_error error = lab_cluster_prepare(&run->experiment, run->directory.path, &run->cluster, why);
     if (error)
         return error;
-    char **environment = lab_environment_for_nodes(environ);
+    char **environment = lab_environment(environ, false);
     if (!environment)
         return base_fail(why, BASE_ENOMEM, "no memory for the environment of the nodes");
     const struct lab_supervisor_options options = {.program = run->program,

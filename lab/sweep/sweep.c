@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/plural.h"
-#include "lab/experiment/options.h"
 #include "lab/record/directory.h"
 #include "lab/record/results.h"
 #include "lab/report/report.h"
@@ -18,8 +17,9 @@
 #include <unistd.h>
 
 struct sweep {
-    const struct lab_sweep_options *options;
+    const struct lab_run_options *options;
     const struct lab_experiment *experiment;
+    bool simulated;
     struct lab_sweep_plan plan;
     struct lab_directory directory;
     struct lab_signals signals;
@@ -43,7 +43,7 @@ static size_t runs_at_once(const struct sweep *sweep)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     size_t cores = processors > 0 ? (size_t)processors : 1, threads = 1;
-    if (!sweep->options->simulated)
+    if (!sweep->simulated)
         return 1; // its nodes are processes themselves, and take all cores
     for (size_t i = 0; i < sweep->plan.n_runs; i++) {
         size_t wanted = sweep->plan.runs[i].threads ? sweep->plan.runs[i].threads : cores;
@@ -78,10 +78,10 @@ static void say_begin(const struct sweep *sweep, size_t at_once)
 static enum base_error work(struct sweep *sweep, struct base_reason *why)
 {
     const char *named = getenv("P2PML_LAB");
-    char **environment = lab_environment_for_runs(environ);
+    char **environment = lab_environment(environ, true);
     struct lab_sweep_workers workers = {
         .program = named && named[0] ? named : "/proc/self/exe",
-        .command = sweep->options->simulated ? "sim" : "run",
+        .command = sweep->simulated ? "sim" : "run",
         .environment = environment,
         .directory = sweep->directory.path,
         .name = sweep->experiment->experiment.name,
@@ -120,8 +120,8 @@ static int conclude(const struct sweep *sweep, int status, struct base_reason *w
 
 static int perform(struct sweep *sweep, struct base_reason *why)
 {
-    enum base_error error = lab_directory_open_sweep(sweep->experiment->experiment.out, sweep->options->fresh,
-                                                     &sweep->directory, why);
+    enum base_error error = lab_directory_open(sweep->experiment->experiment.out, sweep->options->fresh, true,
+                                               &sweep->directory, why);
     if (error)
         return fail(why, error == BASE_ESTATE ? LAB_EXIT_USAGE : LAB_EXIT_FAILED);
     int status = LAB_EXIT_FAILED;
@@ -148,13 +148,14 @@ static int say_fine(const struct lab_sweep_plan *plan)
                : LAB_EXIT_FAILED;
 }
 
-int lab_sweep(const struct lab_sweep_options *options, const struct lab_experiment *experiment)
+int lab_sweep(const struct lab_run_options *options, const struct lab_experiment *experiment, bool simulated)
 {
     struct base_reason why = {""};
-    struct sweep sweep = {.options = options, .experiment = experiment, .directory = {NULL, -1}};
+    struct sweep sweep = {
+        .options = options, .experiment = experiment, .simulated = simulated, .directory = {NULL, -1}};
     base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT,
                        ""); // the same warning from every run, which logs it itself
-    if (lab_sweep_plan_make(&options->source, experiment, options->simulated, &sweep.plan, &why))
+    if (lab_sweep_plan_make(&options->source, experiment, simulated, &sweep.plan, &why))
         return fail(&why, LAB_EXIT_USAGE);
     int status = options->check ? say_fine(&sweep.plan) : perform(&sweep, &why);
     lab_sweep_plan_free(&sweep.plan);

@@ -3,9 +3,10 @@
 #ifndef LAB_TERM_ENVIRONMENT_H
 #define LAB_TERM_ENVIRONMENT_H
 
-// NULL-terminated; the list is malloc'ed, its texts are borrowed. NULL: out of memory.
-char **lab_environment_for_nodes(char *const *environment);
-// The same for the runs of a sweep, which start nodes themselves: names of programs and data stay, too.
-char **lab_environment_for_runs(char *const *environment);
+#include <stdbool.h>
+
+// NULL-terminated; the list is malloc'ed, its texts are borrowed. NULL: out of memory. `programs`: for the
+// runs of a sweep, which start nodes themselves; the variables that name programs stay, too.
+char **lab_environment(char *const *environment, bool programs);
 
 #endif

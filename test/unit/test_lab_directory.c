@@ -28,7 +28,7 @@ static void variables_of_the_experiment_stay_here(void **state)
     (void)state;
     char path[] = "PATH=/bin", steps[] = "P2PML_TRAIN_STEPS=3", cpu[] = "P2PML_CPU=scalar",
          node[] = "P2PML_NODE=x";
-    char *all[] = {steps, path, cpu, node, NULL}, **kept = lab_environment_for_nodes(all);
+    char *all[] = {steps, path, cpu, node, NULL}, **kept = lab_environment(all, false);
     assert_non_null(kept);
     assert_string_equal(kept[0], path);
     assert_string_equal(kept[1], cpu);
@@ -59,16 +59,16 @@ static void a_finished_result_is_kept(void **state)
     struct base_reason why = {""};
     temporary_make(base, "directory");
     char *path = lab_path("%s/run", base), *summary = lab_path("%s/summary.json", path);
-    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK);
+    assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK);
     lab_directory_close(&directory);
     temporary_write(summary, "{\"status\": \"failed\"}");
-    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK); // may be done again
+    assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK); // may be done again
     lab_directory_close(&directory);
     temporary_write(summary, "{\"status\": \"complete\"}");
-    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_ESTATE);
+    assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_ESTATE);
     assert_non_null(strstr(why.text, "holds a finished result"));
     assert_true(is_there(path, "summary.json"));
-    assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
+    assert_int_equal(lab_directory_open(path, true, false, &directory, &why), BASE_OK);
     assert_false(is_there(path, "summary.json"));
     lab_directory_close(&directory);
     temporary_remove(base);
@@ -84,8 +84,8 @@ static void a_directory_is_ours_or_empty(void **state)
     struct base_reason why = {""};
     temporary_make(base, "directory");
     char *path = lab_path("%s/some/where", base), *node = lab_path("%s/node-63", path);
-    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK); // made
-    assert_int_equal(lab_directory_open(path, false, &second, &why), BASE_ESTATE);
+    assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK); // made
+    assert_int_equal(lab_directory_open(path, false, false, &second, &why), BASE_ESTATE);
     assert_non_null(strstr(why.text, "another 'p2pml run' is at work"));
     lab_directory_close(&directory);
     // Ours: what a run leaves goes, anything else stays.
@@ -93,17 +93,17 @@ static void a_directory_is_ours_or_empty(void **state)
     put(node, "checkpoint");
     put(path, "summary.json");
     put(path, "notes");
-    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK);
+    assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK);
     assert_true(!is_there(path, "node-63") && !is_there(path, "summary.json") && is_there(path, "notes"));
     lab_directory_close(&directory);
     // Not ours.
     char *command = lab_path("rm %s/%s", path, LAB_MARK);
     assert_int_equal(system(command), 0);
     put(path, "summary.json");
-    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_ESTATE);
+    assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_ESTATE);
     assert_non_null(strstr(why.text, "--fresh"));
     assert_true(is_there(path, "summary.json") && !is_there(path, LAB_MARK));
-    assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
+    assert_int_equal(lab_directory_open(path, true, false, &directory, &why), BASE_OK);
     assert_true(!is_there(path, "summary.json") && is_there(path, "notes"));
     lab_directory_close(&directory);
     free(command);
@@ -125,7 +125,7 @@ static void links_are_removed_and_not_followed(void **state)
     assert_int_equal(base_directory_make(other, &why), BASE_OK);
     put(other, "precious");
     assert_int_equal(symlink(other, link), 0);
-    assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
+    assert_int_equal(lab_directory_open(path, true, false, &directory, &why), BASE_OK);
     assert_true(is_there(other, "precious") && !is_there(path, "node-00"));
     lab_directory_close(&directory);
     temporary_remove(base);

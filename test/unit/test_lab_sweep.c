@@ -326,19 +326,19 @@ static void the_runs_of_a_sweep_are_not_lost_by_accident(void **state)
     char *list = lab_path("%s/out/sweep.json", directory), *old = lab_path("%s/out/results.csv", directory);
     struct lab_directory opened;
     struct base_reason why = {""};
-    assert_int_equal(lab_directory_open_sweep(out, false, &opened, &why), BASE_OK);
-    assert_int_equal(lab_directory_open_sweep(out, false, &opened, &why), BASE_ESTATE); // one at a time
+    assert_int_equal(lab_directory_open(out, false, true, &opened, &why), BASE_OK);
+    assert_int_equal(lab_directory_open(out, false, true, &opened, &why), BASE_ESTATE); // one at a time
     lab_directory_close(&opened);
     assert_int_equal(base_directory_make(runs, &why), BASE_OK);
     temporary_write(list, "{}");
     temporary_write(old, "");
-    assert_int_equal(lab_directory_open(out, false, &opened, &why), BASE_ESTATE);
+    assert_int_equal(lab_directory_open(out, false, false, &opened, &why), BASE_ESTATE);
     assert_non_null(strstr(why.text, "holds the runs of a sweep: give another with --out, or add --fresh"));
     assert_true(is_there("runs/a") && is_there("sweep.json") && is_there("results.csv"));
-    assert_int_equal(lab_directory_open_sweep(out, false, &opened, &why), BASE_OK);
+    assert_int_equal(lab_directory_open(out, false, true, &opened, &why), BASE_OK);
     lab_directory_close(&opened);
     assert_true(is_there("runs/a") && is_there("sweep.json") && !is_there("results.csv"));
-    assert_int_equal(lab_directory_open(out, true, &opened, &why), BASE_OK);
+    assert_int_equal(lab_directory_open(out, true, false, &opened, &why), BASE_OK);
     lab_directory_close(&opened);
     assert_false(is_there("runs") || is_there("sweep.json"));
     free(out);
