@@ -22,8 +22,10 @@ static const char *label(const struct lab_topology *t, size_t i)
     return strncmp(t->members[i].name, "node-", 5) == 0 ? t->members[i].name + 5 : t->members[i].name;
 }
 
-static enum base_error each_edge(const struct lab_topology *t, FILE *out,
-                                 void (*draw)(const struct lab_topology *t, size_t a, size_t b, FILE *out))
+enum base_error lab_topology_each_edge(const struct lab_topology *t,
+                                       void (*take)(const struct lab_topology *t, size_t a, size_t b,
+                                                    void *context),
+                                       void *context)
 {
     size_t *peers = malloc((t->n + 1) * sizeof *peers);
     if (!peers)
@@ -32,7 +34,7 @@ static enum base_error each_edge(const struct lab_topology *t, FILE *out,
         size_t count = topology_plan_neighbours(t->plan, i, peers, t->n);
         for (size_t p = 0; p < count; p++)
             if (i < peers[p])
-                draw(t, i, peers[p], out);
+                take(t, i, peers[p], context);
     }
     free(peers);
     return BASE_OK;
@@ -47,8 +49,9 @@ static void print_escaped(const char *text, FILE *out)
     }
 }
 
-static void dot_edge(const struct lab_topology *t, size_t a, size_t b, FILE *out)
+static void dot_edge(const struct lab_topology *t, size_t a, size_t b, void *context)
 {
+    FILE *out = context;
     double h = hue(t, a, b);
     fprintf(out, "  n%zu -- n%zu", a, b);
     if (h >= 0)
@@ -77,7 +80,7 @@ enum base_error lab_topology_dot(const struct lab_topology *t, FILE *out)
             fprintf(out, ", fillcolor=\"%.3f 0.25 1\"", (double)t->members[i].group / (double)groups);
         fputs("];\n", out);
     }
-    enum base_error error = each_edge(t, out, dot_edge);
+    enum base_error error = lab_topology_each_edge(t, dot_edge, out);
     fputs("}\n", out);
     return error ? error : ferror(out) ? BASE_EIO : BASE_OK;
 }
@@ -90,8 +93,9 @@ static void place(const struct lab_topology *t, size_t i, double *x, double *y)
     *y = -100 * cos(angle);
 }
 
-static void svg_edge(const struct lab_topology *t, size_t a, size_t b, FILE *out)
+static void svg_edge(const struct lab_topology *t, size_t a, size_t b, void *context)
 {
+    FILE *out = context;
     double x1, y1, x2, y2, h = hue(t, a, b);
     place(t, a, &x1, &y1);
     place(t, b, &x2, &y2);
@@ -118,7 +122,7 @@ static enum base_error draw_circle(const struct lab_topology *t, FILE *out)
           "height=\"800\">\n<rect x=\"-112\" y=\"-112\" width=\"224\" height=\"224\" fill=\"white\"/>\n"
           "<g stroke-width=\"0.6\">\n",
           out);
-    enum base_error error = each_edge(t, out, svg_edge);
+    enum base_error error = lab_topology_each_edge(t, svg_edge, out);
     fprintf(out, "</g>\n<g font-family=\"Helvetica,sans-serif\" font-size=\"%.2f\" text-anchor=\"middle\">\n",
             radius);
     for (size_t i = 0; i < t->n; i++) {

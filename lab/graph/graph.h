@@ -42,6 +42,11 @@ struct lab_topology_facts {
     } death;
 };
 
+// Calls `take` with the two members of every edge, the lower index first.
+enum base_error lab_topology_each_edge(const struct lab_topology *t,
+                                       void (*take)(const struct lab_topology *t, size_t a, size_t b,
+                                                    void *context),
+                                       void *context) BASE_CHECK;
 enum base_error lab_topology_measure(const struct lab_topology *t,
                                      struct lab_topology_facts *facts) BASE_CHECK;
 

@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 
 static void print_amount(FILE *out, double bytes)
 {
@@ -112,19 +111,9 @@ static json_t *spread(struct lab_topology_spread values)
     return json_pack("{so so}", "mean", number(values.mean), "worst", number(values.worst));
 }
 
-static json_t *edges_of(const struct lab_topology *t)
+static void add_edge(const struct lab_topology *t, size_t a, size_t b, void *edges)
 {
-    json_t *edges = json_array();
-    size_t *peers = malloc((t->n + 1) * sizeof *peers);
-    for (size_t i = 0; peers && i < t->n; i++) {
-        size_t count = topology_plan_neighbours(t->plan, i, peers, t->n);
-        for (size_t p = 0; p < count; p++)
-            if (i < peers[p])
-                json_array_append_new(edges,
-                                      json_pack("[ss]", t->members[i].name, t->members[peers[p]].name));
-    }
-    free(peers);
-    return edges;
+    json_array_append_new(edges, json_pack("[ss]", t->members[a].name, t->members[b].name));
 }
 
 static json_t *death_of(const struct lab_topology_facts *facts)
@@ -139,6 +128,11 @@ enum base_error lab_topology_json(const struct lab_topology *t, const struct lab
                                   FILE *out)
 {
     const struct topology_shape *shape = &facts->shape;
+    json_t *edges = json_array();
+    if (lab_topology_each_edge(t, add_edge, edges)) {
+        json_decref(edges);
+        return BASE_ENOMEM;
+    }
     json_t *root = json_pack(
         "{ss sI sI s{sf sI sI} sI sb so so so so sb so so so sf so so}", "kind",
         topology_kind_name(t->options.kind), "nodes", (json_int_t)t->n, "seed", (json_int_t)t->options.seed,
@@ -149,7 +143,7 @@ enum base_error lab_topology_json(const struct lab_topology *t, const struct lab
         "rounds_to_consensus", facts->rounds_known ? json_integer((json_int_t)facts->rounds) : json_null(),
         "halves", (int)facts->halves, "meetings", number(facts->meetings), "meetings_busiest",
         number(facts->meetings_max), "bytes_a_meeting", number(facts->packet_bytes), "bytes_a_round",
-        facts->meetings * facts->packet_bytes, "one_death", death_of(facts), "edges", edges_of(t));
+        facts->meetings * facts->packet_bytes, "one_death", death_of(facts), "edges", edges);
     if (!root)
         return BASE_ENOMEM;
     int failed = json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(12));

@@ -12,18 +12,11 @@ static json_t *edge(size_t a, size_t b)
     return json_pack("[i, i]", (int)a, (int)b);
 }
 
-static enum base_error add_edges(const struct lab_topology *t, json_t *edges)
+static void add_edge(const struct lab_topology *t, size_t a, size_t b, void *edges)
 {
-    size_t *peers = calloc(t->n, sizeof *peers);
-    for (size_t i = 0; i < t->n && peers; i++) {
-        size_t count = topology_plan_neighbours(t->plan, i, peers, t->n);
-        for (size_t k = 0; k < count; k++)
-            if (peers[k] > i && json_array_size(edges) <= EDGES_MAX)
-                json_array_append_new(edges, edge(i, peers[k]));
-    }
-    enum base_error error = peers ? BASE_OK : BASE_ENOMEM;
-    free(peers);
-    return error;
+    (void)t;
+    if (json_array_size(edges) <= EDGES_MAX)
+        json_array_append_new(edges, edge(a, b));
 }
 
 // The plan that all nodes make at the beginning. Drop it, also when there is none.
@@ -45,7 +38,7 @@ static bool make_plan(const struct lab_summary *s, struct lab_topology *t)
 static json_t *planned_edges(const struct lab_topology *t)
 {
     json_t *edges = json_array();
-    if (!add_edges(t, edges) && json_array_size(edges) <= EDGES_MAX)
+    if (!lab_topology_each_edge(t, add_edge, edges) && json_array_size(edges) <= EDGES_MAX)
         return edges;
     json_decref(edges);
     return json_null();
