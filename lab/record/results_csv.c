@@ -13,12 +13,12 @@ struct table {
 };
 
 static const char *const before[] = {"run", "kind", "engine", "method", "status", "seed"};
-static const char *const behind[] = {"nodes",        "accuracy",  "loss",  "worst",           "mean",
-                                     "best",         "consensus", "bytes", "dense_over_sent", "seconds",
-                                     "wall_seconds", "rounds",    "steps", "detected",        "rewired",
-                                     "false_deaths"};
-static const char *const of_target[] = {"averaged_bytes", "averaged_time", "averaged_step",
-                                        "worst_bytes",    "worst_time",    "worst_step"};
+const char *const lab_results_numbers[LAB_RESULTS_NUMBERS] = {
+    "nodes",   "accuracy",        "loss",    "worst",        "mean",   "best",  "consensus",
+    "bytes",   "dense_over_sent", "seconds", "wall_seconds", "rounds", "steps", "detected",
+    "rewired", "false_deaths"};
+const char *const lab_results_costs[LAB_RESULTS_COSTS] = {"averaged_bytes", "averaged_time", "averaged_step",
+                                                          "worst_bytes",    "worst_time",    "worst_step"};
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static void put(struct table *t, const char *text)
@@ -113,11 +113,12 @@ static void put_head(struct table *t)
         put(t, name);
     }
     const bool r2 = lab_results_are_r2(t->rows);
-    for (size_t k = 0; k < COUNT(behind); k++)
-        put(t, r2 && strcmp(behind[k], "accuracy") == 0 ? "r2" : behind[k]);
-    json_array_foreach(t->targets, i, value) for (size_t k = 0; k < COUNT(of_target); k++)
+    for (size_t k = 0; k < LAB_RESULTS_NUMBERS; k++)
+        put(t, r2 && strcmp(lab_results_numbers[k], "accuracy") == 0 ? "r2" : lab_results_numbers[k]);
+    json_array_foreach(t->targets, i, value) for (size_t k = 0; k < LAB_RESULTS_COSTS; k++)
     {
-        snprintf(name, sizeof name, "to_%g.%s", (r2 ? 1 : 100) * json_number_value(value), of_target[k]);
+        snprintf(name, sizeof name, "to_%g.%s", (r2 ? 1 : 100) * json_number_value(value),
+                 lab_results_costs[k]);
         put(t, name);
     }
     end_line(t);
@@ -131,13 +132,13 @@ static void put_row(struct table *t, const json_t *row)
         put_value(t, json_object_get(row, before[k]));
     json_array_foreach(t->keys, i, value)
         put_value(t, json_object_get(json_object_get(row, "settings"), json_string_value(value)));
-    for (size_t k = 0; k < COUNT(behind); k++)
-        put_value(t, json_object_get(row, behind[k]));
+    for (size_t k = 0; k < LAB_RESULTS_NUMBERS; k++)
+        put_value(t, json_object_get(row, lab_results_numbers[k]));
     json_array_foreach(t->targets, i, value)
     {
         const json_t *target = find_target(row, value);
-        for (size_t k = 0; k < COUNT(of_target); k++)
-            put_value(t, json_object_get(target, of_target[k]));
+        for (size_t k = 0; k < LAB_RESULTS_COSTS; k++)
+            put_value(t, json_object_get(target, lab_results_costs[k]));
     }
     end_line(t);
 }

@@ -15,6 +15,12 @@ json_t *lab_results_row(const json_t *run, const json_t *summary);
 bool lab_results_are_r2(const json_t *rows);
 
 // `rows`: a list of objects as in results.jsonl. `keys`: a list of the names of swept settings.
+// The keys of a row that are numbers, and those of an entry of its "targets" beside "accuracy"; columns of
+// results.csv in this order.
+enum { LAB_RESULTS_NUMBERS = 16, LAB_RESULTS_COSTS = 6 };
+extern const char *const lab_results_numbers[LAB_RESULTS_NUMBERS],
+    *const lab_results_costs[LAB_RESULTS_COSTS];
+
 // malloc'ed; NULL: out of memory.
 char *lab_results_csv(const json_t *rows, const json_t *keys);
 void lab_results_print(const json_t *rows, FILE *out);

@@ -62,16 +62,6 @@ static void add_row(struct point *point, const json_t *row)
     add(&point->cells[5], json_object_get(target, "averaged_bytes"));
 }
 
-static void print_percent(double value, char text[LAB_NUMBER_BYTES])
-{
-    lab_print_percent(value, text);
-}
-
-static void print_real(double value, char text[LAB_NUMBER_BYTES])
-{
-    lab_print_real(value, text);
-}
-
 static void print_bytes(double value, char text[LAB_NUMBER_BYTES])
 {
     lab_print_bytes((uint64_t)value, text);
@@ -102,18 +92,18 @@ static void print_cell(const struct spread *spread, size_t of, void (*print)(dou
         snprintf(cell, CELL_BYTES, "%s (%s..%s)%s", mean, least, most, some);
 }
 
-// "ring, 1/32"
-static void print_point(const json_t *settings, char *text, size_t capacity)
+// "topology.kind, average.ratio" or, of the values, "ring, 1/32"; without settings `none`.
+static void join(const json_t *settings, bool values, const char *none, char *text, size_t capacity)
 {
     const char *key;
     json_t *value;
     size_t used = 0;
-    snprintf(text, capacity, "all");
+    snprintf(text, capacity, "%s", none);
     json_object_foreach((json_t *)settings, key, value)
     {
         if (used < capacity)
             used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "",
-                                     json_string_value(value));
+                                     values ? json_string_value(value) : key);
     }
 }
 
@@ -139,32 +129,18 @@ static int print_behind(int gap, const char *cell, FILE *out)
 static void print_row(const struct point *point, const bool shown[COLUMNS], bool r2, FILE *out)
 {
     static void (*const print[COLUMNS])(double, char[LAB_NUMBER_BYTES]) = {
-        print_percent, print_percent, print_real, print_bytes, print_seconds, print_bytes};
+        lab_print_percent, lab_print_percent, lab_print_real, print_bytes, print_seconds, print_bytes};
     char name[POINT_WIDTH + 1], runs[LAB_NUMBER_BYTES], cell[CELL_BYTES];
     int gap = 0;
-    print_point(point->settings, name, sizeof name);
+    join(point->settings, true, "all", name, sizeof name);
     snprintf(runs, sizeof runs, "%zu/%zu", point->complete, point->runs);
     fprintf(out, "  %-*s %7s", POINT_WIDTH, name, runs);
     for (size_t i = 0; i < COLUMNS; i++) {
-        print_cell(&point->cells[i], point->complete, r2 && i < 2 ? print_real : print[i], cell);
+        print_cell(&point->cells[i], point->complete, r2 && i < 2 ? lab_print_real : print[i], cell);
         if (shown[i])
             gap = print_behind(gap, cell, out);
     }
     fputc('\n', out);
-}
-
-// "topology.kind, average.ratio"
-static void print_keys(const json_t *settings, char *text, size_t capacity)
-{
-    const char *key;
-    json_t *value;
-    size_t used = 0;
-    text[0] = 0;
-    json_object_foreach((json_t *)settings, key, value)
-    {
-        if (used < capacity)
-            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", key);
-    }
 }
 
 static void print_heading(const json_t *rows, const bool shown[COLUMNS], FILE *out)
@@ -179,7 +155,7 @@ static void print_heading(const json_t *rows, const bool shown[COLUMNS], FILE *o
         snprintf(target, sizeof target, lab_results_are_r2(rows) ? "bytes to R2 %g" : "bytes to %g%%",
                  (lab_results_are_r2(rows) ? 1 : 100) * json_number_value(accuracy));
     names[COLUMNS - 1] = target;
-    print_keys(json_object_get(first, "settings"), keys, sizeof keys);
+    join(json_object_get(first, "settings"), false, "", keys, sizeof keys);
     fprintf(out, "\nmean (minimum..maximum) over the seeds\n  %-*s %7s", POINT_WIDTH, keys, "runs");
     for (size_t i = 0; i < COLUMNS; i++)
         if (shown[i])

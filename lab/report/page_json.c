@@ -1,4 +1,5 @@
 // The results as JSON for the script of the page. An incomplete object shows as NULL from the packing one.
+#include "lab/record/results_private.h"
 #include "lab/report/page.h"
 
 #include <math.h>
@@ -33,7 +34,7 @@ static json_t *target_json(const struct lab_target *target)
 {
     json_t *object = json_pack("{s:f, s:i}", "accuracy", target->accuracy, "of", (int)target->of);
     for (enum lab_reach reach = 0; reach < LAB_REACHES; reach++)
-        json_object_set_new(object, lab_reach_name(reach), band_json(&target->cost[reach]));
+        json_object_set_new(object, lab_results_costs[reach], band_json(&target->cost[reach]));
     return object;
 }
 

@@ -1,4 +1,5 @@
 #include "lab/report/run_results.h"
+#include "lab/record/results_private.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,22 +10,11 @@
 #define CURVE_POINTS_MIN 20u
 #define ALL_POINTS_MAX   40000u
 
+// The first key is "nodes", which is no value of its own.
 const char *lab_value_name(enum lab_value value)
 {
-    static const char *const names[] = {"accuracy", "loss",         "worst",        "mean",
-                                        "best",     "consensus",    "bytes",        "dense_over_sent",
-                                        "seconds",  "wall_seconds", "rounds",       "steps",
-                                        "detected", "rewired",      "false_deaths", "rmse"};
-    _Static_assert(sizeof names / sizeof *names == LAB_VALUES, "a name for each");
-    return names[value];
-}
-
-const char *lab_reach_name(enum lab_reach reach)
-{
-    static const char *const names[] = {"averaged_bytes", "averaged_time", "averaged_step",
-                                        "worst_bytes",    "worst_time",    "worst_step"};
-    _Static_assert(sizeof names / sizeof *names == LAB_REACHES, "a name for each");
-    return names[reach];
+    _Static_assert(LAB_VALUE_RMSE + 1 == LAB_RESULTS_NUMBERS, "a name for each");
+    return value == LAB_VALUE_RMSE ? "rmse" : lab_results_numbers[value + 1];
 }
 
 static void measure_values(struct lab_case *c, double *scratch)
@@ -55,7 +45,7 @@ static void measure_target(const struct lab_case *c, double *scratch, struct lab
     for (enum lab_reach reach = 0; reach < LAB_REACHES; reach++) {
         for (size_t i = 0; i < c->n_records; i++)
             scratch[i] =
-                lab_json_number(find_target(c->records[i]->row, target->accuracy), lab_reach_name(reach));
+                lab_json_number(find_target(c->records[i]->row, target->accuracy), lab_results_costs[reach]);
         target->cost[reach] = lab_band_of(scratch, c->n_records);
     }
 }

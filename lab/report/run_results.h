@@ -27,7 +27,7 @@ enum lab_value {
 };
 const char *lab_value_name(enum lab_value value); // the key in results.jsonl
 
-enum lab_reach { // what a target costs; of the averaged model, then of the worst node
+enum lab_reach { // the cost of a target, as lab_results_costs: of the averaged model, then of the worst node
     LAB_REACH_BYTES,
     LAB_REACH_TIME,
     LAB_REACH_STEP,
@@ -36,7 +36,6 @@ enum lab_reach { // what a target costs; of the averaged model, then of the wors
     LAB_REACH_WORST_STEP,
     LAB_REACHES
 };
-const char *lab_reach_name(enum lab_reach reach); // "averaged_bytes"
 
 struct lab_target {
     double accuracy;
