@@ -228,7 +228,9 @@ class Node:
 
     # -- rounds
 
-    def _raise(self, code: int) -> None:
+    def _check(self, code: int) -> None:
+        if code == _c.OK:
+            return
         reason = (_c.library().reason(self._pointer()) or b"").decode(errors="replace")
         if code == _c.ENDED:
             self._ended = reason
@@ -241,15 +243,12 @@ class Node:
         code = call(self._pointer(), _AT_ONCE_MS if timeout is None else 0, into)
         if code == _c.AGAIN:
             code = self._wait(call, into, what, timeout)
-        if code != _c.OK:
-            self._raise(code)
+        self._check(code)
         changes = None if into.dense else self._changes(into)
         return Round(into.steps, into.steps_done, into.pace, bool(into.another), bool(into.rolled_back), changes)
 
     def _wait(self, call: Any, into: _c.Round, what: str, timeout: Optional[float]) -> int:
-        began, told = time.monotonic(), False
-        poll = select.poll()
-        poll.register(_c.library().fd(self._pointer()), select.POLLIN)
+        began, told, poll = time.monotonic(), False, self._poll()
         while True:
             code: int = call(self._pointer(), 0, into)
             if code != _c.AGAIN:
@@ -262,6 +261,11 @@ class Node:
                 logger.warning("waiting for %s since %.0f s", what, waited)
             self.meanwhile()
             poll.poll(1000 if timeout is None else max(1, min(1000, int((timeout - waited) * 1000))))
+
+    def _poll(self) -> "select.poll":
+        poll = select.poll()
+        poll.register(_c.library().fd(self._pointer()), select.POLLIN)
+        return poll
 
     @staticmethod
     def _changes(r: _c.Round) -> Tuple[Any, Any, Any]:
@@ -281,12 +285,15 @@ class Node:
 
     def begin(self, steps: int, step_scale: float, loss: float = math.nan) -> None:
         """Lends the vectors to the node, after ``steps`` local steps whose learning rates sum to ``step_scale``."""
+        self._lend((), steps, step_scale, loss)
+
+    def _lend(self, harmless: Tuple[int, ...], steps: int, step_scale: float, loss: float) -> None:
         pointer, before = self._pointer(), self._lent
-        self._lent = True  # before the call: an interruption behind it must not hide it
+        self._lent = True  # before the call: an interruption after it must not hide it
         code = _c.library().round_begin(pointer, steps, step_scale, loss)
-        if code != _c.OK:
+        if code not in (_c.OK, *harmless):
             self._lent = before
-            self._raise(code)
+            self._check(code)
 
     def end(self, timeout: Optional[float] = None) -> Round:
         """Takes them back, averaged."""
@@ -296,12 +303,7 @@ class Node:
 
     def exchange(self, steps: int, step_scale: float, loss: float = math.nan, timeout: Optional[float] = None) -> Round:
         """Both, and right whatever line of the last one Ctrl-C has interrupted."""
-        pointer, before = self._pointer(), self._lent
-        self._lent = True
-        code = _c.library().round_begin(pointer, steps, step_scale, loss)
-        if code not in (_c.OK, _c.EORDER) or not self._started:  # EORDER: it was lent before
-            self._lent = before
-            self._raise(code)
+        self._lend((_c.EORDER,) if self._started else (), steps, step_scale, loss)  # EORDER: they are lent already
         return self.end(timeout)
 
     def recover(self) -> Optional[Round]:
@@ -328,7 +330,7 @@ class Node:
         """The node and its cluster, as GET /status of a daemon."""
         text = _c.library().status(self._pointer())
         if not text:
-            self._raise(_c.EORDER)
+            self._check(_c.EORDER)
         try:
             status: Dict[str, Any] = json.loads(ctypes.string_at(text))
             return status
@@ -337,18 +339,14 @@ class Node:
 
     def save(self) -> None:
         """Writes a checkpoint with the next exchange."""
-        code = _c.library().save(self._pointer())
-        if code != _c.OK:
-            self._raise(code)
+        self._check(_c.library().save(self._pointer()))
 
     @property
     def blob(self) -> bytes:
         """At most 65,536 bytes that go with the model, such as the state of a schedule or the hash of a tokenizer: a late joiner
         gets a member's with the model, a resumed node the checkpoint's."""
         at, size = ctypes.c_void_p(), ctypes.c_size_t()
-        code = _c.library().blob(self._pointer(), None, 0, ctypes.byref(at), ctypes.byref(size))
-        if code != _c.OK:
-            self._raise(code)
+        self._check(_c.library().blob(self._pointer(), None, 0, ctypes.byref(at), ctypes.byref(size)))
         return ctypes.string_at(at, size.value)
 
     @blob.setter
@@ -356,9 +354,7 @@ class Node:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"blob: found {type(data).__name__}, expected bytes")
         data = bytes(data)
-        code = _c.library().blob(self._pointer(), data, len(data), None, None)
-        if code != _c.OK:
-            self._raise(code)
+        self._check(_c.library().blob(self._pointer(), data, len(data), None, None))
 
     def leave(self, timeout: Optional[float] = None) -> None:
         """Leaves the cluster with a checkpoint. The vectors stay."""
@@ -371,13 +367,11 @@ class Node:
                 break
             if timeout is not None and time.monotonic() - began > timeout:
                 raise TimeoutError(f"the node has not left within {timeout} s")
-            poll = select.poll()
-            poll.register(_c.library().fd(self._pointer()), select.POLLIN)
-            poll.poll(100)
+            self._poll().poll(100)
         self._ended = (_c.library().reason(self._pointer()) or b"").decode(errors="replace")
         _running.discard(self)
         if code != _c.ENDED:
-            self._raise(code)
+            self._check(code)
 
     def close(self) -> None:
         """Leaves, and frees the vectors when nothing views them any more."""

@@ -171,6 +171,7 @@ class Leader(_Member):
     def checkpoint(self) -> Any:
         return self._tell(self._node.checkpoint)
 
+
     def close(self) -> None:
         self.release()
         self._node.close()
@@ -216,32 +217,20 @@ class Follower(_Member):
     def buffer(self, which: int) -> Any:
         return self._buffers[which]
 
-    def _round(self) -> Any:
+    def _round(self, *_: Any, **__: Any) -> Any:
         return self._hear(vectors=True)
 
-    def start(self, timeout: Optional[float] = None) -> Any:
-        return self._round()
+    start = exchange = recover = _round
 
-    def exchange(self, *_: Any, **__: Any) -> Any:
-        return self._round()
-
-    def recover(self) -> Any:
-        return self._round()
-
-    def restore(self, step: int, checkpoint: bytes) -> None:
-        self._hear()
-
-    def stamp(self) -> Any:
+    def _result(self, *_: Any, **__: Any) -> Any:
         return self._hear()
 
-    def checkpoint(self) -> Any:
-        return self._hear()
+    restore = stamp = checkpoint = _result
 
-    def save(self) -> None:
+    def _nothing(self, *_: Any, **__: Any) -> None:
         pass
 
-    def leave(self, timeout: Optional[float] = None) -> None:
-        pass
+    save = leave = _nothing
 
     def close(self) -> None:
         self.release()
