@@ -70,7 +70,7 @@ static bool take(const struct lab_argument *argument, void *field)
     return false;
 }
 
-// Room for as many texts as there are words.
+// Allocates the lists of repeated options, one place for each word.
 static bool make_room(const struct lab_arguments *arguments, int argc, char *into)
 {
     bool made = true;

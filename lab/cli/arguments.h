@@ -41,8 +41,8 @@ struct lab_arguments {
 
 enum lab_arguments_end { LAB_ARGUMENTS_READ, LAB_ARGUMENTS_HELP, LAB_ARGUMENTS_WRONG };
 
-// Reads argv into the fields of `into`. What is no option is moved to the end: argv[optind] to argv[argc -
-// 1]. HELP: -h or --help was found first. WRONG: the mistake was reported on stderr.
+// Reads argv into the fields of `into`. Arguments that are not options move to the end: argv[optind] to
+// argv[argc - 1]. HELP: -h or --help was found first. WRONG: the mistake was reported on stderr.
 enum lab_arguments_end lab_arguments_read(const struct lab_arguments *arguments, int argc, char **argv,
                                           void *into);
 // "--NAME: found 'FOUND', expected EXPECTED" on stderr; returns false.

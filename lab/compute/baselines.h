@@ -1,4 +1,4 @@
-// The baselines that a cluster is compared with: lone nodes and central runs. They train in this process with
+// The baselines of a cluster: lone nodes and central runs. They train in this process with
 // the code of a node, as many at a time as there are processors.
 #ifndef LAB_COMPUTE_BASELINES_H
 #define LAB_COMPUTE_BASELINES_H
@@ -10,11 +10,11 @@
 struct lab_baseline_run {
     enum lab_baseline kind;
     size_t shard;             // of LAB_LONE
-    uint64_t steps, examples; // steps to take; training examples it has
+    uint64_t steps, examples; // steps to take; training examples
     struct lab_score score;
     double seconds;
     bool done;
-    struct base_reason why; // why it failed; "": it did not
+    struct base_reason why; // of a failure; "": none
 };
 struct lab_baselines {
     struct lab_baseline_run runs[LAB_NODES_MAX + 2];
@@ -22,7 +22,7 @@ struct lab_baselines {
     double seconds;
 };
 
-// Lists the baselines that the experiment asks for; none of them has run yet.
+// Lists the baselines of the experiment, before any has run.
 void lab_baselines_plan(const struct lab_experiment *experiment, struct lab_baselines *baselines);
 // Runs all of them. When asked to stop (signals), it leaves unfinished runs as they are and returns
 // BASE_ESTATE. Any other error is that of the first run that failed.

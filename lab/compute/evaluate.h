@@ -1,6 +1,5 @@
-// What the runner computes itself: the mean of the nodes' models, how far they are from it, and how good it
-// is on the test examples. The workbench is shared by the threads of the baselines and does not change while
-// they run.
+// Computed by the runner itself: the mean of the nodes' models, their distance from it, and its score on the
+// test examples. The workbench is shared by the threads of the baselines and does not change while they run.
 #ifndef LAB_COMPUTE_EVALUATE_H
 #define LAB_COMPUTE_EVALUATE_H
 
@@ -22,7 +21,7 @@ struct lab_workbench {
     struct train_model *model;        // for the main thread
     size_t parameters;
     char description[96]; // "mlp 784-256-10"
-    size_t threads;       // of baselines; 0: one a core
+    size_t threads;       // of baselines; 0: one per core
 };
 
 // Load the data before nodes start, so that a bad file is reported at once; open the kernels, which start
@@ -32,11 +31,11 @@ enum base_error lab_workbench_load(const struct lab_experiment *experiment, stru
 enum base_error lab_workbench_open(struct lab_workbench *bench, struct base_reason *why) BASE_CHECK;
 void lab_workbench_close(struct lab_workbench *bench); // also after one of the above failed
 
-// What `accuracy` is: "accuracy", or "R2" of a regression.
+// The meaning of `accuracy`: "accuracy", or "R2" for a regression.
 const char *lab_workbench_measures(const struct lab_workbench *bench);
 
-// Measures parameters[bench->parameters], in host memory, on the test examples. `model` has their shape; no
-// other thread uses it meanwhile.
+// Measures parameters[bench->parameters], in host memory, on the test examples. `model` has their shape and
+// is used by no other thread during the call.
 enum base_error lab_score_model(const struct lab_workbench *bench, struct train_model *model,
                                 const float *parameters, struct lab_score *score) BASE_CHECK;
 
@@ -49,10 +48,10 @@ double lab_models_consensus(const float *const *models, size_t count, size_t par
 struct lab_average {
     struct lab_score score;
     double consensus; // NAN for fewer than 2 models
-    size_t nodes;     // whose final checkpoints were read
+    size_t nodes;     // nodes whose final checkpoints were read
     float *model;     // [parameters] the mean, malloc'ed; NULL: of no node
 };
-void lab_average_free(struct lab_average *average); // its model; the rest stays
+void lab_average_free(struct lab_average *average); // only its model
 // Writes it as <directory>/averaged.safetensors; nothing if it covers no node.
 enum base_error lab_average_write(const struct lab_average *average, const struct lab_workbench *bench,
                                   const char *directory, struct base_reason *why) BASE_CHECK;

@@ -7,7 +7,7 @@
 
 struct shard_trainer {
     struct train_dataset shard;
-    struct train_dataset *shared; // in its place: with those of nodes that are gone; NULL: none
+    struct train_dataset *shared; // replaces `shard`: with examples of dead nodes; NULL: none
     struct train_model *model;
     struct train_trainer *trainer;
 };
@@ -125,7 +125,7 @@ struct train_model *lab_shard_trainer_model(struct lab_shard_trainers *shard_tra
     return shard_trainers->list[node].model;
 }
 
-// What the node trains on while only these shards live.
+// The examples of the node while only these shards are alive.
 static enum base_error cut(const struct lab_shard_trainers *shard_trainers, size_t node, const bool *living,
                            struct train_dataset *data, struct base_reason *why)
 {

@@ -1,7 +1,7 @@
 // The learners of a simulation: for each node its shard of the data, its model and its trainer, made by the
-// functions that p2pml-node uses and with the same seeds, so that a node of `p2pml run` and its twin here see
-// the same batches. The data are loaded once. Different threads may use the trainers of different nodes at
-// the same time.
+// functions that p2pml-node uses and with the same seeds, so that a node of `p2pml run` and its counterpart
+// here see the same batches. The data are loaded once. Different threads may use the trainers of different
+// nodes at the same time.
 #ifndef LAB_COMPUTE_SHARD_TRAINERS_H
 #define LAB_COMPUTE_SHARD_TRAINERS_H
 
@@ -22,7 +22,7 @@ struct train_trainer *lab_shard_trainer_trainer(struct lab_shard_trainers *shard
 struct train_model *lab_shard_trainer_model(struct lab_shard_trainers *shard_trainers,
                                             size_t node); // of that trainer
 // living[s]: whether shard s has a living node; true for the shard of `node`. From its next step on, the node
-// also trains on its part of the others (node/learn/data.h); if all are alive, on its own shard only.
+// also trains on its part of the dead shards (node/learn/data.h); if all are alive, only on its own shard.
 enum base_error lab_shard_trainer_share(struct lab_shard_trainers *shard_trainers, size_t node,
                                         const bool *living, struct base_reason *why) BASE_CHECK;
 // Starts the node again from the seed model at step 0, like a process without a checkpoint.

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define STEPS_LEAST 5u // of which the first warms up
+#define STEPS_LEAST 5u // the first one is a warm-up
 #define STEPS_MOST  201u
 #define LONG_NS     (250 * NODE_MILLISECOND_NS)
 #define LEAST_NS    1000u
@@ -22,7 +22,7 @@ uint64_t lab_step_time_round(uint64_t ns)
     return ns < LEAST_NS ? LEAST_NS : ns;
 }
 
-// A device or further threads do a part of the steps that this thread's clock does not see.
+// A device or further threads do part of the work, which the clock of this thread does not count.
 static uint64_t now_ns(const struct lab_workbench *bench)
 {
     struct timespec time;

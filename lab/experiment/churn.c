@@ -3,11 +3,11 @@
 #include "base/rng.h"
 
 #define RUN_AT_MIN 2u
-#define STREAM     0x636875726eu // apart from all other chances of a seed
+#define STREAM     0x636875726eu // a stream of random numbers of its own
 
 struct drawing {
-    uint64_t away_until[LAB_NODES_MAX]; // round at which it is started again
-    struct lab_set named;               // by the file
+    uint64_t away_until[LAB_NODES_MAX]; // round of the restart
+    struct lab_set named;               // in the file
     size_t nodes;
 };
 
@@ -20,7 +20,7 @@ static struct lab_set names_of(const struct lab_schedule *schedule)
     return set;
 }
 
-// Nodes that may go at this round, in order; none where too few would be left.
+// The nodes that may go down at this round, in order; none if too few would remain.
 static size_t candidates(const struct drawing *d, uint64_t round, size_t found[LAB_NODES_MAX])
 {
     size_t count = 0, running = 0;

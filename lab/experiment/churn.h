@@ -1,4 +1,4 @@
-// Nodes that leave and return repeatedly: events at rounds, drawn from a seed. Pure functions.
+// Nodes that go down and return repeatedly: events at rounds, drawn from a seed. Pure functions.
 #ifndef LAB_EXPERIMENT_CHURN_H
 #define LAB_EXPERIMENT_CHURN_H
 

@@ -1,4 +1,4 @@
-// What happens to the nodes of a run, and when: the key `events` of an experiment. Pure functions.
+// The key `events` of an experiment: actions on the nodes of a run at given moments. Pure functions.
 #ifndef LAB_EXPERIMENT_EVENTS_H
 #define LAB_EXPERIMENT_EVENTS_H
 
@@ -13,16 +13,16 @@ const char *lab_event_name(enum lab_event_kind kind); // as in the file: "kill"
 
 struct lab_event {
     enum lab_event_kind kind;
-    bool by_round;                 // its moments are rounds of the cluster, else times
+    bool by_round;                 // true: at rounds of the cluster; false: at times
     uint64_t at_ns;                // from the moment when all nodes train
     uint64_t for_ns;               // STOP and PARTITION; else 0
-    uint64_t at_round, for_rounds; // likewise, by_round
-    size_t node;                   // not of a PARTITION
-    uint16_t group[LAB_NODES_MAX]; // of a PARTITION: from 1; 0: in none, cut from no node
-    const struct node_tree *part;  // where it stands: borrowed
+    uint64_t at_round, for_rounds; // the same, by_round
+    size_t node;                   // unused in a PARTITION
+    uint16_t group[LAB_NODES_MAX]; // in a PARTITION: from 1; 0: in no group, cut from no node
+    const struct node_tree *part;  // its place in the file: borrowed
 };
 struct lab_schedule {
-    struct lab_event *items; // malloc'ed, by time, else as in the file
+    struct lab_event *items; // malloc'ed, by time, then in the order of the file
     size_t count;
     struct lab_set late; // nodes absent at the beginning: their first event starts them
 };
@@ -42,12 +42,11 @@ enum base_error lab_schedule_add(struct lab_schedule *schedule, const struct lab
                                  struct base_reason *why) BASE_CHECK;
 // The highest round that more than half of the nodes have done; 0 without nodes. Sorts `rounds`.
 uint64_t lab_cluster_round(uint64_t *rounds, size_t count);
-// True: it is time for the event to begin, or with `end` to end; an event without a length ends when it
-// begins.
+// True: the event is due to begin, or with `end` to end. An event without a length ends when it begins.
 bool lab_event_due(const struct lab_event *event, const struct lab_moment *moment, bool end);
 bool lab_event_lasts(const struct lab_event *event); // STOP and PARTITION
 #define LAB_EVENT_WHEN_BYTES 40u
-// When it is to happen: "2.5 s", "round 300". Returns `text`.
+// Its moment: "2.5 s", "round 300". Returns `text`.
 const char *lab_event_when(const struct lab_event *event, char text[LAB_EVENT_WHEN_BYTES]);
 // Whether the partition puts the two nodes into different groups.
 bool lab_event_cuts(const struct lab_event *event, size_t one, size_t other);

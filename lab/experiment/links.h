@@ -1,5 +1,5 @@
-// Properties of the links between simulated hosts: sim.latency and its neighbours, and the exceptions of
-// sim.links. Pure functions.
+// Properties of the links between simulated hosts: sim.latency, sim.jitter, sim.loss and sim.bandwidth, and
+// the exceptions of sim.links. Pure functions.
 #ifndef LAB_EXPERIMENT_LINKS_H
 #define LAB_EXPERIMENT_LINKS_H
 
@@ -27,9 +27,9 @@ enum base_error lab_links_read(const struct node_tree *tree, size_t nodes, const
                                struct base_reason *why) BASE_CHECK;
 void lab_links_free(struct lab_links *links);
 
-// The properties of the link between a and b, the same both ways. Its bandwidth is 0 where no exception names
-// one; else it is a limit beside those of the two hosts.
+// The properties of the link between a and b, the same both ways. Its bandwidth is 0 unless an exception has
+// one, which is then a limit in addition to those of the two hosts.
 void lab_links_between(const struct lab_links *links, size_t a, size_t b, struct lab_link *link);
-bool lab_links_bound(const struct lab_links *links); // some exception names a bandwidth
+bool lab_links_bound(const struct lab_links *links); // an exception has a bandwidth
 
 #endif

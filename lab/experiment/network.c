@@ -6,14 +6,14 @@
 #include <stdlib.h>
 
 struct way {
-    uint64_t free_ns, prompt_ns; // when all that is booked is through; the same of single packets
+    uint64_t free_ns, prompt_ns; // when all bookings are finished; the same for single packets
 };
 
 struct lab_network {
     struct lab_links links; // their rules are borrowed
     struct base_rng rng;
     struct way *out, *in;   // [nodes] each, one allocation
-    uint64_t *link_free_ns; // [nodes, nodes] of links with a bandwidth of their own, or NULL
+    uint64_t *link_free_ns; // [nodes, nodes] of links with their own bandwidth, or NULL
 };
 
 enum base_error lab_network_create(const struct lab_links *links, uint64_t seed, struct lab_network **network,
@@ -55,7 +55,7 @@ static uint64_t transfer_ns(size_t bytes, double megabits)
     return megabits > 0 ? (uint64_t)ceil((double)bytes * 8000.0 / megabits) : 0;
 }
 
-// Books `cost_ns` from `from_ns` on; returns when it begins.
+// Books `cost_ns` from `from_ns` on; returns the beginning.
 static uint64_t book(struct way *way, bool prompt, uint64_t from_ns, uint64_t cost_ns)
 {
     uint64_t begin_ns = later(from_ns, prompt ? way->prompt_ns : way->free_ns);
@@ -65,7 +65,7 @@ static uint64_t book(struct way *way, bool prompt, uint64_t from_ns, uint64_t co
     return begin_ns;
 }
 
-// Repetitions until none of the packets is lost any more.
+// The number of retransmissions until no packet is lost.
 static uint64_t repetitions(struct base_rng *rng, size_t bytes, double loss)
 {
     uint64_t most = 0;
@@ -103,7 +103,8 @@ bool lab_network_send(struct lab_network *network, enum lab_carrier carrier, siz
     uint64_t delayed_ns = delay_ns(&network->rng, &link);
     if (carrier == LAB_STREAM)
         delayed_ns += repetitions(&network->rng, bytes, link.loss) * 2 * link.latency_ns;
-    // As if it came at once: a message delayed on its way must not hold up what others send.
+    // Booked as if it arrived at once: a message that is delayed in transit must not delay messages of other
+    // hosts.
     uint64_t taken_ns = book(&network->in[to], prompt, now_ns, cost_ns) + cost_ns;
     *arrival_ns = later(left_ns, taken_ns) + delayed_ns;
     return true;

@@ -1,9 +1,9 @@
-// A network of hosts under virtual time: how long a message takes. No queue of events: a message books its
-// place on the wires when it is sent, and its time of arrival is known at once.
+// The times of messages in a network of hosts under virtual time. There is no queue of events: a message
+// books its place on the wires when it is sent, and its time of arrival is known at once.
 //
 // Each host has one access link, out and in, of sim.bandwidth each way. A message of B bytes waits until the
-// sender's way out is free and occupies it for 8 B / bandwidth, and the receiver's way in likewise, at the
-// same time where both are free; latency and jitter come on top. So a message alone takes 8 B / bandwidth +
+// sender's way out is free and occupies it for 8 B / bandwidth, and the same for the receiver's way in, at
+// the same time where both are free; latency and jitter are added. So a message alone takes 8 B / bandwidth +
 // latency, and n at once to one host n times the transfer. A message of one packet does not wait for larger
 // ones, as with fair queueing, but they wait for it. A bandwidth of a single link (sim.links) is a further
 // limit of that link. A lost packet of a stream costs one round trip, and so does each repetition that is
@@ -22,14 +22,14 @@ enum lab_carrier { LAB_STREAM, LAB_DATAGRAM };
 
 struct lab_network;
 
-// What `links` holds is borrowed for life.
+// The content of `links` is borrowed for life.
 enum base_error lab_network_create(const struct lab_links *links, uint64_t seed, struct lab_network **network,
                                    struct base_reason *why) BASE_CHECK;
 void lab_network_destroy(struct lab_network *network); // NULL is fine
 
-// A message from one host to another at now_ns. Calls come in the order of time; one that is early finds the
-// wires as earlier calls left them. False: it is lost. To keep a stream in order, its owner delays a message
-// until the one before it has arrived.
+// A message from one host to another at now_ns. Calls come in the order of time; an earlier time uses the
+// wires as later calls left them. False: it is lost. To keep a stream in order, its owner delays a message
+// until the previous one has arrived.
 bool lab_network_send(struct lab_network *network, enum lab_carrier carrier, size_t from, size_t to,
                       size_t bytes, uint64_t now_ns, uint64_t *arrival_ns);
 

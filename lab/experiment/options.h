@@ -9,7 +9,7 @@ enum { LAB_EXIT_DONE = 0, LAB_EXIT_FAILED = 1, LAB_EXIT_USAGE = 2, LAB_EXIT_INTE
 struct lab_run_options {
     struct lab_experiment_source source;
     const char *version;
-    bool fresh; // take a directory that is not empty
+    bool fresh; // also use a directory that is not empty
     bool check; // only read and check
 };
 

@@ -1,5 +1,5 @@
 // Reads the parts of lists in an experiment's file: entries, nodes, numbers, durations. Errors are
-// BASE_EINVAL and say what was expected; *where becomes the part at fault, whose line the caller finds. Pure
+// BASE_EINVAL with found and expected; *where becomes the wrong part, whose line the caller adds. Pure
 // functions.
 #ifndef LAB_EXPERIMENT_PARTS_H
 #define LAB_EXPERIMENT_PARTS_H
@@ -7,14 +7,14 @@
 #include "base/error.h"
 #include "node/schema/tree.h"
 
-// Entries of a map that may stand there; any other is an error. names[count].
+// Checks that a map has only the entries names[count].
 enum base_error lab_part_entries(const struct node_tree *map, const char *what, const char *const *names,
                                  size_t count, const struct node_tree **where,
                                  struct base_reason *why) BASE_CHECK;
-// A node, or a list of nodes, of `nodes`: in[node] becomes true. Each stands there once.
+// Reads a node, or a list of different nodes, below `nodes`: in[node] becomes true.
 enum base_error lab_part_nodes(const struct node_tree *tree, const char *what, size_t nodes, bool *in,
                                const struct node_tree **where, struct base_reason *why) BASE_CHECK;
-// One node.
+// Reads one node.
 enum base_error lab_part_node(const struct node_tree *tree, const char *what, size_t nodes, size_t *node,
                               const struct node_tree **where, struct base_reason *why) BASE_CHECK;
 enum base_error lab_part_real(const struct node_tree *tree, double least, double most, double *value,

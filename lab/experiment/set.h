@@ -1,4 +1,4 @@
-// Which nodes of an experiment: a set of numbers below LAB_NODES_MAX, by value. {0} is empty.
+// A set of nodes of an experiment, as numbers below LAB_NODES_MAX, by value. {0} is empty.
 #ifndef LAB_EXPERIMENT_SET_H
 #define LAB_EXPERIMENT_SET_H
 

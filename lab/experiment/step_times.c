@@ -10,7 +10,7 @@
 #define PART_MIN   0.1 // of the mean time
 #define NODE_BITS  40u // rounds of one node in a stream number
 #define SEED_SALT  0x9ace5ull
-#define ASSUMED_NS 1000000u // of a step that nobody has measured
+#define ASSUMED_NS 1000000u // of a step without a measurement
 
 static const char *const entries[] = {"node", "factor"};
 

@@ -1,4 +1,4 @@
-// What of an experiment is a node's configuration, and where a value of it came from.
+// The configuration of a node in an experiment, and the origins of its values.
 #include "lab/experiment/experiment.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-// The data sets that have a name. Each digest is the one that several publications give independently of each
-// other; those of tiny Shakespeare and a9a were computed from the files.
+// The named data sets. Each digest was published independently in several places, except those of tiny
+// Shakespeare and a9a, which were computed from the files.
 #include "lab/fetch/fetch.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// How bytes arrive: over libcurl (transfer_curl.c), or not at all (transfer_none.c).
+// The transfer of bytes: by libcurl (transfer_curl.c), or none (transfer_none.c).
 #ifndef LAB_FETCH_PRIVATE_H
 #define LAB_FETCH_PRIVATE_H
 
@@ -6,7 +6,7 @@
 #include "lab/fetch/fetch.h"
 #include <stdio.h>
 
-// What `url` has, to `out`; `path` is what messages call it. At most LIMIT_DATA_FILE_BYTES. Authority and
+// Writes the content of `url` to `out`; messages call it `path`. At most LIMIT_DATA_FILE_BYTES. Authority and
 // wait_s of the options. BASE_EIO, BASE_ELIMIT, BASE_ESTATE.
 enum base_error lab_fetch_transfer(const char *url, const struct lab_fetch_options *options, FILE *out,
                                    const char *path, struct base_reason *why) BASE_CHECK;

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VICTIMS_ALL  64u // up to so many members each one is a victim; of more members
-#define VICTIMS_SOME 32u // so many, evenly spread; of more than
+#define VICTIMS_ALL  64u // with up to so many members, each is a victim; with more
+#define VICTIMS_SOME 32u // so many, evenly spread; with more than
 #define VICTIMS_MANY 1000u
 #define VICTIMS_FEW  4u // so many
 
-// The names of p2pml run, so that a graph shown is the graph that runs.
+// With the names of p2pml run, so that the graph shown is the graph of a run.
 static struct topology_member numbered(size_t i, size_t group_size)
 {
     struct topology_member member = {.slot = TOPOLOGY_NO_SLOT, .group = (uint32_t)(i / group_size)};
@@ -32,7 +32,7 @@ static enum base_error read_graph(struct lab_topology *t, const char *path, stru
     return error;
 }
 
-// Without a number of nodes, a file says which there are.
+// Without a number of nodes, the file names them.
 static enum base_error take_names(struct lab_topology *t)
 {
     size_t n = topology_graph_nodes(t->graph);
@@ -67,7 +67,7 @@ enum base_error lab_topology_make(struct lab_topology *t, const char *path, stru
     error = topology_plan_create(&t->options, t->members, t->n, &t->plan);
     if (error)
         return base_fail(why, error, "no plan: %s", base_error_name(error));
-    for (size_t i = 0; i < t->n; i++) // as members do
+    for (size_t i = 0; i < t->n; i++) // as in the members
         t->members[i].slot = topology_plan_slot(t->plan, i);
     return BASE_OK;
 }
@@ -79,7 +79,7 @@ void lab_topology_drop(struct lab_topology *t)
     free(t->members);
 }
 
-// Rice code of geometric gaps with the best parameter, or a bitmap, whichever is shorter: bits an entry.
+// Rice code of geometric gaps with the best parameter, or a bitmap, whichever is shorter: bits per entry.
 static double index_bits(double ratio)
 {
     double best = 1 / ratio;
@@ -99,7 +99,7 @@ static void count_bytes(const struct lab_topology *t, struct lab_topology_facts 
     facts->dense_bytes = 4 * t->parameters;
 }
 
-// Over a period, or a part of it where that is long.
+// Over a period, or over a part of a long one.
 static enum base_error count_meetings(const struct lab_topology *t, struct lab_topology_facts *facts)
 {
     uint64_t most = 20000000 / (t->n + 1) + 1;
@@ -135,7 +135,7 @@ static enum base_error or_unknown(enum base_error error, double *value)
     return error;
 }
 
-// Peers of `member` as numbers of the whole, where the plan lacks `victim` (or no node: t->n).
+// The peers of `member`, numbered as in the whole graph, in a plan without `victim` (t->n: all nodes).
 static size_t peers_without(const struct topology_plan *plan, size_t victim, size_t member, size_t capacity,
                             size_t *peers)
 {
@@ -145,7 +145,7 @@ static size_t peers_without(const struct topology_plan *plan, size_t victim, siz
     return count;
 }
 
-// Both ascending: how many of a[n_a] are not in b[n_b].
+// The number of entries of a[n_a] that are not in b[n_b]; both ascending.
 static size_t missing(const size_t *a, size_t n_a, const size_t *b, size_t n_b, size_t but)
 {
     size_t count = 0;
@@ -203,7 +203,7 @@ static enum base_error measure_death(const struct lab_topology *t, size_t victim
         error = count_edges(t, rest, victim, &torn, &fresh);
     if (!error)
         error = topology_shape_of(rest, &shape);
-    if (!error && !isnan(facts->gap_static)) // else the rest is too large for it, too
+    if (!error && !isnan(facts->gap_static)) // otherwise this is too large, too
         error = or_unknown(topology_gap_static(rest, &gap), &gap);
     topology_plan_destroy(rest);
     free(members);

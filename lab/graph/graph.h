@@ -12,7 +12,7 @@ struct lab_topology {
     struct topology_options options;
     struct topology_graph *graph;    // file: owned
     struct topology_member *members; // [n], named as those of p2pml run
-    size_t n, group_size;            // hierarchical: so many in a row are of one group
+    size_t n, group_size;            // hierarchical: so many consecutive members form a group
     struct topology_plan *plan;
     double parameters, ratio; // of the model, of an exchange
 };
@@ -22,7 +22,7 @@ enum base_error lab_topology_make(struct lab_topology *t, const char *path,
                                   struct base_reason *why) BASE_CHECK;
 void lab_topology_drop(struct lab_topology *t);
 
-struct lab_topology_spread { // over the victims that were looked at
+struct lab_topology_spread { // over the victims that were measured
     double mean, worst;
 };
 
@@ -30,15 +30,15 @@ struct lab_topology_spread { // over the victims that were looked at
 struct lab_topology_facts {
     struct topology_shape shape;
     uint64_t period, rounds; // period 0: never repeats
-    bool rounds_known;       // else: `rounds` are not enough
+    bool rounds_known;       // else: more than `rounds`
     double gap_static, gap_mean;
-    double meetings, meetings_max; // of a node, a round: mean, busiest
+    double meetings, meetings_max; // per node and round: mean, busiest node
     double index_bits, packet_bytes, dense_bytes;
     bool halves; // all weights are 1/2
     struct {
         size_t victims;
         struct lab_topology_spread torn, fresh, gap, diameter; // torn, new: edges between survivors
-        size_t disconnected;                                   // victims that leave it so
+        size_t disconnected;                                   // victims whose death disconnects the graph
     } death;
 };
 
@@ -55,7 +55,7 @@ enum base_error lab_topology_text(const struct lab_topology *t, const struct lab
 enum base_error lab_topology_json(const struct lab_topology *t, const struct lab_topology_facts *facts,
                                   FILE *out) BASE_CHECK;
 enum base_error lab_topology_dot(const struct lab_topology *t, FILE *out) BASE_CHECK;
-// With graphviz where it is installed, for up to 200 nodes, else a circle of our own. To stdout.
+// Writes to stdout: drawn by graphviz where it is installed, for up to 200 nodes, otherwise as a circle.
 enum base_error lab_topology_svg(const struct lab_topology *t, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-// What choco and sparseloco send: the largest differences as a packet of the product.
+// The packets of choco and sparseloco: the largest differences, in the packet format of p2pml-node.
 #include "lab/methods/engine.h"
 
 #include "base/hash.h"
@@ -19,7 +19,7 @@ static struct compress_selection selection_of(const struct rounds_world *world, 
                                        .seed = base_hash_mix(node ^ base_hash_mix(world->round))};
 }
 
-// `entries` and `bytes` are room that is large enough.
+// `entries` and `bytes` are large enough.
 static enum base_error compress(const struct rounds_world *world, const struct compress_selection *selection,
                                 const struct kernels_difference *v, struct compress_sparse *entries,
                                 uint8_t *bytes, size_t room, struct rounds_packet *packet)

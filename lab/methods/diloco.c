@@ -1,6 +1,6 @@
-// DiLoCo (Douillard et al. 2023, algorithm 1): all begin a round from the same model; what their local steps
-// changed on average, delta = x - mean of x_i, is the gradient of an outer SGD with Nesterov momentum:
-// v = mu v + delta, x -= rate (delta + mu v).
+// DiLoCo (Douillard et al. 2023, algorithm 1): all nodes begin a round from the same model; the average
+// change of their local steps, delta = x - mean of x_i, is the gradient of an outer SGD with Nesterov
+// momentum: v = mu v + delta, x -= rate (delta + mu v).
 #include "lab/methods/engine.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// What the engine and its methods share. One owner; where jobs run, each touches one node only.
+// Shared by the engine and its methods. One owner; each job uses one node only.
 #ifndef LAB_METHODS_ENGINE_H
 #define LAB_METHODS_ENGINE_H
 
@@ -35,14 +35,14 @@ struct rounds_world {
     struct lab_rounds_node *node; // [n] counters
     struct rounds_packet *packet; // [n] of the latest round
     uint64_t round;               // under way, from 1
-    uint64_t ready_ns;            // when the slowest node stands at its boundary
-    uint64_t end_ns;              // when the last message of the round has come
+    uint64_t ready_ns;            // when the slowest node is at its boundary
+    uint64_t end_ns;              // when the last message of the round has arrived
     uint64_t begin_ns;            // of training: after the initial messages of a method
     double energy;                // sim.vector: at the start
 };
 
-// How models are averaged. Methods read world->x and write it, send what they read of others, and count what
-// they used. A round's messages begin at ready_ns.
+// A method of averaging. It reads and writes world->x, sends the data that it reads of other nodes, and
+// counts the models that it uses. A round's messages begin at ready_ns.
 struct rounds_method {
     const char *name; // as in average.method
     bool meets;       // by the schedule: the round's partners are listed
@@ -51,7 +51,7 @@ struct rounds_method {
     bool has_all;     // every pair
     enum base_error (*prepare)(struct rounds_world *world, struct base_reason *why);
     enum base_error (*mix)(struct rounds_world *world, struct base_reason *why);
-    // The graph has changed, nodes are gone; joined before: NULL where it needs to know nothing.
+    // After nodes died: the graph has changed, `before` has the old edges. NULL: not needed.
     enum base_error (*rewire)(struct rounds_world *world, const struct rounds_edges *before,
                               struct base_reason *why);
     void (*drop)(struct rounds_world *world); // state may be NULL or half made
@@ -77,12 +77,13 @@ void rounds_wire_neighbours(struct rounds_world *world, bool dense);
 // Every node sends its packet to all others.
 void rounds_wire_all(struct rounds_world *world);
 
-// Makes world->packet[node]: the largest elements of x - replica, as average.select, ratio and values say, in
-// a real packet. The replica takes what a receiver decodes. BASE_EFORMAT where an element is not finite.
+// Makes world->packet[node]: the largest elements of x - replica, by average.select, ratio and values, in a
+// real packet. The replica receives the values that a receiver decodes. BASE_EFORMAT where an element is not
+// finite.
 enum base_error rounds_compress(struct rounds_world *world, size_t node, const float *x,
                                 float *replica) BASE_CHECK;
 
-// For each living node: run(world, node), on the pool. The error of the first node that has one.
+// For each living node: run(world, node), on the pool. Returns the error of the first node that has one.
 enum base_error rounds_each(struct rounds_world *world,
                             enum base_error (*run)(struct rounds_world *world, size_t node)) BASE_CHECK;
 // Momentum of the outer step: average.outer_nesterov, or `own` where that is 0.
@@ -90,7 +91,7 @@ float rounds_momentum(const struct rounds_world *world, float own);
 // Vectors [n] of [d], zeroed; NULL: no memory. Free with rounds_vectors_free; NULL is fine.
 float **rounds_vectors(size_t n, size_t d);
 void rounds_vectors_free(float **vectors);
-void rounds_drop_vectors(struct rounds_world *world); // of a method whose state they are
+void rounds_drop_vectors(struct rounds_world *world); // for methods whose state is such vectors
 // Over the living, on the pool, whose number of threads does not change the result: the mean of vectors[n] in
 // double precision, rounded once; distance: sum |v_i - mean|^2, norm: |mean|^2. mean: [d].
 struct rounds_spread {

@@ -113,7 +113,7 @@ void rounds_graph_drop(struct rounds_graph *graph)
     *graph = (struct rounds_graph){0};
 }
 
-// members: room for all.
+// members: [n]
 static enum base_error make_plan(struct rounds_graph *graph, const bool *gone,
                                  struct topology_member *members, struct topology_plan **plan)
 {

@@ -2,7 +2,7 @@
 // butterfly of 2^m nodes that is the exact mean after m rounds.
 #include "lab/methods/engine.h"
 
-// The lower of the two computes both.
+// The lower node computes both.
 static enum base_error meet(struct rounds_world *world, size_t node)
 {
     size_t partner = world->graph.partner[node];

@@ -1,5 +1,5 @@
-// After NoLoCo (Kolehmainen et al. 2025): as DiLoCo, but every node has slow weights s and a momentum v of
-// its own, and averages them, and what its local steps changed, with one other node. With mu =
+// After NoLoCo (Kolehmainen et al. 2025): as DiLoCo, but every node has its own slow weights s and momentum
+// v; it averages s and the change made by its local steps with one other node. With mu =
 // average.outer_nesterov, delta_i = s_i - x_i and the means over the pair (a node without partner is a pair
 // by itself):
 //     v_i = mu v_i - rate mean(delta) - gamma (s_i - mean(s)),   s_i += v_i,   x_i = s_i
@@ -22,7 +22,7 @@ static enum base_error prepare(struct rounds_world *world, struct base_reason *w
     return BASE_OK;
 }
 
-// The lower of the two computes both.
+// The lower node computes both.
 static enum base_error meet(struct rounds_world *world, size_t node)
 {
     float **slow = world->state, **momentum = slow + world->n;
@@ -47,7 +47,7 @@ static enum base_error meet(struct rounds_world *world, size_t node)
     return BASE_OK;
 }
 
-// Both the slow weights and the change of the local steps travel.
+// The slow weights and the change of the local steps are both sent.
 static enum base_error mix(struct rounds_world *world, struct base_reason *why)
 {
     (void)why;

@@ -23,7 +23,7 @@ static enum base_error draw_vector(struct rounds_world *world, size_t node)
     return BASE_OK;
 }
 
-// sim.vector: models of our own, and the CPU's kernels.
+// With sim.vector: own models, and the CPU's kernels.
 static enum base_error make_vectors(struct rounds_world *world, struct base_reason *why)
 {
     world->d = world->options->experiment->sim.vector;
@@ -111,7 +111,7 @@ static void drop_world(struct rounds_world *world)
     lab_step_times_free(&world->step_times);
 }
 
-// Nodes that died in a round are known at its end.
+// Deaths in a round become known at its end.
 static enum base_error bury(struct rounds_world *world, struct base_reason *why)
 {
     const struct lab_schedule *schedule = &world->options->experiment->schedule;
@@ -179,7 +179,7 @@ static enum base_error hand_back(struct rounds_world *world, size_t node)
     return BASE_OK;
 }
 
-// Until the slowest stands at its boundary.
+// Advances time until the slowest node is at its boundary.
 static void pass_time(struct rounds_world *world)
 {
     uint64_t slowest_ns = 0;
@@ -245,7 +245,7 @@ static enum base_error run(struct rounds_world *world, struct lab_rounds_result 
     return error;
 }
 
-// Pairs that may meet, of the beginning.
+// The pairs that may meet, at the beginning.
 static enum base_error list_edges(const struct rounds_world *world, struct lab_rounds_result *result)
 {
     const struct rounds_edges *edges = &world->graph.edges;

@@ -1,5 +1,5 @@
 // The lock-step engine of `p2pml sim`: all nodes take a round's local steps, then a method mixes the models,
-// round after round, in memory. Bytes are counted and times computed, nothing travels. It does not support
+// round after round, in memory. Bytes are counted and times computed; nothing is sent. It does not support
 // membership, partitions and pauses; a killed node is known to be dead at once.
 //
 // One owner; jobs run on the pool. The result depends on the experiment only, not on the number of threads.
@@ -27,7 +27,7 @@ struct lab_rounds_result {
     struct lab_sample last;       // the final point, as recorded
     float **models;               // [nodes], each [parameters], at the end; NULL: gone
     size_t parameters;
-    uint64_t *edges; // pairs of nodes (2 * n_edges numbers, the lower first) that the method may let meet
+    uint64_t *edges; // pairs of nodes (2 * n_edges numbers, the lower first) that may meet
     size_t n_edges;
     bool interrupted;
 };
@@ -43,8 +43,8 @@ struct lab_rounds_options {
     void *context;
 };
 
-// Before anything runs: can this engine run that experiment? BASE_EINVAL: the reason names file, line and
-// key.
+// Checks, before anything runs, that this engine can run the experiment. BASE_EINVAL: the reason names file,
+// line and key.
 enum base_error lab_rounds_check(const struct lab_experiment *experiment, struct base_reason *why) BASE_CHECK;
 enum base_error lab_rounds_run(const struct lab_rounds_options *options, struct lab_rounds_result *result,
                                struct base_reason *why) BASE_CHECK;

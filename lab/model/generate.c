@@ -21,8 +21,8 @@ struct writer {
     struct base_rng rng;
 };
 
-// A model of a shorter context has the first of the places, and everything else alike. `shorter` is as long
-// as that model's vector.
+// Takes the parameters of a model with a shorter context: the first positions, and everything else unchanged.
+// `shorter` has the length of that model's vector.
 static void take_parameters(const struct train_model *whole, const struct train_model *model,
                             const float *from, float *shorter)
 {
@@ -33,7 +33,7 @@ static void take_parameters(const struct train_model *whole, const struct train_
         memcpy(shorter + ours[i].offset, from + theirs[i].offset, ours[i].count * sizeof *shorter);
 }
 
-// Only as much context as is needed: every step goes through all of it.
+// Uses no more context than needed, because every step computes all of it.
 static enum base_error open_model(const struct node_model_file *file, struct writer *w,
                                   struct base_reason *why)
 {
@@ -115,15 +115,15 @@ static uint32_t choose(struct writer *w, const float *logits)
     const double drawn = base_rng_uniform(&w->rng) * sum;
     for (double reached = 0; taken + 1 < w->words && (reached += w->share[taken]) <= drawn;)
         taken++;
-    return w->share[taken] > 0 ? (uint32_t)taken : (uint32_t)best; // past the end by rounding
+    return w->share[taken] > 0 ? (uint32_t)taken : (uint32_t)best; // taken is past the end by rounding
 }
 
-// The logits of the token behind the latest `context` ones.
+// The logits of the token after the latest `context` tokens.
 static const float *ask(struct writer *w)
 {
     const size_t used = w->count < w->context ? w->count : w->context;
     uint32_t *window = w->ids + w->count - used;
-    uint32_t *padded = calloc(w->context, sizeof *padded); // what comes later is not looked at
+    uint32_t *padded = calloc(w->context, sizeof *padded); // later positions are not used
     BASE_ASSERT(padded);
     memcpy(padded, window, used * sizeof *padded);
     train_model_logits(w->model, w->parameters, padded, 1, w->logits);

@@ -9,7 +9,7 @@
 static enum base_error make(struct lab_model *m, struct base_reason *why)
 {
     const size_t inputs = m->file.spec.inputs;
-    // A window of text is many rows of all layers.
+    // A window of text is many rows in every layer.
     m->batch = (m->file.spec.kind == TRAIN_GPT2 ? BATCH_TOKENS : BATCH_VALUES) / inputs;
     m->batch = m->batch < 1 ? 1 : m->batch > BATCH_MAX ? BATCH_MAX : m->batch;
     enum base_error error = kernels_open("cpu", 1, &m->kernels, why);

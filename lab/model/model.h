@@ -13,24 +13,24 @@ struct lab_model {
     const struct kernels *kernels;
     struct train_model *model;
     float *parameters; // in the kernels' memory
-    size_t batch;      // rows that the model takes at once
+    size_t batch;      // rows that the model computes at once
 };
 
-// `path` as node_model_find takes it. Only the file; free it with node_model_free.
+// Reads only the file; free it with node_model_free. `path` as for node_model_find.
 enum base_error lab_model_read(const char *path, struct node_model_file *file,
                                struct base_reason *why) BASE_CHECK;
-// `path` as node_model_find takes it. On error *model is {0}.
+// `path` as for node_model_find. On error *model is {0}.
 enum base_error lab_model_open(const char *path, struct lab_model *model, struct base_reason *why) BASE_CHECK;
 void lab_model_close(struct lab_model *model);
 
-// The class and the probabilities, or of a regression the values in their units, of every row of `in`, as
-// lines of comma-separated values to `out`; `name` stands for `in` in messages. Of a model of tables `in` is
-// a table (train/table_rows.h), else rows of numbers (lab/model/rows.h); both in the form of the training
-// data: categories, divisor and scaling are applied here. Stops at the first malformed row and names its line
-// and column (BASE_EFORMAT, BASE_EMISMATCH); the rows before it have been answered.
+// Writes the class and the probabilities of every row of `in`, or for a regression the values in their units,
+// to `out` as lines of comma-separated values; messages call `in` `name`. For a model of tables `in` is a
+// table (train/table_rows.h), else rows of numbers (lab/model/rows.h); both in the form of the training data:
+// categories, divisor and scaling are applied here. Stops at the first malformed row and names its line and
+// column (BASE_EFORMAT, BASE_EMISMATCH); the rows before it have been answered.
 enum base_error lab_model_predict(struct lab_model *model, const char *name, FILE *in, FILE *out,
                                   struct base_reason *why) BASE_CHECK;
-// The same of PNG and JPEG files; BASE_EMISMATCH where the model is not one of images.
+// The same for PNG and JPEG files; BASE_EMISMATCH where the model is not a model of images.
 enum base_error lab_model_predict_images(struct lab_model *model, const char *const *paths, size_t count,
                                          FILE *out, struct base_reason *why) BASE_CHECK;
 

@@ -1,6 +1,6 @@
-// Rows of numbers as text: commas between them, a line each, no header. No guesses: anything but a finite
-// decimal number, and a row of another length, is refused with its line and column, both counted from 1.
-// Memory does not grow with the length of a line. One owner.
+// Rows of numbers as text: one line per row, separated by commas, no header. Anything but a finite decimal
+// number, and a row of another length, is refused with its line and column, both counted from 1. Memory does
+// not grow with the length of a line. One owner.
 #ifndef LAB_MODEL_ROWS_H
 #define LAB_MODEL_ROWS_H
 

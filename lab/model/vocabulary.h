@@ -1,4 +1,4 @@
-// How the tokens of a model are written. One owner.
+// The tokens of a model as text. One owner.
 #ifndef LAB_MODEL_VOCABULARY_H
 #define LAB_MODEL_VOCABULARY_H
 
@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 struct lab_vocabulary {
-    enum train_text text;      // NONE and IDS: as numbers, unless there are tokens
-    struct train_names tokens; // characters, or what vocab.json has, as bytes; [id], "" where there is none
+    enum train_text text;      // NONE and IDS: numbers, unless `tokens` is filled
+    struct train_names tokens; // [id] characters, or the bytes of vocab.json; "": none
     size_t count;              // of the model
 };
 
@@ -17,7 +17,7 @@ enum base_error lab_vocabulary_open(const struct node_model_file *file, const ch
                                     struct lab_vocabulary *vocabulary, struct base_reason *why) BASE_CHECK;
 void lab_vocabulary_close(struct lab_vocabulary *vocabulary); // leaves {0}
 
-// ids[strlen(prompt) + 1] of a prompt; at least one (struct lab_generate says which for ""). BASE_EMISMATCH,
+// ids[strlen(prompt) + 1] of a prompt; at least one (for "" see struct lab_generate). BASE_EMISMATCH,
 // BASE_EINVAL.
 enum base_error lab_vocabulary_encode(const struct lab_vocabulary *vocabulary, const char *prompt,
                                       uint32_t *ids, size_t *count, struct base_reason *why) BASE_CHECK;

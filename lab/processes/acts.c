@@ -41,7 +41,7 @@ static void act(void *owner, size_t node, enum lab_act act)
     lab_process_signal(&node_of(owner, node)->process, signals[act]);
 }
 
-// The nodes in other groups than the node.
+// The nodes outside the group of the node.
 static struct lab_set cut_from(const struct lab_event *event, size_t node, size_t count)
 {
     struct lab_set set = {0};
@@ -74,7 +74,7 @@ struct lab_player_acts lab_acts_of(struct lab_acts *acts)
                                     .cut = cut};
 }
 
-// A node listens once it has made a round: before that the signal would end it.
+// A node handles SIGHUP only after its first round; before that the signal would end it.
 void lab_acts_tell_faults(struct lab_acts *acts)
 {
     for (size_t i = 0; i < acts->cluster->count; i++) {

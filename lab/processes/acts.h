@@ -12,6 +12,6 @@ struct lab_acts {
 };
 
 struct lab_player_acts lab_acts_of(struct lab_acts *acts); // borrows them
-void lab_acts_tell_faults(struct lab_acts *acts);          // to nodes that can listen by now
+void lab_acts_tell_faults(struct lab_acts *acts);          // to the nodes that can handle it by now
 
 #endif

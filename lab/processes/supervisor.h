@@ -1,5 +1,5 @@
-// Runs the nodes of a run to their end: starts them, follows and shows their metrics, reports when one
-// dies, stops them when asked. Main thread.
+// Runs the nodes of a run to their end: starts them, follows and shows their metrics, reports deaths, stops
+// the nodes on request. Main thread.
 #ifndef LAB_PROCESSES_SUPERVISOR_H
 #define LAB_PROCESSES_SUPERVISOR_H
 
@@ -17,7 +17,7 @@ struct lab_supervisor_options {
 };
 
 // BASE_EIO when a node cannot be started; the others are stopped. All processes have ended and are reaped
-// when it returns. What became of each node is in `cluster`.
+// when it returns. The outcome of each node is in `cluster`.
 enum base_error lab_supervisor_run(const struct lab_supervisor_options *options, struct lab_cluster *cluster,
                                    struct base_reason *why) BASE_CHECK;
 

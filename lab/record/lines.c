@@ -29,7 +29,7 @@ static void end_line(struct lab_lines *lines, lab_line_taker *take, void *contex
     base_buffer_consume(&lines->line, bytes);
 }
 
-// `at`: where these bytes stand in the file.
+// `at`: the position of these bytes in the file.
 static void take_bytes(struct lab_lines *lines, const char *bytes, size_t count, uint64_t at,
                        lab_line_taker *take, void *context)
 {
@@ -50,7 +50,7 @@ static void take_bytes(struct lab_lines *lines, const char *bytes, size_t count,
     }
 }
 
-// NAME for 0, else NAME.number. -1: it is not there.
+// NAME for 0, else NAME.number. -1: missing.
 static int open_part(const struct lab_lines *lines, unsigned number)
 {
     char *path = number ? lab_path("%s.%u", lines->path, number) : lab_path("%s", lines->path);
@@ -72,7 +72,7 @@ static bool is_part(const struct lab_lines *lines, unsigned number)
 static int open_oldest(const struct lab_lines *lines)
 {
     int oldest = open_part(lines, 0);
-    unsigned holes = 0; // one, while its writer renames
+    unsigned holes = 0; // there is one while the writer renames
     for (unsigned number = 1; number <= LIMIT_LINE_FILES && holes < 2; number++) {
         int file = open_part(lines, number);
         holes = file < 0 ? holes + 1 : 0;
@@ -94,9 +94,9 @@ static void read_part(struct lab_lines *lines, lab_line_taker *take, void *conte
     }
 }
 
-// A part that has been renamed gets no more lines: its rest is read, then the next newer one is opened. -1:
-// it is the newest, or its place is not known at this moment. Parts are renamed from the oldest on, so while
-// ours is number, what was opened as number - 1 is what follows it.
+// A part that has been renamed receives no more lines: its rest is read, then the next newer one is opened.
+// -1: it is the newest, or its number is unknown at this moment. Parts are renamed from the oldest on, so
+// while the open part has `number`, the file opened as number - 1 is its successor.
 static int open_next(const struct lab_lines *lines)
 {
     struct stat ours;
@@ -110,7 +110,7 @@ static int open_next(const struct lab_lines *lines)
             close(file); // renamed meanwhile
             return -1;
         }
-    if (fstat(lines->file, &ours) == 0 && ours.st_nlink == 0) // deleted, and some behind it may be, too
+    if (fstat(lines->file, &ours) == 0 && ours.st_nlink == 0) // deleted, perhaps with some of its successors
         return open_oldest(lines);
     return -1;
 }
@@ -126,7 +126,7 @@ void lab_lines_read(struct lab_lines *lines, lab_line_taker *take, void *context
         next = open_next(lines);
         if (next < 0)
             return;
-        read_part(lines, take, context); // what came before it was renamed
+        read_part(lines, take, context); // the lines before it was renamed
         close(lines->file);
         lines->file = next;
         lines->begin = 0;

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #define ADDRESS_BYTES 32u
-#define CONTACTS      3u // nodes that all others are told; one that is alive is enough
+#define CONTACTS      3u // nodes whose addresses all others receive; a single living one is enough
 
 static enum base_error write_text(const char *path, char *text, struct base_reason *why)
 {
@@ -28,10 +28,10 @@ static bool is_late(const struct lab_experiment *experiment, size_t node)
     return lab_set_has(&experiment->schedule.late, node);
 }
 
-struct contacts { // the first nodes that are there from the beginning
+struct contacts { // the first nodes that are present at the start
     char text[CONTACTS][ADDRESS_BYTES];
     char *items[CONTACTS];
-    size_t count, starters; // starters: nodes that are there from the beginning
+    size_t count, starters; // starters: nodes present at the start
 };
 
 static void find_contacts(const struct lab_experiment *experiment, const struct lab_cluster *cluster,
@@ -94,7 +94,8 @@ static enum base_error write_node(const struct lab_experiment *experiment, const
     return write_text(node->config, node_schema_write(&node_config_schema, &view), why);
 }
 
-// All of them, nothing started. `ports`: two of each, which become the cluster's; or NULL.
+// Creates all nodes without starting any. `ports`: two for each node, owned by the cluster afterwards; or
+// NULL.
 static enum base_error make_nodes(const struct lab_experiment *experiment, const char *directory,
                                   const struct lab_ports *ports, struct lab_cluster *cluster,
                                   struct base_reason *why)

@@ -12,7 +12,7 @@
 static const struct {
     const char *name;
     size_t offset;
-    bool real; // a double, null where it is not known; else a uint64_t
+    bool real; // a double, null where unknown; else a uint64_t
 } fields[] = {
     {"round", offsetof(struct lab_sample, round), false},
     {"step", offsetof(struct lab_sample, step), false},
@@ -45,7 +45,7 @@ static void put_real(FILE *file, double value)
         fputs("null", file);
 }
 
-// Flushed at once: a reader may follow, and a run that is killed leaves what it had.
+// Flushed at once: a reader may follow the file, and a killed run keeps its samples.
 enum base_error lab_recorder_add(struct lab_recorder *recorder, const struct lab_sample *sample,
                                  struct base_reason *why)
 {

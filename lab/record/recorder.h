@@ -1,5 +1,6 @@
-// Measurements of an experiment in progress: rounds.jsonl in the directory of a run, one JSON object a line.
-// Written by `p2pml run` and by both engines of `p2pml sim`; read by results, report and plot. One owner.
+// Measurements of an experiment in progress: rounds.jsonl in the directory of a run, one JSON object per
+// line. Written by `p2pml run` and by both engines of `p2pml sim`; read by results, report and plot. One
+// owner.
 #ifndef LAB_RECORD_RECORDER_H
 #define LAB_RECORD_RECORDER_H
 
@@ -9,11 +10,11 @@
 #include <stdio.h>
 
 struct lab_sample {           // NAN: not known, null in the file
-    uint64_t round;           // done, mean over the nodes that are there
-    uint64_t step;            // local steps, likewise
+    uint64_t round;           // done, mean over the present nodes
+    uint64_t step;            // local steps, the same
     double time;              // seconds since training began: virtual, or real
     uint64_t bytes;           // sent by all nodes so far, all framing included
-    uint64_t nodes;           // that are there
+    uint64_t nodes;           // present
     double accuracy, loss;    // of the averaged model on the test examples
     double worst, mean, best; // accuracy of single nodes
     double consensus;         // RMS distance of the models to their mean over its norm

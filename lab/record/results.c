@@ -15,7 +15,7 @@ static const json_t *inside(const json_t *object, const char *outer, const char 
     return json_object_get(json_object_get(object, outer), inner);
 }
 
-static json_t *copy(const json_t *value) // null: there is none
+static json_t *copy(const json_t *value) // null: missing
 {
     return value ? json_deep_copy(value) : json_null();
 }
@@ -25,7 +25,7 @@ static const json_t *either(const json_t *one, const json_t *other)
     return json_is_number(one) ? one : other;
 }
 
-// Over the events that say it, of the median over those that saw it.
+// The median over the events of the median over the nodes that saw the event.
 static json_t *median_of_events(const json_t *summary, const char *what)
 {
     const json_t *events = json_object_get(summary, "events"), *event;
@@ -44,7 +44,7 @@ static json_t *median_of_events(const json_t *summary, const char *what)
     return count ? json_real(median) : json_null();
 }
 
-// From per_node, where the summary lacks that number.
+// From per_node, where the summary has no such number.
 static json_t *mean_of_nodes(const json_t *summary, const char *key)
 {
     const json_t *nodes = json_object_get(summary, "per_node"), *node;
@@ -114,7 +114,7 @@ json_t *lab_results_row(const json_t *run, const json_t *summary)
     json_decref(figures);
     const char *measure = json_string_value(json_object_get(summary, "measure"));
     if (row && measure && strcmp(measure, "accuracy") != 0)
-        json_object_set_new(row, "measure", json_string(measure)); // what "accuracy", "worst", ... are
+        json_object_set_new(row, "measure", json_string(measure)); // the meaning of "accuracy", "worst", ...
     return row;
 }
 
@@ -126,7 +126,7 @@ static json_t *load(const char *directory, const char *name, json_error_t *error
     return object;
 }
 
-// A run that waits has no summary, or one of an earlier sweep.
+// A waiting run has no summary, or that of an earlier sweep.
 static json_t *summary_of(const char *directory, const json_t *run)
 {
     const char *label = json_string_value(json_object_get(run, "label"));
@@ -156,7 +156,7 @@ static enum base_error read_sweep(const char *directory, const json_t *sweep, js
     return BASE_OK;
 }
 
-// One run by itself: as a sweep of it would name it.
+// A single run, in the form of an entry of a sweep.
 static enum base_error read_single(const char *directory, json_t *rows, struct base_reason *why)
 {
     json_error_t at = {.text = ""};

@@ -1,4 +1,4 @@
-// results.csv (RFC 4180, lines end with a newline alone): the same as results.jsonl, flat.
+// results.csv (RFC 4180, but lines end with a newline only): the rows of results.jsonl, flat.
 #include "lab/record/results_private.h"
 
 #include <stdbool.h>
@@ -8,8 +8,8 @@
 struct table {
     FILE *out;
     const json_t *rows, *keys;
-    json_t *targets; // accuracies that any row has, in order
-    bool begun;      // the line has a field
+    json_t *targets; // target accuracies of all rows, in order
+    bool begun;      // the line has a field already
 };
 
 static const char *const before[] = {"run", "kind", "engine", "method", "status", "seed"};

@@ -1,5 +1,4 @@
-// What the files of the results share with each other and with the report. Only lab/results*.c and
-// lab/report/ include this.
+// Shared by the files of the results and the report, and private to them.
 #ifndef LAB_RECORD_RESULTS_PRIVATE_H
 #define LAB_RECORD_RESULTS_PRIVATE_H
 
@@ -8,10 +7,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-// A line of results.jsonl; the caller's. `run`: an entry of sweep.json. `summary` NULL: there is none.
+// A line of results.jsonl, owned by the caller. `run`: an entry of sweep.json. `summary` NULL: missing.
 json_t *lab_results_row(const json_t *run, const json_t *summary);
 
-// Of a regression, whose rows say measure R2: "accuracy", "worst", ... are R2.
+// True for a regression, whose rows have measure R2: "accuracy", "worst", ... are R2.
 bool lab_results_are_r2(const json_t *rows);
 
 // `rows`: a list of objects as in results.jsonl. `keys`: a list of the names of swept settings.

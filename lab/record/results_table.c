@@ -12,7 +12,7 @@
 #define POINT_WIDTH 44
 #define COLUMNS     6u
 
-struct spread { // over the complete runs of a point that know it
+struct spread { // over the complete runs of a point that have the number
     double sum, least, most;
     size_t count;
 };
@@ -72,7 +72,7 @@ static void print_seconds(double value, char text[LAB_NUMBER_BYTES])
     snprintf(text, LAB_NUMBER_BYTES, value < 100 ? "%.2f s" : "%.0f s", value);
 }
 
-// "93.2% (92.9..93.5%)"; "-": no run knows it. `of`: how many should.
+// "93.2% (92.9..93.5%)"; "-": no run has it. `of`: the number of runs.
 static void print_cell(const struct spread *spread, size_t of, void (*print)(double, char[LAB_NUMBER_BYTES]),
                        char cell[CELL_BYTES])
 {
@@ -92,7 +92,7 @@ static void print_cell(const struct spread *spread, size_t of, void (*print)(dou
         snprintf(cell, CELL_BYTES, "%s (%s..%s)%s", mean, least, most, some);
 }
 
-// "topology.kind, average.ratio" or, of the values, "ring, 1/32"; without settings `none`.
+// "topology.kind, average.ratio" or, with `values`, "ring, 1/32"; `none` if there are no settings.
 static void join(const json_t *settings, bool values, const char *none, char *text, size_t capacity)
 {
     const char *key;
@@ -107,7 +107,7 @@ static void join(const json_t *settings, bool values, const char *none, char *te
     }
 }
 
-// Columns without data are left out; the distance of models is shown where no other measure exists.
+// Columns without data are hidden; the distance of models is shown only where there is no accuracy.
 static void choose_columns(const struct point *points, size_t n_points, bool shown[COLUMNS])
 {
     for (size_t c = 0; c < COLUMNS; c++) {
@@ -118,7 +118,7 @@ static void choose_columns(const struct point *points, size_t n_points, bool sho
     shown[2] = shown[2] && !shown[0];
 }
 
-// A column; `gap`: what the one before left of its width. Returns what this one leaves.
+// Prints a cell; `gap`: unused width of the previous column. Returns the unused width of this one.
 static int print_behind(int gap, const char *cell, FILE *out)
 {
     int width = (int)strlen(cell);

@@ -18,7 +18,7 @@ static bool take_integer(const json_t *object, const char *key, uint64_t *value)
     return true;
 }
 
-// null: not measured in this round, the value stays.
+// null: not measured in this round, the value is kept.
 static bool take_real(const json_t *object, const char *key, double *value)
 {
     const json_t *found = json_object_get(object, key);
@@ -60,7 +60,7 @@ static bool take_regression(const json_t *object, struct lab_row *row)
            (take_real(object, "r2", &row->accuracy) && take_real(object, "rmse", &row->rmse));
 }
 
-// A line without its time is still a round.
+// A line without a time still counts as a round.
 static void take_moment(const json_t *object, struct lab_row *row)
 {
     const json_t *time = json_object_get(object, "time");

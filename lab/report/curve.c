@@ -49,10 +49,10 @@ static double between(double a, double b, double share)
     return share == 0 ? a : share == 1 ? b : a + share * (b - a);
 }
 
-// Follows one run forward in rounds; points that fall back (a late node lowers the mean) are passed over.
+// Follows one run forward in rounds; points with a lower round (a late node lowers the mean) are skipped.
 struct follower {
     const struct lab_samples *run;
-    struct sample before, after; // the wanted round lies between
+    struct sample before, after; // around the wanted round
     size_t next;
 };
 
@@ -105,7 +105,7 @@ static uint64_t last_round(const struct lab_samples *run)
     return last;
 }
 
-// The rounds at which the mean is taken: of the longest run, rising, and none that a run did not reach.
+// The rounds at which the mean is taken: the rising rounds of the longest run that every run reached.
 static size_t choose_rounds(const struct lab_samples *runs, size_t n_runs, double *rounds)
 {
     const struct lab_samples *longest = runs;

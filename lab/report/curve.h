@@ -1,4 +1,4 @@
-// The mean of several runs over the rounds: what the seeds of one setting have in common. Pure.
+// The mean of several runs over the rounds, for runs of one setting with several seeds. Pure.
 #ifndef LAB_REPORT_CURVE_H
 #define LAB_REPORT_CURVE_H
 
@@ -12,7 +12,8 @@ enum lab_line {
     LAB_LINE_WORST,
     LAB_LINE_LOSS,
     LAB_LINE_CONSENSUS,
-    LAB_LINE_MEAN, // accuracy, mean over the nodes: what a run of real processes knows on its way
+    LAB_LINE_MEAN, // accuracy, mean over the nodes: the only accuracy that a run of real processes has before
+                   // its end
     LAB_LINE_TRAIN_LOSS,
     LAB_LINES
 };
@@ -22,7 +23,7 @@ const char *lab_line_name(enum lab_line line); // "accuracy"
 // One number over several runs; if no run has it, all are NAN and seen is 0.
 struct lab_band {
     double mean, low, high;
-    size_t seen; // runs that have it
+    size_t seen; // runs with a value
 };
 struct lab_band lab_band_of(const double *values, size_t count); // NAN is left out
 
@@ -41,8 +42,8 @@ struct lab_samples {
     size_t count;
 };
 
-// One run: its points. Several: at the rounds of the longest one that all of them reached, straight lines
-// between the points of each. At most `most` (>= 2) points. BASE_ENOMEM.
+// Of one run, its points. Of several, their means at the rounds of the longest one that all of them reached,
+// with linear interpolation. At most `most` (>= 2) points. BASE_ENOMEM.
 enum base_error lab_curve_make(const struct lab_samples *runs, size_t n_runs, size_t most,
                                struct lab_curve *curve) BASE_CHECK;
 void lab_curve_free(struct lab_curve *curve);

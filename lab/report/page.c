@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A page that browsers reject is useless.
+// Larger pages are refused, because browsers cannot open them.
 #define PAGE_BYTES_MAX ((size_t)48 << 20)
 
 char *lab_page_embed(const json_t *json)

@@ -1,13 +1,13 @@
-// The results as JSON for the script of the page. An incomplete object shows as NULL from the packing one.
+// The results as JSON for the script of the page. Where an inner object is NULL, json_pack returns NULL, too.
 #include "lab/record/results_private.h"
 #include "lab/report/page.h"
 
 #include <math.h>
 #include <string.h>
 
-#define EVENTS_MAX 200u  // of a case; more are counted
-#define EDGES_MAX  6000u // drawn of a graph
-#define NODES_MAX  1024u // drawn, likewise
+#define EVENTS_MAX 200u  // listed for a case; further ones are only counted
+#define EDGES_MAX  6000u // drawn for a graph
+#define NODES_MAX  1024u // the same
 
 static json_t *real(double value)
 {
@@ -46,7 +46,7 @@ static json_t *targets_json(const struct lab_case *c)
     return array;
 }
 
-// Three lists: mean, lowest, highest; one where there is one run only.
+// Three lists: mean, lowest, highest; a single list for a single run.
 static json_t *line_json(const struct lab_case *c, enum lab_line line)
 {
     json_t *mean = json_array(), *low = json_array(), *high = json_array();
@@ -115,7 +115,7 @@ static json_t *events_json(const struct lab_case *c, size_t *more)
     return array;
 }
 
-// Without entries that cannot be drawn.
+// Leaves out entries that cannot be drawn.
 static json_t *graph_json(const json_t *graph)
 {
     const json_t *nodes = json_object_get(graph, "nodes"), *edges = json_object_get(graph, "edges");
@@ -168,7 +168,7 @@ static json_t *case_json(const struct lab_case *c, json_t *graphs)
                      (int)more, "graph", place_graph(c, graphs));
 }
 
-// Accuracy of training in one place, over all runs that had it beside them.
+// Accuracy of central training, over all runs with that baseline.
 static struct lab_band central(const struct lab_run_results *results)
 {
     double values[64];

@@ -22,21 +22,22 @@ struct lab_plot {
     double accuracy;    // likewise
 };
 
-// Lists the plots that there is data for in plots[most]; returns their number.
+// Lists the plots for which the results have data in plots[most]; returns their number.
 size_t lab_plots_of(const struct lab_run_results *results, struct lab_plot *plots, size_t most);
 
-// A script that draws plot->name.png or .svg where it lies.
+// Writes a script that draws plot->name.png or .svg in the current directory.
 void lab_plot_script(const struct lab_run_results *results, const struct lab_plot *plot,
                      enum lab_plot_format format, FILE *out);
 
-// curves.dat: a block a case. targets.dat: a block a target, a line a case, the fewest bytes first.
+// curves.dat: one block per case. targets.dat: one block per target, one line per case, the fewest bytes
+// first.
 void lab_plot_curves(const struct lab_run_results *results, FILE *out);
 enum base_error lab_plot_targets(const struct lab_run_results *results, FILE *out) BASE_CHECK; // BASE_ENOMEM
 
 // Lists the target accuracies in accuracies[most], ascending, each once; returns their number.
 size_t lab_plot_accuracies(const struct lab_run_results *results, double *accuracies, size_t most);
 
-// Writes a text between single quotes, where gnuplot executes nothing in it.
+// Writes a text between single quotes, inside which gnuplot executes nothing.
 void lab_plot_quote(const char *text, FILE *out);
 
 #endif

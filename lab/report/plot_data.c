@@ -1,4 +1,4 @@
-// The data that the scripts draw, in columns.
+// Writes the data for the scripts, in columns.
 #include "base/array.h"
 #include "lab/report/plot.h"
 
@@ -21,7 +21,7 @@ static void put_band(const struct lab_band *band, FILE *out)
     put(band->high, out);
 }
 
-// In data, texts stand between double quotes, and nothing can be quoted inside.
+// In data, texts are between double quotes, which cannot be escaped inside.
 static void put_text(const char *text, FILE *out)
 {
     fputc('"', out);
@@ -41,7 +41,7 @@ void lab_plot_curves(const struct lab_run_results *results, FILE *out)
         put_text(c->label, out);
         fputc('\n', out);
         if (!c->curve.count)
-            fputs("NaN NaN NaN NaN\n", out); // a block it remains
+            fputs("NaN NaN NaN NaN\n", out); // so that the number of blocks is kept
         for (size_t p = 0; p < c->curve.count; p++) {
             for (enum lab_axis axis = 0; axis < LAB_AXES; axis++)
                 put(c->curve.points[p].at[axis], out);

@@ -24,7 +24,7 @@ double lab_json_number(const json_t *object, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-// A run by itself, as a sweep would list it.
+// A single run, in the form of an entry of a sweep.
 static json_t *row_of(const json_t *summary)
 {
     json_t *seed = json_object_get(json_object_get(summary, "settings"), "seed");
@@ -34,7 +34,7 @@ static json_t *row_of(const json_t *summary)
     return row;
 }
 
-// The reports of every node and witness are most of a large summary, and no report shows them.
+// Drops the entries of single nodes and witnesses: the largest part of a summary, and not in any report.
 static void trim(json_t *summary)
 {
     json_object_del(summary, "per_node");
@@ -72,7 +72,7 @@ static enum base_error add_point(struct lab_record *record, const struct lab_sam
     return base_array_add(&record->points, &record->count, sample, sizeof *sample) ? BASE_OK : BASE_ENOMEM;
 }
 
-// Every `stride`-th sample, and the last. Twice as few whenever it gets too many.
+// Keeps every `stride`-th sample and the last one. Halves the samples when there are too many.
 static enum base_error read_points(FILE *file, struct lab_record *record)
 {
     struct lab_sample sample, last = {0};

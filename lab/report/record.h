@@ -7,12 +7,12 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-// Points kept of one run: a longer file is thinned while it is read.
+// Points kept for one run; a longer file is thinned while it is read.
 #define LAB_RECORD_POINTS_MAX 1600u
 
 struct lab_record {
-    json_t *row;     // as a line of results.jsonl; NULL: not known yet
-    json_t *summary; // less what no report shows; NULL: there is none
+    json_t *row;     // a line of results.jsonl; NULL: not known yet
+    json_t *summary; // without the parts that no report shows; NULL: missing
     struct lab_sample *points;
     size_t count;     // of points
     size_t bad_lines; // of rounds.jsonl
@@ -24,9 +24,9 @@ enum base_error lab_record_read(const char *directory, struct lab_record *record
                                 struct base_reason *why) BASE_CHECK;
 void lab_record_free(struct lab_record *record);
 
-// Text under a key; `otherwise` where there is none. Borrowed.
+// The text of a key, or `otherwise`. Borrowed.
 const char *lab_json_text(const json_t *object, const char *key, const char *otherwise);
-// NAN where there is no number.
+// NAN: not a number.
 double lab_json_number(const json_t *object, const char *key);
 
 #endif

@@ -1,4 +1,4 @@
-// What an experiment showed, in human-readable form: the runs of a directory, put together by their settings.
+// The results of an experiment: the runs of a directory, grouped by their settings.
 // Both the page and the pictures are made of it. One owner.
 #ifndef LAB_REPORT_RUN_RESULTS_H
 #define LAB_REPORT_RUN_RESULTS_H
@@ -40,12 +40,12 @@ enum lab_reach { // the cost of a target, as lab_results_costs: of the averaged 
 struct lab_target {
     double accuracy;
     size_t of;                         // runs that looked for it
-    struct lab_band cost[LAB_REACHES]; // over those that got there
+    struct lab_band cost[LAB_REACHES]; // over the runs that reached it
 };
 
 // The runs of one setting: its seeds.
 struct lab_case {
-    char *label;                 // what makes it different from the others, "ring, ratio 1/32"
+    char *label;                 // its difference from the others, "ring, ratio 1/32"
     json_t *settings;            // as swept, less the seed; borrowed
     struct lab_record **records; // that count: complete ones, or the only one
     size_t n_records, runs;      // runs: all
@@ -64,8 +64,8 @@ struct lab_run_results {
     struct lab_case *cases; // in the order of results.jsonl
     size_t n_cases;
     json_t *varied; // keys of settings that differ between cases
-    json_t *shared; // [[key, value], ...]: what all runs have in common
-    json_t *notes;  // sentences: what is missing
+    json_t *shared; // [[key, value], ...]: the settings shared by all runs
+    json_t *notes;  // sentences about missing data
 };
 
 // Reads the directory of a run or of a sweep. Errors say what was found and expected; then *results is

@@ -1,4 +1,4 @@
-// Which runs belong together, what makes them different, and what they have in common.
+// Groups the runs by their settings, and names each group by the settings that differ.
 #include "lab/report/run_results.h"
 
 #include <ctype.h>
@@ -83,7 +83,7 @@ static enum base_error find_varied(struct lab_run_results *results)
     return results->varied ? error : BASE_ENOMEM;
 }
 
-// "ring" is clear by itself; "4" and "true" need the last part of their key before them.
+// "ring" is clear by itself; "4" and "true" need the last part of their key as a prefix.
 static bool is_word(const char *value)
 {
     return isalpha((unsigned char)*value) && strcmp(value, "true") != 0 && strcmp(value, "false") != 0 &&
@@ -102,7 +102,7 @@ static char *append_setting(char *label, const char *key, const char *value)
     return longer;
 }
 
-// The values of `keys` but number `without`, as a label.
+// The values of `keys` except number `without`, as a label.
 static enum base_error make_label(const struct lab_case *c, const json_t *keys, size_t without, char **label)
 {
     json_t *key;
@@ -138,7 +138,7 @@ static enum base_error are_distinct(const struct lab_run_results *results, const
     return error;
 }
 
-// Without those that the ones before them already tell: what varies together needs one name.
+// Drops keys that earlier keys already determine: keys that vary together need one name.
 static enum base_error find_names(const struct lab_run_results *results, json_t **names)
 {
     enum base_error error = BASE_OK;

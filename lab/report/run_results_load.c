@@ -21,7 +21,7 @@ static enum base_error note(struct lab_run_results *results, const char *format,
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    // A name cut within a character is no text for JSON: then the note is left out.
+    // A name that was cut inside a character is not valid UTF-8: then the note is omitted.
     json_t *string = json_string(text);
     return string && json_array_append_new(results->notes, string) ? BASE_ENOMEM : BASE_OK;
 }
@@ -37,7 +37,7 @@ static enum base_error note_conditions(struct lab_run_results *results, const js
     return error;
 }
 
-// Labels become paths: one component, and not out of runs/.
+// A label becomes a path: only one component, so that it stays inside runs/.
 static bool is_label(const char *label)
 {
     return *label && *label != '.' && !strchr(label, '/') && strlen(label) < 256;
@@ -57,7 +57,7 @@ static enum base_error add_row(struct lab_run_results *results, json_t *row)
     return BASE_ENOMEM;
 }
 
-// One JSON object a line; the last may be cut off while its writer still runs.
+// One JSON object per line; the last line may be incomplete while the run is in progress.
 static enum base_error read_rows(char *text, struct lab_run_results *results)
 {
     size_t bad = 0;
@@ -78,7 +78,7 @@ static enum base_error read_rows(char *text, struct lab_run_results *results)
     return error;
 }
 
-// A run of a sweep whose files are damaged is still a row of the table.
+// A run of a sweep with damaged files keeps its row in the table.
 static enum base_error read_run(const char *directory, struct lab_run_results *results,
                                 struct lab_record *record, struct base_reason *why)
 {
@@ -127,7 +127,7 @@ static enum base_error read_single(const char *directory, struct lab_run_results
     return note_conditions(results, record->summary);
 }
 
-// Both have results.jsonl, only a run has a summary.
+// Runs and sweeps have results.jsonl, only runs have a summary.
 static bool is_run(const char *directory)
 {
     char *path = lab_path("%s/summary.json", directory);

@@ -1,4 +1,4 @@
-// What all runs have in common, from their summaries.
+// The settings shared by all runs, from their summaries.
 #include "lab/report/run_results.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static json_t *facts_of(const json_t *summary)
     return NULL;
 }
 
-// Removes from `common` what `other` lacks or has differently.
+// Removes from `common` the entries that `other` lacks or has with another value.
 static void intersect(json_t *common, const json_t *other)
 {
     const char *key;

@@ -19,7 +19,7 @@ static double now_seconds(void)
     return (double)node_clock_ns() / (double)NODE_SECOND_NS;
 }
 
-// Baselines only of a run that came to its end.
+// Trains baselines only after a run that was not interrupted.
 static enum base_error compare(struct run *run, struct base_reason *why)
 {
     enum base_error error = run->kind->average ? run->kind->average(run, why) : BASE_OK;
@@ -32,7 +32,7 @@ static enum base_error compare(struct run *run, struct base_reason *why)
     return run->interrupted ? BASE_OK : error;
 }
 
-// An error does not keep the other files from being written; the first one is reported.
+// All files are written even after an error; the first error is reported.
 static enum base_error conclude(struct run *run, double start, struct base_reason *why)
 {
     struct lab_summary *summary = &run->summary;
@@ -70,7 +70,7 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     return error ? error : written;
 }
 
-// With the directory ours and the signals watched.
+// The directory is locked and signals are watched.
 static enum base_error train_and_conclude(struct run *run, struct base_reason *why)
 {
     double start = now_seconds();

@@ -23,7 +23,7 @@ struct run {
     struct lab_summary summary;
     bool interrupted, failed;
     char program[RUN_PATH_BYTES];    // of processes: p2pml-node
-    struct lab_pool *pool;           // of a simulation, as is what follows
+    struct lab_pool *pool;           // this and the following: of a simulation
     struct lab_rounds_result rounds; // of the rounds engine; the summary borrows its edges
 };
 
@@ -34,9 +34,9 @@ struct run_kind {
     enum base_error (*check)(const struct lab_experiment *experiment, struct base_reason *why);
     enum base_error (*load)(struct run *run, struct base_reason *why);  // before the directory is opened
     enum base_error (*train)(struct run *run, struct base_reason *why); // all nodes, to their end
-    // What goes into the averaged model; NULL where `train` has done it.
+    // Averages the final models; NULL: `train` has done it.
     enum base_error (*average)(struct run *run, struct base_reason *why);
-    // Fills in what only this kind knows of the summary. `points`: path of rounds.jsonl.
+    // Fills in the part of the summary that only this kind knows. `points`: path of rounds.jsonl.
     enum base_error (*sum_up)(struct run *run, const char *points, struct base_reason *why);
 };
 

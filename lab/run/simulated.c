@@ -1,4 +1,4 @@
-// The nodes of a run as simulated ones, in the engine that the experiment names.
+// Simulates the nodes of a run, with the engine of the experiment.
 #include "lab/compute/step_time.h"
 #include "lab/run/perform.h"
 #include "lab/virtual/simulate_rounds.h"
@@ -43,7 +43,8 @@ static enum base_error open_bench(struct run *run, struct base_reason *why)
     return lab_pool_create(threads, &run->pool, why);
 }
 
-// Behind experiment.yaml, which holds what was asked; summary.json tells what was measured.
+// Measured after experiment.yaml is written: that file holds the requested value, summary.json the measured
+// one.
 static enum base_error measure_step(struct run *run, struct base_reason *why)
 {
     struct lab_experiment *e = &run->experiment;

@@ -1,4 +1,4 @@
-// Who is who, the time of a process, and the trace: what every part of the simulator asks for.
+// Identities, the time of a process, and the trace: used by every part of the simulator.
 #include "lab/sim/sim_process.h"
 #include "lab/sim/sim_world.h"
 

@@ -1,12 +1,12 @@
-// Calls: addresses and streams to them; the links the process wants. Where all is known, there are no calls:
-// a link is there as soon as one end wants it and the network between them is open.
+// Calls: the links that the process wants, their addresses and streams. With known membership there are no
+// calls: a link exists as soon as one end wants it and the network between them is open.
 #include "lab/sim/sim_link.h"
 #include <stdlib.h>
 
-#define JOIN_NS (250 * SIM_MS) // between two attempts where all is known
+#define JOIN_NS (250 * SIM_MS) // between two attempts, with known membership
 
-// The hosts that the name of the peer list has now, without this one: no stream has both its ends on one
-// host.
+// The number of hosts that the peer list's name leads to now, without this one: a stream never has both ends
+// on one host.
 static size_t named_hosts(const struct sim_node *node, size_t *first)
 {
     const struct sim_options *options = &node->world->options;
@@ -43,7 +43,7 @@ void sim_call_resolve(struct sim_node *node, const struct gossip_links_target *t
     if (target->entry != GOSSIP_NO_ENTRY && node->entry[target->entry] == SIM_NAME)
         count = named_hosts(node, &first);
     else if (target->entry != GOSSIP_NO_ENTRY)
-        count = node->entry[target->entry] != node->host; // no stream has both its ends on one host
+        count = node->entry[target->entry] != node->host; // a stream never has both ends on one host
     else
         count = sim_member_info(node, sim_world_find(node->world, &target->peer), &info)
                     ? info.record->n_addresses

@@ -1,9 +1,9 @@
-// Snapshots of a model: given to processes that join late, or fetched from others.
+// Snapshots of a model: given to late joiners, or fetched from other processes.
 #include "lab/sim/sim_process.h"
 #include <stdlib.h>
 #include <string.h>
 
-// What is fetched has vectors of its own: a partial one is not usable.
+// A snapshot is fetched into separate vectors, because a partial one is not usable.
 static float **own_part(struct sim_node *node, size_t part)
 {
     float **parts[GOSSIP_PARTS] = {[GOSSIP_PART_MODEL] = &node->vectors.model,
@@ -29,7 +29,7 @@ void sim_fetch_stop(struct sim_node *node, bool complete)
 
 void sim_fetch_freeze(struct sim_node *node)
 {
-    // What came in since the boundary is in the published model only.
+    // Changes received since the boundary are only in the published model.
     float *model = (float *)(uintptr_t)gossip_exchange_model(node->exchange);
     const struct gossip_snapshot_vectors vectors = {
         .part = {model, node->vectors.outer, node->vectors.second_moment},
@@ -51,7 +51,7 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
     struct gossip_message answer;
     bool answered = false;
 
-    // A process that is fetching one itself answers once it has it.
+    // A process that fetches a model itself answers after it has it.
     if (!node->exchange || node->miser ||
         gossip_donor_ask(node->donor, sim_member_id(node, peer), &message->as.ask, sim_node_now(node),
                          &answer, &answered) != BASE_OK)
@@ -62,7 +62,7 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
     sim_fetch_tick(node);
     if (answered)
         sim_link_send(node, peer, &answer);
-    // While rounds rest no boundary comes.
+    // While rounds rest there is no boundary.
     if (!node->joiner && !node->in_round && (!node->stepping || node->world->resting))
         sim_fetch_freeze(node);
 }
@@ -85,7 +85,7 @@ void sim_fetch_linked(struct sim_node *node, size_t peer)
 {
     const struct gossip_id *id = sim_member_id(node, peer);
 
-    if (node->joiner) // what was asked over an older link is lost
+    if (node->joiner) // requests over an older link are lost
         gossip_joiner_donor_down(node->joiner, id, sim_node_now(node));
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = *id});
 }
@@ -150,6 +150,6 @@ void sim_fetch_begin(struct sim_node *node)
     for (size_t p = 0; p < GOSSIP_PARTS; p++)
         node->into.part[p] =
             *own_part(node, p) ? sim_copy(*own_part(node, p), options.parameters * sizeof(float)) : NULL;
-    gossip_donor_thaw(node->donor); // what it holds is worth nothing any more
+    gossip_donor_thaw(node->donor); // its copy is obsolete
     BASE_ASSERT(gossip_joiner_create(&options, &node->joiner) == BASE_OK);
 }

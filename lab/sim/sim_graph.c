@@ -1,4 +1,4 @@
-// Carries out what gossip/graph decides from the view and the links of a process.
+// Carries out the decisions of gossip/graph about the view and the links of a process.
 #include "lab/sim/sim_process.h"
 #include <stdlib.h>
 

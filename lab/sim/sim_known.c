@@ -46,7 +46,7 @@ static void count(struct sim_world *world)
     }
 }
 
-// A process that has just come or changed is not counted yet.
+// Without processes that have just started or changed.
 static size_t without(size_t all, size_t own)
 {
     return all > own ? all - own : 0;
@@ -130,7 +130,7 @@ static void change(struct sim_world *world, size_t identity, enum gossip_member_
     later(world);
 }
 
-// A process that starts later is told which members are present.
+// Informs a late process of the present members.
 static void catch_up(struct sim_node *node)
 {
     const struct sim_known *known = &node->world->known;

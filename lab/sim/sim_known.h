@@ -1,5 +1,5 @@
-// Membership known to every process at once: no detector, no gossip, no packets. A start, end or leave is
-// told to all processes at the same moment of virtual time, so that a graph can be studied by itself and
+// Membership that every process knows at once: no detector, no gossip, no packets. All processes learn of a
+// start, end or leave at the same moment of virtual time, so that a graph can be studied by itself and
 // thousands of nodes start at once. A cut network is not a death here.
 #ifndef LAB_SIM_KNOWN_H
 #define LAB_SIM_KNOWN_H
@@ -17,28 +17,28 @@ struct sim_known {
     struct gossip_record *record;    // [nodes]
     enum gossip_member_state *state; // [nodes]
     uint64_t *since_ns;              // [nodes] virtual
-    bool *there;                     // [nodes] has ever been
+    bool *there;                     // [nodes] has ever started
     uint32_t *order;                 // [nodes] identities by id
     struct gossip_record *view;      // [n_view] members that count, by id
     size_t n_view;
-    struct gossip_life_census census; // of all, each one itself included
-    struct sim_change {               // not told yet
+    struct gossip_life_census census; // over all members
+    struct sim_change {               // not delivered yet
         uint32_t identity;
         bool known;
         enum gossip_member_state before, state;
     } * change;
     size_t n_changes, changes_capacity;
-    bool told; // an event that tells is in the queue
+    bool told; // the event that delivers it is in the queue
 };
 
 void sim_known_create(struct sim_world *world);
 void sim_known_destroy(struct sim_world *world);
 void sim_known_start(struct sim_node *node);
 void sim_known_end(struct sim_node *node, bool in_order);
-void sim_known_take(struct sim_node *node, const struct sim_change *change); // it hears of it now
+void sim_known_take(struct sim_node *node, const struct sim_change *change); // `node` receives it now
 void sim_known_flags(struct sim_node *node, uint8_t set, uint8_t clear);
-void sim_known_census(const struct sim_node *node, struct gossip_life_census *census); // of the others
-// What is known of an identity; LEFT, with an empty record, where it has never been.
+void sim_known_census(const struct sim_node *node, struct gossip_life_census *census); // of the other members
+// The state of an identity; LEFT with an empty record if it has never started.
 void sim_known_at(const struct sim_node *node, size_t identity, struct gossip_member_info *info);
 void sim_known_stop_at(struct sim_node *node, uint64_t round);
 void sim_known_slot(struct sim_node *node, uint32_t slot);

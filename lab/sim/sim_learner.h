@@ -1,10 +1,10 @@
 // The learner of a simulated process, supplied by the user of the simulation: the learner's table
-// (gossip/life/learner.h), whose `which` is the host, and further callbacks. The core says when steps
-// begin, when their results are needed, and what came of the exchange; it never computes a gradient.
+// (gossip/life/learner.h), whose `which` is the host, and further callbacks. The core calls it when steps
+// begin, when their results are needed, and after the exchange; it never computes a gradient.
 //
 // All are called by the thread that runs the world, in the order of virtual time. Between `steps` and the
-// next `boundary`, or `end`, of one host another thread may compute on its vectors; results may not depend on
-// when it does.
+// next `boundary`, or `end`, of one host another thread may compute on its vectors; results must not depend
+// on the timing.
 #ifndef LAB_SIM_LEARNER_H
 #define LAB_SIM_LEARNER_H
 
@@ -14,19 +14,19 @@
 enum sim_origin { SIM_FROM_SEED, SIM_FROM_CHECKPOINT, SIM_FROM_SNAPSHOT };
 
 struct sim_learner {
-    struct gossip_learner learner; // its owner is passed to those below, too
+    struct gossip_learner learner; // its owner is also passed to the callbacks below
     const float *start;            // [parameters] the seed model: r of an edge that both ends begin from it
-    // All that follow may be NULL. The vectors are complete and published. Comes again when others' model
-    // takes the place of what was there.
+    // All of the following may be NULL. The vectors are complete and published. Called again when another
+    // node's model replaces them.
     void (*ready)(void *owner, size_t host, enum sim_origin origin);
     // A round's exchange is over and its corrections are in the vectors.
     void (*done)(void *owner, size_t host, const struct gossip_rounds *rounds);
-    // The last call: the others have finished, too, or the node leaves.
+    // The last call: the other nodes have also finished, or the node leaves.
     void (*finish)(void *owner, size_t host, const struct gossip_rounds *rounds);
-    // All others have finished, so the node takes no more steps. NULL: it goes on alone.
+    // All other nodes have finished, so the node takes no more steps. NULL: it continues alone.
     void (*alone)(void *owner, size_t host);
-    // Shards of the data that have a living node, ascending: from the next steps on the others are taken
-    // over.
+    // The shards with a living node, ascending: from the next steps on, the node trains on its part of the
+    // other shards.
     void (*shards)(void *owner, size_t host, const uint32_t *living, size_t count);
 };
 

@@ -1,11 +1,11 @@
-// The life of a process (gossip/life) under virtual time: what it reads of membership and links, and what its
-// actions become.
+// The life of a process (gossip/life) under virtual time: its inputs from membership and links, and the
+// effects of its actions.
 #include "lab/sim/sim_process.h"
 #include <string.h>
 
 #define START_TIMEOUT_NS (10 * SIM_SECOND)
 
-// -- what the life reads
+// -- inputs of the life
 
 static size_t members(const void *owner)
 {
@@ -69,7 +69,7 @@ static void self(const void *owner, struct gossip_life_self *self)
     const struct sim_node *node = owner;
     const struct gossip_life_edges known = {.owner = node, .count = edges, .at = edge, .apart = apart};
 
-    *self = (struct gossip_life_self){.links_ended = true}; // they are ended with the process
+    *self = (struct gossip_life_self){.links_ended = true}; // links end with the process
     if (!node->world->options.known)
         gossip_life_see_membership(self, node->membership);
     gossip_life_see_graph(self, sim_graph(node), &known);
@@ -93,7 +93,7 @@ static void end(struct sim_node *node, int status)
         SIM_TELL(node, conflict, node);
     } else {
         sim_link_leave(node);
-        node->disk.starts--; // one that ended on purpose
+        node->disk.starts--; // an intended end is not counted
     }
     node->stop = true;
 }
@@ -160,7 +160,7 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
         sim_graph_forget_dead(node, &action->peer);
         break;
     case GOSSIP_LIFE_START:
-        if (action->away) // its model is drawn to the others', and theirs not to its
+        if (action->away) // its model moves towards the others', but not the others' towards its own
             SIM_TELL(node, lost, node);
         order(node, action);
         break;
@@ -177,7 +177,7 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
     case GOSSIP_LIFE_END:
         end(node, action->status);
         break;
-    case GOSSIP_LIFE_MOVE: // shards of simulated nodes are given
+    case GOSSIP_LIFE_MOVE: // the shards of simulated nodes are fixed
         BASE_ASSERT(false);
         break;
     }
@@ -210,7 +210,7 @@ static void step(struct sim_node *node, const struct gossip_life_event *event)
         act(node, &action);
 }
 
-// What an action leads to is taken when all of its step are carried out.
+// Events caused by an action are handled after all actions of its step.
 void sim_life_tell(struct sim_node *node, struct gossip_life_event event)
 {
     if (!node->life)
@@ -227,7 +227,7 @@ void sim_life_tell(struct sim_node *node, struct gossip_life_event event)
     node->n_events = 0;
 }
 
-// Only a look postpones the next one: otherwise shorter rounds would keep the life from ever looking.
+// Only a check postpones the next one: otherwise short rounds would postpone it for ever.
 void sim_life_look(struct sim_node *node)
 {
     node->look_ns = sim_node_now(node) + SIM_LOOK_NS;
@@ -240,7 +240,7 @@ enum gossip_life_state sim_life_state(const struct sim_node *node)
     return node->life ? gossip_life_state(node->life) : GOSSIP_LIFE_ENDED;
 }
 
-// What changes without an event (which members have answered, the rounds of others) is polled.
+// Polls the inputs that change without an event: answers of members, rounds of other nodes.
 uint64_t sim_life_deadline(const struct sim_node *node)
 {
     if (!node->life)

@@ -8,15 +8,15 @@
 
 #define SIM_NO_STREAM UINT64_MAX
 
-// An event of the rules, and what follows from it; or what follows when the process settles.
+// Hands an event to the rules and carries out their actions; or the actions after the process has settled.
 void sim_link_tell(struct sim_node *node, struct gossip_links_event event);
 void sim_link_tell_later(struct sim_node *node, struct gossip_links_event event);
 struct sim_link *sim_link_find(const struct sim_node *node, uint64_t stream); // NULL: none that is open
 struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t host, bool initiator);
-void sim_link_authenticated(struct sim_node *node, struct sim_link *link, size_t peer); // SIZE_MAX: not known
-// The stream is gone, or no longer of use: it is closed, and the rules are told.
+void sim_link_authenticated(struct sim_node *node, struct sim_link *link, size_t peer); // SIZE_MAX: unknown
+// Closes a stream that is gone or no longer used, and informs the rules.
 void sim_link_end(struct sim_node *node, struct sim_link *link, enum gossip_link_end end);
-void sim_link_deliver(struct sim_node *node, struct sim_link *link); // the message that was heard
+void sim_link_deliver(struct sim_node *node, struct sim_link *link); // the received message
 void sim_call_resolve(struct sim_node *node, const struct gossip_links_target *target);
 void sim_call_open(struct sim_node *node, const struct gossip_links_action *call);
 

@@ -67,7 +67,7 @@ static void schedule(struct sim_node *node)
         wake_at(node, node->inbox_ns);
 }
 
-// The process waits for others to begin, and something has changed.
+// Whether the process waits for others to begin, and something has changed.
 static bool is_considering(const struct sim_node *node)
 {
     return node->consider && sim_life_waits(node);
@@ -181,13 +181,13 @@ static void wake(void *owner, struct sim_event *event)
     if (event->a != node->wake_number || !node->running || node->paused)
         return;
     node->wake_ns = UINT64_MAX;
-    drain(node); // sockets before timers, as membership asks
+    drain(node); // sockets before timers, as membership requires
     if (node->running)
         timers(node);
     sim_node_reconcile(node);
 }
 
-// Taken at once, or when the process runs again.
+// Handled at once, or when the process runs again.
 void sim_node_tell(void *owner, size_t host, const struct sim_input *input)
 {
     struct sim_node *node = ((struct sim_world *)owner)->node[host];
@@ -243,8 +243,8 @@ static void list_peers(struct sim_node *node)
     }
     node->entries = options->peer_entries + options->twins < 8 ? options->peer_entries + options->twins : 8;
     for (size_t i = 0; i < node->entries; i++) {
-        // The first one is never gone for good: one living name is enough.
-        // A second process may come to hold the identity of that name, elsewhere: then two names.
+        // The first one never goes for good: a single living address is enough.
+        // A second process may get the same identity on another host: then two addresses.
         size_t host = i > options->twins ? base_rng_below(&rng, options->nodes) : (i + (node->self == 0)) % 2;
         node->entry[i] = host;
     }

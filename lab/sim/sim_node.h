@@ -40,7 +40,7 @@ struct sim_disk {
 
 struct sim_link {
     struct sim_link *next;
-    uint64_t stream; // SIM_NO_STREAM: where all is known, it waits for the other end
+    uint64_t stream; // SIM_NO_STREAM: with known membership, waits for the other end
     uint64_t handle; // in gossip/links
     size_t host;     // of the other end
     size_t peer;     // identity; SIZE_MAX until authenticated
@@ -65,7 +65,7 @@ struct sim_node {
     size_t host, self; // self: identity
     bool running, paused, slow, liar;
     bool miser;       // tests: gives no node its model
-    uint64_t boasts;  // tests: it says that its model is so many rounds and steps further
+    uint64_t boasts;  // tests: claims that its model is so many rounds and steps further
     int64_t clock_ns; // local monotonic = virtual + this
     uint64_t wake_ns, wake_number, inbox_ns, paused_ns, jumped_ns;
     struct base_rng rng;
@@ -77,16 +77,16 @@ struct sim_node {
     struct gossip_datagrams *datagrams;
     uint64_t generation, instance, member_ns; // member_ns: local, of membership's timer
     bool view_changed, links_changed, stop;
-    bool consider;         // what its life waits for may have come
+    bool consider;         // an input that its life waits for may have changed
     struct sim_peer *peer; // [identities]
     struct sim_link *links;
-    struct gossip_links *rules;         // which links there are
+    struct gossip_links *rules;         // decides which links exist
     struct gossip_greeting greeting;    // of this process
-    const struct gossip_message *heard; // on a link, and not yet taken
-    struct gossip_id *wanted, *told;    // [n_wanted] members to link to; as the rules were told
+    const struct gossip_message *heard; // received on a link and not yet handled
+    struct gossip_id *wanted, *told;    // [n_wanted] members to link to; the list given to the rules
     size_t n_wanted, n_told;
-    bool wants_changed, links_pending, links_closed; // the rules are to be told; links wait to be freed
-    uint64_t join_ns;                                // local: where all is known, next attempt
+    bool wants_changed, links_pending, links_closed; // the rules must be informed; links must be freed
+    uint64_t join_ns;                                // local: with known membership, the next attempt
     size_t entry[8], entries;                        // hosts of the peer list, or SIM_NAME
     // Since the simulation began, across restarts. On peer streams all framing and handshakes
     // included, as a daemon's bytes_sent; datagrams sealed, without UDP and IP. Plain ones count as sealed.
@@ -94,21 +94,21 @@ struct sim_node {
     uint64_t datagrams_sent, datagram_bytes_sent, datagram_bytes_received;
 
     struct gossip_life *life;
-    struct gossip_life_event event[SIM_LIFE_EVENTS]; // told while another one is carried out
+    struct gossip_life_event event[SIM_LIFE_EVENTS]; // received while another one is handled
     size_t n_events;
-    uint64_t look_ns;                          // local: when its life is looked at
-    struct gossip_rounds rounds;               // what comes next, and round and step that are done
+    uint64_t look_ns;                          // local: the next check of its life
+    struct gossip_rounds rounds;               // the next action, and the rounds and steps done
     bool going, ordered, told_done, over;      // sim_train.c
-    bool round_is_over;                        // the learner is still to be told
-    struct gossip_id kept[GOSSIP_LIFE_DONORS]; // links wanted beside the neighbours
+    bool round_is_over;                        // the learner must still be informed
+    struct gossip_id kept[GOSSIP_LIFE_DONORS]; // links wanted in addition to the neighbours
     size_t n_orphans;
     uint64_t started_ns, train_ns, checkpoint_ns; // local
     struct gossip_exchange *exchange;
-    struct sim_plan *shared; // with all that hold the same view
+    struct sim_plan *shared; // with all processes that have the same view
     struct gossip_edges *edges;
-    bool trains; // as its record says, or will with the next signature
+    bool trains; // as in its record, or in its next signed record
     struct gossip_learner_vectors vectors;
-    bool asks; // the round that is met for has
+    bool asks; // the round of the meeting has it
     struct gossip_id partner;
     uint64_t step_ns;                 // virtual time of one step
     uint64_t rounds_done;             // since the process started
@@ -120,19 +120,19 @@ struct sim_node {
 };
 
 // -- for the user of the world
-void sim_node_start(struct sim_node *node);               // goes on from its disk
-void sim_node_kill(struct sim_node *node, bool host_too); // kill -9, or the power goes
-void sim_node_leave(struct sim_node *node);               // in order: told to all; runs a moment longer
+void sim_node_start(struct sim_node *node);               // continues from its disk
+void sim_node_kill(struct sim_node *node, bool host_too); // kill -9, or a power failure
+void sim_node_leave(struct sim_node *node);               // in order: informs all; runs a moment longer
 void sim_node_pause(struct sim_node *node);
 void sim_node_resume(struct sim_node *node, bool clock_stood);
 
 uint64_t sim_node_now(const struct sim_node *node); // local
-// What survives a process; tests exchange disks.
+// The state that survives a process; tests exchange disks.
 void sim_disk_copy(const struct sim_disk *disk, struct sim_disk *copy);
 void sim_disk_free(struct sim_disk *disk);
 bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_member_info *info);
 const struct gossip_id *sim_member_id(const struct sim_node *node, size_t peer);
-// As this process sees it; NULL: no view yet. And identities of its neighbours.
+// The graph as this process sees it; NULL: no view yet. And the identities of its neighbours.
 const struct gossip_graph *sim_graph(const struct sim_node *node);
 size_t sim_graph_neighbour(const struct sim_node *node, size_t index);
 

@@ -1,4 +1,4 @@
-// The paths of the model network: whether what is sent arrives, and when.
+// The paths of the simulated network: whether and when packets arrive.
 #include "base/error.h"
 #include "lab/sim/sim_stream.h"
 #include <math.h>
@@ -36,7 +36,7 @@ static uint64_t behind_clog(struct sim_net *net, const struct sim_path *path, ui
                                            : due_ns;
 }
 
-// Sent again by its kernel until it is through.
+// Retransmitted by the kernel until it arrives.
 uint64_t sim_net_due_of(struct sim_net *net, size_t from, size_t to, size_t wire_bytes)
 {
     const struct sim_path *path = sim_path_of(net, from, to);

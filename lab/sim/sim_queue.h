@@ -1,5 +1,5 @@
-// Future events in the order of virtual time; those of one moment run in the order in which they were
-// inserted. A binary heap of events by value. One owner.
+// Future events in the order of virtual time; events of one moment run in the order of insertion. A binary
+// heap of events by value. One owner.
 #ifndef LAB_SIM_QUEUE_H
 #define LAB_SIM_QUEUE_H
 
@@ -14,8 +14,8 @@ struct sim_event {
     uint64_t time_ns, order;
     void (*run)(void *owner, struct sim_event *event);
     void *owner;
-    uint64_t a, b, c; // what the owner makes of them
-    uint8_t *bytes;   // malloc'ed, freed behind run unless that set it to NULL
+    uint64_t a, b, c; // for the owner
+    uint8_t *bytes;   // malloc'ed; freed after run unless run set it to NULL
     size_t n_bytes;
 };
 
@@ -25,7 +25,7 @@ struct sim_queue {
     uint64_t now_ns, order;
 };
 
-void *sim_must(void *memory); // memory, which is not NULL
+void *sim_must(void *memory); // returns memory; NULL ends the program
 void *sim_copy(const void *memory, size_t bytes);
 
 void sim_queue_push(struct sim_queue *queue, const struct sim_event *event);

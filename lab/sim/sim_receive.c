@@ -39,7 +39,7 @@ static void take_message(struct sim_node *node, struct sim_link *link, const uin
     node->heard = NULL;
 }
 
-// Returns how many bytes were the handshake's.
+// Returns the number of bytes that belonged to the handshake.
 static size_t shake_hands(struct sim_node *node, struct sim_link *link, const uint8_t *bytes, size_t count)
 {
     struct gossip_session_event event;

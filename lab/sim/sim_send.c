@@ -1,4 +1,4 @@
-// One message onto one stream, sealed or plain.
+// Writes one message to a stream, sealed or plain.
 #include "lab/sim/sim_process.h"
 
 #define OUT_MAX (1u << 26)
@@ -13,7 +13,7 @@ static void put(struct sim_node *node, const struct sim_link *link, const uint8_
     sim_net_write(&node->world->net, node->host, link->stream, bytes, count, wire_bytes);
 }
 
-// Of a plain stream: what it says first stands for a handshake, the rest for records.
+// On a plain stream the first message counts as a handshake, the others as records.
 static size_t wire_bytes_of(bool first, bool by_caller, size_t count)
 {
     if (!first)
@@ -39,7 +39,7 @@ void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_bu
     const uint8_t *bytes = base_buffer_head(out);
     size_t count = base_buffer_length(out), first = count;
 
-    if (node->world->options.shred && count > 1 && base_rng_below(&node->rng, 4) == 0) // in any pieces
+    if (node->world->options.shred && count > 1 && base_rng_below(&node->rng, 4) == 0) // in random pieces
         first = 1 + (size_t)base_rng_below(&node->rng, count - 1);
     put(node, link, bytes, first, first);
     if (first < count)

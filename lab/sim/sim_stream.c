@@ -1,6 +1,6 @@
 // Each direction of a stream is a queue of chunks with one of them under way. A chunk that meets a cut
-// network is tried again with growing pauses, as TCP does; after 15 s the sender's end is told of the
-// timeout. What arrives at a closed end is answered by a reset.
+// network is sent again with growing pauses, as by TCP; after 15 s the sender's end receives the timeout.
+// Data for a closed end is answered by a reset.
 #include "lab/sim/sim_stream.h"
 #include "base/array.h"
 
@@ -23,12 +23,12 @@ struct sim_stream {
     size_t host[2];   // caller, called
     bool open[2];     // this end is held by its process
     bool answered;    // the caller knows
-    bool finished[2]; // closed in order: what still comes is read and dropped
+    bool finished[2]; // closed in order: further data is read and dropped
     struct {          // towards the other end
         struct chunk *first, **last;
         bool under_way;      // an event for the head is in the queue
-        uint64_t due_ns;     // of the latest chunk: none overtakes another
-        uint64_t stalled_ns; // since when the head does not pass; 0: it does
+        uint64_t due_ns;     // of the latest chunk, so that none overtakes another
+        uint64_t stalled_ns; // time since which the head is blocked; 0: not blocked
         unsigned tries;
     } way[2];
 };

@@ -4,14 +4,14 @@
 
 #include "lab/sim/sim_net.h"
 
-#define SIM_RESEND_NS (50 * SIM_MS) // a lost packet of a stream, where no wire says otherwise
+#define SIM_RESEND_NS (50 * SIM_MS) // retransmission of a lost packet of a stream, without a wire
 
-uint64_t sim_net_due(struct sim_net *net, size_t from, size_t to); // when one packet of a stream arrives
+uint64_t sim_net_due(struct sim_net *net, size_t from, size_t to); // arrival of one packet of a stream
 uint64_t sim_net_due_of(struct sim_net *net, size_t from, size_t to, size_t wire_bytes);
 // The same of a datagram; false: it is lost.
 bool sim_net_datagram_due(struct sim_net *net, size_t from, size_t to, size_t wire_bytes, uint64_t *due_ns);
 const struct sim_path *sim_path_of(const struct sim_net *net, size_t from, size_t to);
-// All streams of a host whose process ended. Silent: the other ends are not told.
+// Ends all streams of a host whose process ended. `silent`: without informing the other ends.
 void sim_streams_orphan(struct sim_net *net, size_t host, bool silent);
 void sim_streams_free(struct sim_net *net);
 

@@ -1,4 +1,4 @@
-// A process's view of the others, by its own membership or because all is known.
+// A process's view of the other members, from its own membership or from known membership.
 #include "lab/sim/sim_process.h"
 
 static const struct sim_known *known_to(const struct sim_node *node)
@@ -16,7 +16,7 @@ bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_mem
     return known->there[peer];
 }
 
-// What membership promises changes with its steps only, and with what it is told of this node.
+// The deadline of membership changes only with its steps, and with changes of this node's own record.
 void sim_member_promise(struct sim_node *node)
 {
     node->member_ns = known_to(node) ? UINT64_MAX : gossip_membership_deadline(node->membership);

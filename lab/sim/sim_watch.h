@@ -1,6 +1,5 @@
-// What happens inside the processes of a simulated cluster, told to a watcher: tests check it
-// against invariants, an experiment records it. All may be NULL. Watchers read and do not
-// write: nothing in the simulation may depend on them.
+// Events inside the processes of a simulated cluster, for a watcher: tests check invariants, an experiment
+// records them. All callbacks may be NULL. Watchers only read: nothing in the simulation may depend on them.
 #ifndef LAB_SIM_WATCH_H
 #define LAB_SIM_WATCH_H
 
@@ -13,16 +12,18 @@ struct sim_node;
 
 struct sim_watch {
     void *owner;
-    // -- what a process says about others: events.jsonl of a daemon
+    // -- reports of a process about others, as in events.jsonl of a daemon
     void (*changed)(void *owner, struct sim_node *node, size_t peer,
                     const struct gossip_membership_action *action);
     void (*plan)(void *owner, struct sim_node *node);  // a new view: sim_graph
-    void (*phase)(void *owner, struct sim_node *node); // its life is in another state
+    void (*phase)(void *owner, struct sim_node *node); // its life has changed its state
     // -- life of processes
     void (*started)(void *owner, struct sim_node *node);
-    void (*ended)(void *owner, struct sim_node *node); // killed, left or over: memory is gone
-    void (*round_done)(void *owner, struct sim_node *node, uint64_t open_ns); // how long its exchange took
-    void (*lost)(void *owner, struct sim_node *node); // an edge's state was given up: sums over nodes change
+    void (*ended)(void *owner, struct sim_node *node); // killed, left or finished: its memory is freed
+    void (*round_done)(void *owner, struct sim_node *node,
+                       uint64_t open_ns); // open_ns: duration of its exchange
+    void (*lost)(void *owner,
+                 struct sim_node *node); // the state of an edge was dropped: sums over nodes change
     // -- steps of the state machines, for invariants
     void (*step)(void *owner, struct sim_node *node);
     void (*actions)(void *owner, struct sim_node *node, size_t taken); // of one event of membership
@@ -30,14 +31,14 @@ struct sim_watch {
     void (*view)(void *owner, struct sim_node *node);
     void (*datagram)(void *owner, struct sim_node *node, size_t bytes);
     void (*packet)(void *owner, struct sim_node *node, size_t bytes); // of membership, by stream
-    void (*refused)(void *owner, struct sim_node *node, size_t peer); // what a peer said was refused
+    void (*refused)(void *owner, struct sim_node *node, size_t peer); // a message of a peer was refused
     void (*generation)(void *owner, struct sim_node *node, uint64_t generation);
     void (*conflict)(void *owner, struct sim_node *node);
     void (*deadline)(void *owner, struct sim_node *node, uint64_t deadline_ns, const char *what);
-    void (*exchanged)(void *owner, struct sim_node *node); // one event of the exchange was taken
+    void (*exchanged)(void *owner, struct sim_node *node); // after one event of the exchange
 };
 
-// Calls one of them, where it is there.
+// Calls one of them, if it is set.
 #define SIM_TELL(node, what, ...)                                                                            \
     do {                                                                                                     \
         const struct sim_watch *sim_watch_ = (node)->world->options.watch;                                   \

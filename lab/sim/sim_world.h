@@ -1,10 +1,10 @@
 // A whole cluster in one process under virtual time, from one seed: processes on hosts, the network between
 // them and their disks. Every process runs the object files of the daemon: membership, sealed datagrams,
-// sessions, exchange, snapshots, topology. What it learns comes from a struct sim_learner, what it shows goes
-// to a struct sim_watch; the simulation of tests and that of experiments differ in those two only.
+// sessions, exchange, snapshots, topology. A struct sim_learner trains, a struct sim_watch observes; the
+// simulations of tests and of experiments differ only in these two.
 //
-// Identity i lives on host i; hosts behind those hold further processes of identity 0, 1, ... (a copied
-// disk; tests only). One thread owns it all. Out of memory ends the program.
+// Identity i lives on host i; further hosts hold second processes of identity 0, 1, ... (a copied disk; tests
+// only). One thread owns it all. Out of memory ends the program.
 //
 //     sim_world_create(&world, &options);
 //     world.net.quality[0] = (struct sim_quality){.delay_ns = 20 * SIM_MS};
@@ -33,34 +33,33 @@ struct sim_options {
     size_t nodes, twins; // identities; further hosts with a copy of identity 0, 1, ...
     enum gossip_member_profile profile;
     struct topology_options topology;
-    const uint32_t *group; // [nodes] hierarchical: which share a host or rack; NULL: no groups
+    const uint32_t *group; // [nodes] hierarchical: number of the host or rack; NULL: no groups
     size_t peer_entries;   // of each node's peer list
-    uint64_t
-        name_ns; // tests: the peer list is one name for all hosts. It leads to two of them (0 and 1, 2 and 3,
-                 // ...) until this time, then to all; 0: each entry is a host
-    size_t start_members;      // in the view before training begins; 0: the peer list's
-    uint64_t start_timeout_ns; // after which it begins without them; 0: 10 s
+    uint64_t name_ns;      // tests: the peer list is one name for all hosts. Until this time it leads to two
+                           // of them (0 and 1, 2 and 3, ...), then to all; 0: each entry is a host
+    size_t start_members;  // in the view before training begins; 0: the peer list's
+    uint64_t start_timeout_ns; // then it begins without them; 0: 10 s
     const uint64_t
-        *first_models; // [nodes] digests of what learners begin with; NULL: all with learner->start
-    bool known;        // no membership: all know the members at once, links need no call (sim_known.h)
+        *first_models; // [nodes] digests of the first models; NULL: all learners begin with learner->start
+    bool known;        // known membership: all know the members at once, links need no call (sim_known.h)
     bool sealed;       // datagrams sealed and streams under Noise; else plain, and cheaper
-    bool local;        // no edges: each learns by itself
-    bool shred;        // tests: what is written to a stream arrives in any pieces
+    bool local;        // no edges: each trains by itself
+    bool shred;        // tests: data written to a stream arrives in random pieces
     const struct sim_learner *learner; // borrowed for life; NULL: membership and links only
-    const struct sim_watch *watch;     // likewise; NULL: no watcher
-    const struct sim_wire *wire;       // likewise: how long messages take; NULL: world.net.quality says so
-    // What every process averages with; self, parameters, start, model and round are filled in.
+    const struct sim_watch *watch;     // the same; NULL: no watcher
+    const struct sim_wire *wire;       // the same: the times of messages; NULL: by world.net.quality
+    // The averaging of every process; self, parameters, start, model and round are filled in.
     struct gossip_exchange_options exchange;
     uint64_t checkpoint_ns;     // between two checkpoints of a process, at a boundary; 0: never by time
     bool diskless;              // no process ever starts again: nothing is saved
     unsigned checkpoint_rounds; // tests: after so many rounds on average, by chance; 0: never by chance
     enum gossip_life_partition partition;
     uint64_t local_steps; // of a round; 0: 1
-    uint64_t steps;       // of all rounds together: train.steps; 0: without end
+    uint64_t steps;       // over all rounds: train.steps; 0: without end
     uint64_t takeover_ns; // a shard is taken over after its node has been gone for this long; 0: never
-    uint64_t linger_ns;   // how long a process that has finished waits for others; 0: for ever
-    uint64_t forget_ns;   // after which an edge to a dead member is forgotten
-    uint64_t slow_ns;     // how late a slow node may be with everything
+    uint64_t linger_ns;   // time for which a finished process waits for others; 0: for ever
+    uint64_t forget_ns;   // time after which an edge to a dead member is dropped
+    uint64_t slow_ns;     // the largest delay of a slow node
 };
 
 struct sim_counts {
@@ -68,7 +67,7 @@ struct sim_counts {
 };
 
 struct sim_world {
-    struct sim_options options; // those of time may be changed between two runs
+    struct sim_options options; // the times may be changed between two runs
     struct sim_queue queue;
     struct sim_net net;
     struct sim_trace trace;
@@ -81,7 +80,7 @@ struct sim_world {
     uint8_t psk[32];
     struct sim_proofs proofs;
     struct sim_plans plans;
-    struct sim_known known; // where options.known
+    struct sim_known known; // with options.known
     bool resting;           // no rounds begin
     struct sim_counts counts;
     const char *broken; // the first invariant that did not hold
@@ -90,12 +89,12 @@ struct sim_world {
 
 void sim_world_create(struct sim_world *world, const struct sim_options *options);
 void sim_world_destroy(struct sim_world *world);
-// Until then, or until something broke: false, see `broken`.
+// Runs until then, or until an invariant breaks: then false, see `broken`.
 bool sim_world_run(struct sim_world *world, uint64_t until_ns);
 uint64_t sim_world_now(const struct sim_world *world); // virtual, from 1 s
 
 // sim_about.c
-void sim_world_identify(struct sim_world *world); // makes the identities, from the seed
+void sim_world_identify(struct sim_world *world); // creates the identities from the seed
 size_t sim_world_identity(const struct sim_world *world, size_t host);
 // SIZE_MAX for an unknown id.
 size_t sim_world_find(const struct sim_world *world, const struct gossip_id *id);

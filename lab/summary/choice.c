@@ -1,4 +1,4 @@
-// The name of a choice, as the table of keys has it.
+// The name of a choice, from the table of keys.
 #include "lab/summary/summary.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// The conditions under which a run's figures hold: what was simulated, and from which seeds.
+// The conditions under which a run's figures hold: the simulated hardware and network, and the seeds.
 #include "lab/summary/summary.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-// Of the cluster, at the end of the run.
+// Rounds of the cluster at the end of the run.
 static uint64_t last_round(const struct lab_cluster *cluster)
 {
     uint64_t rounds[LAB_NODES_MAX];
@@ -53,7 +53,7 @@ void lab_goodput_of(const struct lab_cluster *cluster, size_t node, const struct
 {
     uint64_t done = rounds_done(&histories[node]);
     goodput->living = living_rounds(cluster, node, last_round(cluster));
-    goodput->counted = done < goodput->living ? done : goodput->living; // a fast one is ahead of the cluster
+    goodput->counted = done < goodput->living ? done : goodput->living; // a fast node is ahead of the cluster
     goodput->share = share_of(goodput);
 }
 

@@ -1,4 +1,4 @@
-// The share of living nodes' time that was useful training. Pure functions of what was read.
+// The share of living nodes' time that was useful training. Pure functions of the records.
 #ifndef LAB_GOODPUT_H
 #define LAB_GOODPUT_H
 
@@ -15,7 +15,7 @@ struct lab_goodput {
 // `histories` [cluster->count].
 void lab_goodput_of(const struct lab_cluster *cluster, size_t node, const struct lab_history *histories,
                     struct lab_goodput *goodput);
-// Of all nodes together. *least: the node with the smallest share.
+// The sum over all nodes. *least: the node with the smallest share.
 void lab_goodput_total(const struct lab_cluster *cluster, const struct lab_history *histories,
                        struct lab_goodput *total, size_t *least);
 

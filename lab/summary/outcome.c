@@ -5,23 +5,23 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define WENT_AWAY_S 10.0  // a witness that an event takes so soon is no witness, if it saw nothing
-#define EXCUSED_S   20.0  // so long after an event a death of its node may be its work
-#define TOGETHER_S  1.0   // neighbours of a node that is back have it in their views so close to each other
-#define SAME_S      0.005 // a view may be written a moment before the death that caused it
+#define WENT_AWAY_S 10.0  // a witness that ends within this time without a report is not counted
+#define EXCUSED_S   20.0  // a death of the node within this time after an event is explained by the event
+#define TOGETHER_S  1.0   // the views of neighbours with a restarted node are within this time
+#define SAME_S      0.005 // a view may be written this much before the death that caused it
 
 static bool concerns(const struct lab_event *event, size_t node)
 {
     return event->kind != LAB_PARTITION && event->node == node;
 }
 
-// Unix seconds; of one that has not ended and is at rounds, when it began.
+// In unix seconds; for an event at rounds that has not ended, its beginning.
 static double end_of(const struct lab_event *event, const struct lab_happening *happening)
 {
     return isnan(happening->end_time) ? happening->time + (double)event->for_ns / 1e9 : happening->end_time;
 }
 
-// The next event of the same kind of subject: what is seen from then on belongs to that one.
+// The beginning of the next event of the same subject: later reports belong to that event.
 static double until_of(const struct lab_cluster *cluster, size_t index)
 {
     const struct lab_event *event = &cluster->schedule->items[index];
@@ -48,7 +48,7 @@ static bool went_away(const struct lab_cluster *cluster, size_t node, double tim
     return false;
 }
 
-// The nodes that the event took from this witness, or brought to it.
+// The nodes that the event removed from this witness, or added.
 static struct lab_set members_of(const struct lab_event *event, size_t witness, size_t count)
 {
     struct lab_set set = {0};
@@ -104,7 +104,7 @@ static bool was_away(const struct lab_cluster *cluster, size_t node, double from
     return false;
 }
 
-// A node lingers after its last round: its last line describes no round.
+// A node lingers after its last round, so its last line does not describe a round.
 static bool is_round(const struct lab_history *history, size_t i)
 {
     return history->marks[i].round != history->marks[i - 1].round;
@@ -189,7 +189,7 @@ static struct lab_times times_of(double *values, size_t of)
     return times;
 }
 
-// A later view may have the node for another reason, such as the death of a third one.
+// A later view may have the node for another reason, such as the death of a third node.
 static void keep_first(double *values, size_t count)
 {
     double first = INFINITY;
@@ -216,7 +216,7 @@ static void sum_up_times(const struct lab_event *event, struct lab_outcome *outc
         keep_first(rewired, outcome->count);
     outcome->rewired = times_of(rewired, outcome->count);
     outcome->recovered = times_of(recovered, outcome->count);
-    outcome->recovered.of = lab_event_lasts(event) ? saw : 0; // a node that saw nothing has nothing to revise
+    outcome->recovered.of = lab_event_lasts(event) ? saw : 0; // a node without a report has nothing to revise
     if (event->kind == LAB_STOP)
         outcome->rewired.of = outcome->declared_dead;
     else if (event->kind == LAB_START)

@@ -1,15 +1,15 @@
 // Effects of an event, from the nodes' records: which nodes noticed it and when, how long rounds stalled,
-// and what it cost in accuracy. Pure functions of what was read.
+// and what it cost in accuracy. Pure functions of the records.
 #ifndef LAB_OUTCOME_H
 #define LAB_OUTCOME_H
 
 #include "lab/record/history.h"
 #include "lab/record/nodes.h"
 
-#define LAB_WINDOW_S 5.0 // how long after an event (its end, where it has one) its effects are looked for
+#define LAB_WINDOW_S 5.0 // the time after an event (after its end, if it has one) in which effects count
 
-// A node that was present. All in seconds after the event, `recovered` after its end; NAN: it did not happen,
-// or it is not known.
+// The report of a node that was present. All times in seconds after the event, `recovered` after its end;
+// NAN: it did not happen, or is unknown.
 struct lab_witness {
     size_t node;
     double
@@ -17,8 +17,8 @@ struct lab_witness {
     double dead;    // STOP and PARTITION: declared dead
     double rewired; // the first view without the node; START: the first that has it as a neighbour
     double recovered;                        // STOP and PARTITION: alive again
-    double longest_gap, stalled_rounds;      // between two rounds; in its usual gaps, less the usual one
-    double accuracy_before, accuracy_lowest; // the latest before; in the window
+    double longest_gap, stalled_rounds;      // between two rounds; in units of its usual gap, less one
+    double accuracy_before, accuracy_lowest; // the latest before the event; in the window
     double accuracy_end;
 };
 struct lab_times { // of the witnesses
@@ -37,10 +37,11 @@ struct lab_outcome {
     double accuracy_before, accuracy_lowest, accuracy_end; // means of witnesses that measured both first
 };
 
-// `histories` [cluster->count]; NULL: leaves out what needs them.
+// `histories` [cluster->count]; NULL: omits the results that need them.
 void lab_outcome_of(const struct lab_cluster *cluster, size_t event, const struct lab_history *histories,
                     struct lab_outcome *outcome);
-// Seconds from the moment when all nodes trained until it began; NAN: by round, and it did not happen.
+// Seconds from the moment when all nodes trained until the event began; NAN: at a round, and it did not
+// happen.
 double lab_event_seconds(const struct lab_cluster *cluster, size_t event);
 // A living node was declared dead, and no event explains it.
 bool lab_death_is_false(const struct lab_cluster *cluster, const struct lab_sign *sign);

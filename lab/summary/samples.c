@@ -16,7 +16,7 @@ struct reading {
     struct lab_row row;
     uint64_t earlier_bytes;
 };
-struct standing { // of one node, at some time
+struct standing { // of one node, at a time
     bool known;
     struct lab_row row;
 };
@@ -24,14 +24,14 @@ struct sweep {
     const struct lab_samples_source *source;
     struct lab_recorder recorder;
     struct standing *nodes; // [cluster->count]
-    struct lab_sample held; // not written yet: the last one is of the same round, and knows more
+    struct lab_sample held; // not written yet: the final sample may be of the same round, with more data
     bool holds;
     double begin; // unix seconds
     double next_round;
     uint64_t every;
 };
 
-// A process that was started again counts from 0.
+// A restarted process counts from 0.
 static void count_on(struct reading *r, const struct lab_row *last)
 {
     if (r->row.bytes_sent < last->bytes_sent)
@@ -86,7 +86,7 @@ static bool is_gone(const struct lab_cluster *cluster, size_t node, double time)
     return gone;
 }
 
-// Of the nodes that are there then; false: none is.
+// Over the nodes present at that time; false: none is.
 static bool sum_up(const struct sweep *sweep, double time, struct lab_sample *sample, double *mean_round)
 {
     const struct lab_cluster *cluster = sweep->source->cluster;
@@ -105,7 +105,7 @@ static bool sum_up(const struct sweep *sweep, double time, struct lab_sample *sa
         steps += (double)row->step;
         loss += row->loss;
         if (isnan(row->accuracy))
-            continue; // it has not measured yet: worst, mean and best are those of the others
+            continue; // not measured yet: worst, mean and best are those of the other nodes
         measured++;
         accuracy += row->accuracy;
         sample->worst = row->accuracy < sample->worst ? row->accuracy : sample->worst;

@@ -1,5 +1,5 @@
-// rounds.jsonl of `p2pml run`, computed after the run from what the nodes recorded. Single nodes are
-// known by their own measurements; the averaged model only at the beginning and at the end. Main thread.
+// rounds.jsonl of `p2pml run`, computed after the run from the records of the nodes. Single nodes have their
+// own measurements; the averaged model is measured only at the beginning and at the end. Main thread.
 #ifndef LAB_POINTS_H
 #define LAB_POINTS_H
 

@@ -1,4 +1,4 @@
-// What a run showed: summary.json for programs, a table for people.
+// The result of a run: summary.json for programs, a table for people.
 #ifndef LAB_SUMMARY_H
 #define LAB_SUMMARY_H
 
@@ -16,26 +16,26 @@ struct lab_summary {
     struct lab_average average;
     const char *file, *directory, *version;
     const char *status;        // "complete", "interrupted", "failed"
-    double time, seconds;      // unix seconds of the start; all in all
+    double time, seconds;      // unix seconds of the start; total duration
     const char *kind, *engine; // "run", "sim"; "nodes", "rounds", NULL with run
     double virtual_seconds;    // from the first local step to the last round: virtual with sim, else real
     uint64_t steps;            // local steps of all nodes
-    size_t threads;            // that took them; run: processes
+    size_t threads;            // that took the steps; with run: processes
     const uint64_t *edges;     // [2 * n_edges] pairs that may meet; NULL: those of the plan of all nodes
     size_t n_edges;
     const char *points; // path of rounds.jsonl
 };
 
-// What is computed from the nodes' rows. Over those that ended well; sums over all.
+// Computed from the nodes' rows: scores over the nodes that ended well, sums over all nodes.
 struct lab_totals {
     struct lab_score worst, mean, best; // nodes by accuracy; NAN without any
-    size_t nodes;                       // that ended well and measured their accuracy
+    size_t nodes;                       // nodes that ended well and measured their accuracy
     uint64_t bytes_sent, bytes_received, delta_bytes, dense_bytes, exchanges;
     double times_less; // dense / sent; NAN when nothing was sent
 };
 void lab_totals_of(const struct lab_cluster *cluster, struct lab_totals *totals);
 
-// Of the lone runs that have finished; NAN without any.
+// Over the lone runs that have finished; NAN: none has.
 struct lab_spread {
     struct lab_score worst, mean, best;
     size_t runs;

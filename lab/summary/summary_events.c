@@ -55,7 +55,7 @@ static json_t *integer_or_null(uint64_t value)
     return value ? json_integer((json_int_t)value) : json_null();
 }
 
-// Seconds that it was to last; by rounds: that it lasted.
+// The configured duration in seconds; of an event in rounds, the measured one.
 static double seconds_of(const struct lab_event *event, const struct lab_happening *happening)
 {
     if (event->by_round)

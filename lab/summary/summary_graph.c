@@ -1,11 +1,11 @@
-// Which nodes could meet, and when targets were reached, in summary.json.
+// The graph and the times of the targets in summary.json.
 #include "lab/graph/graph.h"
 #include "lab/summary/summary_json.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define EDGES_MAX 65536u // a complete graph of many nodes has too many to list
+#define EDGES_MAX 65536u // more are not listed: a complete graph of many nodes
 
 static json_t *edge(size_t a, size_t b)
 {
@@ -19,7 +19,7 @@ static void add_edge(const struct lab_topology *t, size_t a, size_t b, void *edg
         json_array_append_new(edges, edge(a, b));
 }
 
-// The plan that all nodes make at the beginning. Drop it, also when there is none.
+// The plan that all nodes make at the beginning. *t must be dropped, also after false.
 static bool make_plan(const struct lab_summary *s, struct lab_topology *t)
 {
     const struct node_config *c = &s->bench->view;
@@ -34,7 +34,7 @@ static bool make_plan(const struct lab_summary *s, struct lab_topology *t)
     return !lab_topology_make(t, t->options.kind == TOPOLOGY_FILE ? c->topology.file : NULL, &ignored);
 }
 
-// null: too many.
+// null: too many edges.
 static json_t *planned_edges(const struct lab_topology *t)
 {
     json_t *edges = json_array();
@@ -44,7 +44,7 @@ static json_t *planned_edges(const struct lab_topology *t)
     return json_null();
 }
 
-// The nodes as they stand on the circle that every kind of graph begins with.
+// The nodes in the order of the circle from which every kind of graph is made.
 static json_t *order_of(const struct lab_topology *t)
 {
     size_t *at = calloc(t->n, sizeof *at);

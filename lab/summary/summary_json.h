@@ -1,4 +1,4 @@
-// What the files that write summary.json share. Only lab/summary*.c include this.
+// Shared by the files that write summary.json, and private to them.
 #ifndef LAB_SUMMARY_JSON_H
 #define LAB_SUMMARY_JSON_H
 

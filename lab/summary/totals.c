@@ -1,9 +1,9 @@
-// What the rows of all nodes, and of the baselines, come to.
+// Totals of the rows of all nodes and of the baselines.
 #include "lab/summary/summary.h"
 
 #include <math.h>
 
-struct gathering { // of scores, one after another
+struct gathering { // of scores
     struct lab_score worst, best, sum;
     size_t count;
 };

@@ -38,7 +38,7 @@ static int fail(const struct base_reason *why, int status)
     return status;
 }
 
-// Cores divided by the threads of the run that needs most.
+// The cores divided by the threads of the run that uses most.
 static size_t runs_at_once(const struct sweep *sweep)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -103,7 +103,7 @@ static enum base_error work(struct sweep *sweep, struct base_reason *why)
     return error;
 }
 
-// The results so far, also after a stop or a failure.
+// Writes the results so far, also after a stop or a failure.
 static int conclude(const struct sweep *sweep, int status, struct base_reason *why)
 {
     size_t failed = lab_sweep_count(&sweep->plan, LAB_SWEEP_FAILED);

@@ -4,8 +4,8 @@
 
 #include "lab/sweep/sweep_plan.h"
 
-// True: its directory holds the summary of a complete run of exactly this experiment; *seconds is how long
-// that took (NAN: the summary does not say).
+// True: its directory holds the summary of a complete run of exactly this experiment; *seconds: its duration
+// (NAN: not in the summary).
 bool lab_sweep_run_is_complete(const struct lab_sweep_run *run, double *seconds);
 
 // Writes the file that the run is started with.

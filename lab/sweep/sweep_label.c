@@ -1,4 +1,4 @@
-// Names of the points of a sweep, for display and for files.
+// The names of the points of a sweep, for display and for files.
 #include "base/hash.h"
 #include "lab/sweep/sweep_private.h"
 

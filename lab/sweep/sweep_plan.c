@@ -45,7 +45,8 @@ static const char *origin_of(const struct planning *p, const char *key)
     return node_schema_origin(&p->base->schema, p->base, key);
 }
 
-// What was given by --set, what the point says, and what makes one run of it. `seed` NULL: as it stands.
+// The settings of one run: those of --set, those of the point, and those that make it a single run. `seed`
+// NULL: unchanged.
 static void set_point(struct planning *p, size_t point, const uint64_t *seed)
 {
     const struct lab_sweep_plan *plan = p->plan;
@@ -72,7 +73,7 @@ static void drop_settings(struct planning *p)
     p->count = 0;
 }
 
-// A reason may name a line that is right by itself, so it also says for which point it is wrong.
+// A reason may name a line that is correct by itself, so it also names the point for which it is wrong.
 static enum base_error for_point(const struct planning *p, const struct lab_sweep_point *point,
                                  enum base_error error)
 {

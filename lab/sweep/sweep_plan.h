@@ -1,14 +1,14 @@
-// Which runs a sweep is: every point of its lists, each with several seeds. Main thread; no processes.
+// The runs of a sweep: every point of its lists, each with several seeds. Main thread; no processes.
 #ifndef LAB_SWEEP_PLAN_H
 #define LAB_SWEEP_PLAN_H
 
 #include "lab/experiment/experiment.h"
 
 #define LAB_SWEEP_RUNS_MAX    10000u
-#define LAB_SWEEP_POINT_BYTES 140u // of names of files, terminating zeros included
+#define LAB_SWEEP_POINT_BYTES 140u // of file names, with the terminating zero
 #define LAB_SWEEP_LABEL_BYTES 168u
 
-// One key and its values, as texts for --set. Keys of one entry of the list go together.
+// One key and its values, as texts for --set. Keys of one entry of the list advance together.
 struct lab_sweep_axis {
     char *key;
     char **values;  // [count]
@@ -19,7 +19,7 @@ struct lab_sweep_axis {
 };
 struct lab_sweep_point {
     char *text;                        // "topology.kind=ring,average.ratio=1/32", exact; "" without keys
-    char label[LAB_SWEEP_POINT_BYTES]; // the same for names of files; other points have others
+    char label[LAB_SWEEP_POINT_BYTES]; // the same for file names; unique
     uint64_t seed;                     // experiment.seed of the first repeat
 };
 
@@ -36,9 +36,9 @@ struct lab_sweep_run {
     uint64_t threads; // sim.threads
     uint64_t stop_grace_ns;
     char *directory, *file, *output, *log; // OUT/runs/LABEL, .yaml, .txt, .log
-    char *text;                            // the experiment of this run alone, as it writes it itself
+    char *text;                            // the experiment of this run, as its own experiment.yaml
     enum lab_sweep_state state;
-    double seconds; // that it took; NAN: not run yet
+    double seconds; // it took; NAN: not run yet
 };
 struct lab_sweep_plan {
     struct lab_sweep_axis *axes; // in the order of the file

@@ -1,4 +1,4 @@
-// Runs the waiting runs of a sweep: starts processes, watches them and the user, reports what fails. Main
+// Runs the waiting runs of a sweep: starts and watches processes, watches for Ctrl-C, reports failures. Main
 // thread.
 #ifndef LAB_SWEEP_SWEEP_WORKERS_H
 #define LAB_SWEEP_SWEEP_WORKERS_H
@@ -17,12 +17,12 @@ struct lab_sweep_workers {
     struct lab_sweep_plan *plan;
     struct lab_signals *signals; // a stop: SIGTERM to all; a second one: SIGKILL
     struct lab_display *display;
-    bool interrupted; // out: by the user
+    bool interrupted; // result: by the user
 };
 
-// Runs every run that is not complete yet. Their states become complete, failed or interrupted; those that a
-// stop keeps from starting stay waiting. All processes have ended and are reaped when it returns. An error is
-// one of this program, such as a full disk, and starts no more runs.
+// Runs every run that is not complete yet. Their states become complete, failed or interrupted; runs that a
+// stop prevents from starting stay waiting. All processes have ended and are reaped when it returns. An error
+// is one of this program, such as a full disk, and starts no more runs.
 enum base_error lab_sweep_workers_work(struct lab_sweep_workers *workers, struct base_reason *why) BASE_CHECK;
 
 #endif

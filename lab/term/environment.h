@@ -1,5 +1,5 @@
-// The environment that nodes are started with: ours without the variables that were meant for the experiment,
-// because each node's file already holds their values.
+// The environment of the nodes: that of this program without the variables of the experiment, whose values
+// are already in each node's file.
 #ifndef LAB_TERM_ENVIRONMENT_H
 #define LAB_TERM_ENVIRONMENT_H
 

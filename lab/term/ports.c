@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-// Ports from here up to those that the kernel gives to outgoing connections: one of these could take a port
-// between the moment when it is found free and the start of the node that is to listen there.
+// Ports from here up to the range that the kernel uses for outgoing connections: an outgoing connection could
+// take a port between the check that it is free and the start of the node that listens there.
 #define LOWEST 10000u
 
 static unsigned highest(void)
@@ -38,7 +38,8 @@ static bool is_free(uint16_t port, int type)
     return is;
 }
 
-// A run that looks at the same time, or whose nodes do not listen yet, has the name. -1: taken.
+// The name is held by a run that looks for ports at the same time, or whose nodes do not listen yet. -1:
+// taken.
 static int claim(uint16_t port)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -54,7 +55,7 @@ static int claim(uint16_t port)
     return -1;
 }
 
-// The claim of the next free port from *at on, once round; -1: there is none.
+// Claims the next free port from *at on, through the whole range; -1: none is free.
 static int claim_next(unsigned *at, unsigned last, uint16_t *port)
 {
     for (unsigned tried = 0; tried <= last - LOWEST; tried++) {
@@ -70,7 +71,7 @@ static int claim_next(unsigned *at, unsigned last, uint16_t *port)
 enum base_error lab_ports_claim(size_t count, struct lab_ports *ports, struct base_reason *why)
 {
     const unsigned last = highest();
-    // Runs that look at the same time begin at different places.
+    // Runs that look for ports at the same time begin at different ones.
     unsigned at = LOWEST + (unsigned)((uint64_t)getpid() * 7919u % (last - LOWEST + 1));
     *ports = (struct lab_ports){.port = calloc(count + 1, sizeof *ports->port),
                                 .claim = calloc(count + 1, sizeof *ports->claim)};

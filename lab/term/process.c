@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// In the child, between fork and exec: only what is safe there. Returns on failure, with errno.
+// In the child, between fork and exec: only async-signal-safe calls. Returns on failure, with errno.
 static void become(const char *program, char *const *arguments, char *const *environment, const int files[2],
                    pid_t parent)
 {
@@ -18,7 +18,7 @@ static void become(const char *program, char *const *arguments, char *const *env
     int nothing = open("/dev/null", O_RDONLY);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || nothing < 0 || setpgid(0, 0))
         return;
-    if (getppid() != parent) // it ended before the kernel knew
+    if (getppid() != parent) // the parent ended before prctl took effect
         _exit(1);
     if (dup2(nothing, STDIN_FILENO) < 0 || dup2(files[0], STDOUT_FILENO) < 0 ||
         dup2(files[1], STDERR_FILENO) < 0)
@@ -29,7 +29,7 @@ static void become(const char *program, char *const *arguments, char *const *env
     execve(program, arguments, environment);
 }
 
-// The child tells errno through `told` when it could not become the program; a program closes it unwritten.
+// The child writes errno to `told` if exec fails; a successful exec closes it without data.
 static enum base_error wait_for_exec(pid_t pid, int told, const char *program, struct base_reason *why)
 {
     int cause = 0;

@@ -24,9 +24,9 @@ enum lab_key {             // a character, or:
 // BASE_EIO: stdin or stdout is not a terminal, or a dumb one.
 enum base_error lab_screen_open(struct lab_screen *screen, struct base_reason *why) BASE_CHECK;
 bool lab_screen_size(const struct lab_screen *screen, size_t *width, size_t *height);
-// Shows text from the top left corner on, and nothing below it. False: the terminal is gone.
+// Shows text from the top left corner on and clears the rest. False: the terminal is gone.
 bool lab_screen_show(const struct lab_screen *screen, const char *text);
-// Keys that were pressed, without waiting; how many; -1: the terminal is gone.
+// Reads pressed keys without waiting; returns their number, or -1: the terminal is gone.
 int lab_screen_keys(const struct lab_screen *screen, enum lab_key *keys, size_t capacity);
 void lab_screen_close(struct lab_screen *screen);
 

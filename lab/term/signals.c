@@ -12,13 +12,13 @@
 static const int stops[LAB_STOP_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 static pthread_t watcher;
 
-// In a thread that does not block it.
+// Runs in a thread that does not block the signal.
 static void pass_on(int number)
 {
     pthread_kill(watcher, number);
 }
 
-// One that we were started to ignore (nohup, a script's background job) stays ignored.
+// A signal that was ignored at the start (nohup, a background job of a script) stays ignored.
 static void choose(struct lab_signals *signals, sigset_t *ours)
 {
     sigemptyset(ours);
@@ -28,14 +28,14 @@ static void choose(struct lab_signals *signals, sigset_t *ours)
             sigaddset(ours, stops[i]);
 }
 
-// Only once they are blocked here: the handler is for other threads.
+// Set only after they are blocked here: the handler is for other threads.
 static void handle(const sigset_t *ours)
 {
     const struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
     watcher = pthread_self();
     for (size_t i = 0; i < LAB_STOP_SIGNALS; i++)
         if (sigismember(ours, stops[i]))
-            (void)sigaction(stops[i], &action, NULL); // a good number and handler
+            (void)sigaction(stops[i], &action, NULL); // valid number and handler
 }
 
 static void act_as_before(const struct lab_signals *signals)
@@ -70,7 +70,7 @@ unsigned lab_signals_wait(const struct lab_signals *signals, uint64_t timeout_ns
     return asked;
 }
 
-// A signal since the last wait came too late: it must not end the program during cleanup.
+// A signal after the last wait must not end the program during cleanup.
 void lab_signals_close(struct lab_signals *signals)
 {
     (void)lab_signals_wait(signals, 0);

@@ -18,8 +18,8 @@ struct lab_signals {
 };
 
 enum base_error lab_signals_open(struct lab_signals *signals, struct base_reason *why) BASE_CHECK;
-// Waits for a signal or until the time is over. Returns how often the user has asked to stop.
+// Waits for a signal or for the given time. Returns the number of requests to stop so far.
 unsigned lab_signals_wait(const struct lab_signals *signals, uint64_t timeout_ns);
-void lab_signals_close(struct lab_signals *signals); // signals act as before
+void lab_signals_close(struct lab_signals *signals); // restores the previous actions
 
 #endif

@@ -43,7 +43,7 @@ short lab_top_fetch_events(const struct lab_top_fetch *fetch)
     return fetch->asked ? POLLIN : POLLOUT;
 }
 
-// The question fits into the buffer of a fresh socket.
+// The request fits into the buffer of a new socket.
 static bool ask(struct lab_top_fetch *fetch)
 {
     char text[LAB_TOP_ADDRESS_BYTES + 64];
@@ -52,7 +52,7 @@ static bool ask(struct lab_top_fetch *fetch)
     return fetch->asked;
 }
 
-// False: the answer has ended, or can't be read.
+// False: the answer has ended, or cannot be read.
 static bool receive(struct lab_top_fetch *fetch, bool *failed)
 {
     uint8_t *room;

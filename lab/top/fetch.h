@@ -5,23 +5,23 @@
 #include "base/buffer.h"
 #include "lab/top/table.h"
 
-#define LAB_TOP_FETCH_NS    3000000000ull // until an answer is whole
-#define LAB_TOP_FETCH_BYTES (16u << 20)   // of an answer; 4,096 members take some 3 MiB
+#define LAB_TOP_FETCH_NS    3000000000ull // for a complete answer
+#define LAB_TOP_FETCH_BYTES (16u << 20)   // of an answer; with 4,096 members it has about 3 MiB
 
 enum lab_top_outcome { LAB_TOP_UNDER_WAY, LAB_TOP_ANSWERED, LAB_TOP_FAILED };
 
 struct lab_top_fetch {
     char address[LAB_TOP_ADDRESS_BYTES];
     int socket;
-    bool asked; // the question is sent
+    bool asked; // the request was sent
     uint64_t since_ns;
     struct base_buffer answer;
 };
 
-// "host:port" or "[IPv6]:port"; a name is looked up at once. False: there is no such host, or no descriptor.
+// "host:port" or "[IPv6]:port"; a name is resolved at once. False: no such host, or no free descriptor.
 bool lab_top_fetch_begin(struct lab_top_fetch *fetch, const char *address, uint64_t now_ns);
 short lab_top_fetch_events(const struct lab_top_fetch *fetch); // to poll its socket for
-// ready: what poll said. ANSWERED: *body is the text, until the fetch ends.
+// ready: the events of poll. ANSWERED: *body is the text, valid until the fetch ends.
 enum lab_top_outcome lab_top_fetch_step(struct lab_top_fetch *fetch, short ready, uint64_t now_ns,
                                         const char **body);
 void lab_top_fetch_end(struct lab_top_fetch *fetch);

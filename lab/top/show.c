@@ -32,7 +32,7 @@ static bool is_gone(const struct lab_top_node *n)
     return !answers(n) && (strcmp(n->seen, "dead") == 0 || strcmp(n->seen, "left") == 0);
 }
 
-// One word: the state that it reports, or what others report of one that does not answer.
+// One word: the state reported by the node, or by others if it does not answer.
 static const char *state_of(const struct lab_top_node *n)
 {
     if (is_gone(n))
@@ -142,7 +142,7 @@ static double key_of(const struct lab_top_node *n, enum lab_top_column column)
     return keys[column];
 }
 
-// > 0: a comes behind b. Numbers fall, words rise; what is not known is last, and names break ties.
+// > 0: a is after b. Numbers descend, words ascend; unknown values are last, and names break ties.
 static int compare(const struct lab_top_node *a, const struct lab_top_node *b,
                    const struct lab_top_view *view)
 {
@@ -163,7 +163,7 @@ static int compare(const struct lab_top_node *a, const struct lab_top_node *b,
     return view->reverse ? -order : order;
 }
 
-// Insertion sort: a table of some hundred rows that is nearly in order.
+// Insertion sort: the table has some hundred rows and is nearly in order.
 static void sort(const struct lab_top_node **rows, size_t count, const struct lab_top_view *view)
 {
     for (size_t i = 1; i < count; i++) {
@@ -192,7 +192,7 @@ static void put_line(struct page *page, const char *colour, const char *text)
     size_t end = strlen(text) < width ? strlen(text) : width;
     while (end > 0 && text[end - 1] == ' ')
         end--;
-    if (view->colours) // no line end behind the last line of a screen: it would scroll
+    if (view->colours) // no newline after the last line of a screen: it would scroll
         fprintf(page->out, "%s\x1b[%sm%.*s\x1b[0m\x1b[K", page->lines ? "\r\n" : "", colour, (int)end, text);
     else
         fprintf(page->out, "%.*s\n", (int)end, text);

@@ -108,7 +108,7 @@ static enum base_error take_member(struct lab_top_table *table, const json_t *me
         return BASE_ENOMEM;
     copy(node->id, sizeof node->id, id);
     copy(node->name, sizeof node->name, text_of(member, "name"));
-    if (node->answered_ns == 0 || !node->address[0]) // what answers once is kept
+    if (node->answered_ns == 0 || !node->address[0]) // an address that has answered is kept
         copy(node->address, sizeof node->address, address);
     copy(node->seen, sizeof node->seen, text_of(member, "state"));
     node->seen_ns = now_ns;
@@ -117,7 +117,7 @@ static enum base_error take_member(struct lab_top_table *table, const json_t *me
     return BASE_OK;
 }
 
-// A second entry of one node: it was given under an address that others do not use for it.
+// Removes a second entry of a node, added under an address that its members do not list.
 static void forget_twins(struct lab_top_table *table, size_t index)
 {
     for (size_t i = 0; i < table->count; i++) {

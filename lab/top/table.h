@@ -1,4 +1,4 @@
-// What p2pml top shows: the nodes of a cluster, found from the /status of any of them, and their rows as
+// The table of p2pml top: the nodes of a cluster, found from the /status of any of them, and their rows as
 // text. Pure: no sockets, no clock, no terminal. One owner.
 #ifndef LAB_TOP_TABLE_H
 #define LAB_TOP_TABLE_H
@@ -29,17 +29,17 @@ enum lab_top_column {
 struct lab_top_node {
     char id[65]; // hex; "": not known yet
     char name[LIMIT_NODE_NAME_BYTES];
-    char address[LAB_TOP_ADDRESS_BYTES]; // of its pages; "": none is known
+    char address[LAB_TOP_ADDRESS_BYTES]; // of its pages; "": unknown
     // As the node reports itself.
-    uint64_t answered_ns; // its latest answer; 0: never
+    uint64_t answered_ns; // time of its latest answer; 0: never
     bool silent;          // it did not answer the latest request
     char condition[24], state[24];
     uint64_t step, steps, round;              // steps: 0: no end
     double rate, loss, score, sent, received; // NAN: not known; score: accuracy, or R2
     bool regression;
     uint64_t neighbours, linked;
-    // As the latest report of another node says.
-    char seen[16]; // "alive", "suspect", "dead", "left"; "": no node has reported it
+    // From the latest report of another node.
+    char seen[16]; // "alive", "suspect", "dead", "left"; "": not reported
     uint64_t seen_ns, seen_step;
     double seen_rate;
 };
@@ -61,10 +61,11 @@ enum base_error lab_top_take(struct lab_top_table *table, size_t index, const ch
 struct lab_top_view {
     enum lab_top_column sort;
     bool reverse, colours;
-    size_t width, height; // in characters; 0: as much as needed
+    size_t width, height; // in characters; 0: unlimited
     size_t first;         // rows scrolled past
 };
-// Human-readable lines, malloc'ed; NULL: out of memory. With colours a line is followed by "\x1b[K\r\n".
+// The table as lines of text, malloc'ed; NULL: out of memory. With colours a line is followed by
+// "\x1b[K\r\n".
 char *lab_top_text(const struct lab_top_table *table, const struct lab_top_view *view);
 
 #endif

@@ -14,7 +14,7 @@
 
 #define FETCHES_MAX 64u
 #define ASK_NS      1000000000ull
-#define LOOK_MS     200 // at the size of the terminal
+#define LOOK_MS     200 // between two checks of the terminal's size
 
 struct top {
     struct lab_top_options options;
@@ -51,7 +51,7 @@ static bool is_asked(const struct top *t, const char *address)
     return false;
 }
 
-// All nodes; with `once`, those not asked yet.
+// Asks all nodes; with `once`, those not asked yet.
 static void ask(struct top *t, uint64_t now_ns)
 {
     for (size_t i = 0; i < t->table.count; i++) {
@@ -73,7 +73,7 @@ static void end_fetch(struct top *t, size_t at)
     t->fetches[at] = t->fetches[--t->n_fetches];
 }
 
-// Another node may have its address by now, or none.
+// Its address may belong to another node now, or to none.
 static void take_answer(struct top *t, const struct lab_top_fetch *fetch, const char *body, uint64_t now_ns)
 {
     struct lab_top_node *node = node_at(t, fetch->address);

@@ -11,8 +11,8 @@ struct lab_top_options {
     bool once;           // one table to stdout, then end
 };
 
-// Runs until the user quits, or with `once` until every node was asked. BASE_EIO with the reason: no answer
-// from the address (once), or stdin and stdout are not a terminal (otherwise). Main thread.
+// Runs until the user quits, or with `once` until every node has been asked. BASE_EIO with the reason: no
+// answer from the address (once), or stdin and stdout are not a terminal (otherwise). Main thread.
 enum base_error lab_top(const struct lab_top_options *options, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-// What node/learn/learner.c is in the daemon: local steps, outer momentum, evaluation.
+// The counterpart of node/learn/learner.c in the daemon: local steps, outer momentum, evaluation.
 #include "lab/virtual/simulate_private.h"
 #include "node/learn/momentum.h"
 
@@ -48,8 +48,7 @@ static void begin(void *owner, size_t host, struct gossip_learner_vectors *vecto
     }
 }
 
-// The model measured after the last step, which enters the average, outlives the process. False: no
-// memory.
+// Copies the final model, which is measured and averaged after the process has ended. False: no memory.
 static bool put_aside(struct sim_trainer *p)
 {
     struct base_reason why = {""};
@@ -75,7 +74,7 @@ static void shards(void *owner, size_t host, const uint32_t *living, size_t coun
     p->shards_wait = true;
 }
 
-// Between two rounds. The daemon loads in a thread of its own and takes them a little later.
+// Takes over shards between two rounds. The daemon loads them in a separate thread and begins a little later.
 static void take_shards(struct sim_trainer *p)
 {
     struct base_reason why = {""};
@@ -114,7 +113,7 @@ static void adopt(void *owner, size_t host, enum gossip_learner_change change, u
 {
     struct simulation *s = owner;
     struct sim_trainer *p = &s->sim_trainers[host];
-    if (p->row_waits && !p->under_way) // its next steps are not in sight
+    if (p->row_waits && !p->under_way) // no steps are planned yet
         simulate_trainer_submit(p, 0, train_trainer_model(p->trainee.trainer));
     simulate_trainer_finish(p);
     node_built_in_adopt(&p->trainee, change, step);
@@ -174,7 +173,7 @@ static void end(void *owner, size_t host)
 {
     struct simulation *s = owner;
     struct sim_trainer *p = &s->sim_trainers[host];
-    if (!p->last) // else its job touches nothing of the process
+    if (!p->last) // otherwise its job uses nothing of the process
         simulate_trainer_finish(p);
 }
 

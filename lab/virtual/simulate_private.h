@@ -1,7 +1,7 @@
-// An experiment in the nodes engine: what its parts share. simulate_nodes.c makes it and runs it to its end;
+// The parts of an experiment in the nodes engine. simulate_nodes.c creates and runs it;
 // simulate_learner.c: the learners of lab/sim over lab/compute/shard_trainers and lab/compute/pool;
-// simulate_record.c: what nodes leave in their directories; simulate_sample.c: rounds.jsonl;
-// simulate_events.c: the key `events`. All but the jobs of the pool are of the main thread.
+// simulate_record.c: the files of the nodes; simulate_sample.c: rounds.jsonl;
+// simulate_events.c: the key `events`. Only the jobs of the pool run outside the main thread.
 #ifndef LAB_VIRTUAL_SIMULATE_PRIVATE_H
 #define LAB_VIRTUAL_SIMULATE_PRIVATE_H
 
@@ -16,26 +16,26 @@
 
 #define SIMULATE_NEVER UINT64_MAX
 
-// A job takes the local steps of one round and before them, where that is due, measures the model as the last
-// round left it. So an evaluation never holds up virtual time.
+// A job takes the local steps of one round. Where a measurement is due, it first measures the model of the
+// last round, so that an evaluation never delays virtual time.
 struct sim_trainer {
     struct simulation *simulation;
     size_t node;
     struct node_built_in
         trainee; // the trainer is the shard_trainers', V and x0 of outer momentum are its own
     struct train_model *model;
-    float *last;            // [parameters] its model when it had finished; NULL: it has not
-    const float *measuring; // [parameters] to be measured by the job; NULL: nothing
+    float *last;            // [parameters] the final model; NULL: not finished
+    const float *measuring; // [parameters] the job measures it; NULL: none
     struct lab_job job;
-    bool under_way, used;        // a job is; the trainer is not fresh any more
+    bool under_way, used;        // a job runs; the trainer has taken steps
     bool living[LAB_NODES_MAX];  // shards that have a living node
     bool shards_wait;            // `living` has changed: the next job applies it
     uint64_t steps, round, step; // to take in the job; done so far
     uint64_t rounds;             // done by this process
     uint64_t steps_ns;           // virtual time of those steps
     double pace;                 // of the node, in the job
-    struct lab_score score;      // of the latest measurement
-    uint64_t scored;             // after that round; SIMULATE_NEVER: never
+    struct lab_score score;      // the latest measurement
+    uint64_t scored;             // the round of it; SIMULATE_NEVER: none
     struct node_metrics *metrics;
     struct node_events *events;
     struct node_metrics_row row;
@@ -43,7 +43,7 @@ struct sim_trainer {
     uint64_t sent_before, received_before; // bytes, by processes before this one
 };
 
-struct evaluator { // measures every `stride`th of the items, with a model of its own
+struct evaluator { // measures every `stride`th item, with its own model
     const struct simulation *simulation;
     struct train_model *model;
     const float *const *models;
@@ -70,10 +70,10 @@ struct simulation {
     struct sim_trainer *sim_trainers; // [nodes]
     struct evaluator *evaluators;
     struct lab_recorder recorder;
-    struct lab_sample latest;    // not written yet: the last one may be of the same round
-    bool holds;                  // there is one
+    struct lab_sample latest;    // not written yet: the final sample may be of the same round
+    bool holds;                  // `latest` is filled
     uint64_t next_round;         // of the mean node at the next point
-    uint64_t begin_ns, round_ns; // virtual: first local step; latest round. 0: not yet
+    uint64_t begin_ns, round_ns; // virtual: first local step; latest round. 0: none yet
     struct lab_player player;
     uint64_t steps;        // by all nodes
     bool asked;            // to stop
@@ -87,7 +87,7 @@ void simulate_trainers_destroy(struct simulation *simulation);
 
 // -- simulate_job.c. `measuring`: a model to be measured first, NULL: none.
 void simulate_trainer_submit(struct sim_trainer *sim_trainer, uint64_t steps, const float *measuring);
-void simulate_trainer_finish(struct sim_trainer *sim_trainer); // its job is done, its row written
+void simulate_trainer_finish(struct sim_trainer *sim_trainer); // waits for its job and writes its row
 
 // -- simulate_record.c
 double simulate_unix(uint64_t virtual_ns); // seconds
@@ -98,7 +98,7 @@ void simulate_watch(struct simulation *simulation, struct sim_watch *watch);
 void simulate_row_make(struct sim_trainer *sim_trainer, const char *state); // of the round that is done
 void simulate_row_write(struct sim_trainer *sim_trainer);
 void simulate_tell_alone(
-    const struct sim_trainer *sim_trainer); // an event: its training ends before train.steps
+    const struct sim_trainer *sim_trainer); // an event ends its training before train.steps
 uint64_t simulate_bytes_sent(const struct simulation *simulation);
 
 // -- simulate_sample.c
@@ -106,14 +106,14 @@ enum base_error simulate_points_create(struct simulation *simulation, struct bas
 void simulate_points_destroy(struct simulation *simulation);
 void simulate_point_begin(struct simulation *simulation); // the first local step begins
 void simulate_point_look(struct simulation *simulation);  // a round was done: a point, where one is due
-// The last one, over the models that nodes had when they finished; *average is what they are together.
+// The final sample, over the models of the nodes when they finished; *average: their average.
 void simulate_point_end(struct simulation *simulation, struct lab_average *average);
 
 // -- simulate_events.c
 void simulate_node_start(struct simulation *simulation, size_t node);
 void simulate_events_open(struct simulation *simulation);
 void simulate_events_look(struct simulation *simulation,
-                          const struct sim_trainer *sim_trainer); // it has done a round
-void simulate_events_perform(struct simulation *simulation);      // what is due now
+                          const struct sim_trainer *sim_trainer); // after a round of it
+void simulate_events_perform(struct simulation *simulation);      // carries out the events that are due
 
 #endif

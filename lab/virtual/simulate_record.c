@@ -76,10 +76,10 @@ void simulate_row_write(struct sim_trainer *p)
     }
     p->row_waits = false;
     if (node_metrics_write(p->metrics, &p->row) != BASE_OK)
-        return; // it has said so in the log, once
+        return; // which it has logged once
 }
 
-// -- what a process sees of others
+// -- the members as a process sees them
 
 static void write_event(struct sim_node *node, struct node_event *event)
 {

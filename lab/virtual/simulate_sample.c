@@ -1,5 +1,5 @@
-// rounds.jsonl: at intervals the models of all present nodes, as their neighbours see them, are
-// averaged and measured.
+// rounds.jsonl: at intervals, averages and measures the models of all present nodes as their neighbours see
+// them.
 #include "lab/virtual/simulate_private.h"
 #include "node/setup.h"
 
@@ -52,11 +52,11 @@ static void evaluate_all(struct simulation *s, const float *const *models, struc
     lab_pool_each(s->pool, evaluate, s->evaluators, sizeof *s->evaluators, used);
 }
 
-struct gathering { // of the nodes that are there
+struct gathering { // of the present nodes
     size_t count, unknown;
     const float *models[LAB_NODES_MAX];
     size_t node[LAB_NODES_MAX];
-    const float *ask[LAB_NODES_MAX + 1]; // to be measured now: [0] the mean, then those of asked
+    const float *ask[LAB_NODES_MAX + 1]; // to measure now: [0] the mean, then those of asked
     struct lab_score score[LAB_NODES_MAX + 1];
     size_t asked[LAB_NODES_MAX];
 };
@@ -142,7 +142,7 @@ static double seconds_since_begin(const struct simulation *s, uint64_t now_ns)
     return (double)(now_ns - s->begin_ns) / (double)SIM_SECOND;
 }
 
-// Everything of a sample but its time. `g` holds at least one node. Returns the mean, malloc'ed; NULL: no
+// Fills in a sample except its time. `g` holds at least one node. Returns the mean, malloc'ed; NULL: no
 // memory, and nothing was measured.
 static float *measure(struct simulation *s, struct gathering *g, struct lab_sample *sample)
 {

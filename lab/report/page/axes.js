@@ -1,4 +1,4 @@
-// Scales: from a value to 0..1 and where its ticks stand. Each is {place(value), ticks: [[value, text], ...]}; place is
+// Scales: from a value to 0..1 and the places of its ticks. Each is {place(value), ticks: [[value, text], ...]}; place is
 // not finite where a value cannot be shown.
 function niceStep(rough, bases) {
   const power = Math.pow(10, Math.floor(Math.log10(rough)));
@@ -39,7 +39,7 @@ function logScale(low, high, wanted, show) {
   return { place: value => (value > 0 ? (Math.log10(value) - begin) / (end - begin) : NaN), ticks };
 }
 
-// Accuracy on the logarithm of what is still wrong: 90, 99 and 99.9% are equally far apart.
+// Accuracy, logarithmic in the error: 90, 99 and 99.9% are equally far apart.
 function errorScale(low, high) {
   const most = Math.min(high, 0.9999), depth = value => -Math.log10(1 - Math.min(value, 0.9999));
   let begin = depth(low), end = depth(most);

@@ -1,4 +1,4 @@
-// Bytes and time to an accuracy, a bar a case: the least first, those that never got there last.
+// Bytes and time to an accuracy, one bar per case: the lowest first, cases that never reached it last.
 const BARS = [
   { key: "bytes", title: "Bytes sent by all nodes", show: bytes },
   { key: "time", title: "Time", show: seconds },
@@ -9,13 +9,13 @@ const shortPercent = accuracy => quality(accuracy, Math.abs(accuracy * 100 - Mat
 const targetOf = (c, accuracy) => c.targets.find(t => t.accuracy === accuracy);
 const targetList = () => [...new Set(DATA.cases.flatMap(c => c.targets.map(t => t.accuracy)))].sort((a, b) => a - b);
 
-// What a case paid: {band, of}, band null: it never got there. null: nobody looked.
+// The cost of a case: {band, of}; band null: never reached. null: not measured.
 function costOf(c, accuracy, what, who = state.who) {
   const target = targetOf(c, accuracy);
   return target && target.of ? { band: target[who + "_" + what], of: target.of } : null;
 }
 
-// Of a single case: every target, of the averaged model where its way is known, and of the worst node.
+// For a single case: every target, of the averaged model where its curve is known, and of the worst node.
 function costsOfOne(c, what) {
   const known = [["averaged", "averaged model"], ["worst", "worst node"]].filter(([who]) => who === "worst" || shared.kind !== "run");
   const rows = targetList().flatMap(accuracy => known.map(([who, name], index) =>

@@ -1,4 +1,4 @@
-// What all figures share. Text is put in as text only, never as markup.
+// Shared by all figures. Text is inserted as text only, never as markup.
 function make(name, attributes, ...children) {
   const element = document.createElement(name);
   return fill(element, attributes, children);
@@ -34,7 +34,7 @@ function caption(title, small, ...more) {
   return make("figcaption", {}, make("span", {}, title, small ? make("small", {}, small) : null), ...more);
 }
 
-// Buttons of which one is pressed. options: [[value, text], ...]
+// Buttons, one of them pressed. options: [[value, text], ...]
 function segments(label, options, value, choose) {
   const buttons = options.map(([option, text]) => make("button", { type: "button", "data-value": option, "aria-pressed": String(option === value) }, text));
   const box = make("div", { role: "group", "aria-label": label }, ...buttons);
@@ -71,14 +71,14 @@ function fitted(element, draw) {
   return () => redraw(true);
 }
 
-// How wide a text of a figure is.
+// The width of a text of a figure.
 const ruler = document.createElement("canvas").getContext("2d");
 function textWidth(text, size = 11.5) {
   ruler.font = size + "px " + getComputedStyle(document.body).fontFamily;
   return ruler.measureText(String(text)).width;
 }
 
-// As much of a name as there is room for.
+// Shortens a name to the available width.
 function shorten(text, room, size = 12.5) {
   if (textWidth(text, size) <= room) return text;
   let end = text.length - 1;

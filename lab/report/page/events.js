@@ -1,4 +1,4 @@
-// What was done to nodes, who noticed it and when the graph was closed.
+// The events, when nodes noticed each, and when the graph was closed.
 const EVENT_WORDS = { kill: "killed", stop: "stopped", start: "started", leave: "left", partition: "cut apart" };
 
 function eventText(event) {
@@ -8,7 +8,7 @@ function eventText(event) {
 
 const medianOf = (event, key) => (event[key] && known(event[key].median) ? event[key].median : null);
 
-// A row an event where there is one run; else a row a case, with the dots of all of its events.
+// For one run a row per event; otherwise a row per case, with the dots of all its events.
 function eventRows() {
   const cases = DATA.cases.filter(c => c.events.length);
   const groups = cases.length === 1 ? cases[0].events.map(e => ({ label: eventText(e), events: [e] })) : cases.map(c => ({ label: c.label, events: c.events }));

@@ -1,4 +1,4 @@
-// Numbers for people. null, undefined and what is no number: "-".
+// Numbers as text. null, undefined and NaN: "-".
 const known = value => typeof value === "number" && Number.isFinite(value);
 
 const digits = (value, most) => value.toLocaleString("en-US", { maximumSignificantDigits: most });
@@ -39,7 +39,7 @@ function seconds(value) {
   return count(Math.floor(minutes / 60)) + " h" + (minutes % 60 ? " " + (minutes % 60) + " min" : "");
 }
 
-// On an axis that goes on to seconds, halves of them are no milliseconds.
+// On an axis that continues in seconds, half seconds are not written in milliseconds.
 const secondsUpTo = most => value => (most >= 1 && value > 0 && value < 0.9995 ? digits(value, 2) + " s" : seconds(value));
 
 function plain(value) {
@@ -52,7 +52,7 @@ function plain(value) {
 
 const times = value => (known(value) ? digits(value, value < 10 ? 2 : 3) + "\u00d7" : "-");
 
-// Whatever stands in a settings file.
+// Any value of a settings file.
 function setting(value) {
   if (value === null || value === undefined) return "-";
   if (typeof value === "number") return Math.abs(value) >= 10000 && Number.isInteger(value) ? count(value) : String(value);
@@ -60,6 +60,6 @@ function setting(value) {
   return String(value);
 }
 
-// A number over the seeds, [mean, lowest, highest, runs], as text; and how far they are apart.
+// A number over the seeds, [mean, lowest, highest, runs], as text; and their spread.
 const mean = band => (band ? band[0] : null);
 const spread = (band, show) => (band && band[3] > 1 && show(band[1]) !== show(band[2]) ? show(band[1]) + " \u2013 " + show(band[2]) : "");

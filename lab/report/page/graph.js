@@ -1,8 +1,8 @@
-// The graph of all nodes at the beginning, on a circle. Those that went are marked.
+// The graph of all nodes at the beginning, on a circle. Nodes that are gone are marked.
 const GRAPH = 320, RING = 126;
 
-// Names do not say who is next to whom, so the places on the circle follow the edges: from each node to the neighbour
-// that has the fewest others left. A ring becomes a ring.
+// The places on the circle follow the edges, not the names: from each node to the neighbour with the fewest remaining
+// neighbours. A ring is drawn as a ring.
 function placesOf(graph) {
   const n = graph.nodes.length, next = Array.from({ length: n }, () => []), places = new Array(n).fill(-1);
   for (const [a, b] of graph.edges.filter(([a, b]) => next[a] && next[b])) {
@@ -18,7 +18,7 @@ function placesOf(graph) {
   return places;
 }
 
-// The hub of a star stands in the middle.
+// The hub of a star is in the middle.
 function hubOf(graph) {
   const star = graph.nodes.length > 3 && graph.edges.length === graph.nodes.length - 1;
   return star ? graph.nodes.findIndex((_, i) => graph.edges.every(edge => edge.includes(i))) : -1;
@@ -32,7 +32,8 @@ function verticesOf(graph) {
   });
 }
 
-// Long chords bend inwards, so that those of a dense graph can be told apart; neighbours on the circle are straight.
+// Long chords bend inwards, so that the chords of a dense graph stay distinguishable; edges of neighbours on the circle are
+// straight.
 function chord(from, to) {
   const middle = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2], centre = GRAPH / 2;
   const bend = 0.35 * Math.max(0, Math.hypot(from[0] - to[0], from[1] - to[1]) / RING - 0.8);
@@ -69,7 +70,7 @@ function graphFigure(graph) {
   return make("figure", { class: "card", "data-chart": "graph" }, caption(graph.kind, small), graph.drawn ? graphPicture(graph) : make("p", { class: "empty" }, "too many to draw"));
 }
 
-// One for each topology: of those with the same nodes and edges, the one that lost most.
+// One for each topology: among equal nodes and edges, the case that lost most nodes.
 function showGraphs() {
   const kept = new Map();
   for (const graph of DATA.graphs) {

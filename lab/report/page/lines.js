@@ -18,7 +18,7 @@ const HEIGHT = 270, MARGIN = { top: 18, right: 14, bottom: 40 };
 
 const axisIsKnown = axis => DATA.cases.some(c => new Set(c.curve[axis].filter(known)).size > 1);
 
-// Curves that end at very different places are told apart on a logarithm only.
+// Curves that end at very different values need a logarithmic axis.
 function isWide(axis) {
   const found = extent(DATA.cases.map(c => c.curve[axis].filter(known).pop()).filter(v => v > 0));
   return (axis === "bytes" || axis === "time") && found !== null && found[1] >= 8 * found[0];
@@ -28,11 +28,11 @@ function lineValues(line, cases) {
   return cases.flatMap(c => c.curve[line.key].flat());
 }
 
-// Real processes do not know the averaged model before the end; then what their nodes knew is drawn.
+// Runs of real processes measure the averaged model only at the end; then the accuracy of the nodes is drawn.
 function linesToDraw() {
   const measured = key => DATA.cases.some(c => c.curve[key][0].filter(known).length > 2);
   return LINES.filter(line => (line.instead ? !measured(line.instead) && measured(line.key) : measured(line.key) || !LINES.some(other => other.instead === line.key && measured(other.key))))
-    .filter(line => DATA.cases.some(c => c.curve[line.key][0].filter(v => known(v) && (!line.log || v > 0)).length > 1)); // one point is no curve
+    .filter(line => DATA.cases.some(c => c.curve[line.key][0].filter(v => known(v) && (!line.log || v > 0)).length > 1)); // one point is not a curve
 }
 
 function yScale(line, log, shown, room) {
@@ -56,7 +56,7 @@ function xScale(axis, log, shown, room) {
   return log ? logScale(found[0], found[1], wanted, show) : linearScale(found[0], found[1], wanted, show, false);
 }
 
-// Runs of points that can be shown, as lists of [x, y]. A gap in the data is a gap in the line.
+// Consecutive points that can be shown, as lists of [x, y]. A gap in the data is a gap in the line.
 function stretches(xs, ys) {
   const all = [];
   let open = null;
@@ -89,7 +89,7 @@ function curveShapes(c, line, x, y) {
   return group;
 }
 
-// Where a moment of the training lies on the axis of now.
+// The place of a moment of the training on the current axis.
 function momentOn(c, time) {
   const ts = c.curve.time, xs = c.curve[state.axis];
   for (let i = 1; i < ts.length; i++) {
@@ -99,7 +99,7 @@ function momentOn(c, time) {
   return NaN;
 }
 
-// Of one run its events, as lines down the plot; a partition or a stop as long as it lasted.
+// The events of a single run, as vertical lines; a partition or a stop as wide as its duration.
 function eventShapes(x, bottom) {
   const c = DATA.cases[0], group = shape("g", {});
   if (DATA.cases.length > 1) return group;
@@ -131,7 +131,7 @@ function frame(svg, x, y, left, right, bottom, axis) {
     shape("text", { x: right, y: bottom + 35, "text-anchor": "end" }, AXES[axis].label));
 }
 
-// Accuracies that were asked for, and that of training in one place.
+// The target accuracies, and the accuracy of central training.
 function targetShapes(line, y, left, right) {
   if (!line.error) return [];
   const lines = targetList().map(a => [a, "target " + shortPercent(a)]);
@@ -141,7 +141,7 @@ function targetShapes(line, y, left, right) {
     const at = round1(y(value)), shapes = [];
     if (!(at >= MARGIN.top - 1 && at <= HEIGHT - MARGIN.bottom + 1)) return [];
     shapes.push(shape("line", { class: "target", x1: left, x2: right, y1: at, y2: at }, shape("title", {}, text)));
-    const foot = free < 0 ? at - 5 : at + 13; // the highest has room above, where no curve is
+    const foot = free < 0 ? at - 5 : at + 13; // the highest label is above its line, where no curve is
     if (foot >= free) shapes.push(shape("text", { class: "aside", x: left + 4, y: foot }, text));
     free = Math.max(free, foot + 13);
     return shapes;
@@ -183,7 +183,7 @@ function lineFigure(line) {
   return figure;
 }
 
-// The nearest point of every curve under the pointer, or where the arrow keys went.
+// The nearest point of every curve to the pointer, or to the position set by the arrow keys.
 function reader(box, svg, line, shown, x, y, left, right, bottom) {
   const mark = shape("g", { visibility: "hidden" }), tip = make("div", { class: "tip", hidden: true, role: "status" });
   svg.append(mark);

@@ -1,9 +1,10 @@
-// What the page shows first, and what its buttons change.
+// The initial state of the page, which its buttons change.
 const DATA = JSON.parse(byId("data").textContent);
 const shared = Object.fromEntries(DATA.shared);
 const SHOWN_FIRST = 12;
 
-// Of real processes the averaged model is measured at the end only: when it reached a target is not known, but when the worst node did.
+// For runs of real processes the averaged model is measured only at the end: the time at which it reached a target is
+// unknown, but that of the worst node is known.
 const state = { axis: "round", logX: false, logY: {}, logBars: false, hidden: new Set(), focus: null, target: null, who: shared.kind === "run" ? "worst" : "averaged", sort: { name: null, direction: 1 } };
 let lineFigures = [], barFigures = [];
 
@@ -49,7 +50,7 @@ function headline() {
 
 const tile = (key, value, small) => make("div", { class: "tile" }, make("span", { class: "k" }, key), make("span", { class: "v" }, value), make("span", { class: "s" }, small || "\u00a0"));
 
-// How long the training took, and all of it here: building, baselines, measuring.
+// The duration of the training, and the total on this machine with preparation, baselines and measurements.
 function timeOf(v) {
   const here = v.wall_seconds ? seconds(mean(v.wall_seconds)) : null;
   if (shared.kind === "sim") return ["virtual time", seconds(mean(v.seconds)), here ? "computed in " + here : ""];
@@ -89,7 +90,7 @@ function showTiles() {
   byId("tiles").replaceChildren(...list);
 }
 
-// Of many cases the figures begin with those that got furthest for the least.
+// With many cases, the figures show first those with the best accuracy for the lowest cost.
 function chooseVisible() {
   if (DATA.cases.length <= SHOWN_FIRST) return;
   const rank = c => { const cost = state.target === null ? null : costOf(c, state.target, "bytes"); return [cost && cost.band ? cost.band[0] : Infinity, -(mean(c.values.accuracy) || 0)]; };
@@ -107,7 +108,7 @@ function showLegend() {
     const button = toggle("", !state.hidden.has(i), shown => { setVisible(i, shown); drawTable(); },
       { onpointerenter: () => setFocus(i), onpointerleave: () => setFocus(null), onfocus: () => setFocus(i), onblur: () => setFocus(null) });
     button.append(swatch(i), c.label);
-    button.hidden = state.hidden.has(i); // of many: in the table, where they can be switched on
+    button.hidden = state.hidden.has(i); // with many cases: in the table, where they can be switched on
     return button;
   }));
   if (state.hidden.size) legend.append(make("span", { class: "hint" }, "the other " + state.hidden.size + " can be switched on in the table"));
@@ -158,7 +159,7 @@ function showSettings() {
   byId("table-note").textContent = DATA.cases.some(c => c.complete > 1) ? "Means over the seeds; below them, and as bands in the figures, the lowest and the highest." : "";
 }
 
-// The highest target that anybody reached, else the lowest: the others teach less.
+// The highest target that any case reached, else the lowest.
 function chooseTarget() {
   const targets = targetList(), reached = targets.filter(a => DATA.cases.some(c => (costOf(c, a, "bytes") || {}).band));
   state.target = reached.pop() ?? targets[0] ?? null;

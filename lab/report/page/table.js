@@ -1,4 +1,4 @@
-// The table: a row a case, columns that sort. A column knows its number (for sorting), its text and what is best.
+// The table: one row per case, sortable columns. A column has a number (for sorting), a text and the direction of better.
 const column = (name, value, show, best, title) => ({ name, show, best, title, band: c => c.values[value], number: c => mean(c.values[value]), value });
 
 function targetColumn(accuracy, what, show) {
