@@ -11,17 +11,7 @@ static enum base_error check_key(const char *setting, struct base_reason *why)
                      setting);
 }
 
-// What the model knows of the data, where the settings do not give it.
-static enum base_error assign(struct node_config *config, const char *path, const char *key, size_t value,
-                              struct base_reason *why)
-{
-    char setting[64];
-    if (strcmp(node_schema_origin(&node_config_schema, config, key), "default") != 0)
-        return BASE_OK;
-    snprintf(setting, sizeof setting, "%s=%zu", key, value);
-    return node_schema_assign(&node_config_schema, path, setting, config, why);
-}
-
+// The properties of the data that the model has, where the settings do not give them.
 static enum base_error assign_text(struct node_config *config, const char *path, const char *key,
                                    const char *value, struct base_reason *why)
 {
@@ -32,7 +22,15 @@ static enum base_error assign_text(struct node_config *config, const char *path,
     return node_schema_assign(&node_config_schema, path, setting, config, why);
 }
 
-// The kind of files that it was trained on. Models of before data_kind: what their meaning tells.
+static enum base_error assign(struct node_config *config, const char *path, const char *key, size_t value,
+                              struct base_reason *why)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%zu", value);
+    return assign_text(config, path, key, text, why);
+}
+
+// The kind of the training files. For models older than data_kind: derived from their other metadata.
 static enum base_error assign_kind(struct node_config *config, const struct lab_model *m,
                                    struct base_reason *why)
 {
@@ -48,7 +46,7 @@ static enum base_error assign_kind(struct node_config *config, const struct lab_
     return error;
 }
 
-// The delimiter and the scaling that it was trained with.
+// The delimiter and the scaling of its training.
 static enum base_error assign_meaning(struct node_config *config, const struct lab_model *m,
                                       struct base_reason *why)
 {
@@ -84,7 +82,7 @@ static enum base_error configure(const struct lab_model *m, const char *const *s
         error = assign(config, m->path, "data.classes", m->file.spec.classes, why);
     config->model.loss = (int)m->file.spec.loss;
     if (m->file.spec.kind == TRAIN_LOGISTIC && !config->data.scale)
-        config->model.kind = TRAIN_LOGISTIC; // its rows stay sparse
+        config->model.kind = TRAIN_LOGISTIC; // keeps its rows sparse
     if (m->file.spec.kind == TRAIN_GPT2) {
         config->model.context = m->file.spec.inputs;
         config->data.vocabulary = m->file.spec.classes;
@@ -92,7 +90,7 @@ static enum base_error configure(const struct lab_model *m, const char *const *s
     return error ? error : node_config_check_tests(config, m->file.about.meaning != NULL, why);
 }
 
-// Its tokens are the model's.
+// Checks that the tokens are those of the model.
 static enum base_error check_text(const struct lab_model *m, const struct train_dataset *data,
                                   struct base_reason *why)
 {
@@ -110,8 +108,8 @@ static enum base_error check_text(const struct lab_model *m, const struct train_
         if (strncmp(about->characters + at, name, strlen(name)) != 0)
             return base_fail(
                 why, BASE_EMISMATCH,
-                "the text has other characters than the one that the model in '%s' is of: id %zu is "
-                "'%s' here, '%.4s' there",
+                "the characters of the text differ from those of the model in '%s': id %zu is '%s' in the "
+                "text, '%.4s' in the model",
                 m->path, i, name, about->characters + at);
         at += strlen(name);
     }
@@ -127,7 +125,7 @@ static enum base_error check_shape(const struct lab_model *m, const struct train
         return base_fail(
             why, BASE_EMISMATCH,
             "the data has %zu features and %zu classes, expected %zu features and up to %zu classes, "
-            "which the model in '%s' has; name the data that it is for with --set data.kind=...",
+            "as the model in '%s' has; name its data with --set data.kind=...",
             data->features, data->classes, spec->inputs, spec->classes, m->path);
     return check_text(m, data, why);
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define LOOK_NS    (200 * NODE_MILLISECOND_NS)
-#define MORE_NS    (10 * NODE_SECOND_NS) // a run may sum up when its nodes have ended
+#define MORE_NS    (10 * NODE_SECOND_NS) // for a run to write its summary after its nodes have ended
 #define LOG_BYTES  2048u
 #define LABELS_MAX 8u // of running ones in a line
 
@@ -99,16 +99,13 @@ static void say_failure(const struct work *work, const struct job *job)
 
 static void say_end(const struct work *work, const struct lab_sweep_run *run)
 {
-    struct lab_sweep_plan *plan = work->workers->plan;
+    const struct lab_sweep_plan *plan = work->workers->plan;
     char took[LAB_SPAN_BYTES];
-    size_t complete = 0;
     if (work->workers->display->terminal)
         return;
-    for (size_t i = 0; i < plan->n_runs; i++)
-        complete += plan->runs[i].state == LAB_SWEEP_COMPLETE;
     lab_sweep_print_span(run->seconds, took);
-    lab_display_say(work->workers->display, "%zu of %zu complete: %s, %s\n", complete, plan->n_runs,
-                    run->label, took);
+    lab_display_say(work->workers->display, "%zu of %zu complete: %s, %s\n",
+                    lab_sweep_count(plan, LAB_SWEEP_COMPLETE), plan->n_runs, run->label, took);
 }
 
 static void conclude(struct work *work, const struct job *job)
@@ -163,11 +160,12 @@ static void decide(struct work *work)
 {
     if (work->stops && !work->asked) {
         work->workers->interrupted = true;
-        lab_display_say(work->workers->display, "interrupted: stopping the runs; the same command goes on\n");
+        lab_display_say(work->workers->display,
+                        "interrupted: stopping the runs; the same command continues the sweep\n");
         ask_to_stop(work);
     } else if (work->asked && !work->killed && (work->stops > 1 || node_clock_ns() >= work->kill_ns)) {
         work->killed = true;
-        lab_display_say(work->workers->display, "killing the runs that still go on\n");
+        lab_display_say(work->workers->display, "killing the runs that have not ended\n");
         signal_all(work, SIGKILL);
     }
 }
@@ -185,7 +183,7 @@ static void show(const struct work *work, bool now)
     lab_display_line(work->workers->display, line, now);
 }
 
-// An error of ours ends all runs; they are still reaped.
+// An error of this program ends all runs; they are still reaped.
 static enum base_error go_on(struct work *work, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
