@@ -1,4 +1,4 @@
-// p2pml data: info, what a file is, what is in it, and the configuration that fits.
+// p2pml data info: the kind of a file, its content, and a configuration that fits.
 #include "base/plural.h"
 #include "lab/cli/command.h"
 #include "lab/cli/data_guess.h"
@@ -31,7 +31,7 @@ static const struct lab_argument table[] = {
 };
 static const struct lab_arguments arguments = {"data", table, sizeof table / sizeof *table};
 
-// -- what is in it
+// -- the content
 
 static void print_features(const struct train_dataset *data)
 {
@@ -89,7 +89,7 @@ static void print_picture(const struct train_dataset *data)
     static const char shades[] = " .:-=+*#%@";
     if (data->width > PICTURE_WIDE)
         return;
-    printf("\n  the first one:\n");
+    printf("\n  the first image:\n");
     for (size_t y = 0; y < data->height; y++) {
         printf("    ");
         for (size_t x = 0; x < data->width; x++) {
@@ -174,7 +174,7 @@ static enum base_error load(struct node_config *config, struct train_dataset *da
     if (whole.model.kind == TRAIN_LOGISTIC)
         whole.model.kind = TRAIN_SOFTMAX; // the same rows, dense, to be looked at
     if (node_config_finds_classes(config))
-        whole.data.test_file = whole.data.train_file; // so that none is kept to test on
+        whole.data.test_file = whole.data.train_file; // else examples would be kept for the test
     enum base_error error = node_data_load(&whole, NODE_DATA_ALL, data, NULL, why);
     const bool chosen = strcmp(node_schema_origin(&node_config_schema, config, "model.loss"), "default") != 0;
     if (error || chosen || data->outputs || !node_config_finds_classes(config) ||
@@ -220,7 +220,7 @@ static void print_all(const struct wanted *wanted, const struct node_config *con
         [NODE_DATA_IDX] = "IDX images (MNIST's)",  [NODE_DATA_LIBSVM] = "LIBSVM rows",
         [NODE_DATA_CSV] = "a table (CSV)",         [NODE_DATA_NPY] = "NumPy arrays",
         [NODE_DATA_IMAGES] = "a folder of images", [NODE_DATA_TEXT] = "a text",
-        [NODE_DATA_TOKENS] = "ids of tokens",      [NODE_DATA_DIGITS] = "digits",
+        [NODE_DATA_TOKENS] = "token ids",          [NODE_DATA_DIGITS] = "digits",
         [NODE_DATA_CIFAR10] = "CIFAR-10 images"};
     printf("%s: %s, ", wanted->path, kinds[config->data.kind]);
     if (data->tokens) {

@@ -29,7 +29,7 @@ static int list(void)
     fputs("p2pml data fetch: expected one of\n", stderr);
     for (size_t i = 0; i < lab_fetch_n_sets; i++)
         fprintf(stderr, "  %-18s%s\n", lab_fetch_sets[i].name, lab_fetch_sets[i].about);
-    fputs("or an address https://... and --sha256 DIGEST; 'p2pml help data' says more\n", stderr);
+    fputs("or an address https://... and --sha256 DIGEST; see 'p2pml help data'\n", stderr);
     return LAB_EXIT_USAGE;
 }
 
@@ -44,7 +44,7 @@ static int get(const struct lab_fetch_file *file, const struct lab_fetch_options
     if (error)
         fprintf(stderr, "p2pml data fetch: %s\n", why.text);
     else
-        fprintf(stderr, "%s: %s\n", file->name, there ? "is there already" : "done");
+        fprintf(stderr, "%s: %s\n", file->name, there ? "exists already" : "done");
     return error ? LAB_EXIT_FAILED : LAB_EXIT_DONE;
 }
 
@@ -61,7 +61,7 @@ static int get_set(const struct lab_fetch_set *set, struct wanted *wanted)
     return status;
 }
 
-// Its name is what stands behind the last '/' of the address.
+// The file's name is the part of the address after the last '/'.
 static int get_address(struct wanted *wanted)
 {
     const char *last = strrchr(wanted->what, '/') + 1;

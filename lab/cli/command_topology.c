@@ -81,7 +81,7 @@ static bool complain(const char *what)
     return false;
 }
 
-// What goes with which kind.
+// Checks that the options match the kind.
 static bool check(const struct wanted *wanted)
 {
     enum topology_kind kind = wanted->topology.options.kind;
@@ -102,7 +102,7 @@ static bool check(const struct wanted *wanted)
     return true;
 }
 
-// What the table leaves to this command.
+// Checks and converts the options that the table cannot.
 static bool take(struct wanted *wanted)
 {
     struct lab_topology *t = &wanted->topology;
@@ -114,7 +114,7 @@ static bool take(struct wanted *wanted)
             return false;
     if (wanted->ratio && !take_ratio(wanted->ratio, &t->ratio))
         return lab_arguments_refuse(&arguments, "ratio", wanted->ratio,
-                                    "a share above 0, up to 1, as 0.01 or 1/32");
+                                    "a share above 0 and at most 1, such as 0.01 or 1/32");
     t->n = (size_t)wanted->nodes;
     t->group_size = wanted->group_size ? (size_t)wanted->group_size : 1;
     t->parameters = (double)wanted->model;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #define PATH_BYTES    4096
-#define START_BYTES   4096u // of a file, to tell what it is
+#define START_BYTES   4096u // of a file, to recognise its kind
 #define CIFAR10_BYTES 3073  // of an image and its label
 
 static bool ends_with(const char *path, const char *end)
@@ -35,7 +35,7 @@ void lab_data_start(const char *path, char *text, size_t capacity)
     text[got] = 0;
 }
 
-// The one of the usual delimiters that the first line has most of.
+// The most frequent delimiter of the first line.
 static const char *guess_delimiter(const char *start)
 {
     static const char *const names[] = {",", ";", "tab", "|"};
@@ -79,7 +79,8 @@ static enum base_error assign_number(struct node_config *config, const char *key
 
 // -- IDX
 
-// `path` with the first `from` of its file's name replaced; false: it is not in it, or there is no such file.
+// `path` with the first `from` in the name of the file replaced by `to`. False: the name has no `from`, or
+// the path is too long.
 static bool sibling(const char *path, const char *from, const char *to, char out[PATH_BYTES])
 {
     const char *name = strrchr(path, '/'), *at = strstr(name ? name : path, from);
@@ -105,7 +106,7 @@ static bool labels_of(const char *images, char labels[PATH_BYTES])
     return is_there(labels);
 }
 
-// One more than the highest; 0: not to be read. The loader says what is wrong with the file.
+// The highest label plus one; 0: the file cannot be read, and the loader will give the reason.
 static size_t classes_of(const char *labels)
 {
     struct train_bytes bytes;
@@ -119,7 +120,7 @@ static size_t classes_of(const char *labels)
     return most;
 }
 
-// As MNIST's four files are called.
+// The four files are named like those of MNIST.
 static enum base_error guess_idx(const char *path, const char *start, struct node_config *config,
                                  struct base_reason *why)
 {
@@ -133,8 +134,8 @@ static enum base_error guess_idx(const char *path, const char *start, struct nod
     if (!error && !labels_of(path, labels))
         return base_fail(
             why, BASE_ENOTFOUND,
-            "%s: is an IDX file of images, and its labels are not beside it; expected a file of the "
-            "same name with labels for images, and idx1 for idx3",
+            "%s: found IDX images without their labels; expected a file beside it whose name has labels in "
+            "place of images, and idx1 in place of idx3",
             path);
     if (!error)
         error = lab_data_assign(config, "data.train_labels", labels, why);
@@ -156,7 +157,7 @@ struct libsvm_survey {
     long least, most; // labels
 };
 
-// The loader says what is wrong with a line; here it only ends the counting.
+// Skips a malformed line, which the loader will report.
 static void survey_line(const char *line, struct libsvm_survey *survey)
 {
     char *end;
@@ -188,7 +189,7 @@ static enum base_error survey_libsvm(const char *path, struct libsvm_survey *sur
         why, BASE_EFORMAT,
         "%s: looks like LIBSVM text, found %s, expected lines \"label index:value ...\" of at least "
         "two classes",
-        path, survey->features ? "one label in all of them" : "no index in its lines");
+        path, survey->features ? "the same label in every line" : "no index");
 }
 
 static enum base_error guess_libsvm(const char *path, struct node_config *config, struct base_reason *why)
@@ -216,7 +217,7 @@ static enum base_error guess_libsvm(const char *path, struct node_config *config
 
 // -- the others
 
-// Of its binary version a file, or the folder.
+// A file of the binary version, or its folder.
 static bool is_cifar10(const char *path, const struct stat *status)
 {
     char batch[PATH_BYTES + 32];
@@ -226,7 +227,7 @@ static bool is_cifar10(const char *path, const struct stat *status)
     return ends_with(path, ".bin") && status->st_size > 0 && status->st_size % CIFAR10_BYTES == 0;
 }
 
-// Words and sentences: no first line of columns.
+// Words and sentences; the first line is not a list of columns.
 static bool looks_like_text(const char *path, const char *start)
 {
     const size_t first = strcspn(start, "\n");

@@ -13,10 +13,10 @@
 #define LOOK_NS     (100 * NODE_MILLISECOND_NS)
 #define THREADS_MAX 64u
 
-struct workers { // what the threads share
+struct workers { // shared by the threads
     const struct lab_workbench *bench;
     struct lab_baselines *baselines;
-    atomic_size_t next, done; // run to take; runs ended
+    atomic_size_t next, done; // the next run to take; runs that have ended
     atomic_bool stop;
 };
 
@@ -66,7 +66,7 @@ static enum base_error train(struct workers *workers, const struct node_config *
     if (error)
         goto out;
     if (run->kind == LAB_LONE)
-        lab_node_name(run->shard, name); // sees its examples in the node's order
+        lab_node_name(run->shard, name); // so that it sees its examples in the order of that node
     else
         snprintf(name, sizeof name, "central");
     error = node_setup_start(config, model, start, &run->why);
@@ -96,8 +96,8 @@ static void run_one(struct workers *workers, struct lab_baseline_run *run)
     enum base_error error = BASE_OK;
     uint64_t start_ns = node_clock_ns();
     config.train.steps = run->steps; // the schedule is in fractions of it
-    config.train.weight = 1;         // it weighs shards against each other, and here each run is alone
-    config.train.proximal = 0;       // pulls back to where a round began, and here are none
+    config.train.weight = 1;         // weighs shards against each other; each run here is alone
+    config.train.proximal = 0;       // pulls towards the start of a round; there are no rounds here
     if (run->kind == LAB_LONE)
         error = node_data_load(&config, run->shard, &own, NULL, &run->why);
     if (!error)
@@ -170,7 +170,7 @@ enum base_error lab_baselines_run(const struct lab_workbench *bench, const struc
     while (started < wanted && pthread_create(&threads[started], NULL, work, &workers) == 0)
         started++;
     if (!started && wanted)
-        return base_fail(why, BASE_EIO, "no thread can be started for the baselines");
+        return base_fail(why, BASE_EIO, "cannot start a thread for the baselines");
     wait_for_all(&workers, signals, display);
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);

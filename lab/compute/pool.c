@@ -31,7 +31,7 @@ static struct lab_job *take_first(struct lab_pool *pool)
     return job;
 }
 
-// Out of the queue, if it is still there.
+// Removes the job from the queue, if it is still queued.
 static bool take_this(struct lab_pool *pool, struct lab_job *job)
 {
     struct lab_job **at = &pool->first;
@@ -48,7 +48,7 @@ static bool take_this(struct lab_pool *pool, struct lab_job *job)
     return true;
 }
 
-// The lock is held before and after. The job may be gone as soon as it is done.
+// The lock is held before and after. The job may be freed as soon as it is done.
 static void run_unlocked(struct lab_pool *pool, struct lab_job *job)
 {
     pthread_mutex_unlock(&pool->lock);
@@ -98,7 +98,7 @@ enum base_error lab_pool_create(size_t threads, struct lab_pool **pool, struct b
         fresh->started++;
     if (!fresh->thread || fresh->started + 1 < fresh->threads) {
         lab_pool_destroy(fresh);
-        return base_fail(why, BASE_ENOMEM, "%zu threads can't be started; sim.threads: fewer do as well",
+        return base_fail(why, BASE_ENOMEM, "cannot start %zu threads; set sim.threads to a smaller number",
                          threads_for(threads));
     }
     *pool = fresh;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Which methods are state machines between two ends, and so can run on nodes.
+// The methods that are state machines between two ends, and so can run on nodes.
 static bool runs_on_nodes(int method)
 {
     return method == NODE_METHOD_EDGE_REF || method == NODE_METHOD_MODEL_AVERAGE ||
@@ -35,9 +35,10 @@ static enum base_error check_method(const struct lab_experiment *e, struct base_
 {
     if (runs_on_nodes(e->node.average.method))
         return BASE_OK;
-    return lab_experiment_refuse(e, "average.method", why,
-                                 "this method is no exchange of two nodes, expected edge-ref, model-average "
-                                 "or local; p2pml sim with sim.engine rounds has it");
+    return lab_experiment_refuse(
+        e, "average.method", why,
+        "this method is not an exchange between two nodes, expected edge-ref, model-average or local; p2pml "
+        "sim with sim.engine rounds runs it");
 }
 
 enum base_error lab_experiment_graph(const struct lab_experiment *e, struct topology_graph **graph,
@@ -70,7 +71,7 @@ enum base_error lab_experiment_check_graph(const struct lab_experiment *e, struc
 enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct base_reason *why)
 {
     enum base_error error = check_nodes_max(
-        e, LAB_PROCESSES_MAX, "with p2pml run, where each is a process; p2pml sim takes more", why);
+        e, LAB_PROCESSES_MAX, "with p2pml run, where each is a process; p2pml sim allows more", why);
     if (!error)
         error = check_method(e, why);
     if (!error) {
@@ -88,7 +89,7 @@ enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct 
 static enum base_error check_nodes_engine(const struct lab_experiment *e, struct base_reason *why)
 {
     enum base_error error =
-        check_nodes_max(e, LAB_NODES_MAX, "with sim.engine nodes; sim.engine rounds takes more", why);
+        check_nodes_max(e, LAB_NODES_MAX, "with sim.engine nodes; sim.engine rounds allows more", why);
     if (!error)
         error = check_method(e, why);
     if (!error && e->sim.vector)
@@ -105,10 +106,10 @@ enum base_error lab_experiment_check_sim(const struct lab_experiment *e, struct 
         return lab_experiment_refuse(e, "events", why, "found events, expected none for more than %u nodes",
                                      LAB_NODES_MAX);
     return e->sim.vector ? BASE_OK
-                         : check_nodes_max(e, LAB_NODES_MAX, "that train; sim.vector takes more", why);
+                         : check_nodes_max(e, LAB_NODES_MAX, "that train; sim.vector allows more", why);
 }
 
-// Of a process: there is none in virtual time.
+// Keys of processes, which do not exist in virtual time.
 static bool is_of_process(const char *key)
 {
     static const char *const heads[] = {"log.", "metrics.", "checkpoint.keep", "device.threads",

@@ -22,7 +22,7 @@ struct reading {
     struct lab_schedule schedule;
     size_t nodes;
     uint64_t rounds;               // of the training
-    const struct node_tree *where; // the part that is looked at
+    const struct node_tree *where; // the part that is being read
     struct base_reason *why;
 };
 
@@ -73,7 +73,7 @@ const char *lab_event_when(const struct lab_event *event, char text[LAB_EVENT_WH
     return when(event->by_round, begin_of(event), text);
 }
 
-// Times before rounds; it is not known which of them comes first.
+// Times before rounds, because their common order is unknown.
 static bool is_later(const struct lab_event *event, const struct lab_event *other)
 {
     return event->by_round == other->by_round ? begin_of(event) > begin_of(other) : event->by_round;
@@ -133,15 +133,15 @@ static enum base_error read_rounds(struct reading *r, const struct node_tree *ma
     return BASE_OK;
 }
 
-// When it begins and, where it lasts, how long: both in times or both in rounds.
+// Reads the beginning and, if the event lasts, its length: both as times or both in rounds.
 static enum base_error read_moments(struct reading *r, const struct node_tree *at,
                                     const struct node_tree *length, struct lab_event *event)
 {
-    uint64_t most = r->rounds > 1 ? r->rounds - 1 : 1; // behind the last one there is nothing left
+    uint64_t most = r->rounds > 1 ? r->rounds - 1 : 1; // nothing follows the last round
     event->by_round = at->kind == NODE_TREE_MAP;
     r->where = length;
     if (length && event->by_round != (length->kind == NODE_TREE_MAP))
-        return base_fail(r->why, BASE_EINVAL, "for: found %s with at in %s, expected such as for: %s",
+        return base_fail(r->why, BASE_EINVAL, "for: found %s with at in %s, expected one such as for: %s",
                          event->by_round ? "a time" : "rounds", event->by_round ? "rounds" : "time",
                          event->by_round ? "{rounds: 20}" : "5s");
     enum base_error error = event->by_round ? read_rounds(r, at, "round", most, &event->at_round)
@@ -155,7 +155,7 @@ static enum base_error read_moments(struct reading *r, const struct node_tree *a
     return error;
 }
 
-// One node, or a list of nodes; an event for each.
+// Reads one node, or a list of nodes, and adds an event for each.
 static enum base_error read_nodes(struct reading *r, const struct node_tree *tree, struct lab_event *event)
 {
     enum base_error error = BASE_OK;
@@ -186,7 +186,7 @@ static enum base_error read_group(struct reading *r, const struct node_tree *tre
     r->where = tree;
     if (tree->kind != NODE_TREE_LIST || !tree->count)
         return base_fail(r->why, BASE_EINVAL,
-                         "partition: found a group that is no list of nodes, expected such as [0, 1]");
+                         "partition: found a group that is not a list of nodes, expected one such as [0, 1]");
     for (size_t i = 0; i < tree->count && !error; i++) {
         error = lab_part_node(&tree->items[i], "partition", r->nodes, &node, &r->where, r->why);
         if (!error && event->group[node])
@@ -210,7 +210,7 @@ static enum base_error read_groups(struct reading *r, const struct node_tree *tr
     return error ? error : put(r, event);
 }
 
-// The entry that says what happens: exactly one.
+// The entry with the action: exactly one.
 static enum base_error find_kind(struct reading *r, const struct node_tree *map,
                                  const struct node_tree **what, enum lab_event_kind *kind)
 {
@@ -236,8 +236,8 @@ static enum base_error find_kind(struct reading *r, const struct node_tree *map,
     r->where = map;
     return *what ? BASE_OK
                  : base_fail(r->why, BASE_EINVAL,
-                             "found an event that says not what happens, expected one of kill, stop, start, "
-                             "leave and partition in it");
+                             "found an event without an action, expected one of kill, stop, start, leave and "
+                             "partition");
 }
 
 static enum base_error read_event(struct reading *r, const struct node_tree *map)
@@ -252,7 +252,7 @@ static enum base_error read_event(struct reading *r, const struct node_tree *map
         return base_fail(r->why, BASE_EINVAL,
                          "%s: found no time, expected one such as at: 10s or at: {round: 200}", what->name);
     if (lasts(event.kind) && !time)
-        return base_fail(r->why, BASE_EINVAL, "%s: found no end, expected how long, such as for: 5s",
+        return base_fail(r->why, BASE_EINVAL, "%s: found no end, expected a length such as for: 5s",
                          what->name);
     if (!lasts(event.kind) && time)
         return base_fail(r->why, BASE_EINVAL, "%s: found for, expected it only with stop and partition",
@@ -263,22 +263,22 @@ static enum base_error read_event(struct reading *r, const struct node_tree *map
     return event.kind == LAB_PARTITION ? read_groups(r, what, &event) : read_nodes(r, what, &event);
 }
 
-// What a node does at a moment of the schedule.
+// The state of a node at a moment of the schedule.
 struct fate {
     bool runs;
     uint64_t until;               // stopped until then, in the unit of `last`
-    const struct lab_event *last; // what brought it there; NULL: it is so from the beginning
+    const struct lab_event *last; // the event that caused the state; NULL: since the start
 };
 
 static const char *describe(const struct fate *fate, char text[96])
 {
-    static const char *const done[] = {"killed at", "going on after its stop at", "started at",
+    static const char *const done[] = {"killed at", "resumed after its stop at", "started at",
                                        "asked to leave at"};
     char moment[LAB_EVENT_WHEN_BYTES];
     if (fate->last)
         snprintf(text, 96, "%s %s", done[fate->last->kind], lab_event_when(fate->last, moment));
     else
-        snprintf(text, 96, "there from the beginning");
+        snprintf(text, 96, "present from the start");
     return text;
 }
 
@@ -289,18 +289,19 @@ static enum base_error check_event(struct reading *r, const struct lab_event *ev
     r->where = event->part;
     lab_event_when(event, moment);
     if (fate->last && fate->last->by_round != event->by_round)
-        return base_fail(r->why, BASE_EINVAL,
-                         "%s: found node %zu at %s beside an event at %s, expected all events of one node in "
-                         "times or all in rounds: their order would be unknown",
-                         names[event->kind], event->node, moment, lab_event_when(fate->last, other));
+        return base_fail(
+            r->why, BASE_EINVAL,
+            "%s: found node %zu at %s beside an event at %s, expected all events of one node at times or "
+            "all at rounds: their order would be unknown",
+            names[event->kind], event->node, moment, lab_event_when(fate->last, other));
     if (fate->runs && begin_of(event) < fate->until)
         return base_fail(r->why, BASE_EINVAL,
-                         "%s: found node %zu at %s, when it is stopped, expected a time from %s on",
+                         "%s: found node %zu at %s, while it is stopped, expected a time from %s on",
                          names[event->kind], event->node, moment, when(event->by_round, fate->until, other));
     if (fate->runs != wants)
         return base_fail(r->why, BASE_EINVAL, "%s: found node %zu at %s, which is %s, expected %s",
                          names[event->kind], event->node, moment, describe(fate, text),
-                         wants ? "one that runs then" : "one that was killed or has left before");
+                         wants ? "one that runs then" : "one that was killed or has left earlier");
     fate->runs = event->kind == LAB_STOP || event->kind == LAB_START;
     fate->until = end_of(event);
     fate->last = event;
@@ -315,17 +316,17 @@ static enum base_error check_partition(struct reading *r, const struct lab_event
     if (*last && (*last)->by_round != event->by_round)
         return base_fail(
             r->why, BASE_EINVAL,
-            "partition: found one at %s beside one at %s, expected all in times or all in rounds", moment,
+            "partition: found one at %s beside one at %s, expected all at times or all at rounds", moment,
             lab_event_when(*last, other));
     if (*last && begin_of(event) < end_of(*last))
         return base_fail(r->why, BASE_EINVAL,
-                         "partition: found one at %s, when another lasts, expected a time from %s on", moment,
-                         when(event->by_round, end_of(*last), other));
+                         "partition: found one at %s, while another lasts, expected a time from %s on",
+                         moment, when(event->by_round, end_of(*last), other));
     *last = event;
     return BASE_OK;
 }
 
-// Rounds advance only while a node runs. If all events are at rounds, it is known which nodes run.
+// Rounds advance only while a node runs. If all events are at rounds, the running nodes are known.
 static enum base_error check_somebody_runs(struct reading *r)
 {
     const struct lab_schedule *s = &r->schedule;
@@ -337,11 +338,11 @@ static enum base_error check_somebody_runs(struct reading *r)
         const struct lab_event *event = &s->items[i];
         r->where = event->part;
         if (!running && begin_of(event) > begin_of(event - 1))
-            return base_fail(r->why, BASE_EINVAL,
-                             "%s: found %s, when no node has run since %s, so that it never comes; expected "
-                             "one that runs, or all these events in times",
-                             names[event->kind], lab_event_when(event, moment),
-                             lab_event_when(event - 1, other));
+            return base_fail(
+                r->why, BASE_EINVAL,
+                "%s: found %s, but no node runs after %s, so it never happens; expected a running node, or "
+                "all these events at times",
+                names[event->kind], lab_event_when(event, moment), lab_event_when(event - 1, other));
         running += event->kind == LAB_START;
         running -= event->kind == LAB_KILL || event->kind == LAB_LEAVE;
     }
@@ -374,9 +375,8 @@ static enum base_error check_order(struct reading *r)
         any = any || fates[i].runs;
     }
     if (!any)
-        return base_fail(
-            r->why, BASE_EINVAL,
-            "found every node started by an event, expected one that is there from the beginning");
+        return base_fail(r->why, BASE_EINVAL,
+                         "found every node started by an event, expected one that is present from the start");
     for (size_t i = 0; i < s->count && !error; i++) {
         const struct lab_event *event = &s->items[i];
         r->where = event->part;

@@ -45,7 +45,7 @@ static const struct node_key own_keys[] = {
           "model and the worst node first reached them."),
     CHOICE("sim.engine", sim.engine, "auto", "auto|nodes|rounds",
            "p2pml sim: nodes simulates processes with membership, links and messages in virtual "
-           "time; rounds goes through lock-step rounds and only computes bytes and times. auto: "
+           "time; rounds runs lock-step rounds and only computes bytes and times. auto: "
            "nodes where average.method can run on nodes, else rounds."),
     CHOICE("sim.membership", sim.membership, "gossip", "gossip|known",
            "p2pml sim: gossip runs the membership protocol of p2pml-node, byte for byte; known tells "
@@ -60,11 +60,12 @@ static const struct node_key own_keys[] = {
     MAPS("sim.links", sim.links,
          "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: "
          "0.01, bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both "
-         "ways; what is left out is as elsewhere; later entries come before earlier ones."),
-    DURATION("sim.step_time", sim.step_time_ns, "0", 0, 3600,
-             "p2pml sim: time of one local step. 0: it is measured at the start, which makes virtual times "
-             "those of this machine; what was measured is logged and stands in summary.json. With "
-             "sim.vector, 0 is 1ms."),
+         "ways; omitted qualities keep their defaults; later entries override earlier ones."),
+    DURATION(
+        "sim.step_time", sim.step_time_ns, "0", 0, 3600,
+        "p2pml sim: time of one local step. 0: it is measured at the start, so that virtual times are those "
+        "of this machine; the measured value is logged and is in summary.json. With "
+        "sim.vector, 0 is 1ms."),
     REAL("sim.step_jitter", sim.step_jitter, "0", 0, 1,
          "p2pml sim: relative standard deviation of the time of the local steps of one round."),
     MAPS("sim.stragglers", sim.stragglers,
@@ -75,45 +76,47 @@ static const struct node_key own_keys[] = {
     INTEGER("sim.vector", sim.vector, "0", 0, 1u << 24,
             "p2pml sim with engine rounds: no training; each node starts with a Gaussian vector of this "
             "many elements and averages for train.steps / average.local_steps rounds. 0: train."),
-    INTEGER("churn.every", churn.every, "0", 0, 1e9,
-            "Every so many rounds of the cluster, one node, drawn with experiment.seed, goes down, as if "
-            "events named it. Nodes that events name are not drawn. 0: no churn."),
-    INTEGER("churn.back_min", churn.back_min, "50", 1, 1e9,
-            "Minimum number of rounds until it is started again. A node that would come back only after "
-            "the last round does not go down."),
+    INTEGER(
+        "churn.every", churn.every, "0", 0, 1e9,
+        "Number of rounds of the cluster between two departures: one node, drawn with experiment.seed, goes "
+        "down, as if by an event. Nodes named in events are not drawn. 0: no churn."),
+    INTEGER(
+        "churn.back_min", churn.back_min, "50", 1, 1e9,
+        "Minimum number of rounds until it is started again. A node that would return only after the last "
+        "round does not go down."),
     INTEGER("churn.back_max", churn.back_max, "200", 1, 1e9,
             "Maximum number of rounds until it is started again."),
     CHOICE("churn.how", churn.how, "kill", "kill|leave",
-           "How it goes down: kill (kill -9) or leave (SIGTERM)."),
+           "How a node goes down: kill (kill -9) or leave (SIGTERM)."),
     MAPS("sweep", sweep,
          "A sweep of many runs: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. "
          "The lists of one entry advance together, value by value; entries multiply. Each point has "
          "experiment.repeats runs."),
     MAPS("events", events,
-         "What is done to nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
+         "Actions on nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
          "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, "
          "time from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than "
-         "half of the nodes that train have done so many rounds. A node whose first event is start is not "
-         "there before."),
+         "half of the nodes that train have done so many rounds. A node whose first event is start is absent "
+         "before it."),
 };
 #define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
 
-// What each node gets from the runner.
+// Keys that the runner sets for each node.
 static const struct {
     const char *key, *decided;
 } refused[] = {
     {"node.name", "the nodes are called node-00, node-01, ..."},
     {"node.group", "experiment.group_size makes groups of the nodes"},
-    {"node.dir", "each node has its own in the directory of the run, experiment.out"},
+    {"node.dir", "each node has its own directory in that of the run, experiment.out"},
     {"node.listen", "each node gets a free port on loopback"},
     {"node.http", "each node gets a free port on loopback"},
     {"node.advertise", "each node gets a free port on loopback"},
-    {"node.fault_file", "each node has its own; networks are cut by events"},
-    {"node.start_members", "training begins when the nodes are there that no event starts later"},
+    {"node.fault_file", "each node has its own file; events cut the network"},
+    {"node.start_members", "training begins when all nodes are present that no event starts later"},
     {"node.identity", "one is made for each node"},
     {"cluster.secret_file", "a secret is made for each run"},
     {"cluster.allow_file", "the nodes of a run know each other by a secret that is made for it"},
-    {"peers", "each node is told the first three, and finds the others through them"},
+    {"peers", "each node receives the addresses of the first three, and finds the others through them"},
     {"data.shard", "node i trains on shard i"},
     {"data.shards", "there are as many as experiment.nodes"},
 };
@@ -134,7 +137,7 @@ static bool is_refused(const char *key)
     return false;
 }
 
-// All keys, the node's first. `accepted`: only those that a file may hold.
+// All keys, the node's first. `accepted`: only keys allowed in a file.
 static enum base_error make_schema(bool accepted, struct node_schema *schema, struct base_reason *why)
 {
     size_t count = 0;
@@ -250,7 +253,7 @@ static enum base_error complete(const struct lab_experiment_source *source, stru
     return error;
 }
 
-// Variables with the prefix that are not keys.
+// Variables with the prefix P2PML_ that are not keys.
 static const char *const other_variables[] = {
     "P2PML_NODE", "P2PML_LAB", "P2PML_CPU", "P2PML_DATA", "P2PML_SEED", "P2PML_FIXED_ADDRESSES", NULL};
 
@@ -274,7 +277,7 @@ static enum base_error check_steps(const struct lab_experiment *e, struct base_r
         return BASE_OK;
     return lab_experiment_refuse(
         e, "train.steps", why,
-        "found 0, which trains until it is stopped, expected at least 1: an experiment has an end");
+        "found 0, which means training without end, expected at least 1: an experiment has an end");
 }
 
 static uint64_t rounds_of(const struct lab_experiment *e)
@@ -286,14 +289,14 @@ static uint64_t rounds_of(const struct lab_experiment *e)
 static enum base_error read_schedule(struct lab_experiment *e, struct base_reason *why)
 {
     const struct node_tree *where = NULL;
-    if (e->experiment.nodes > LAB_NODES_MAX) // check_sim: then there are none
+    if (e->experiment.nodes > LAB_NODES_MAX) // check_sim refuses events then
         return BASE_OK;
     enum base_error error =
         lab_schedule_read(&e->events, e->experiment.nodes, rounds_of(e), &e->schedule, &where, why);
     return error ? lab_experiment_at_part(e, "events", where, why, error) : BASE_OK;
 }
 
-// After the events of the file.
+// Adds the events of churn after those of the file.
 static enum base_error add_churn(struct lab_experiment *e, struct base_reason *why)
 {
     if (!e->churn.every)
@@ -310,7 +313,7 @@ static enum base_error add_churn(struct lab_experiment *e, struct base_reason *w
     return error ? lab_experiment_at(e, "churn.every", why, error) : BASE_OK;
 }
 
-// The simulation reads them again.
+// Only checks: the simulation reads them again.
 static enum base_error check_sim(const struct lab_experiment *e, struct base_reason *why)
 {
     struct lab_links links = {0};

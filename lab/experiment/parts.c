@@ -21,7 +21,7 @@ enum base_error lab_part_entries(const struct node_tree *map, const char *what, 
         *where = &map->items[i];
         for (size_t k = 0, used = 0; k < count && used < sizeof list; k++)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", names[k]);
-        return base_fail(why, BASE_EINVAL, "%s: found the entry %.64s, expected some of %s", what,
+        return base_fail(why, BASE_EINVAL, "%s: found the entry %.64s, expected entries among %s", what,
                          map->items[i].name, list);
     }
     return BASE_OK;

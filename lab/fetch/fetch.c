@@ -48,8 +48,8 @@ static bool is_at(int file, const char *path)
            held.st_ino == there.st_ino;
 }
 
-// Locked until it is closed: of two processes that fetch one file the second ends at once. What a process
-// that was killed left is written anew; a file that got its name meanwhile is not.
+// Locked until it is closed: of two processes that fetch the same file, the second ends at once. The rest of
+// a killed process is overwritten; a complete file that appeared in the meantime is not.
 static enum base_error open_part(const char *part, FILE **out, struct base_reason *why)
 {
     const int file = open(part, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -92,15 +92,16 @@ static enum base_error get(const struct lab_fetch_file *file, const char *url,
     if (!error)
         error = digest_of(part, digest, why);
     if (!error && strcmp(digest, file->sha256) != 0)
-        error = base_fail(why, BASE_EMISMATCH,
-                          "%s: found SHA-256 %s, expected %s: it is another file, or was changed on the way; "
-                          "nothing of it was kept",
-                          url, digest, file->sha256);
+        error = base_fail(
+            why, BASE_EMISMATCH,
+            "%s: found SHA-256 %s, expected %s: it is a different file or was changed in transit; it was "
+            "not kept",
+            url, digest, file->sha256);
     if (!error && rename(part, path))
         error = base_fail(why, BASE_EIO, "%s: cannot be written: %s", path, strerror(errno));
     if (error)
         unlink(part);
-    fclose(out); // all of it is on the disk, or it is gone
+    fclose(out); // either all of it is on the disk, or it was removed
     return error;
 }
 
@@ -126,18 +127,18 @@ enum base_error lab_fetch(const struct lab_fetch_file *file, const struct lab_fe
     *there = !error && strcmp(digest, file->sha256) == 0;
     if (!error && !*there)
         return base_fail(why, BASE_EMISMATCH,
-                         "%s: is there with SHA-256 %s, expected %s; move it away, or name another --dir",
+                         "%s: exists with SHA-256 %s, expected %s; move it away, or choose another --dir",
                          path, digest, file->sha256);
     if (error == BASE_ENOTFOUND)
         error = get(file, url, options, path, why);
     if (error == BASE_EIO || error == BASE_ESTATE) {
         char said[sizeof why->text];
         snprintf(said, sizeof said, "%s", why ? why->text : "");
-        error =
-            base_fail(why, error,
-                      "%s\nWhere there is a network, download %s (SHA-256 %s) and put it at %s; then repeat "
-                      "this command",
-                      said, url, file->sha256, path);
+        error = base_fail(
+            why, error,
+            "%s\nOn a machine with a network, download %s (SHA-256 %s) and put it at %s; then repeat "
+            "this command",
+            said, url, file->sha256, path);
     }
     return error;
 }
@@ -154,8 +155,7 @@ enum base_error lab_fetch_unpack(const char *name, const char *directory, struct
     int status = 0;
     const int failed = posix_spawnp(&pid, "tar", NULL, NULL, arguments, environ);
     if (failed)
-        return base_fail(why, BASE_EIO, "tar cannot be started: %s; unpack %s by hand", strerror(failed),
-                         path);
+        return base_fail(why, BASE_EIO, "cannot start tar: %s; unpack %s by hand", strerror(failed), path);
     while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
         ;
     return ended < 0 || status ? base_fail(why, BASE_EIO, "%s: tar could not unpack it", path) : BASE_OK;

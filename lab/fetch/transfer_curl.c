@@ -38,7 +38,7 @@ static unsigned wait_of(const struct lab_fetch_options *options)
     return options->wait_s ? options->wait_s : LAB_FETCH_WAIT;
 }
 
-// Redirects, too, go over HTTPS only.
+// Redirects are also restricted to HTTPS.
 static CURLcode only_https(CURL *curl)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -96,7 +96,7 @@ static enum base_error perform(CURL *curl, const char *url, const struct lab_fet
         return base_fail(
             why, BASE_EIO,
             "%s: the server is too slow: no connection, or fewer than %u bytes a second, for %u s "
-            "(--timeout); %zu bytes came",
+            "(--timeout); %zu bytes arrived",
             url, LAB_FETCH_SLOW, wait_of(options), sink->bytes);
     return code ? base_fail(why, BASE_EIO, "%s: %s, after %zu bytes", url,
                             said[0] ? said : curl_easy_strerror(code), sink->bytes)

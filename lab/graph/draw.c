@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAID_OUT_MAX 200u // nodes that graphviz is given
-#define COLOURED_MAX 64u  // rounds of a period that colours can tell apart
+#define LAID_OUT_MAX 200u // nodes drawn by graphviz
+#define COLOURED_MAX 64u  // rounds of a period with distinguishable colours
 
-// The first round in which the two meet, as a share of the period; below 0: colours would not tell.
+// The first round in which the two meet, as a share of the period; below 0: no colour.
 static double hue(const struct lab_topology *t, size_t a, size_t b)
 {
     uint64_t period = topology_plan_period(t->plan);
@@ -140,7 +140,7 @@ static enum base_error draw_circle(const struct lab_topology *t, FILE *out)
     return error ? error : ferror(out) ? BASE_EIO : BASE_OK;
 }
 
-// Layouts by springs draw the grid of a torus as one; of many nodes they take minutes.
+// Spring layouts draw a torus as a grid; for many nodes they take minutes.
 static const char *layout_program(const struct lab_topology *t)
 {
     const char *program = t->options.kind == TOPOLOGY_RING ? "circo" : "neato";
@@ -161,10 +161,10 @@ enum base_error lab_topology_svg(const struct lab_topology *t, struct base_reaso
     fflush(stdout);
     FILE *pipe = popen(command, "w");
     if (!pipe)
-        return base_fail(why, BASE_EIO, "%s can't be started", program);
+        return base_fail(why, BASE_EIO, "cannot start %s", program);
     enum base_error error = lab_topology_dot(t, pipe);
     int status = pclose(pipe);
     if (error || status)
-        return base_fail(why, error ? error : BASE_EIO, "%s failed; --dot prints what it was given", program);
+        return base_fail(why, error ? error : BASE_EIO, "%s failed; --dot prints its input", program);
     return BASE_OK;
 }

@@ -15,12 +15,12 @@ static void print_amount(FILE *out, double bytes)
     fprintf(out, bytes < 99.95 && unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
 }
 
-// `format` takes one number.
+// `format` has one number.
 static void print_known(FILE *out, const char *format, double value) BASE_PRINTF(2, 0);
 static void print_known(FILE *out, const char *format, double value)
 {
     if (isnan(value))
-        fputs("not found out: too many nodes", out);
+        fputs("unknown: too many nodes", out);
     else
         fprintf(out, format, value);
 }
@@ -30,7 +30,7 @@ static void print_schedule(const struct lab_topology *t, const struct lab_topolo
     if (facts->period)
         fprintf(out, "  period      %" PRIu64 " round%s\n", facts->period, base_plural(facts->period));
     else
-        fputs("  period      none: drawn anew each round\n", out);
+        fputs("  period      none: drawn again in each round\n", out);
     fprintf(out, "  weights     %s\n",
             facts->halves ? "1/2 in every meeting"
                           : "not always 1/2: for p2pml sim; real nodes meet with weight 1/2 only");
@@ -38,8 +38,7 @@ static void print_schedule(const struct lab_topology *t, const struct lab_topolo
         fprintf(out, "  consensus   %" PRIu64 " round%s until |P - J| < 0.01\n", facts->rounds,
                 base_plural(facts->rounds));
     else
-        fprintf(out,
-                "  consensus   more than %" PRIu64 " rounds; how many was not found out: too many nodes\n",
+        fprintf(out, "  consensus   more than %" PRIu64 " rounds; the number is unknown: too many nodes\n",
                 facts->rounds);
     fprintf(out, "  meetings    %.2f a node and round; the busiest node %.2f\n", facts->meetings,
             facts->meetings_max);

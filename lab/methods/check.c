@@ -1,4 +1,4 @@
-// What this engine can run.
+// The experiments that this engine can run.
 #include "lab/methods/engine.h"
 
 #include <string.h>
@@ -26,13 +26,14 @@ static enum base_error check_events(const struct lab_experiment *e, struct base_
             continue;
         if (!event->part)
             return lab_experiment_refuse(e, "churn.every", why,
-                                         "nobody comes back in sim.engine rounds, which has no membership; "
+                                         "no node comes back in sim.engine rounds, which has no membership; "
                                          "expected 0, or sim.engine nodes");
         node_schema_origin_of(&e->schema, e, "events", event->part, place, sizeof place);
-        return base_fail(why, BASE_EINVAL,
-                         "%s: events: found %s, which sim.engine rounds does not know, because it has no "
-                         "membership; expected kill only, or sim.engine nodes",
-                         place, lab_event_name(event->kind));
+        return base_fail(
+            why, BASE_EINVAL,
+            "%s: events: found %s, which sim.engine rounds does not support, because it has no membership; "
+            "expected kill only, or sim.engine nodes",
+            place, lab_event_name(event->kind));
     }
     return BASE_OK;
 }
@@ -42,18 +43,20 @@ static enum base_error check_graph(const struct lab_experiment *e, struct base_r
     const struct rounds_method *method = rounds_method_of(e);
     if (!method->has_graph || e->node.topology.kind != TOPOLOGY_MATCHINGS)
         return BASE_OK;
-    return lab_experiment_refuse(e, "topology.kind", why,
-                                 "found matchings, which is another graph every round, with average.method "
-                                 "%s, which keeps something of every neighbour; expected any other kind",
-                                 method->name);
+    return lab_experiment_refuse(
+        e, "topology.kind", why,
+        "found matchings, a different graph in every round, with average.method %s, which keeps state for "
+        "every neighbour; expected another kind",
+        method->name);
 }
 
 static enum base_error check_average(const struct lab_experiment *e, struct base_reason *why)
 {
     bool edges = e->node.average.method == NODE_METHOD_EDGE_REF;
     if (e->node.average.outer_momentum > 0)
-        return lab_experiment_refuse(e, "average.outer_momentum", why,
-                                     "sim.engine rounds has none; expected 0, or sim.engine nodes");
+        return lab_experiment_refuse(
+            e, "average.outer_momentum", why,
+            "sim.engine rounds has no outer momentum; expected 0, or sim.engine nodes");
     if (e->node.average.filters.count && !edges)
         return lab_experiment_refuse(e, "average.filters", why,
                                      "filters belong to average.method edge-ref; expected []");
@@ -61,7 +64,7 @@ static enum base_error check_average(const struct lab_experiment *e, struct base
         strcmp(node_schema_origin(&e->schema, e, "average.mode"), "default") != 0)
         return lab_experiment_refuse(
             e, "average.mode", why,
-            "sim.engine rounds goes in lock-step; expected sync, or sim.engine nodes");
+            "sim.engine rounds runs in lock-step; expected sync, or sim.engine nodes");
     return BASE_OK;
 }
 

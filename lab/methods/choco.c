@@ -29,7 +29,7 @@ static enum base_error prepare(struct rounds_world *world, struct base_reason *w
     return BASE_OK;
 }
 
-// The replica takes what a receiver decodes.
+// The replica receives the values that a receiver decodes.
 static enum base_error send(struct rounds_world *world, size_t node)
 {
     return rounds_compress(world, node, world->x[node], ((struct state *)world->state)->replica[node]);
@@ -70,9 +70,10 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
 {
     enum base_error error = rounds_each(world, send);
     if (error == BASE_EFORMAT)
-        return base_fail(why, error,
-                         "choco diverged: a model is not finite any more; take a smaller "
-                         "average.step_size, or 0 to have it tuned");
+        return base_fail(
+            why, error,
+            "choco diverged: a model is no longer finite; use a smaller average.step_size, or 0 for "
+            "automatic tuning");
     if (error)
         return error;
     tune(world);
@@ -80,7 +81,7 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
     return rounds_each(world, pull);
 }
 
-// A node with a new neighbour receives its replica, in fp32.
+// Each end of a new edge receives the replica of the other, in fp32.
 static enum base_error rewire(struct rounds_world *world, const struct rounds_edges *before,
                               struct base_reason *why)
 {

@@ -14,7 +14,7 @@
 struct posted {
     struct posted *next;
     size_t from, to, count;
-    uint64_t at_ns; // when it comes; of one that waits for its time on the wire: unknown
+    uint64_t at_ns; // arrival time; unknown while it waits for its place on the wire
     uint8_t bytes[];
 };
 struct post {
@@ -24,8 +24,9 @@ struct post {
 struct node_state {
     struct gossip_exchange *exchange;
     bool in_round;
-    struct post sent; // of the meeting for which this node is the lower one: delivered, not yet on the wire
-    struct post outside; // to others than its partner
+    struct post sent; // of the meeting in which this node is the lower one: delivered, but not yet counted on
+                      // the wire
+    struct post outside; // to nodes other than its partner
 };
 struct state {
     struct node_state *node; // [n]
@@ -143,7 +144,7 @@ static enum base_error begin_round(struct rounds_world *world, size_t node, stru
     return step(world, node, &event, post);
 }
 
-// The lower of the two does all of a meeting.
+// The job of the lower node does the whole meeting.
 static enum base_error meet(struct rounds_world *world, size_t node)
 {
     struct node_state *own = &((struct state *)world->state)->node[node];
@@ -168,7 +169,7 @@ static uint64_t travel(struct rounds_world *world, const struct posted *posted, 
     return rounds_wire_send(world, posted->from, posted->to, gossip_sealed_bytes(posted->count), at_ns);
 }
 
-// One message after another: each answers the one before.
+// One message after another, each in answer to the previous one.
 static void send_meeting(struct rounds_world *world, struct post *sent)
 {
     uint64_t at_ns = world->ready_ns;
@@ -203,7 +204,7 @@ static bool is_anybody_waiting(const struct rounds_world *world, uint64_t *deadl
     return waiting;
 }
 
-// Until every round has ended. Deadlines fire only where no message ended it.
+// Runs until every round has ended. Deadlines fire only where no message ended a round.
 static enum base_error finish_round(struct rounds_world *world, struct post *post)
 {
     uint64_t deadline_ns;
@@ -261,7 +262,7 @@ static enum base_error tell(struct rounds_world *world, enum gossip_exchange_eve
     return world->gone[node] ? BASE_OK : step(world, node, &event, post);
 }
 
-// Edges that `before` lacks come up; those that only it has are forgotten.
+// Opens the edges that `before` lacks, and forgets those that only it has.
 static enum base_error join(struct rounds_world *world, const struct rounds_edges *before)
 {
     static const enum gossip_exchange_event_kind up[] = {GOSSIP_EXCHANGE_LINK_UP},
@@ -321,15 +322,14 @@ static enum base_error prepare(struct rounds_world *world, struct base_reason *w
     if (error)
         return error;
     error = join(world, NULL);
-    return error ? base_fail(why, error, "the edges can't be made: %s", base_error_name(error)) : BASE_OK;
+    return error ? base_fail(why, error, "cannot create the edges: %s", base_error_name(error)) : BASE_OK;
 }
 
 static enum base_error rewire(struct rounds_world *world, const struct rounds_edges *before,
                               struct base_reason *why)
 {
     enum base_error error = join(world, before);
-    return error ? base_fail(why, error, "the edges can't be made anew: %s", base_error_name(error))
-                 : BASE_OK;
+    return error ? base_fail(why, error, "cannot rebuild the edges: %s", base_error_name(error)) : BASE_OK;
 }
 
 static void drop(struct rounds_world *world)

@@ -1,4 +1,4 @@
-// What is recorded at a moment: the averaged model, every node's model, their distance.
+// The sample of a moment: scores of the averaged model and of every node's model, and their distance.
 #include "lab/methods/engine.h"
 
 #include <math.h>
@@ -80,7 +80,7 @@ enum base_error rounds_observe(struct rounds_world *world, struct lab_sample *sa
         error = score_all(world, mean, &p);
     free(mean);
     if (error)
-        return base_fail(why, error, "round %llu can't be measured: %s", (unsigned long long)world->round,
+        return base_fail(why, error, "cannot measure round %llu: %s", (unsigned long long)world->round,
                          base_error_name(error));
     count_all(world, &p);
     if (!world->options->shard_trainers) {

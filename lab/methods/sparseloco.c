@@ -1,6 +1,6 @@
-// SparseLoCo (Sarfi et al. 2025, algorithm 1): as DiLoCo, all begin a round from the same model x, but what
-// the local steps of a node changed travels compressed, C = top-k, quantised, with an error feedback e of
-// each node; the outer step has no momentum:
+// SparseLoCo (Sarfi et al. 2025, algorithm 1): as DiLoCo, all nodes begin a round from the same model x, but
+// each sends the change of its local steps compressed, C = top-k, quantised, with an error feedback e per
+// node; the outer step has no momentum:
 //     e_i = beta e_i + (x - x_i),   q_i = C(e_i),   e_i -= q_i,   x -= rate * mean of q_i
 // beta is average.outer_nesterov, or where that is 0 the paper's; rate is average.outer_rate.
 #include "lab/methods/engine.h"
@@ -52,7 +52,7 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
     enum base_error error = rounds_each(world, send);
     if (error == BASE_EFORMAT)
         return base_fail(why, error,
-                         "sparseloco diverged: a model is not finite any more; take a smaller train.rate");
+                         "sparseloco diverged: a model is no longer finite; use a smaller train.rate");
     if (!error)
         error = rounds_mean(world, state + world->n, mean, &spread);
     if (error)

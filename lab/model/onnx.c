@@ -11,7 +11,7 @@
 #define FLOAT      1 // TensorProto.DataType
 #define NAME_BYTES 40
 
-// Numbers of fields, as onnx.proto has them.
+// Field numbers of onnx.proto.
 enum {
     MODEL_IR_VERSION = 1,
     MODEL_PRODUCER = 2,
@@ -31,7 +31,7 @@ enum { TENSOR_TYPE_ELEMENT = 1, TENSOR_TYPE_SHAPE = 2 };
 enum { SHAPE_DIMENSION = 1 };
 enum { DIMENSION_VALUE = 1, DIMENSION_NAME = 2 };
 
-// inputs: up to three names, NULL behind them.
+// inputs: up to three names, then NULL.
 static void put_node(struct base_protobuf *p, const char *operator, const char * const inputs[3],
                      const char *output)
 {
@@ -39,7 +39,7 @@ static void put_node(struct base_protobuf *p, const char *operator, const char *
     for (size_t i = 0; i < 3 && inputs[i]; i++)
         base_protobuf_text(p, NODE_INPUT, inputs[i]);
     base_protobuf_text(p, NODE_OUTPUT, output);
-    base_protobuf_text(p, NODE_NAME, output); // made once, so its name is free
+    base_protobuf_text(p, NODE_NAME, output); // made once, so its name is unused
     base_protobuf_text(p, NODE_OPERATOR, operator);
     base_protobuf_close(p, node);
 }
@@ -85,7 +85,7 @@ static size_t width_of(const struct train_model_spec *spec, size_t i)
     return i == 0 ? spec->inputs : i <= spec->n_hidden ? spec->hidden[i - 1] : spec->classes;
 }
 
-struct names { // of what a layer has and makes
+struct names { // of the tensors of a layer
     char weight[NAME_BYTES], bias[NAME_BYTES], sums[NAME_BYTES], output[NAME_BYTES];
 };
 
@@ -117,7 +117,7 @@ static void put_layers(struct base_protobuf *p, const struct train_model_spec *s
     }
 }
 
-// From the numbers of the data to those that the first layer takes, whose name comes back.
+// From the numbers of the data to the inputs of the first layer; returns their name.
 static const char *put_scaling(struct base_protobuf *p, const struct node_model_about *about)
 {
     const char *at = "input";
@@ -213,9 +213,10 @@ enum base_error lab_onnx_write(const char *path, const struct node_model_file *m
 {
     struct base_protobuf p = {0};
     if (model->spec.kind > TRAIN_MLP)
-        return base_fail(why, BASE_EINVAL,
-                         "ONNX can be written of softmax and mlp models, this one is %s; export it as torch",
-                         train_model_kind_name(model->spec.kind));
+        return base_fail(
+            why, BASE_EINVAL,
+            "only softmax and mlp models can be exported as ONNX, this one is %s; use --format torch",
+            train_model_kind_name(model->spec.kind));
     enum base_error error = lab_onnx_encode(model, version, &p, why);
     if (error) {
         base_protobuf_free(&p);
@@ -225,7 +226,7 @@ enum base_error lab_onnx_write(const char *path, const struct node_model_file *m
     if (error == BASE_ELIMIT)
         error = base_fail(
             why, error,
-            "cannot write '%s': the model is larger than the 2 GiB that a file of ONNX holds; export it "
+            "cannot write '%s': the model is larger than 2 GiB, the maximum of an ONNX file; export it "
             "as torch",
             path);
     else if (error)

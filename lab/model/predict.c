@@ -11,7 +11,7 @@
 
 #define CHUNK_BYTES ((size_t)1 << 16)
 
-// Where rows come from: lines of numbers, a table whose columns have names, or files of images.
+// The source of rows: lines of numbers, a table with named columns, or image files.
 struct source {
     struct lab_rows numbers;
     struct train_table_rows *table;
@@ -49,7 +49,7 @@ static size_t softmax(float *values, size_t classes)
     return best;
 }
 
-// A field of CSV: in quotes where it holds what would end it.
+// A CSV field, in quotes if it contains a separator.
 static void print_field(const char *before, const char *text, FILE *out)
 {
     char quoted[2] = "";
@@ -128,7 +128,7 @@ static enum base_error answer_all(struct lab_model *m, struct source *source, FI
             more = more && !error;
             count += more;
         }
-        if (error && source->images) // which has not been answered
+        if (error && source->images) // which has no answer
             source->next_image--;
         if (count)
             answer(m, source, x, count, values, out);
@@ -151,7 +151,7 @@ static enum base_error check_numbers(const struct lab_model *m, struct base_reas
                      "'%s' is a model of text, expected one of numbers; see p2pml generate", m->path);
 }
 
-// All of it: *text is malloc'ed.
+// Reads the whole file; *text is malloc'ed.
 static enum base_error read_all(const char *name, FILE *in, uint8_t **text, size_t *bytes,
                                 struct base_reason *why)
 {
@@ -203,6 +203,6 @@ enum base_error lab_model_predict_images(struct lab_model *m, const char *const 
     struct source source = {.images = paths, .n_images = count};
     if (!m->file.about.meaning || m->file.about.meaning->width == 0)
         return base_fail(why, BASE_EMISMATCH,
-                         "'%s' is no model of images; give it its rows on standard input", m->path);
+                         "'%s' is not a model of images; pass its rows on standard input", m->path);
     return answer_all(m, &source, out, why);
 }

@@ -10,8 +10,8 @@
 
 enum end { AT_COMMA, AT_LINE, AT_FILE };
 struct field {
-    char text[FIELD_BYTES]; // without the blanks around it; cut off where it is longer
-    bool whole;             // it was not cut, and holds no zero byte
+    char text[FIELD_BYTES]; // without surrounding blanks; truncated to this size
+    bool whole;             // not truncated, and without a zero byte
     enum end end;
 };
 
@@ -35,7 +35,7 @@ static void read_field(FILE *in, struct field *field)
     field->text[used] = 0;
 }
 
-// Decimal only: strtof takes more.
+// Decimal only: strtof accepts more.
 static bool parse(const struct field *field, float *value)
 {
     char *end;
@@ -57,8 +57,7 @@ static enum base_error take(const struct lab_rows *rows, size_t column, const st
     if (!parse(field, value)) {
         (void)base_fail(why, BASE_EFORMAT, "found %s%.40s%s, expected a number%s", field->text[0] ? "'" : "",
                         field->text[0] ? field->text : "nothing", field->text[0] ? "'" : "",
-                        rows->line == 1 ? "; rows hold numbers alone, without a line of names before them"
-                                        : "");
+                        rows->line == 1 ? "; rows contain only numbers, without a header line" : "");
         return at(rows, column, why);
     }
     if (isinf(*value)) {
@@ -74,10 +73,11 @@ static enum base_error check_length(const struct lab_rows *rows, size_t column, 
 {
     if (column < rows->columns && end != AT_COMMA)
         (void)base_fail(why, BASE_EFORMAT,
-                        "the row ends there, expected %zu numbers: the model has so many inputs",
+                        "the row ends early, expected %zu numbers, the number of the model's inputs",
                         rows->columns);
     else if (column == rows->columns && end == AT_COMMA)
-        (void)base_fail(why, BASE_EFORMAT, "found a number more, expected %zu: the model has so many inputs",
+        (void)base_fail(why, BASE_EFORMAT,
+                        "found one more number, expected %zu, the number of the model's inputs",
                         rows->columns);
     else
         return BASE_OK;

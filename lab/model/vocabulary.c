@@ -15,8 +15,8 @@ void lab_vocabulary_close(struct lab_vocabulary *vocabulary)
     *vocabulary = (struct lab_vocabulary){0};
 }
 
-// vocab.json writes a byte as a character: those that print as themselves, the others from U+0100 on, in
-// their order (Radford et al. 2019, released code). Returns the byte, -1 for no such character.
+// vocab.json writes a byte as a character: printable bytes as themselves, the others in order from U+0100 on
+// (Radford et al. 2019, released code). Returns the byte, or -1 for any other character.
 static int byte_of(uint32_t code)
 {
     int other = 0x100;
@@ -29,8 +29,8 @@ static int byte_of(uint32_t code)
     return -1;
 }
 
-// The token's bytes, in place; false: it has another character. Jansson lets only UTF-8 through, and all that
-// is meant here has one or two bytes.
+// The token's bytes, in place; false: it has another character. Jansson accepts only UTF-8, and these
+// characters have one or two bytes.
 static bool unwrap(char *token, size_t *length)
 {
     size_t out = 0;
@@ -47,7 +47,7 @@ static bool unwrap(char *token, size_t *length)
     return true;
 }
 
-// A token with a zero byte in it cannot be told from a shorter one; it is written as that.
+// A token that contains a zero byte is written up to that byte.
 static enum base_error take(const json_t *root, struct lab_vocabulary *v, const char *path,
                             struct base_reason *why)
 {
@@ -68,7 +68,7 @@ static enum base_error take(const json_t *root, struct lab_vocabulary *v, const 
     for (size_t id = 0; list && id < v->count && !error; id++) {
         size_t length = 0;
         if (list[id] && !unwrap(list[id], &length))
-            length = strlen(list[id]); // "<|endoftext|>" and its like may have any characters
+            length = strlen(list[id]); // "<|endoftext|>" and similar tokens may have any characters
         if (!train_names_add(&v->tokens, list[id] ? list[id] : "", length))
             error = base_fail(why, BASE_ENOMEM, "no memory for a vocabulary");
     }
@@ -112,7 +112,7 @@ enum base_error lab_vocabulary_open(const struct node_model_file *file, const ch
     return error;
 }
 
-// What a text begins after.
+// The token before the beginning of a text.
 static uint32_t first_token(const struct lab_vocabulary *v)
 {
     if (v->text == TRAIN_TEXT_BYTES)
@@ -120,7 +120,9 @@ static uint32_t first_token(const struct lab_vocabulary *v)
     for (size_t i = 0; v->text == TRAIN_TEXT_CHARACTERS && i < v->tokens.count; i++)
         if (!strcmp(v->tokens.items[i], "\n"))
             return (uint32_t)i;
-    return v->text == TRAIN_TEXT_CHARACTERS ? 0 : (uint32_t)v->count - 1; // GPT-2's <|endoftext|> is its last
+    return v->text == TRAIN_TEXT_CHARACTERS
+               ? 0
+               : (uint32_t)v->count - 1; // <|endoftext|> is the last token of GPT-2
 }
 
 static enum base_error parse_ids(const struct lab_vocabulary *v, const char *prompt, uint32_t *ids,
@@ -133,7 +135,7 @@ static enum base_error parse_ids(const struct lab_vocabulary *v, const char *pro
         if (id >= v->count)
             return base_fail(
                 why, BASE_EINVAL,
-                "the prompt has '%.20s', expected ids of tokens below %zu: this model knows no text", at,
+                "the prompt has '%.20s', expected token ids below %zu: this model has no vocabulary", at,
                 v->count);
         ids[(*count)++] = (uint32_t)id;
         at = end;

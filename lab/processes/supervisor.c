@@ -95,7 +95,7 @@ static void say_end(struct watch *watch, const struct lab_node *node)
                     log[0] ? log : "    (it is empty)\n");
 }
 
-// Ended processes, new lines.
+// Handles ended processes and new lines of the files.
 static void look(struct watch *watch)
 {
     for (size_t i = 0; i < watch->cluster->count; i++) {
@@ -110,7 +110,7 @@ static void look(struct watch *watch)
     }
 }
 
-// Once all nodes that were present have seen an event.
+// Reports an event when all nodes that were present have seen it.
 static void say_seen(struct watch *watch, size_t index)
 {
     static const char *const words[] = {"dead", "suspected", "there", "gone", "all behind the cut dead"};
@@ -135,7 +135,7 @@ static void say_false_deaths(struct watch *watch, struct lab_node *node)
     for (; node->heard < node->journal.count; node->heard++) {
         const struct lab_sign *sign = &node->journal.signs[node->heard];
         if (lab_death_is_false(watch->cluster, sign))
-            lab_display_say(out(watch), "%s takes %s for dead, which no event explains\n", node->name,
+            lab_display_say(out(watch), "%s reports %s dead, and no event explains it\n", node->name,
                             watch->cluster->nodes[sign->member].name);
     }
 }
@@ -152,7 +152,7 @@ static void ask_to_stop(struct watch *watch, const char *reason)
 {
     watch->asked = true;
     watch->kill_ns = node_clock_ns() + watch->options->stop_grace_ns;
-    lab_player_close(&watch->player, "the run was stopped before");
+    lab_player_close(&watch->player, "the run was stopped first");
     lab_display_say(out(watch), "%s: stopping the nodes, each writes a last checkpoint\n", reason);
     signal_all(watch->cluster, SIGTERM);
 }
@@ -172,18 +172,18 @@ static void decide(struct watch *watch)
         ask_to_stop(watch, "interrupted");
     } else if (!watch->asked && limit_ns && now_ns - watch->start_ns >= limit_ns) {
         watch->cluster->overtime = true;
-        watch->stops = 1; // the next one kills
-        ask_to_stop(watch, "experiment.time_limit is over");
+        watch->stops = 1; // the next stop kills
+        ask_to_stop(watch, "experiment.time_limit has passed");
     } else if (watch->asked && !watch->killed && watch->stops > 1)
         kill_all(watch, "interrupted again");
     else if (watch->asked && !watch->killed && now_ns >= watch->kill_ns)
-        kill_all(watch, "experiment.stop_grace is over");
+        kill_all(watch, "experiment.stop_grace has passed");
 }
 
 static const char *state_of(const struct watch *watch, const struct lab_node *node, const char *end)
 {
     if (!node->starts)
-        return "comes later";
+        return "starts later";
     if (node->gone != LAB_HERE)
         return node->gone == LAB_KILLED ? "killed by an event" : "left by an event";
     if (!node->process.running)
@@ -207,7 +207,7 @@ static void show(const struct watch *watch, bool now)
     lab_display_nodes(watch->options->display, rows, watch->cluster->count, now);
 }
 
-// All but those that an event starts.
+// Starts all nodes except those that an event starts.
 static enum base_error start_all(struct watch *watch, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
@@ -240,7 +240,7 @@ static void follow(struct watch *watch)
         say_what_was_seen(watch);
         show(watch, false);
     }
-    lab_player_close(&watch->player, "the run was over before");
+    lab_player_close(&watch->player, "the run ended first");
 }
 
 enum base_error lab_supervisor_run(const struct lab_supervisor_options *options, struct lab_cluster *cluster,

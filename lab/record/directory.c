@@ -62,7 +62,7 @@ static enum base_error clear(const char *directory, struct base_reason *why)
     return error;
 }
 
-// Is there anything in it? *ours: our mark is.
+// *empty: the directory has no entries; *ours: it has our mark.
 static enum base_error look(const char *path, bool *empty, bool *ours, struct base_reason *why)
 {
     DIR *directory = opendir(path);
@@ -90,9 +90,7 @@ static enum base_error take_lock(const char *path, int *lock, struct base_reason
     else if (flock(file, LOCK_EX | LOCK_NB))
         error = base_fail(
             why, BASE_ESTATE,
-            "another 'p2pml run' is at work in '%s': wait for it, or give this one another directory with "
-            "--out",
-            path);
+            "another 'p2pml run' is using '%s': wait for it, or choose another directory with --out", path);
     if (error && file >= 0)
         close(file);
     if (!error)
@@ -101,7 +99,7 @@ static enum base_error take_lock(const char *path, int *lock, struct base_reason
     return error;
 }
 
-// A sweep may be hours of work: only another sweep, or --fresh, touches it.
+// A sweep may be hours of work: only another sweep, or --fresh, changes it.
 static enum base_error clear_sweep(const char *directory, bool fresh, bool sweep, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
@@ -111,10 +109,11 @@ static enum base_error clear_sweep(const char *directory, bool fresh, bool sweep
     if (fresh && !error)
         error = remove_tree(directory, LAB_SWEEP, why);
     if (!fresh && !sweep && access(list, F_OK) == 0)
-        error = base_fail(why, BASE_ESTATE,
-                          "the directory '%s' holds the runs of a sweep: give another with --out, or add "
-                          "--fresh to remove them",
-                          directory);
+        error = base_fail(
+            why, BASE_ESTATE,
+            "the directory '%s' holds the runs of a sweep: choose another with --out, or add --fresh to "
+            "remove them",
+            directory);
     free(list);
     return error;
 }
@@ -142,17 +141,17 @@ enum base_error lab_directory_open(const char *path, bool fresh, bool sweep, str
     if (!error && !empty && !ours && !fresh)
         error = base_fail(
             why, BASE_ESTATE,
-            "the directory '%s' is not empty, and no earlier 'p2pml run' made it: give another with --out, "
-            "or add --fresh to use it and replace what has the names of a run in it",
+            "the directory '%s' is not empty and was not made by 'p2pml run': choose another with --out, or "
+            "add --fresh to use it and replace files that have the names of a run's files",
             path);
     if (!error)
         error = take_lock(path, &lock, why);
     if (!error && !fresh && !sweep && is_finished(path))
-        error =
-            base_fail(why, BASE_ESTATE,
-                      "the directory '%s' holds a finished result: give another with --out, or add --fresh "
-                      "to replace it",
-                      path);
+        error = base_fail(
+            why, BASE_ESTATE,
+            "the directory '%s' holds a finished result: choose another with --out, or add --fresh to "
+            "replace it",
+            path);
     if (!error)
         error = clear_sweep(path, fresh, sweep, why);
     if (!error)

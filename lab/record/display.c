@@ -18,7 +18,8 @@ void lab_display_start(FILE *out, struct lab_display *display)
     const char *kind = getenv("TERM");
     *display = (struct lab_display){.out = out, .start_ns = node_clock_ns()};
     display->terminal = isatty(fileno(out)) && kind && strcmp(kind, "dumb") != 0;
-    display->last_ns = display->terminal ? 0 : display->start_ns; // the first plain lines come after a while
+    display->last_ns =
+        display->terminal ? 0 : display->start_ns; // the first plain lines appear after the usual interval
 }
 
 static bool is_time(struct lab_display *display, bool now)
@@ -65,7 +66,7 @@ static void draw_table(struct lab_display *display, const struct lab_progress *n
         draw(display, line, &size);
     }
     if (shown < count) {
-        snprintf(line, sizeof line, "... and %zu more, which a higher window would show", count - shown);
+        snprintf(line, sizeof line, "... and %zu more, which need a higher window", count - shown);
         draw(display, line, &size);
     }
     fprintf(display->out, "\033[J");

@@ -45,12 +45,12 @@ static void start_node(struct lab_player *player, size_t index, size_t node)
     struct base_reason why = {""};
     const struct lab_node *started = &player->cluster->nodes[node];
     bool again = started->starts;
-    if (player->acts.runs(player->acts.owner, node)) // it was killed or asked to leave and is about to end
+    if (player->acts.runs(player->acts.owner, node)) // killed or asked to leave, and about to end
         return;
     if (again && started->gone == LAB_HERE)
-        drop(player, index, "it had ended by itself");
+        drop(player, index, "the node had ended by itself");
     else if (player->acts.start(player->acts.owner, node, &why)) {
-        drop(player, index, "it could not be started");
+        drop(player, index, "the node could not be started");
         lab_display_say(player->display, "%s\n", why.text);
     } else
         begin(player, index, again ? "started again" : "started");
@@ -61,7 +61,7 @@ static void do_to_node(struct lab_player *player, size_t index, const struct lab
     const struct lab_player_acts *acts = &player->acts;
     struct lab_node *node = &player->cluster->nodes[event->node];
     if (!acts->runs(acts->owner, event->node) || node->gone != LAB_HERE)
-        drop(player, index, "it had ended before");
+        drop(player, index, "the node had already ended");
     else if (event->kind == LAB_STOP) {
         begin(player, index, "stopped");
         node->stopped = true;
@@ -82,10 +82,10 @@ static void begin_event(struct lab_player *player, size_t index)
     const struct lab_event *event = &player->cluster->schedule->items[index];
     struct lab_happening *happening = &player->cluster->happenings[index];
     happening->present = present(player);
-    happening->time = player->acts.time(player->acts.owner); // before any node can know
+    happening->time = player->acts.time(player->acts.owner); // before any node can notice
     happening->round = player->cluster->round;
     if (event->kind == LAB_PARTITION) {
-        begin(player, index, "the network falls apart");
+        begin(player, index, "the network is partitioned");
         player->acts.cut(player->acts.owner, event, true);
     } else if (event->kind == LAB_START)
         start_node(player, index, event->node);
@@ -105,12 +105,12 @@ static void end_event(struct lab_player *player, size_t index)
     happening->end_round = player->cluster->round;
     if (event->kind == LAB_PARTITION) {
         player->acts.cut(player->acts.owner, event, false);
-        lab_display_say(player->display, "event: the network is whole again\n");
+        lab_display_say(player->display, "event: the partition has ended\n");
         return;
     }
     node->stopped = false;
     player->acts.act(player->acts.owner, event->node, LAB_ACT_RESUME);
-    lab_display_say(player->display, "event: %s goes on\n", node->name);
+    lab_display_say(player->display, "event: %s resumes\n", node->name);
 }
 
 // Rounds of the cluster never go back: a node that returns from an older checkpoint changes nothing.
@@ -134,7 +134,7 @@ static bool is_due(const struct lab_player *player, size_t index, const struct l
            lab_event_due(&player->cluster->schedule->items[index], moment, end);
 }
 
-// Ends before what begins at the same moment.
+// Ends come before beginnings at the same moment.
 static void perform(struct lab_player *player, const struct lab_moment *moment, bool end)
 {
     for (size_t i = 0; i < player->cluster->schedule->count; i++)

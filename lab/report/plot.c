@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #define PLOTS_MAX 24u
-#define NOT_FOUND 127 // env's exit status for a program that is not there
+#define NOT_FOUND 127 // env's exit status for a missing program
 
 extern char **environ;
 
@@ -67,12 +67,12 @@ static enum base_error finish(pid_t child, const char *directory, const char *sc
         return BASE_OK;
     if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND)
         return no_gnuplot(directory, why);
-    return base_fail(why, BASE_EIO, "gnuplot could not draw %s/%s (%s %d); what it said stands above",
-                     directory, script, WIFEXITED(status) ? "exit status" : "signal",
+    return base_fail(why, BASE_EIO, "gnuplot could not draw %s/%s (%s %d); its message is above", directory,
+                     script, WIFEXITED(status) ? "exit status" : "signal",
                      WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 
-// gnuplot runs where the data lie. env changes the directory: posix_spawn cannot before glibc 2.29.
+// gnuplot runs in the directory of the data. env changes to it: posix_spawn cannot before glibc 2.29.
 static enum base_error draw(const char *directory, const char *script, struct base_reason *why)
 {
     pid_t child;

@@ -1,4 +1,4 @@
-// The scripts: plain gnuplot (5.2 or later), meant to be read and changed.
+// Writes the scripts: plain gnuplot (5.2 or later), for users to read and change.
 #include "lab/report/plot.h"
 
 #include <math.h>
@@ -30,9 +30,9 @@ static void put_head(const struct lab_run_results *results, const struct lab_plo
     if (format == LAB_PLOT_SVG)
         fputs("set terminal svg size 960,600 dynamic noenhanced font 'sans,14' background 'white'\n", out);
     else
-        fputs(
-            "set terminal pngcairo size 1600,1000 noenhanced font 'sans,21' linewidth 1.6 background 'white'\n",
-            out);
+        fputs("set terminal pngcairo size 1600,1000 noenhanced font 'sans,21' linewidth 1.6 background "
+              "'white'\n",
+              out);
     fprintf(out, "set output '%s.%s'\nset encoding utf8\n", plot->name, extension(format));
     for (unsigned i = 0; i < LAB_PLOT_CURVES_MAX; i++)
         fprintf(out, "set linetype %u linecolor '%s' linewidth 2 dashtype %u\n", i + 1, colours[i % 7],
@@ -50,7 +50,7 @@ static double final_of(const struct lab_case *c, enum lab_axis axis)
     return c->curve.count ? c->curve.points[c->curve.count - 1].at[axis] : NAN;
 }
 
-// Curves that end at very different places are told apart on a logarithm only.
+// Curves that end at very different values need a logarithmic axis.
 static bool is_wide(const struct lab_run_results *results, enum lab_axis axis)
 {
     double least = NAN, most = NAN;
@@ -87,7 +87,7 @@ static void put_accuracy_axis(const struct lab_run_results *results, enum lab_li
     if (!(high > 0.8))
         return;
     fprintf(out,
-            "# On the logarithm of what is still wrong: 90, 99 and 99.9%% are equally far apart.\n"
+            "# Logarithmic in the error: 90, 99 and 99.9%% are equally far apart.\n"
             "# Without these three lines the axis is linear.\n"
             "set nonlinear y via -log10(1 - y/100) inverse 100*(1 - 10**(-y))\n"
             "set yrange [%.4g:%.4g]\n"
@@ -199,7 +199,8 @@ static size_t points_with(const struct lab_run_results *results, enum lab_axis a
     return count;
 }
 
-// Real processes know the averaged model only at the end; before, only the accuracy of their nodes.
+// Runs of real processes measure the averaged model only at the end; before, they know the accuracy of the
+// nodes.
 static enum lab_line known_better(const struct lab_run_results *results, enum lab_axis axis,
                                   enum lab_line line)
 {
@@ -209,7 +210,7 @@ static enum lab_line known_better(const struct lab_run_results *results, enum la
     return LAB_LINE_MEAN;
 }
 
-// By any case: gnuplot cannot draw an empty plot.
+// Whether any case reached it: gnuplot cannot draw an empty plot.
 static bool is_reached(const struct lab_run_results *results, double accuracy)
 {
     for (size_t i = 0; i < results->n_cases; i++)

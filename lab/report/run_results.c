@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Points of one curve, and of all: a page of many cases has coarser ones.
+// Points of one curve and of all curves: with many cases, curves are coarser.
 #define CURVE_POINTS_MAX 400u
 #define CURVE_POINTS_MIN 20u
 #define ALL_POINTS_MAX   40000u
 
-// The first key is "nodes", which is no value of its own.
+// The first key is "nodes", which is not a value of its own.
 const char *lab_value_name(enum lab_value value)
 {
     _Static_assert(LAB_VALUE_RMSE + 1 == LAB_RESULTS_NUMBERS, "a name for each");
@@ -50,7 +50,7 @@ static void measure_target(const struct lab_case *c, double *scratch, struct lab
     }
 }
 
-// All runs of an experiment have the same targets: the first one's.
+// All runs of an experiment have the targets of the first one.
 static enum base_error measure_targets(struct lab_case *c, double *scratch)
 {
     const json_t *targets = c->n_records ? json_object_get(c->records[0]->row, "targets") : NULL, *target;
@@ -103,7 +103,7 @@ static size_t points_of_a_curve(size_t cases)
     return share > CURVE_POINTS_MAX ? CURVE_POINTS_MAX : share < CURVE_POINTS_MIN ? CURVE_POINTS_MIN : share;
 }
 
-// As the first summary that says so; all runs of an experiment have one loss.
+// By the first summary with that key; all runs of an experiment have the same loss.
 static bool is_regression(const struct lab_run_results *results)
 {
     for (size_t i = 0; i < results->n_records; i++) {
@@ -128,7 +128,7 @@ enum base_error lab_run_results_read(const char *directory, struct lab_run_resul
     for (size_t i = 0; i < results->n_cases && !error; i++)
         error = lab_case_measure(&results->cases[i], points_of_a_curve(results->n_cases));
     if (error)
-        base_fail(why, error, "cannot put '%s' together: %s", directory, base_error_name(error));
+        base_fail(why, error, "cannot combine the runs of '%s': %s", directory, base_error_name(error));
 out:
     if (error)
         lab_run_results_free(results);

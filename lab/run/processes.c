@@ -22,7 +22,7 @@ static enum base_error find_program(char program[RUN_PATH_BYTES], struct base_re
         ssize_t bytes = readlink("/proc/self/exe", own, sizeof own - 1);
         if (bytes < 0)
             return base_fail(why, BASE_EIO,
-                             "cannot find out where p2pml lies: %s; name p2pml-node in P2PML_NODE",
+                             "cannot find the path of p2pml: %s; set P2PML_NODE to the path of p2pml-node",
                              strerror(errno));
         own[bytes] = 0;
         char *slash = strrchr(own, '/');
@@ -31,9 +31,10 @@ static enum base_error find_program(char program[RUN_PATH_BYTES], struct base_re
     if (used < 0 || used >= (int)RUN_PATH_BYTES)
         return base_fail(why, BASE_ELIMIT, "the path of p2pml-node is too long");
     if (access(program, X_OK))
-        return base_fail(why, BASE_ENOTFOUND,
-                         "'%s' cannot be executed (%s): expected p2pml-node there; name it in P2PML_NODE",
-                         program, strerror(errno));
+        return base_fail(
+            why, BASE_ENOTFOUND,
+            "'%s' cannot be executed (%s): expected p2pml-node there; set P2PML_NODE to its path", program,
+            strerror(errno));
     return BASE_OK;
 }
 
@@ -73,9 +74,9 @@ static enum base_error average(struct run *run, struct base_reason *why)
 }
 
 static const char never_met[] =
-    "no node has reached another one: each has trained alone, so nothing was averaged, and this run is not "
-    "complete. The logs of the nodes say what came of their calls; they use 127.0.0.1, so look whether the "
-    "loopback interface is up (ip link set lo up), and whether a firewall stops it\n";
+    "no node reached another node: each trained alone, nothing was averaged, and this run is not complete. "
+    "The logs of the nodes say why their connections failed. Nodes use 127.0.0.1: check that the loopback "
+    "interface is up (ip link set lo up) and that no firewall blocks it\n";
 
 static enum base_error sum_up(struct run *run, const char *points, struct base_reason *why)
 {

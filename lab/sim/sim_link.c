@@ -1,4 +1,4 @@
-// The links of a process: gossip/links decides which exist, this file carries it out.
+// The links of a process: gossip/links decides which exist, this file carries out its decisions.
 #include "lab/sim/sim_link.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void greet(struct sim_node *node, struct sim_link *link)
         sim_link_say(node, link, &message);
         return;
     }
-    struct sim_link *theirs = sim_link_find(other, link->stream); // all is known at once
+    struct sim_link *theirs = sim_link_find(other, link->stream); // both ends know at once
     if (theirs)
         sim_link_tell(other, (struct gossip_links_event){.kind = GOSSIP_LINKS_GREETING,
                                                          .link = theirs->handle,
@@ -180,7 +180,7 @@ void sim_link_tell(struct sim_node *node, struct gossip_links_event event)
     carry_out(node);
 }
 
-// The same wishes come again with every change of a view.
+// Every change of a view repeats the same wishes.
 static void tell_wanted(struct sim_node *node)
 {
     const size_t bytes = node->n_wanted * sizeof *node->wanted;
@@ -215,7 +215,7 @@ void sim_link_close(struct sim_node *node, size_t peer, enum gossip_close why)
 void sim_link_member(struct sim_node *node, size_t peer, bool alive)
 {
     if (node->world->options.known)
-        return; // the view says it all: no node is called
+        return; // the view is sufficient: no node is called
     sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_MEMBER,
                                                           .peer = *sim_member_id(node, peer),
                                                           .alive = alive});
@@ -266,7 +266,7 @@ void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from)
     struct sim_link *link = sim_link_add(node, stream, from, false);
 
     link->handle = gossip_links_accept(node->rules, sim_node_now(node), from, link);
-    node->links_pending = true; // an older connection may give way
+    node->links_pending = true; // an older connection may be replaced
     if (!link->handle) {
         sim_net_close(&node->world->net, node->host, stream);
         link->closed = true;
@@ -288,7 +288,7 @@ void sim_link_authenticated(struct sim_node *node, struct sim_link *link, size_t
     struct gossip_member_info info;
 
     if (peer == SIZE_MAX) {
-        sim_world_break(node->world, node->host, "a session proved an id that nobody has");
+        sim_world_break(node->world, node->host, "a session proved an unknown id");
         return;
     }
     link->peer = peer;

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRESH_NS (10 * SIM_SECOND) // an address that was heard from
+#define FRESH_NS (10 * SIM_SECOND) // an address of a received datagram
 
-enum { PLAIN_HEADER = 12 }; // sender's identity, receiver's generation: what sealing would prove
+enum { PLAIN_HEADER = 12 }; // sender's identity, receiver's generation, which a sealed datagram proves
 
 static unsigned recent_starts(const struct sim_node *node)
 {
@@ -15,7 +15,7 @@ static unsigned recent_starts(const struct sim_node *node)
 
     for (size_t i = 0; i < disk->starts && i < SIM_STARTS; i++)
         recent += now_ns - disk->started_ns[i] < GOSSIP_RECENT_START_NS;
-    return recent - 1; // without this one
+    return recent - 1; // without this process
 }
 
 static uint64_t first_model(const struct sim_node *node)
@@ -75,7 +75,7 @@ void sim_member_stop(struct sim_node *node)
     node->datagrams = NULL;
 }
 
-// Where the latest authentic datagram came from if that is fresh, else the record's addresses in turn.
+// The source of the latest authentic datagram if it is recent, else the addresses of the record in turn.
 static bool address_of(struct sim_node *node, size_t peer, size_t *host)
 {
     struct sim_peer *to = &node->peer[peer];
@@ -204,7 +204,7 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
                  action->kind != GOSSIP_MEMBERSHIP_CONFLICT && action->kind != GOSSIP_MEMBERSHIP_CUT_OFF;
 
     if (about && peer == SIZE_MAX) {
-        sim_world_break(node->world, node->host, "an action about somebody who never existed");
+        sim_world_break(node->world, node->host, "an action about a member that never existed");
         return;
     }
     switch (action->kind) {

@@ -1,18 +1,19 @@
 // The interfaces between the parts of a simulated process. sim_node.c: life and time; sim_member.c:
 // membership and datagrams; sim_link.h: streams; sim_graph.c: view, plan and edges; sim_life.c: from joining
-// to leaving; sim_fetch.c: snapshots; sim_train.c: rounds; sim_disk.c: what survives the process.
+// to leaving; sim_fetch.c: snapshots; sim_train.c: rounds; sim_disk.c: the state that survives the process.
 #ifndef LAB_SIM_PROCESS_H
 #define LAB_SIM_PROCESS_H
 
 #include "lab/sim/sim_node.h"
 
-#define SIM_LOOK_NS (100 * SIM_MS) // between two looks at what is missing
+#define SIM_LOOK_NS (100 * SIM_MS) // between two checks for missing inputs
 
 // -- life (sim_node.c)
 struct sim_node *sim_node_create(struct sim_world *world, size_t host);
 void sim_node_destroy(struct sim_node *node);
-void sim_node_reconcile(struct sim_node *node); // what follows from what was taken in; the next wake
-void sim_node_inform(struct sim_node *node, const struct sim_change *change); // NULL: of the view
+void sim_node_reconcile(
+    struct sim_node *node); // carries out the consequences of new inputs; sets the next wake
+void sim_node_inform(struct sim_node *node, const struct sim_change *change); // NULL: the view
 void sim_node_wake(struct sim_node *node);                                    // soon
 sim_net_tell sim_node_tell;                                                   // owner: the world
 
@@ -22,18 +23,18 @@ void sim_member_stop(struct sim_node *node);
 void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind kind, size_t peer);
 void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action);
 
-// -- what it sees of the others (sim_view.c)
-void sim_member_promise(struct sim_node *node);                           // its deadline may be another one
+// -- its view of the other members (sim_view.c)
+void sim_member_promise(struct sim_node *node);                           // its deadline may have changed
 uint64_t sim_member_deadline(const struct sim_node *node);                // local
 void sim_member_flags(struct sim_node *node, uint8_t set, uint8_t clear); // of its own record
-void sim_member_progress(struct sim_node *node); // its round and step, told to others
+void sim_member_progress(struct sim_node *node);                          // publishes its round and step
 void sim_member_stop_at(struct sim_node *node, uint64_t round);
 void sim_member_slot(struct sim_node *node, uint32_t slot);
 // The members that count in the graph, by id; until the next step.
 const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count);
 size_t sim_member_count(const struct sim_node *node); // this process first, as membership lists them
 void sim_member_at(const struct sim_node *node, size_t index, struct gossip_member_info *info);
-// False: the bytes broke the layout.
+// False: the bytes are malformed.
 bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
                        size_t count);
 void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *bytes, size_t count);
@@ -46,7 +47,7 @@ void sim_link_start(struct sim_node *node);
 void sim_link_stop(struct sim_node *node);
 void sim_link_tick(struct sim_node *node, uint64_t now_ns);
 uint64_t sim_link_deadline(const struct sim_node *node); // local
-void sim_link_reconcile(struct sim_node *node);          // what the latest wishes lead to
+void sim_link_reconcile(struct sim_node *node);          // carries out the latest wishes
 void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from);
 void sim_link_connected(struct sim_node *node, uint64_t stream);
 void sim_link_received(struct sim_node *node, uint64_t stream, const uint8_t *bytes, size_t count);
@@ -60,14 +61,14 @@ void sim_link_introduce(struct sim_node *node, const struct sim_link *link); // 
 void sim_link_count_received(struct sim_node *node, const struct sim_link *link, size_t count);
 void sim_link_want(struct sim_node *node); // links to neighbours and donors, until further notice
 void sim_link_close(struct sim_node *node, size_t peer, enum gossip_close why);
-void sim_link_member(struct sim_node *node, size_t peer, bool alive); // membership says so
+void sim_link_member(struct sim_node *node, size_t peer, bool alive); // according to membership
 void sim_link_leave(struct sim_node *node);
 void sim_link_free_closed(struct sim_node *node);
 
 // -- view, plan and edges (sim_graph.c)
 void sim_graph_follow(struct sim_node *node, bool view_changed); // the view or the links have changed
-void sim_graph_claim_slot(struct sim_node *node);                // as the graph and its own flags say
-void sim_graph_forget(struct sim_node *node);                    // edges that are not needed; at a boundary
+void sim_graph_claim_slot(struct sim_node *node);                // by the graph and its own flags
+void sim_graph_forget(struct sim_node *node);                    // drops unneeded edges, at a boundary
 void sim_graph_forget_dead(struct sim_node *node, const struct gossip_id *peer);
 void sim_graph_start(struct sim_node *node);
 void sim_graph_stop(struct sim_node *node);
@@ -78,29 +79,29 @@ void sim_life_stop(struct sim_node *node);
 void sim_life_tell(struct sim_node *node, struct gossip_life_event event); // now_ns is filled in
 void sim_life_look(struct sim_node *node);
 enum gossip_life_state sim_life_state(const struct sim_node *node);
-bool sim_life_waits(const struct sim_node *node);        // for something that may come at any moment
+bool sim_life_waits(const struct sim_node *node);        // for an input that may arrive at any moment
 bool sim_life_others(const struct sim_node *node);       // others train
 uint64_t sim_life_deadline(const struct sim_node *node); // local
 
 // -- snapshots (sim_fetch.c)
 void sim_fetch_begin(struct sim_node *node);
-// With `complete` what was fetched goes into the vectors.
+// With `complete`, the fetched model is copied into the vectors.
 void sim_fetch_stop(struct sim_node *node, bool complete);
 void sim_fetch_donors(struct sim_node *node, const struct gossip_life_action *action);
 void sim_fetch_timeout(struct sim_node *node);
-void sim_fetch_linked(struct sim_node *node, size_t peer); // a link came into use, it may replace another
+void sim_fetch_linked(struct sim_node *node, size_t peer); // a link is in use; it may replace another
 void sim_fetch_tick(struct sim_node *node);
 uint64_t sim_fetch_deadline(const struct sim_node *node); // local
 void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_message *message);
 void sim_fetch_told(struct sim_node *node, size_t peer, const struct gossip_message *message);
-void sim_fetch_freeze(struct sim_node *node); // the vectors stand still: donors may copy
+void sim_fetch_freeze(struct sim_node *node); // the vectors do not change: donors may copy them
 
 // -- rounds (sim_train.c)
 void sim_train_start(struct sim_node *node);
 void sim_train_stop(struct sim_node *node);
 void sim_train_order(struct sim_node *node, const struct gossip_order *order); // of its life
-// The fetch that was begun is over: the vectors are another's now and every edge begins anew, or as they
-// were.
+// The fetch has ended: either the vectors are those of another node and every edge begins again, or they are
+// unchanged.
 void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uint64_t step);
 void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event);
 void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message);
@@ -109,7 +110,7 @@ uint64_t sim_train_deadline(const struct sim_node *node);
 
 // -- disk (sim_disk.c)
 void sim_disk_save(struct sim_node *node); // at a boundary
-// The newest checkpoint that is whole, or NULL.
+// The newest complete checkpoint, or NULL.
 const struct sim_checkpoint *sim_disk_load(const struct sim_disk *disk);
 
 #endif

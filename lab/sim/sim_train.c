@@ -1,4 +1,4 @@
-// Rounds of local steps and exchanges, as gossip/life/rounds.h says, and what the exchange is told.
+// Rounds of local steps and exchanges, by gossip/life/rounds.h, and the events of the exchange.
 #include "lab/sim/sim_process.h"
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void take_edges(struct sim_node *node, const struct sim_checkpoint *check
             sim_world_break(node->world, node->host, "an edge of a whole checkpoint was refused");
     for (size_t i = 0; checkpoint && i < checkpoint->n_orphans; i++)
         if (gossip_exchange_keep(node->exchange, &checkpoint->kept[i]) != BASE_OK)
-            sim_world_break(node->world, node->host, "what a dead neighbour left was refused");
+            sim_world_break(node->world, node->host, "an orphaned correction was refused");
 }
 
 static void publish(struct sim_node *node, const struct sim_checkpoint *checkpoint)
@@ -129,7 +129,7 @@ static bool checkpoint_is_due(struct sim_node *node)
     return true;
 }
 
-// -- what the exchange is told
+// -- events of the exchange
 
 static uint64_t sequence_of(const struct gossip_message *message)
 {
@@ -143,7 +143,7 @@ static uint64_t sequence_of(const struct gossip_message *message)
     }
 }
 
-// The vectors are the process's own again. Behind the last rendezvous nothing is answered any more.
+// The vectors belong to the process again. After the last rendezvous, no more messages are answered.
 static void round_done(struct sim_node *node, uint64_t round)
 {
     const struct gossip_rounds_meet meet = node->rounds.meet;
@@ -199,7 +199,7 @@ static void tell(struct sim_node *node, size_t peer, const struct gossip_message
     struct gossip_exchange_event event = {
         .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = *sim_member_id(node, peer), .message = message};
 
-    if (!node->exchange || node->joiner) // which has no edge, either
+    if (!node->exchange || node->joiner) // in which case there is no edge
         return;
     sim_world_trace(node->world, node->host, "got", gossip_message_kind_name(message->kind), peer,
                     sequence_of(message));
@@ -216,7 +216,7 @@ void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_m
         tell(node, peer, message);
 }
 
-// -- what comes next
+// -- the next action
 
 static void take_steps(struct sim_node *node, uint64_t count)
 {
@@ -346,7 +346,7 @@ static void carry_out(struct sim_node *node, const struct gossip_rounds_next *ne
     }
 }
 
-// An action may finish at once, and orders of the life may come in between: the loop goes on.
+// Loops because an action may finish at once, and orders of the life may arrive in between.
 static void go_on(struct sim_node *node)
 {
     struct gossip_rounds_next next = {.todo = GOSSIP_ROUNDS_ADOPT};
@@ -380,7 +380,7 @@ void sim_train_order(struct sim_node *node, const struct gossip_order *order)
     gossip_rounds_order(&node->rounds, order);
     node->ordered = true;
     if (order->kind == GOSSIP_ORDER_STOP && order->round > 0)
-        tell_progress(node); // it may have passed that round
+        tell_progress(node); // it may be past that round
     if (gossip_rounds_gives_up(&node->rounds))
         give_up(node);
     go_on(node);

@@ -44,7 +44,7 @@ static void print_baseline(const struct lab_summary *s, enum lab_baseline kind, 
 {
     const struct lab_baseline_run *run = lab_baseline_find(s->baselines, kind);
     if (run)
-        print_score(what, &run->score, run->done ? note : "did not come to its end", out);
+        print_score(what, &run->score, run->done ? note : "did not finish", out);
 }
 
 static void print_scores(const struct lab_summary *s, const struct lab_totals *totals, FILE *out)

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-// "    2.1 s  round 200  node-05 was killed"; what did not happen has no time of its own.
+// "    2.1 s  round 200  node-05 was killed"; an event that did not happen has no time.
 static void print_name(const struct lab_cluster *cluster, size_t index, FILE *out)
 {
     static const char *const done[LAB_EVENT_KINDS] = {"was killed", "was stopped", "was started",
-                                                      "was asked to leave", "the network fell apart"};
+                                                      "was asked to leave", "the network was partitioned"};
     const struct lab_event *event = &cluster->schedule->items[index];
     const struct lab_happening *happening = &cluster->happenings[index];
     double seconds = lab_event_seconds(cluster, index);
@@ -119,5 +119,5 @@ void lab_events_print(const struct lab_cluster *cluster, const struct lab_histor
     if (cluster->schedule->count)
         print_goodput(cluster, histories, out);
     if (deaths)
-        fprintf(out, "  living nodes were taken for dead %zu times, which no event explains\n", deaths);
+        fprintf(out, "  living nodes were declared dead %zu times, and no event explains it\n", deaths);
 }

@@ -18,8 +18,8 @@ static const struct {
 } refused[] = {
     {"experiment.out", "each run has its own directory in that of the sweep"},
     {"experiment.name", "all runs of a sweep are of one experiment"},
-    {"experiment.repeats", "it says how many seeds every point has"},
-    {"events", "they hold for all runs, so that these can be compared; write a file for each schedule"},
+    {"experiment.repeats", "it is the number of seeds of every point"},
+    {"events", "all runs share them so that they can be compared; write one file per schedule"},
     {"sweep", "there are no sweeps inside a sweep"},
 };
 
@@ -45,7 +45,7 @@ static enum base_error check_shared(const struct reading *r, const struct node_t
     return BASE_OK;
 }
 
-// Neither swept before nor given by --set or a variable, which would have no effect then.
+// Refuses a key that is swept already, or given by --set or a variable, which would have no effect.
 static enum base_error check_key(const struct reading *r, const struct node_tree *list)
 {
     enum base_error error = check_shared(r, list);
@@ -60,17 +60,17 @@ static enum base_error check_key(const struct reading *r, const struct node_tree
             continue;
         const char *origin = node_schema_origin(&r->base->schema, r->base, list->name);
         if (strcmp(origin, "--set") == 0 || strncmp(origin, "P2PML_", 6) == 0)
-            error =
-                at(r, list, list->name,
-                   base_fail(r->why, BASE_EINVAL,
-                             "swept here and given by %s, expected one of both; --set sweep=[...] replaces "
-                             "the sweep",
-                             origin));
+            error = at(
+                r, list, list->name,
+                base_fail(r->why, BASE_EINVAL,
+                          "swept here and given by %s, expected only one of them; --set sweep=[...] replaces "
+                          "the sweep",
+                          origin));
     }
     return error;
 }
 
-// [a, b] of texts as a text for --set; NULL: it cannot be one, or out of memory.
+// A list of texts as a text for --set, "[a, b]"; NULL: not a list of texts, or out of memory.
 static char *list_text(const struct node_tree *list)
 {
     size_t bytes = 3;
@@ -154,19 +154,21 @@ static enum base_error read_entry(const struct reading *r, const struct node_tre
     if (map->kind != NODE_TREE_MAP || !map->count)
         return at(
             r, map, NULL,
-            base_fail(r->why, BASE_EINVAL,
-                      "found an entry without keys, expected such as {topology.kind: [ring, butterfly]}"));
+            base_fail(
+                r->why, BASE_EINVAL,
+                "found an entry without keys, expected one such as {topology.kind: [ring, butterfly]}"));
     for (size_t i = 0; i < map->count && !error; i++)
         error = read_key(r, &map->items[i], entry);
     for (size_t i = first + 1; i < r->plan->n_axes && !error; i++) {
         const struct lab_sweep_axis *one = &r->plan->axes[first], *other = &r->plan->axes[i];
         if (one->count != other->count)
-            error =
-                at(r, &map->items[i - first], other->key,
-                   base_fail(r->why, BASE_EINVAL,
-                             "found %zu values, expected %zu as of %s: lists of one entry go together; an "
-                             "entry of its own multiplies",
-                             other->count, one->count, one->key));
+            error = at(
+                r, &map->items[i - first], other->key,
+                base_fail(
+                    r->why, BASE_EINVAL,
+                    "found %zu values, expected %zu as of %s: lists in one entry advance together; a key in "
+                    "an entry of its own multiplies",
+                    other->count, one->count, one->key));
     }
     return error;
 }

@@ -25,15 +25,15 @@ enum base_error lab_screen_open(struct lab_screen *screen, struct base_reason *w
 {
     const char *kind = getenv("TERM");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || (kind && strcmp(kind, "dumb") == 0))
-        return base_fail(why, BASE_EIO, "stdin and stdout are no terminal; --once prints one table");
+        return base_fail(why, BASE_EIO, "stdin and stdout are not a terminal; --once prints one table");
     if (tcgetattr(STDIN_FILENO, &screen->before) != 0)
-        return base_fail(why, BASE_EIO, "the terminal can't be asked: %s", strerror(errno));
+        return base_fail(why, BASE_EIO, "cannot read the terminal's settings: %s", strerror(errno));
     struct termios raw = screen->before;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | ISIG);
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
     if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0)
-        return base_fail(why, BASE_EIO, "the terminal can't be set: %s", strerror(errno));
+        return base_fail(why, BASE_EIO, "cannot change the terminal's settings: %s", strerror(errno));
     (void)put("\x1b[?1049h\x1b[?25l\x1b[?7l"); // another screen, no cursor, long lines are cut
     return BASE_OK;
 }

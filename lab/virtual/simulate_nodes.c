@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define SLICE_NS      (50 * SIM_MS) // between two looks at signals and nodes
+#define SLICE_NS      (50 * SIM_MS) // between two checks of signals and nodes
 #define FILES_A_NODE  2u
 #define FILES_BESIDES 64u
 
@@ -23,10 +23,10 @@ static void allow_files(size_t nodes)
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
         return;
     limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit); // opening one says it, if that was not enough
+    (void)setrlimit(RLIMIT_NOFILE, &limit); // a file that cannot be opened is reported later
 }
 
-// Of identities, chances of the network, and all draws of processes.
+// The seed of the identities, the network and the processes.
 static uint64_t world_seed(const struct simulation *s)
 {
     return s->bench->view.topology.seed ^ s->bench->view.train.seed << 32; // shifted by experiment.seed
@@ -48,8 +48,8 @@ static bool send(void *owner, bool stream, size_t from, size_t to, size_t bytes,
                             arrival_ns);
 }
 
-// Which nodes belong together, and where: the graph of a file, and groups by their names' numbers. Without
-// groups each node is its own, as in the daemon.
+// Reads the graph of a file, and divides the nodes into groups by number. Without groups each node is a
+// group, as in the daemon.
 static enum base_error make_graph(struct simulation *s, struct base_reason *why)
 {
     uint64_t size = s->experiment->experiment.group_size ? s->experiment->experiment.group_size : 1;
@@ -69,7 +69,7 @@ static bool nobody_starts_again(const struct simulation *s)
     return true;
 }
 
-// In the world 0 is never; a node of the daemon takes over at once then.
+// 0 means never in the world, and at once in the daemon.
 static uint64_t takeover_of(const struct node_config *config)
 {
     const uint64_t after_ns = config->data.takeover_after_ns;
@@ -92,7 +92,7 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
                                   .group = s->group,
                                   .known = s->experiment->sim.membership == LAB_MEMBERSHIP_KNOWN,
                                   .local = config->average.method == NODE_METHOD_LOCAL,
-                                  .peer_entries = 3, // as p2pml run tells each node
+                                  .peer_entries = 3, // as with p2pml run
                                   .start_members = starters(s),
                                   .start_timeout_ns = config->node.start_timeout_ns,
                                   .learner = &s->learner,
@@ -189,14 +189,14 @@ static void show(struct simulation *s, uint64_t start_ns, bool now)
 static void ask_to_stop(struct simulation *s, const char *reason)
 {
     s->asked = true;
-    lab_player_close(&s->player, "the run was stopped before");
+    lab_player_close(&s->player, "the run was stopped first");
     lab_display_say(s->options->display, "%s: the nodes leave\n", reason);
     for (size_t i = 0; i < s->cluster->count; i++)
         if (s->world.node[i]->running)
             sim_node_leave(s->world.node[i]);
 }
 
-// False: it ends here.
+// False: the run ends now.
 static bool decide(struct simulation *s, unsigned *stops)
 {
     uint64_t limit_ns = s->experiment->experiment.time_limit_ns, now_ns = sim_world_now(&s->world);
@@ -208,7 +208,7 @@ static bool decide(struct simulation *s, unsigned *stops)
         ask_to_stop(s, "interrupted");
     } else if (limit_ns && now_ns >= limit_ns && !s->asked) {
         s->cluster->overtime = true;
-        ask_to_stop(s, "experiment.time_limit is over");
+        ask_to_stop(s, "experiment.time_limit has passed");
     }
     return true;
 }
@@ -231,7 +231,7 @@ static void follow(struct simulation *s)
         if (!decide(s, &stops))
             break;
     }
-    lab_player_close(&s->player, "the run was over before");
+    lab_player_close(&s->player, "the run ended first");
     show(s, start_ns, true);
     lab_display_keep(s->options->display);
     s->cluster->seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS;

@@ -48,7 +48,7 @@ static void take_nodes(const struct lab_rounds_result *result, struct lab_cluste
         happening->begun = happening->ended = true;
         happening->round = cluster->schedule->items[i].at_round;
         if (cluster->nodes[cluster->schedule->items[i].node].gone == LAB_HERE)
-            happening->instead = "the run was over before";
+            happening->instead = "the run ended first";
         else
             happening->time = death_of(&cluster->schedule->items[i], result) / (double)NODE_SECOND_NS;
     }
@@ -56,7 +56,7 @@ static void take_nodes(const struct lab_rounds_result *result, struct lab_cluste
     cluster->round = result->rounds;
 }
 
-// Of the models of those that are still there; NULL: no memory.
+// The mean of the models of the living nodes; NULL: no memory.
 static float *mean_of(const struct lab_rounds_result *result)
 {
     const float **living = malloc(result->nodes * sizeof *living);

@@ -43,7 +43,7 @@ class EventsTest(unittest.TestCase):
         """Nodes train until they are stopped, so that the events fall into the training on any machine."""
         ran = self.p2pml(events, "--set", "train.steps=100000000", "--set", f"experiment.time_limit={seconds}s")
         self.assertEqual(ran.returncode, 1, ran.stderr)  # the time was over
-        self.assertIn("experiment.time_limit is over", ran.stderr)
+        self.assertIn("experiment.time_limit has passed", ran.stderr)
         with open(os.path.join(self.out, "summary.json")) as f:
             summary = json.load(f, parse_constant=lambda name: self.fail(f"{name} in summary.json"))
         logs = "".join(self.log(n["name"]) for n in summary["per_node"])
@@ -124,7 +124,7 @@ class EventsTest(unittest.TestCase):
             s = json.load(f)
         self.assertEqual(s["status"], "complete")
         self.assertEqual([n["succeeded"] for n in s["per_node"]], [True, True, False, True, True])
-        self.assertEqual([(e["happened"], e["instead"]) for e in s["events"]], [(True, None), (False, "the run was over before")])
+        self.assertEqual([(e["happened"], e["instead"]) for e in s["events"]], [(True, None), (False, "the run ended first")])
         self.assertIn("event at 0 s: node-02 killed", ran.stderr)
 
     def test_what_is_refused(self):

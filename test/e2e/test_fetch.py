@@ -123,7 +123,7 @@ class Fetch(unittest.TestCase):
         with open(f"{self.out}/table.csv", "rb") as f:
             self.assertEqual(f.read(), TABLE)
         self.assertEqual(os.listdir(self.out), ["table.csv"])
-        self.assertIn("is there already", self.table())
+        self.assertIn("exists already", self.table())
         self.assertEqual(self.server.asked, ["/table.csv"])
         info = subprocess.run([P2PML, "data", "info", f"{self.out}/table.csv"], capture_output=True, text=True, check=True)
         self.assertIn("40000 examples of 2 features, 2 classes", info.stdout)
@@ -132,7 +132,7 @@ class Fetch(unittest.TestCase):
         other = b"another file"
         for what, (arguments, parts) in {
                 "another digest": ({"content": other}, [f"found SHA-256 {digest(TABLE)}, expected {digest(other)}",
-                                                        "nothing of it was kept"]),
+                                                        "it was not kept"]),
                 "cut off": ({"at": "/cut/table.csv"}, [f"after {len(TABLE) // 2} bytes", f"put it at {self.out}/table.csv"]),
                 "not there": ({"at": "/no.csv"}, ["404", f"put it at {self.out}/no.csv"]),
                 "not by HTTPS": ({"at": "/elsewhere.csv"}, ["not fetched", f"put it at {self.out}/elsewhere.csv"]),
@@ -150,7 +150,7 @@ class Fetch(unittest.TestCase):
             with self.subTest(what):
                 said = self.table("--timeout", "1", at=f"/{what}/table.csv", status=1)
                 self.assertRegex(said, r"not fetched: \S+: the server is too slow: no connection, or fewer than 1000 bytes a second, for 1 s")
-                self.assertEqual(int(re.search(r"(\d+) bytes came", said).group(1)) > 0, some, said)
+                self.assertEqual(int(re.search(r"(\d+) bytes arrived", said).group(1)) > 0, some, said)
                 self.assertIn(f"put it at {self.out}/table.csv", said)
                 self.assertEqual(os.listdir(self.out), [])
         self.table()
@@ -160,7 +160,7 @@ class Fetch(unittest.TestCase):
         with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, nobody speaks TLS
             said = self.fetch(f"https://127.0.0.1:{silent.getsockname()[1]}/table.csv", "--sha256", digest(TABLE), "--dir", self.out,
                               "--timeout", "1", status=1)
-        self.assertRegex(said, "the server is too slow: no connection.*; 0 bytes came")
+        self.assertRegex(said, "the server is too slow: no connection.*; 0 bytes arrived")
         self.assertEqual(os.listdir(self.out), [])
 
     def test_a_full_disk(self):
@@ -186,7 +186,7 @@ class Fetch(unittest.TestCase):
     def test_another_file_is_not_replaced(self):
         with open(f"{self.out}/table.csv", "w") as f:
             f.write("mine")
-        self.assertIn("move it away, or name another --dir", self.table(status=1))
+        self.assertIn("move it away, or choose another --dir", self.table(status=1))
         with open(f"{self.out}/table.csv") as f:
             self.assertEqual(f.read(), "mine")
         self.assertEqual(self.server.asked, [])
@@ -205,7 +205,7 @@ class Fetch(unittest.TestCase):
         if not os.path.exists(SHAKESPEARE):
             self.skipTest(f"the rest needs {SHAKESPEARE}")
         shutil.copy(SHAKESPEARE, f"{self.out}/tinyshakespeare.txt")
-        self.assertIn("is there already", self.fetch(*nowhere))
+        self.assertIn("exists already", self.fetch(*nowhere))
 
     def test_a_set_from_a_mirror(self):
         self.server.files["train-images-idx3-ubyte.gz"] = b"not MNIST"

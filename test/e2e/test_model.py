@@ -378,7 +378,7 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
                 (["help", "export"], 0, "--format torch|onnx")]:
             self.assertIn(part, p2pml(*arguments, status=status))
         said = p2pml("predict", self.digits, status=1, input="1,2,3\n")
-        self.assertIn("standard input: line 1, column 3: the row ends there, expected 784 numbers", said)
+        self.assertIn("standard input: line 1, column 3: the row ends early, expected 784 numbers", said)
         self.assertIn("a model of p2pml", p2pml("inspect", self.averaged))
 
     def documented(self):

@@ -187,7 +187,7 @@ class SimTest(unittest.TestCase):
     def test_a_time_limit_and_ctrl_c_still_sum_up(self):
         ran = self.p2pml("sim", self.file(ASYNC), "--out", self.path("limit"), "--set", "experiment.time_limit=5s")
         self.assertEqual(ran.returncode, 1, ran.stderr)
-        self.assertIn("experiment.time_limit is over", ran.stderr)
+        self.assertIn("experiment.time_limit has passed", ran.stderr)
         with open(self.path("limit", "summary.json")) as f:
             s = json.load(f)
         self.assertEqual((s["status"], s["averaged"]["nodes"]), ("failed", 6))

@@ -152,7 +152,7 @@ class SweepTest(unittest.TestCase):
         self.start("--set", "experiment.time_limit=1ms", "--set", "experiment.repeats=1")
         _, said = self.end(1)
         self.assertIn(f"{LABELS[0]} failed: exit status 1; the end of ", said)
-        self.assertIn("experiment.time_limit is over", said)
+        self.assertIn("experiment.time_limit has passed", said)
         self.assertIn("4 of 4 runs failed", said)
         self.assertEqual({run["status"] for run in self.load("sweep.json")["runs"]}, {"failed"})
 

@@ -110,7 +110,7 @@ static void who_does_not_stop_is_killed(void **state)
     pid_t sender = signal_when_ready(w, SIGINT);
     run(w);
     waitpid(sender, NULL, 0);
-    lab_world_expect(w->said, "experiment.stop_grace is over: killing the nodes that still run");
+    lab_world_expect(w->said, "experiment.stop_grace has passed: killing the nodes that still run");
     for (size_t i = 0; i < 3; i++)
         assert_true(WIFSIGNALED(w->cluster.nodes[i].process.status) &&
                     WTERMSIG(w->cluster.nodes[i].process.status) == SIGKILL);
@@ -124,7 +124,7 @@ static void the_time_limit_stops_all(void **state)
     w->options.time_limit_ns = 1;
     run(w);
     assert_true(w->cluster.overtime && !w->cluster.interrupted);
-    lab_world_expect(w->said, "experiment.time_limit is over: stopping the nodes");
+    lab_world_expect(w->said, "experiment.time_limit has passed: stopping the nodes");
     lab_world_nobody_is_left();
 }
 

@@ -73,7 +73,7 @@ static void events_happen_at_rounds_of_the_cluster(void **state)
     lab_world_expect(w->said, "event at round 10: node-01 killed\n");
     lab_world_expect(w->said, "event at round 20: node-02 stopped\n");
     lab_world_expect(w->said, "event at round 30: node-01 started again\n");
-    lab_world_expect(w->said, "event: node-02 goes on\n");
+    lab_world_expect(w->said, "event: node-02 resumes\n");
     const struct lab_happening *h = w->cluster.happenings;
     assert_true(h[0].round >= 10 && h[1].round >= 20 && h[2].round >= 30 && h[2].round < 90);
     assert_true(h[0].time < h[1].time && h[1].time < h[2].time && h[1].end_time > h[2].time);
@@ -91,7 +91,7 @@ static void a_round_that_never_comes(void **state)
     with_events(w, "[{at: 100ms, kill: [0, 2]}, {at: {round: 400}, kill: 1}]");
     play(w, COUNTS "while [ $n -lt 20 ]; do one; done\nif [ $name != node-01 ]; then sleep 100; fi\n");
     run(w);
-    assert_string_equal(w->cluster.happenings[2].instead, "the run was over before");
+    assert_string_equal(w->cluster.happenings[2].instead, "the run ended first");
     lab_world_nobody_is_left();
 }
 
@@ -124,7 +124,7 @@ static void a_node_is_stopped_for_a_while(void **state)
          "rounds_until [ -e \"$run/done\" ]");
     run(w);
     lab_world_expect(w->said, "event at 0.01 s: node-01 stopped\n");
-    lab_world_expect(w->said, "event: node-01 goes on\n");
+    lab_world_expect(w->said, "event: node-01 resumes\n");
     assert_true(w->cluster.happenings[0].end_time >=
                 w->cluster.train_time + 1); // on a busy machine it begins late
     for (size_t i = 0; i < 3; i++)
@@ -143,7 +143,7 @@ static void a_stop_of_the_run_wakes_the_stopped(void **state)
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
     assert_true(isnan(w->cluster.happenings[3].time));
-    assert_string_equal(w->cluster.happenings[3].instead, "the run was stopped before");
+    assert_string_equal(w->cluster.happenings[3].instead, "the run was stopped first");
     lab_world_nobody_is_left();
 }
 
@@ -157,8 +157,8 @@ static void a_network_falls_apart(void **state)
                    "healed() { [ \"$(grep -c '^[.]' \"$run/$1/told\" 2>&1)\" = 2 ]; }\n"
                    "rounds_until healed node-00; rounds_until healed node-01");
     run(w);
-    lab_world_expect(w->said, "event at 0.01 s: the network falls apart\n");
-    lab_world_expect(w->said, "event: the network is whole again\n");
+    lab_world_expect(w->said, "event at 0.01 s: the network is partitioned\n");
+    lab_world_expect(w->said, "event: the partition has ended\n");
     for (size_t i = 0; i < 2; i++) {
         struct base_reason why = {""};
         uint8_t *told = NULL;
@@ -205,7 +205,7 @@ static void a_late_node_is_not_there_before(void **state)
     lab_world_expect(w->said, "event at 0.01 s: node-01 started\n");
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && w->cluster.nodes[i].starts == 1);
-    assert_string_equal(w->cluster.happenings[1].instead, "the run was over before");
+    assert_string_equal(w->cluster.happenings[1].instead, "the run ended first");
     lab_world_nobody_is_left();
 }
 
@@ -220,8 +220,8 @@ static void a_node_that_ended_by_itself_is_not_killed(void **state)
          "case $name in node-00) until gone node-01; do sleep 0.01; done; round; rounds_until false;;\n"
          "node-01) round; exit 0;; esac");
     run(w);
-    lab_world_expect(w->said, "event at 0 s: kill of node-01 did not happen: it had ended before\n");
-    lab_world_expect(w->said, "start of node-01 did not happen: it had ended by itself\n");
+    lab_world_expect(w->said, "event at 0 s: kill of node-01 did not happen: the node had already ended\n");
+    lab_world_expect(w->said, "start of node-01 did not happen: the node had ended by itself\n");
     lab_world_expect(w->said, "node-00 killed\n");
     assert_true(lab_node_ended_well(&w->cluster.nodes[1]) && w->cluster.nodes[1].starts == 1);
     lab_world_nobody_is_left();
@@ -241,7 +241,7 @@ static void progress_says_who_saw_it(void **state)
                    "rounds_until gone; sees; round");
     run(w);
     lab_world_expect(w->said, "node-02 dead: seen by 2 of 2 after ");
-    assert_null(strstr(w->said, "which no event explains"));
+    assert_null(strstr(w->said, "no event explains"));
     lab_world_nobody_is_left();
 }
 

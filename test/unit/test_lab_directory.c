@@ -86,7 +86,7 @@ static void a_directory_is_ours_or_empty(void **state)
     char *path = lab_path("%s/some/where", base), *node = lab_path("%s/node-63", path);
     assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK); // made
     assert_int_equal(lab_directory_open(path, false, false, &second, &why), BASE_ESTATE);
-    assert_non_null(strstr(why.text, "another 'p2pml run' is at work"));
+    assert_non_null(strstr(why.text, "another 'p2pml run' is using"));
     lab_directory_close(&directory);
     // Ours: what a run leaves goes, anything else stays.
     assert_int_equal(base_directory_make(node, &why), BASE_OK);

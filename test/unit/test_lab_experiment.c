@@ -174,7 +174,7 @@ static void run_and_sim_refuse_what_they_cannot_do(void **state)
     only_refused_by(lab_experiment_check_run, "experiment:\n  nodes: 65\n",
                     ":2: experiment.nodes: found 65, expected at most 64 with p2pml run");
     only_refused_by(lab_experiment_check_run, "average:\n  method: choco\n",
-                    ":2: average.method: this method is no exchange of two nodes");
+                    ":2: average.method: this method is not an exchange between two nodes");
     only_refused_by(lab_experiment_check_run, "sim:\n  vector: 5\n", ":2: sim.vector: found in an");
     only_refused_by(lab_experiment_check_sim, "experiment:\n  nodes: 1025\n",
                     ":2: experiment.nodes: found 1025, expected at most 1024 with sim.engine nodes");

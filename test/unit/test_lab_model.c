@@ -110,12 +110,12 @@ static void bad_rows_are_refused_with_line_and_column(void **state)
     static const struct {
         const char *text, *reason;
     } bad[] = {
-        {"a,b,c\n1,2,3\n", "rows: line 1, column 1: found 'a', expected a number; rows hold numbers alone"},
+        {"a,b,c\n1,2,3\n", "rows: line 1, column 1: found 'a', expected a number; rows contain only numbers"},
         {"1,2,3\n1,x,3\n", "rows: line 2, column 2: found 'x', expected a number"},
-        {"1,2,3\n1,2\n", "line 2, column 2: the row ends there, expected 3 numbers"},
-        {"1,2,3\n1,2", "line 2, column 2: the row ends there"},
-        {"1,2,3,4\n", "line 1, column 4: found a number more, expected 3"},
-        {"1,2,3,\n", "line 1, column 4: found a number more"},
+        {"1,2,3\n1,2\n", "line 2, column 2: the row ends early, expected 3 numbers"},
+        {"1,2,3\n1,2", "line 2, column 2: the row ends early"},
+        {"1,2,3,4\n", "line 1, column 4: found one more number, expected 3"},
+        {"1,2,3,\n", "line 1, column 4: found one more number"},
         {"1,,3\n", "line 1, column 2: found nothing, expected a number"},
         {"1,2,\n", "line 1, column 3: found nothing"},
         {"1,2,3\n\n1,2,3\n", "line 2, column 1: found nothing"},
@@ -198,7 +198,7 @@ static void rows_before_a_bad_one_are_answered(void **state)
     memcpy(text + 4 * 300, "1\n", 3);
     assert_int_equal(predict(&model, text, answers, sizeof answers, &why), BASE_EFORMAT);
     assert_non_null(
-        strstr(why.text, "standard input: line 301, column 1: the row ends there, expected 2 numbers"));
+        strstr(why.text, "standard input: line 301, column 1: the row ends early, expected 2 numbers"));
     size_t lines = 0;
     for (const char *at = answers; (at = strchr(at, '\n')); at++)
         lines++;

@@ -302,7 +302,7 @@ static void events_in_words(void **state)
     begin(w, "[{at: 5s, kill: 3}, {at: 7s, stop: 2, for: 1s}, {at: 8s, start: 3}]");
     w->cluster.happenings[1].present.words[0] = 7;
     w->cluster.happenings[2].time = NAN;
-    w->cluster.happenings[2].instead = "the run was over before";
+    w->cluster.happenings[2].instead = "the run ended first";
     for (size_t i = 0; i < 3; i++) {
         sees(w, i, 5.5, "dead", 3);
         views(w, i, 5.5, "");
@@ -322,7 +322,7 @@ static void events_in_words(void **state)
         "  7.0 s  node-02 was stopped for 1 s\n",
         "suspected by 0 of 2\n",
         "declared dead by 0 of 2\n",
-        "  8.0 s  node-03 was started: did not happen: the run was over before\n"};
+        "  8.0 s  node-03 was started: did not happen: the run ended first\n"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(text, parts[i]))
             fail_msg("expected '%s' in:\n%s", parts[i], text);

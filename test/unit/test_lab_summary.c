@@ -329,7 +329,7 @@ static void events_and_what_they_did(void **state)
     give_rows(w);
     w->cluster.happenings[0].time = 100;
     w->cluster.happenings[0].present.words[0] = 7;
-    w->cluster.happenings[1].instead = "the run was over before";
+    w->cluster.happenings[1].instead = "the run ended first";
     w->cluster.nodes[2].gone = LAB_KILLED;
     w->cluster.nodes[2].process.status = 9;
     temporary_write(w->cluster.nodes[0].events,
@@ -343,11 +343,11 @@ static void events_and_what_they_did(void **state)
                  "        \"last\": 0.5\n      }");
     expect(text, "\"rewired\": {\n        \"seen\": 0,\n        \"of\": 2,\n        \"median\": null,\n");
     expect(text, "\"node\": \"node-01\",\n          \"detected\": null,\n");
-    expect(text, "\"happened\": false,\n      \"instead\": \"the run was over before\"");
+    expect(text, "\"happened\": false,\n      \"instead\": \"the run ended first\"");
     expect(text, "\"gone\": \"killed\"");
     expect(text, "\"false_deaths\": 0");
     expect(table, "    2.0 s  node-02 was killed\n           known as dead by 1 of 2, the last after 0.50 s");
-    expect(table, "the network fell apart for 1 s: did not happen: the run was over before");
+    expect(table, "the network was partitioned for 1 s: did not happen: the run ended first");
     expect(table, "killed by an event");
     expect(text, "\"at_round\": null,\n      \"for_rounds\": null,\n      \"round\": null");
     assert_null(strstr(text, "nan"));
@@ -363,7 +363,7 @@ static void events_and_what_they_did(void **state)
     expect(text, "\"at\": 3.5,\n      \"for\": null,\n      \"happened\": true");
     expect(text, "\"at_round\": 20,\n      \"for_rounds\": null,\n      \"round\": 22");
     expect(table, "    3.5 s  round 22  node-02 was killed\n");
-    expect(table, "      -    round 21  the network fell apart");
+    expect(table, "      -    round 21  the network was partitioned");
     free(text);
     free(table);
 }

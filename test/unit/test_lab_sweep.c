@@ -266,7 +266,8 @@ static void the_command_line_and_the_sweep(void **state)
     struct lab_sweep_plan made;
     struct base_reason why;
     assert_int_equal(plan_with(text, clash, 1, true, &made, &why), BASE_EINVAL);
-    assert_non_null(strstr(why.text, "average.ratio: swept here and given by --set, expected one of both"));
+    assert_non_null(
+        strstr(why.text, "average.ratio: swept here and given by --set, expected only one of them"));
     assert_int_equal(plan_with(text, beside, 1, true, &made, &why), BASE_OK);
     assert_non_null(strstr(made.runs[1].text, "steps: 24\n"));
     lab_sweep_plan_free(&made);
@@ -333,7 +334,7 @@ static void the_runs_of_a_sweep_are_not_lost_by_accident(void **state)
     temporary_write(list, "{}");
     temporary_write(old, "");
     assert_int_equal(lab_directory_open(out, false, false, &opened, &why), BASE_ESTATE);
-    assert_non_null(strstr(why.text, "holds the runs of a sweep: give another with --out, or add --fresh"));
+    assert_non_null(strstr(why.text, "holds the runs of a sweep: choose another with --out, or add --fresh"));
     assert_true(is_there("runs/a") && is_there("sweep.json") && is_there("results.csv"));
     assert_int_equal(lab_directory_open(out, false, true, &opened, &why), BASE_OK);
     lab_directory_close(&opened);

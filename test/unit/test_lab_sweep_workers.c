@@ -208,7 +208,7 @@ static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
     waitpid(sender, NULL, 0);
     assert_true(w->workers.interrupted);
     expect_states(w, "ciiw");
-    lab_world_expect(w->said, "interrupted: stopping the runs; the same command goes on");
+    lab_world_expect(w->said, "interrupted: stopping the runs; the same command continues the sweep");
     assert_null(strstr(w->said, "failed"));
     expect_file(w, "stopped.8", "stopped");
     expect_file(w, "stopped.12", "stopped");
@@ -240,7 +240,7 @@ static void a_second_stop_kills(void **state)
     pid_t sender = interrupt_when(w, "ready", 20);
     work(w);
     waitpid(sender, NULL, 0);
-    lab_world_expect(w->said, "killing the runs that still go on");
+    lab_world_expect(w->said, "killing the runs that have not ended");
     assert_int_equal(w->plan.runs[3].state, LAB_SWEEP_WAITING);
     lab_world_nobody_is_left();
 }
