@@ -1,5 +1,5 @@
 # bash completion of p2pml and p2pml-node. Commands, options, keys and choices are asked of the program itself, so that they are
-# those of the version that runs; what it said is kept while it is the same file.
+# those of the version that runs; its output is cached while the file is the same.
 
 _p2pml_help() { # _p2pml_help PROGRAM ARGUMENT...: its help, asked once
     local program
@@ -32,7 +32,7 @@ _p2pml_values() {
         }'
 }
 
-# What stands behind --set: KEY=VALUE, which bash has cut at the "=".
+# The argument of --set: KEY=VALUE, which bash has split at the "=".
 _p2pml_set() { # _p2pml_set WORD-BEFORE WORD PROGRAM ARGUMENT...
     local before=$1 word=$2 value=
     shift 2
@@ -43,7 +43,7 @@ _p2pml_set() { # _p2pml_set WORD-BEFORE WORD PROGRAM ARGUMENT...
         if [ -n "$value" ]; then
             mapfile -t COMPREPLY < <(compgen -W "$value" -- "$word")
         else
-            mapfile -t COMPREPLY < <(compgen -f -- "$word") # a file, or a number that nobody can guess
+            mapfile -t COMPREPLY < <(compgen -f -- "$word") # a file, or a number, which cannot be completed
         fi
     else
         mapfile -t COMPREPLY < <(_p2pml_help "$@" | _p2pml_keys "$word")

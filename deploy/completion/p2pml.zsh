@@ -7,7 +7,7 @@ _p2pml_options() {
     compadd -- $options
 }
 
-# KEY=VALUE behind --set; $1 is the help that lists the keys.
+# KEY=VALUE after --set; $1 is the help that lists the keys.
 _p2pml_set() {
     local key choices
     if compset -P '*='; then

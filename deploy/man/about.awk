@@ -18,7 +18,7 @@ usage { print ".fi"; usage = 0 }
     tagged = 1
     next
 }
-/^   / { # goes on; a table inside keeps its lines
+/^   / { # continued; a table inside keeps its lines
     sub(/^ +/, "")
     if (/[^ ]  +[^ ]/) print ".br"
     print roff($0)
