@@ -1,6 +1,6 @@
-"""Rounds in lock-step, for models and methods of one's own: `p2pml.lab.rounds`.
+"""Rounds in lock-step, for your own models and methods: `p2pml.lab.rounds`.
 
-A method of one's own is computed on the models of all nodes at once, and its bytes are what it says it sends. Beside it, on the same
+A method of your own is computed on the models of all nodes at once, and its bytes are those that it reports. For comparison, with the same
 model and the same random numbers, "edge-ref" is p2pml itself: nodes of the library in this process, whose bytes are real."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Model = Callable[[Any, int, Any], Tuple[float, Any]]
 
 
 class Temporary:
-    """A directory that goes with the last object that names it."""
+    """A directory that is removed with the last object that uses it."""
 
     def __init__(self) -> None:
         self.name = tempfile.mkdtemp(prefix="p2pml-lab-")
@@ -34,7 +34,7 @@ class Temporary:
 
 
 class World:
-    """What a method sees and changes."""
+    """The state of all nodes, for a method to read and change."""
 
     def __init__(self, x: Any, edges: Sequence[Tuple[int, int]], rate: float, local_steps: int):
         import numpy
@@ -54,7 +54,7 @@ class World:
             self.weights[b, b] -= w
 
     def send(self, entries: int, bytes_each: int = 4) -> None:
-        """Counts a message of so many entries from every node to each of its neighbours."""
+        """Counts a message with this number of entries from every node to each of its neighbours."""
         self.bytes += 2 * len(self.edges) * entries * bytes_each
 
     def top(self, vectors: Any, ratio: float) -> Any:
@@ -71,11 +71,11 @@ class World:
 def rounds(model: Model, start: Any, method: Union[str, Callable[[World], None]] = "edge-ref", *, nodes: int = 8, rounds: int = 50,
            local_steps: int = 4, rate: float = 0.1, topology: str = "ring", seed: int = 0, every: int = 5,
            measure: Optional[Callable[[Any], float]] = None, **settings: Any) -> Any:
-    """A frame of measurements of the averaged model, one every so many rounds.
+    """A frame of measurements of the averaged model, one row per ``every`` rounds.
 
-    model: ``(x, node, random) -> (loss, gradient)`` of a batch of that node, with a numpy generator that is the node's own. start: the vector
-    with which all begin. method: ``method(world)`` after every ``local_steps`` of SGD, see :class:`World`; or "edge-ref" with ``settings``
-    (keys with ``__`` for the dot). topology: as ``topology.kind``. measure: of a vector, such as its accuracy on test examples.
+    model: ``(x, node, random) -> (loss, gradient)`` of a batch of that node, with the node's own numpy generator. start: the initial vector
+    of all nodes. method: ``method(world)`` after every ``local_steps`` of SGD, see :class:`World`; or "edge-ref" with ``settings`` (keys
+    with ``__`` for the dot). topology: as ``topology.kind``. measure: of a vector, such as its accuracy on test examples.
 
     Columns: round, step, loss (mean of the local steps), bytes (sent by all), consensus (mean squared distance of the nodes from their
     mean), and with ``measure`` measure and worst (the smallest of the nodes)."""
@@ -113,7 +113,7 @@ def _measured(world: Any, done: int, local_steps: int, losses: List[float], meas
 
 
 class _Lockstep:
-    """A method of one's own."""
+    """A method of your own."""
 
     def __init__(self, start: Any, nodes: int, local_steps: int, topology: str, rate: float, method: Callable[[World], None]):
         import numpy
@@ -130,7 +130,7 @@ class _Lockstep:
         self._world.round += 1
         before = self._world.x
         self._method(self._world)
-        if self._world.x is not before:  # its shape and type are everybody's
+        if self._world.x is not before:  # all users expect its shape and type
             before[:] = self._world.x
             self._world.x = before
 
@@ -200,7 +200,7 @@ class _Nodes:
 
 
 def _claim(claims: contextlib.ExitStack) -> int:
-    """A port that is free, below those that the kernel gives to whoever asks for any. `p2pml run` claims its ports by the same names."""
+    """A free port below those that the kernel assigns by itself. `p2pml run` claims its ports by the same names."""
     while True:
         port = random.SystemRandom().randrange(10240, 32768)
         name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -224,7 +224,7 @@ def _starts(node: Node) -> bool:
 
 
 def _edges(kind: str, nodes: int) -> List[Tuple[int, int]]:
-    """Those of the product: `p2pml topology show`."""
+    """The edges of `p2pml topology show`."""
     done = subprocess.run([program(), "topology", "show", kind, "--nodes", str(nodes), "--json"], capture_output=True, text=True,
                           env=environment(), check=False)
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""What goes wrong, each with the reason of the library."""
+"""The exceptions of p2pml; the text of each is the reason given by the library."""
 
 from . import _c
 
@@ -8,7 +8,7 @@ class Error(Exception):
 
 
 class ConfigurationError(Error, ValueError):
-    """A key, a value or a tensor that cannot be; the text names it."""
+    """An invalid key, value or tensor; the text names it."""
 
 
 class OrderError(Error):
@@ -28,7 +28,7 @@ class EnvironmentFailed(Error, OSError):
 
 
 class MismatchError(Error, ValueError):
-    """Another model than the cluster's, or than before."""
+    """A model that differs from the cluster's, or from the earlier one."""
 
 
 _KINDS = {_c.EINVAL: ConfigurationError, _c.EFORMAT: ConfigurationError, _c.ELIMIT: ConfigurationError,

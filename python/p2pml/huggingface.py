@@ -17,7 +17,7 @@ from .pytorch import Attachment, attach
 
 class Callback(TrainerCallback):
     """Attaches when training begins, once the optimiser is there, and leaves the cluster when it ends. ``options``: of
-    :func:`p2pml.attach`. With every checkpoint of the trainer the node writes one at its next exchange; a program that starts again goes on
+    :func:`p2pml.attach`. With every checkpoint of the trainer the node writes one at its next exchange; a restarted program continues
     from the node's."""
 
     def __init__(self, node: Node, every: int = 30, **options: Any):

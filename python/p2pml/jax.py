@@ -69,7 +69,7 @@ class Attachment:
         self._last: List[Any] = [None] * len(names)
         self._round: Optional[Round] = None
         self._steps, self._scale, self._ended = 0, 0.0, False
-        self._exchanging = False  # from the first word of an exchange until its result is the caller's
+        self._exchanging = False  # from the beginning of an exchange until the caller has its result
         self._correction: Any = None
         self._add = jax.jit(_add)
         self._to_vector(params)
@@ -85,7 +85,7 @@ class Attachment:
                 view[moved] = now.astype(np.float32).ravel()[moved]
 
     def _tree_of(self, flat: Any, low: bool) -> Any:
-        parts = zip(np.split(flat, self._ends), self._shapes)  # copies: jax may use an array where it lies, and this memory changes
+        parts = zip(np.split(flat, self._ends), self._shapes)  # copies: jax may use an array in place, and this memory changes
         return jax.tree_util.tree_unflatten(self._tree, [jnp.array(p.reshape(shape), dtype=kind if low else None, copy=True)
                                                          for p, (shape, kind) in parts])
 
@@ -165,7 +165,7 @@ class Attachment:
             return (params, state) if self._with_state else params
         self._check(params)
         try:
-            if self._exchanging:  # it was interrupted; what came of it lies in the vector
+            if self._exchanging:  # it was interrupted; its result is in the vector
                 return self._take(self.node.recover() if self.node.lent else None, state)
             if self._correction is not None:
                 params = self._add(params, self._correction, rate)
@@ -179,7 +179,7 @@ class Attachment:
             return self._take(self.node.exchange(self._steps, self._scale), state)
         except errors.Ended as why:
             self._ended = True
-            warnings.warn(f"{why}; training goes on alone", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{why}; training continues alone", RuntimeWarning, stacklevel=2)
             return self._from_vector(state)
 
     def close(self, params: Any = None) -> None:

@@ -27,7 +27,7 @@ Experiment = Union[str, "os.PathLike[str]", Dict[str, Any]]
 
 
 class Failed(errors.Error):
-    """A node, a baseline or a run of a sweep failed, or time ran out; ``result`` has what there is."""
+    """A node, a baseline or a run of a sweep failed, or time ran out; ``result`` has the files so far."""
 
     def __init__(self, text: str, result: "Result"):
         super().__init__(text)
@@ -48,7 +48,7 @@ class Result:
     def summary(self) -> Dict[str, Any]:
         """summary.json of a single run."""
         if not (self.directory / "summary.json").exists():
-            raise errors.OrderError(f"{self.directory} has no summary.json: it is not that of a single run, or the run is not over; a sweep's runs "
+            raise errors.OrderError(f"{self.directory} has no summary.json: it is not the directory of a single run, or the run has not ended; a sweep's runs "
                                     "are in `results` and `runs`")
         with open(self.directory / "summary.json", encoding="utf-8") as f:
             summary: Dict[str, Any] = json.load(f)
@@ -56,7 +56,8 @@ class Result:
 
     @property
     def results(self) -> Any:
-        """A row a run, of a sweep or a single one; keys that a sweep varies are columns, as is what a target took (``to_93.averaged_bytes``)."""
+        """One row per run, of a sweep or a single run; keys that a sweep varies are columns, as is the cost of a target
+        (``to_93.averaged_bytes``)."""
         rows = _lines(self.directory / "results.jsonl")
         for row in rows:
             for target in row.pop("targets", None) or []:
@@ -66,17 +67,17 @@ class Result:
 
     @property
     def rounds(self) -> Any:
-        """The curve: a row a measurement, accuracy of the averaged model, of the worst node, consensus, bytes."""
+        """The curve, one row per measurement: accuracy of the averaged model, of the worst node, consensus, bytes."""
         return self._of_runs("rounds.jsonl", per_node=False)
 
     @property
     def metrics(self) -> Any:
-        """A row a round and node: step, loss, rate, bytes."""
+        """One row per round and node: step, loss, rate, bytes."""
         return self._of_runs("metrics.jsonl", per_node=True)
 
     @property
     def events(self) -> Any:
-        """A row an event of a node: deaths, fetches, refusals."""
+        """One row per event of a node: deaths, fetches, refusals."""
         return self._of_runs("events.jsonl", per_node=True)
 
     @property
@@ -106,8 +107,8 @@ class Result:
 def sim(experiment: Optional[Experiment] = None, *, out: Union[str, "os.PathLike[str]", None] = None, fresh: bool = False, **settings: Any) -> Result:
     """`p2pml sim`: the whole cluster in one process under virtual time.
 
-    experiment: a YAML file, or the same as nested dicts; None: what ``settings`` say. settings: keys with ``__`` for the dot, above
-    the file. out: the directory of the run (``fresh``: one that is not empty); None: a temporary one, which lives as long as the result.
+    experiment: a YAML file, or the same as nested dicts; None: only ``settings``. settings: keys with ``__`` for the dot; they override the
+    file. out: the directory of the run (``fresh``: one that is not empty); None: a temporary one, which lives as long as the result.
 
     :class:`ConfigurationError`: a key or a value, with its place. :class:`Failed`: see there."""
     return _command("sim", experiment, out, fresh, settings)

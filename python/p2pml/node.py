@@ -19,23 +19,23 @@ from . import _c, errors
 
 logger = logging.getLogger("p2pml")
 
-_PATIENCE = 10.0  # seconds of waiting before a line says what is waited for
-_AT_ONCE_MS = 20  # most exchanges end within; the library waits for them, and Ctrl-C for the library
+_PATIENCE = 10.0  # seconds of waiting before a warning
+_AT_ONCE_MS = 20  # most exchanges end within this time; the library waits for them, and Ctrl-C for the library
 _LEAVE = 20.0  # seconds that the end of the program waits for the last checkpoint
 
 
 class Round(NamedTuple):
-    """What comes next, and what became of the vectors."""
+    """The next steps, and the state of the vectors."""
     steps: int         #: local steps to take before the next exchange
     steps_done: int    #: of the cluster's count
     pace: float        #: this node's time per step over its neighbours' median
-    another: bool      #: the model is another one now: a member's, or a checkpoint's
+    another: bool         #: the model was replaced by a member's, or a checkpoint's
     rolled_back: bool  #: NaN or infinity was given; the model is the last published one again
     changes: Optional[Tuple[Any, Any, Any]]  #: (index, added to the model, new correction), or None: anything may have changed
 
 
 class _Handle:
-    """The library's node. Every view of its vectors keeps it alive; with the last one the memory goes."""
+    """The library's node. Every view of its vectors keeps it alive; with the last view the memory is freed."""
 
     def __init__(self, pointer: int):
         self.pointer = pointer
@@ -64,7 +64,7 @@ def _leave_all() -> None:
     for node in list(_running):
         try:
             node.leave(timeout=_LEAVE)
-        except BaseException as error:  # nothing of it may keep a program from ending
+        except BaseException as error:  # no error may keep a program from ending
             logger.warning("%s", error)
 
 
@@ -83,7 +83,7 @@ class Node:
         if secret is not None:
             self._settings["cluster.secret_file"] = os.fspath(secret)
         elif listen is None and self._config is None:
-            listen = "127.0.0.1:0"  # without a secret nobody else may connect
+            listen = "127.0.0.1:0"  # without a secret, no other machine may connect
         for key, value in (("node.dir", dir), ("node.name", name), ("node.listen", listen)):
             if value is not None:
                 self._settings[key] = os.fspath(value) if key == "node.dir" else value
@@ -92,7 +92,7 @@ class Node:
         self._resume = resume
         self._elsewhere = False  # torchrun: the first process of the host has the node
         self._handle: Optional[_Handle] = None
-        self.meanwhile: Callable[[], None] = lambda: None  # now and then while it waits for others
+        self.meanwhile: Callable[[], None] = lambda: None  # called at intervals while it waits for others
         self._lent = self._started = False
         self._ended: Optional[str] = None
         self._closed = False
@@ -124,7 +124,7 @@ class Node:
         return self
 
     def _has_checkpoint(self, folder: Optional[str]) -> bool:
-        # Where a file says the folder, the library looks; it tells when nothing is there.
+        # If a file names the folder, the library looks there, and reports an empty one.
         return folder is None or bool(glob.glob(os.path.join(glob.escape(str(folder)), "checkpoint-*.safetensors")))
 
     def _checkpoints(self) -> List[Tuple[int, str]]:
@@ -136,7 +136,7 @@ class Node:
         return sorted(((int(path[path.rindex("-") + 1:-len(".safetensors")]), path) for path in found), reverse=True)
 
     def stamp(self) -> Optional[Tuple[str, int]]:
-        """Changes with every checkpoint that is written; None: there is none."""
+        """Changes with every new checkpoint; None: no checkpoint."""
         found = self._checkpoints()
         return (found[0][1], os.stat(found[0][1]).st_mtime_ns) if found else None
 
@@ -149,7 +149,7 @@ class Node:
             return found[0][0], f.read()
 
     def restore(self, step: int, checkpoint: bytes) -> None:
-        """Before the node is opened: it will go on from there. Later checkpoints in its directory are renamed."""
+        """Before the node is opened: it will continue from this checkpoint. Later checkpoints in its directory are renamed."""
         self._check_open(False)
         later = [(s, path) for s, path in self._checkpoints() if s > step]
         folder = str(self._settings["node.dir"])
@@ -161,7 +161,7 @@ class Node:
                 f.write(checkpoint)
                 f.flush()
                 os.fsync(f.fileno())
-            for s, one in later:  # not before: what cannot be written supersedes nothing
+            for s, one in later:  # not before: a failed write must not supersede anything
                 os.replace(one, os.path.join(folder, f"superseded-{s}.safetensors"))
             os.replace(part, path)
         except BaseException:
@@ -179,7 +179,7 @@ class Node:
         if self._closed:
             raise errors.OrderError("the node is closed; join again")
         if wanted and self._elsewhere:
-            raise errors.OrderError("the node of this host is in its first process; ask there")
+            raise errors.OrderError("the node of this host is in its first process; call it there")
         if wanted and self._handle is None:
             raise errors.OrderError("the node has no vectors yet: attach a model to it, or call open with names and shapes")
         if not wanted and self._handle is not None:
@@ -238,7 +238,7 @@ class Node:
         raise errors.of(code, reason)
 
     def _await(self, call: Any, what: str, timeout: Optional[float]) -> Round:
-        """Waits in Python, so that Ctrl-C works; the node goes on meanwhile, and the call can be made again."""
+        """Waits in Python, so that Ctrl-C works; the node continues in the meantime, and the call can be repeated."""
         into = self._into
         code = call(self._pointer(), _AT_ONCE_MS if timeout is None else 0, into)
         if code == _c.AGAIN:
@@ -255,10 +255,10 @@ class Node:
                 return code
             waited = time.monotonic() - began
             if timeout is not None and waited >= timeout:
-                raise TimeoutError(f"{what} takes longer than {timeout} s; it goes on, and the call can be made again")
+                raise TimeoutError(f"{what} takes longer than {timeout} s; it continues, and the call can be repeated")
             if waited > _PATIENCE and not told:
                 told = True
-                logger.warning("waiting for %s since %.0f s", what, waited)
+                logger.warning("waiting for %s for %.0f s", what, waited)
             self.meanwhile()
             poll.poll(1000 if timeout is None else max(1, min(1000, int((timeout - waited) * 1000))))
 
@@ -302,12 +302,12 @@ class Node:
         return round
 
     def exchange(self, steps: int, step_scale: float, loss: float = math.nan, timeout: Optional[float] = None) -> Round:
-        """Both, and right whatever line of the last one Ctrl-C has interrupted."""
+        """``begin`` and ``end`` in one call; correct wherever Ctrl-C interrupted the previous call."""
         self._lend((_c.EORDER,) if self._started else (), steps, step_scale, loss)  # EORDER: they are lent already
         return self.end(timeout)
 
     def recover(self) -> Optional[Round]:
-        """After an interruption: takes the vectors back where the node has them; None where it had not."""
+        """After an interruption: takes the vectors back if the node has them; None: it had not."""
         try:
             return self.end()
         except errors.OrderError:
@@ -343,7 +343,7 @@ class Node:
 
     @property
     def blob(self) -> bytes:
-        """At most 65,536 bytes that go with the model, such as the state of a schedule or the hash of a tokenizer: a late joiner
+        """At most 65,536 bytes that are stored with the model, such as the state of a schedule or the hash of a tokenizer: a late joiner
         gets a member's with the model, a resumed node the checkpoint's."""
         at, size = ctypes.c_void_p(), ctypes.c_size_t()
         self._check(_c.library().blob(self._pointer(), None, 0, ctypes.byref(at), ctypes.byref(size)))
@@ -374,7 +374,7 @@ class Node:
             self._check(code)
 
     def close(self) -> None:
-        """Leaves, and frees the vectors when nothing views them any more."""
+        """Leaves, and frees the vectors with their last view."""
         if self._closed:
             return
         self.leave()
@@ -391,10 +391,9 @@ class Node:
 def join(peers: Union[str, Sequence[str], None] = None, **options: Any) -> Node:
     """A node that will join the cluster of ``peers`` ("host:port", several with commas or as a list; None: the first node).
 
-    secret: file with the cluster's secret, without which only this machine is listened to. config: a YAML file, as
-    ``p2pml-node --config`` takes it. dir: where the node keeps its identity and its checkpoints, one for each node.
-    listen: host:port. resume: go on from the newest checkpoint in dir. All other keys of ``p2pml-node --help`` with ``__``
-    in the place of the dot: ``average__mode="sync"``.
+    secret: file with the cluster's secret; without it the node listens only on this machine. config: a YAML file, as for ``p2pml-node
+    --config``. dir: where the node keeps its identity and its checkpoints, one for each node. listen: host:port. resume: continue from the
+    newest checkpoint in dir. All other keys of ``p2pml-node --help`` with ``__`` in the place of the dot: ``average__mode="sync"``.
 
     Nothing happens before a model is attached (:func:`attach`), or :meth:`Node.open` and :meth:`Node.start` are called."""
     return Node(peers, **options)

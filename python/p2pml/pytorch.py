@@ -194,7 +194,7 @@ class Attachment:
                 now = p.detach()
                 moved = torch.ne(now, self._last[i])
                 view.copy_(torch.where(moved.to("cpu"), now.to("cpu", torch.float32), view))
-            elif p.data_ptr() != view.data_ptr():  # somebody put other memory there
+            elif p.data_ptr() != view.data_ptr():  # the program put other memory there
                 view.copy_(p.detach())
                 p.data = view
 
@@ -226,7 +226,7 @@ class Attachment:
         self._bind_moments()
 
     def _bind_moments(self) -> None:
-        """Optimiser state comes with the first step, or with a loaded state_dict, all of it at once: its second moment lies in the
+        """Optimiser state appears with the first step, or with a loaded state_dict, all of it at once: its second moment lies in the
         vector from then on."""
         state = self.optimizer.state
         first = state.get(self._params[0], {}).get("exp_avg_sq") if self._moments else None
@@ -299,7 +299,7 @@ class Attachment:
         self._take(self.node.start(timeout))
 
     def _take(self, round: Optional[Round]) -> None:
-        """None: an interruption has lost it; what came of it lies in the vector."""
+        """None: an interruption has lost it; its result is in the vector."""
         self._round, self._steps, self._scale = round or self._round, 0, 0.0
         if round is not None and round.rolled_back:
             warnings.warn("the model held NaN or infinity: these steps are undone, and it is the one of the last exchange again; a "
@@ -312,8 +312,8 @@ class Attachment:
         self._exchanging = False
 
     def _take_interrupted(self) -> bool:
-        """Ctrl-C may have come between the first word of an exchange and its last number in the parameters. True: the vectors were
-        still the node's, and what was done with them since is lost."""
+        """Ctrl-C may have interrupted between the beginning of an exchange and the last number copied to the parameters. True: the vectors
+        were still the node's, and what was done with them since is lost."""
         if not self._exchanging:
             return False
         lent = bool(self.node.lent)
@@ -374,7 +374,7 @@ class Attachment:
     def _end(self, why: str) -> None:
         self._ended = True
         self._from_vector()
-        warnings.warn(f"{why}; training goes on alone", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{why}; training continues alone", RuntimeWarning, stacklevel=3)
 
     # -- state and end
 
@@ -384,7 +384,7 @@ class Attachment:
         return not (self.closed or self._ended)
 
     def state_dict(self) -> Dict[str, Any]:
-        """For the program's own checkpoints, with the edges to the neighbours: ``attach(..., state=...)`` goes on from it. It is a
+        """For the program's own checkpoints, with the edges to the neighbours: ``attach(..., state=...)`` continues from it. It is a
         boundary: the node exchanges now, and its checkpoint of that moment (the model, and two vectors for each neighbour) is in
         the state. :class:`EnvironmentFailed`: it could not be written."""
         if self.active:
@@ -403,7 +403,7 @@ class Attachment:
         raise errors.EnvironmentFailed("the node wrote no checkpoint at this boundary (a full disk?); its log says why")
 
     def detach(self) -> None:
-        """The parameters get memory of their own; the node goes on until it is closed."""
+        """The parameters get their own memory; the node runs until it is closed."""
         if self.closed:
             return
         self.closed = True

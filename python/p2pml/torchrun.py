@@ -1,8 +1,8 @@
 """The processes of one host, as torchrun starts them, are one node of the cluster.
 
-They hold one model (DistributedDataParallel, or gradients averaged by hand). The first of them exchanges with other hosts, and passes
-on to the others what came of it. All of them make the same calls of an attachment, as is usual in torch.distributed; an error in the first
-one is raised in all."""
+They hold one model (DistributedDataParallel, or gradients averaged by hand). The first of them exchanges with other hosts, and passes the
+results on to the others. All of them make the same calls of an attachment, as is usual in torch.distributed; an error in the first one is
+raised in all."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from . import _c, errors
 from .node import Node, Round
 
 PATIENCE = 1800.0  # seconds that a process waits for another one of its host, as long as torch.distributed's own groups do
-_WORD = 10.0  # seconds after which the others hear that the first process still waits for other hosts
+_WORD = 10.0  # seconds after which the others learn that the first process still waits for other hosts
 _WAITS = "the first process waits"
 _VECTORS = (_c.MODEL, _c.SECOND_MOMENT, _c.CORRECTION)
 
 
 def within(node: Node, group: Any = None, patience: float = PATIENCE) -> Union[Node, "Leader", "Follower"]:
     """``node`` itself in a program of one process. ``group``: a gloo group of the processes that hold one model; None: those of this
-    host; False: every process is a node of its own. ``patience``: seconds that a process waits for a word of another one in the group
-    that is made here, before it raises; one that ended is known at once."""
+    host; False: every process is its own node. ``patience``: seconds that a process waits for another one in the group that is made here,
+    before it raises; the end of a process is noticed at once."""
     if group is False or not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return node
     own = group is None
@@ -62,7 +62,7 @@ def _host(patience: datetime.timedelta) -> Any:
 
 @contextlib.contextmanager
 def _whole() -> Iterator[None]:
-    """Ctrl-C counts behind the block: half a broadcast would leave the others waiting for the rest."""
+    """Ctrl-C takes effect after the block: half a broadcast would leave the others waiting for the rest."""
     held: List[Any] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -91,7 +91,7 @@ class _Member:
             dist.broadcast(vector, self._first, self._group)
 
     def release(self) -> None:
-        """Nothing is passed on any more."""
+        """No more results are passed on."""
         self._vectors = []
         if self._own and dist.is_initialized():
             dist.destroy_process_group(self._group)
@@ -104,7 +104,7 @@ class _Member:
 
 
 class Leader(_Member):
-    """The first process of a host: the node, whose results the others hear."""
+    """The first process of a host: the node, which passes its results to the others."""
 
     def __init__(self, node: Node, group: Any, own: bool):
         super().__init__(group, own)
@@ -116,10 +116,10 @@ class Leader(_Member):
 
     def _tell(self, call: Callable[[], Any], vectors: bool = False) -> Any:
         self._told = time.monotonic()
-        before, self._node.meanwhile = self._node.meanwhile, self._reassure  # here only: else the others do not listen
+        before, self._node.meanwhile = self._node.meanwhile, self._reassure  # only here: elsewhere the others do not listen
         try:
             result = call()
-        except BaseException as error:  # Ctrl-C, too: the others wait for this word
+        except BaseException as error:  # also for Ctrl-C: the others wait for this message
             with _whole():
                 self._pass((None, error, self._node.lent))
             raise
@@ -132,7 +132,7 @@ class Leader(_Member):
         return result
 
     def _reassure(self) -> None:
-        """The others hear now and then that this process is there, and waits for other hosts."""
+        """Tells the others at intervals that this process is alive and waits for other hosts."""
         if time.monotonic() - self._told > _WORD:
             with _whole():
                 self._pass(_WAITS)
@@ -189,7 +189,7 @@ class Follower(_Member):
         self.parameters = 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._node, name)  # which says where to ask
+        return getattr(self._node, name)  # whose error names the first process
 
     def _hear(self, vectors: bool = False) -> Any:
         with _whole():

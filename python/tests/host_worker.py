@@ -91,8 +91,8 @@ with warnings.catch_warnings(record=True) as told:
     if rank == 0:
         node.leave()  # as when the node was told to end
     steps(2)
-    if any("goes on alone" in str(w.message) for w in told):
-        print("goes on alone")
+    if any("continues alone" in str(w.message) for w in told):
+        print("continues alone")
 attachment.detach()
 try:
     torch.distributed.broadcast(torch.ones(1), 0, own)

@@ -77,7 +77,7 @@ class Together(Processes):
             self.assertIn("interrupted after the broadcast, and together", self.read(i))
             self.assertIn("the group is gone", self.read(i))
             self.assertIn("taken back", self.read(i))
-            self.assertIn("goes on alone", self.read(i))
+            self.assertIn("continues alone", self.read(i))
         self.assertIn("status in rank 0\n", self.read(0))
         self.assertIn("no status in rank 1 the node of this host is in its first process", self.read(1))
 
