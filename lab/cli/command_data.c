@@ -139,7 +139,7 @@ static void print_configuration(const struct node_config *config, const struct t
         "data.header",      "data.delimiter",    "data.target",       "data.categorical",  "data.ignore",
         "data.image_size",  "data.image_colour", "data.scale",        "data.scale_from"};
     static const char *const losses[] = {"cross-entropy", "mse", "mae"};
-    printf("\nThe configuration that fits:\n\n");
+    printf("\nA configuration that fits:\n\n");
     if (data->outputs)
         printf("model:\n  loss: %s\n", losses[config->model.loss]);
     if (data->tokens)
@@ -283,9 +283,9 @@ int lab_command_data(int argc, char **argv)
     if (end == LAB_ARGUMENTS_HELP) {
         status = lab_command_about("data");
     } else if (end == LAB_ARGUMENTS_WRONG || argc - optind != 2 || strcmp(argv[optind], "info") != 0) {
-        fputs("p2pml data: expected 'p2pml data info FILE' or 'p2pml data fetch NAME'; 'p2pml help data' "
-              "says more\n",
-              stderr);
+        fputs(
+            "p2pml data: expected 'p2pml data info FILE' or 'p2pml data fetch NAME'; see 'p2pml help data'\n",
+            stderr);
     } else if (perform(&wanted, &config, &why) != BASE_OK) {
         fprintf(stderr, "p2pml data: %s\n", why.text);
     } else {

@@ -89,7 +89,7 @@ static const char about_data[] =
     "  --set KEY=VALUE  settings that cannot be guessed: data.target=price, data.delimiter=tab,\n"
     "                   model.loss=mse, ...\n"
     "  --stats STATS    writes columns, categories, classes and the statistics of data.scale, for nodes\n"
-    "                   that have files of their own: copy it to all nodes and name it in data.scale_from\n"
+    "                   with their own files: copy it to all nodes and name it in data.scale_from\n"
     "\n"
     "info shows ranges, classes and the first rows, warns of data that are hard to learn, and prints the\n"
     "lines of a configuration that read the file.\n"
@@ -104,14 +104,14 @@ static const char about_data[] =
     "                   default: 30\n"
     "\n"
     "fetch keeps a file only if its SHA-256 is correct, and does not replace existing files. Without a network\n"
-    "it prints what to download and where to put it. It uses the environment variable https_proxy.\n"
+    "it prints the address of the file and its place. It uses the environment variable https_proxy.\n"
     "Exit status: 0 done, 1 not fetched, 2 bad usage.\n";
 
 static const char about_eval[] =
     "p2pml eval MODEL [--set data.KEY=VALUE]... [--json]\n"
     "\n" ABOUT_MODEL
     "  --set KEY=VALUE  a key data.* of an experiment, to choose the test examples; may be repeated. Not\n"
-    "                   needed for what the model knows: data.kind, data.features, data.classes, scaling\n"
+    "                   needed for the properties in the model: data.kind, data.features, data.classes, scaling\n"
     "  --json           the same as one JSON object\n"
     "\n"
     "Prints accuracy, mean loss (cross entropy, natural logarithm) and the number of test examples. A run adds\n"
@@ -131,7 +131,7 @@ static const char about_predict[] =
     "images. Categories and scaling are applied by the program.\n"
     "Writes a header line, then for each row its class, as named in the data, and the probability of every\n"
     "class; for a regression the values, in the units of the targets. An invalid row ends the program with its\n"
-    "line and column; the rows before it have been answered.\n"
+    "line and column; the rows before it have answers.\n"
     "Exit status: 0 done, 1 the model or a row cannot be used, 2 bad usage.\n";
 
 static const char about_generate[] =
@@ -181,7 +181,7 @@ static const char about_top[] =
     "Shows every node of the cluster once a second: state, step, steps per second, loss, accuracy, rounds, bytes\n"
     "per second, and how many of its neighbours are linked. The other nodes are found through the first one, if\n"
     "their pages can be reached from here. For the rest, and for nodes that stop answering, it shows what other\n"
-    "nodes report. States: what the node does, or what is wrong with it (alone, disk_full, ...), no results,\n"
+    "nodes report. States: what the node does, or its problem (alone, disk_full, ...), no results,\n"
     "no page, dead, left.\n"
     "Keys: q quits; < and > (or the arrows) choose the column to sort by, r reverses the order; up and down\n"
     "scroll.\n"
@@ -244,7 +244,7 @@ static int print(const char *text)
     return fputs(text, stdout) >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
 }
 
-// What a command does, and the keys of an experiment.
+// The help of a command, and the keys of an experiment.
 static int print_experiment(const char *about)
 {
     char *keys = lab_experiment_help();

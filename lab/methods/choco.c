@@ -1,5 +1,5 @@
 // CHOCO-SGD (Koloskova, Stich, Jaggi 2019, algorithm 2) with Metropolis-Hastings weights w, C = top-k,
-// quantised, as packets; every node holds a replica y of each neighbour, all of them alike:
+// quantised, as packets; every node holds a replica y of each neighbour, all holders the same:
 //     q_i = C(x_i - y_i),   y_i += q_i,   x_i += gamma * sum over j of w_ij (y_j - y_i)
 // Replicas begin at the model from which all begin. gamma is average.step_size, or, where that is 0, half the
 // moving average of |C(v)|^2 / |v|^2 over all nodes.

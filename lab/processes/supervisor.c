@@ -113,7 +113,7 @@ static void look(struct watch *watch)
 // Reports an event when all nodes that were present have seen it.
 static void say_seen(struct watch *watch, size_t index)
 {
-    static const char *const words[] = {"dead", "suspected", "there", "gone", "all behind the cut dead"};
+    static const char *const words[] = {"dead", "suspected", "there", "gone", "all beyond the cut dead"};
     const struct lab_event *event = &watch->cluster->schedule->items[index];
     struct lab_happening *happening = &watch->cluster->happenings[index];
     struct lab_outcome outcome;

@@ -8,7 +8,7 @@
 
 enum lab_axis { LAB_AXIS_ROUND, LAB_AXIS_STEP, LAB_AXIS_BYTES, LAB_AXIS_TIME, LAB_AXES };
 enum lab_line {
-    LAB_LINE_ACCURACY, // of the averaged model, likewise LOSS
+    LAB_LINE_ACCURACY, // of the averaged model, as is LOSS
     LAB_LINE_WORST,
     LAB_LINE_LOSS,
     LAB_LINE_CONSENSUS,

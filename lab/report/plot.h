@@ -17,9 +17,9 @@ struct lab_plot {
     char name[64]; // of its files: "accuracy-over-bytes"
     enum lab_plot_kind kind;
     enum lab_axis axis; // of LINES
-    enum lab_line line; // likewise
+    enum lab_line line; // the same
     size_t target;      // of TARGET: block of targets.dat
-    double accuracy;    // likewise
+    double accuracy;    // the same
 };
 
 // Lists the plots for which the results have data in plots[most]; returns their number.

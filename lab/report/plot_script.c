@@ -20,7 +20,7 @@ static const char *extension(enum lab_plot_format format)
     return format == LAB_PLOT_SVG ? "svg" : "png";
 }
 
-// Colours that people who confuse red and green can tell apart (Okabe and Ito), then the same dashed.
+// Colours that are distinguishable with red-green colour blindness (Okabe and Ito), then the same dashed.
 static void put_head(const struct lab_run_results *results, const struct lab_plot *plot,
                      enum lab_plot_format format, FILE *out)
 {
@@ -30,9 +30,9 @@ static void put_head(const struct lab_run_results *results, const struct lab_plo
     if (format == LAB_PLOT_SVG)
         fputs("set terminal svg size 960,600 dynamic noenhanced font 'sans,14' background 'white'\n", out);
     else
-        fputs("set terminal pngcairo size 1600,1000 noenhanced font 'sans,21' linewidth 1.6 background "
-              "'white'\n",
-              out);
+        fputs(
+            "set terminal pngcairo size 1600,1000 noenhanced font 'sans,21' linewidth 1.6 background 'white'\n",
+            out);
     fprintf(out, "set output '%s.%s'\nset encoding utf8\n", plot->name, extension(format));
     for (unsigned i = 0; i < LAB_PLOT_CURVES_MAX; i++)
         fprintf(out, "set linetype %u linecolor '%s' linewidth 2 dashtype %u\n", i + 1, colours[i % 7],

@@ -44,7 +44,7 @@ static void print_times(const char *what, const struct lab_times *times, FILE *o
 static void print_signs(const struct lab_event *event, const struct lab_outcome *o, FILE *out)
 {
     static const char *const seen[LAB_EVENT_KINDS] = {"known as dead", "suspected", "found", "known as gone",
-                                                      "all behind the cut known as dead"};
+                                                      "all beyond the cut known as dead"};
     print_times(seen[event->kind], &o->detected, out);
     if (event->kind == LAB_STOP)
         fprintf(out, "           declared dead by %zu of %zu\n", o->declared_dead, o->count);
