@@ -251,7 +251,7 @@ class Run:
             attachment = p2pml.attach(node, self.model, self.optimizer, every=every, group=False)
             self.train(self.places[self.rank])
             self.bytes = node.status()["bytes_sent"]
-            dist.barrier()  # before anybody leaves
+            dist.barrier()  # before any process leaves
             attachment.close()
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(ROOT, "test", "e2e"))
 
 import ports  # noqa: E402
 
-_DEADLINE = float(os.environ.get("TEST_DEADLINE", "inf"))  # of time.monotonic: who runs the tests ends them soon after
+_DEADLINE = float(os.environ.get("TEST_DEADLINE", "inf"))  # of time.monotonic: the runner of the tests ends them soon after
 
 
 def patience():

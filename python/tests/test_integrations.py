@@ -61,7 +61,7 @@ class Together(Processes):
         sums = [re.findall(r"sum (\S+)", self.read(i))[0] for i in range(4)]
         self.assertEqual(sums[0], sums[1])  # one host is one model, to the last bit
         self.assertEqual(sums[2], sums[3])
-        self.assertFalse(os.path.exists(os.path.join(self.folder, "2")))  # nobody else made a node
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "2")))  # no other process made a node
 
     @needs("torch")
     def test_an_error_of_the_first_process_is_all_s(self):
