@@ -217,7 +217,7 @@ class Cluster:
             raise failure(error, self.tell()) from None
 
     def agree(self, hosts=None, count=None):
-        """Whether these and nobody else are together, in the eyes of each of them."""
+        """Whether the view of each of these has exactly these nodes."""
         hosts = hosts if hosts is not None else self.running()
         hashes = set()
         for host in hosts:
@@ -232,7 +232,7 @@ class Cluster:
 
     def wait_together(self, hosts=None, patience=120.0):
         """Waits until they agree; returns when (unix time)."""
-        self.wait(lambda: self.agree(hosts), "one view of all who run", patience)
+        self.wait(lambda: self.agree(hosts), "one view of all running nodes", patience)
         return time.time()
 
     def wait_rounds(self, hosts=None, count=5):
@@ -307,8 +307,8 @@ class Cluster:
 
     @contextlib.contextmanager
     def chaos(self, name, may_die=(), away=None):
-        """What happens inside may kill only `may_die`. Afterwards all who run are together and train, and no round
-        of anybody but `away` (None: `may_die`) took longer than its deadline."""
+        """What happens inside may kill only `may_die`. Afterwards all running nodes are together and train, and no round of a node
+        outside `away` (None: `may_die`) took longer than its deadline."""
         away = may_die if away is None else away
         begun = time.time()
         yield begun
@@ -317,7 +317,7 @@ class Cluster:
         names = {h.name for h in may_die}
         wrong = [d for d in self.deaths(begun) if d[1] not in names]
         if wrong:
-            raise failure(f"{name}: declared dead though alive (by, who, after s): {wrong}", self.tell())
+            raise failure(f"{name}: declared dead though alive (by, member, after s): {wrong}", self.tell())
         longest = 0.0
         for host in self.others(*away):
             took, at = self.longest_round(host, begun)

@@ -27,7 +27,7 @@ SMALL = {
     "data.train_count": 800, "data.test_count": 200, "model.hidden": 32, "train.steps": 400, "train.batch": 16,
     "train.eval_rounds": 25, "average.local_steps": 4, "topology.kind": "butterfly", "node.linger": "20s",
     "node.start_timeout": "60s", "checkpoint.every": 0,
-    "train.alone": "go-on",  # all take all steps, whoever is last on a busy machine
+    "train.alone": "go-on",  # all take all steps, whichever is last on a busy machine
 }
 
 

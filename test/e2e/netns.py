@@ -57,7 +57,7 @@ class Space:
 
 
 class Network:
-    """`count` hosts behind one router. What is dropped is dropped in the router, without a word to anybody."""
+    """`count` hosts behind one router. Packets are dropped silently in the router."""
 
     def __init__(self, count):
         self.router = Space()

@@ -1,4 +1,4 @@
-"""Ports for the programs of a test, and of no other test until it ends. Below those that the kernel gives to whoever asks for any:
+"""Ports for the programs of a test, and of no other test until it ends. Below those that the kernel assigns by itself:
 a port that was bound, closed and named to a program may be the near end of another test's connection by then."""
 
 import random

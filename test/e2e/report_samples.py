@@ -127,7 +127,7 @@ def failures(directory):
 
 
 def real(directory):
-    """Real processes: the averaged model is known at the end only, and one moment nobody measured."""
+    """Real processes: the averaged model is known only at the end, and one moment has no measurement."""
     points = rounds()
     for i, p in enumerate(points):
         if i not in (0, len(points) - 1):

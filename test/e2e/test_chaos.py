@@ -163,7 +163,7 @@ class Networks(Chaos):
                     c.wait(lambda h=half: c.agree(h), "one view of each half")
                 time.sleep(max(0.0, begun + 25 - time.time()))
                 c.wait_rounds()  # of both sides
-                for half in halves:  # nobody of the own side
+                for half in halves:  # no node of the same side
                     names = {h.name for h in half}
                     self.assertEqual([d for d in c.deaths(begun) if d[0] in names and d[1] in names], [])
                 c.network.heal()

@@ -58,7 +58,7 @@ class Engines(unittest.TestCase):
         self.compare("train.optimizer=adamw", "train.rate=0.002", "average.share_second_moment=4")
         self.compare("topology.kind=base", "average.drift_correction=false")
 
-    # Nobody waits for anybody: who begins a little later is behind until the end.
+    # No node waits for another: one that begins a little later is behind until the end.
     def test_local(self):
         settings = ["average.method=local"]
         nodes, rounds = self.points("nodes", settings)[-1], self.points("rounds", settings)[-1]

@@ -157,7 +157,7 @@ class Fetch(unittest.TestCase):
         self.assertEqual(os.listdir(self.out), ["table.csv"])
 
     def test_a_server_that_takes_no_connection(self):
-        with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, nobody speaks TLS
+        with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, but there is no TLS
             said = self.fetch(f"https://127.0.0.1:{silent.getsockname()[1]}/table.csv", "--sha256", digest(TABLE), "--dir", self.out,
                               "--timeout", "1", status=1)
         self.assertRegex(said, "the server is too slow: no connection.*; 0 bytes arrived")

@@ -122,7 +122,7 @@ class Install(unittest.TestCase):
         if not found("zsh"):
             self.skipTest("no zsh here")
         output("zsh", "-n", self.path("share/zsh/vendor-completions/_p2pml"))
-        # A shell of its own on a terminal, as somebody types in it.
+        # A separate shell on a terminal, as if typed by a user.
         script = r"""
             zmodload zsh/zpty; zpty shell zsh -f -i
             zpty -w shell 'PS1=; fpath=('$1' $fpath); autoload -Uz compinit; compinit -u -D; bindkey "^I" complete-word; cd /'

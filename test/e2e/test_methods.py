@@ -63,7 +63,7 @@ class Methods(ClusterTest):
         return sorted(views[-1]["neighbours"]) if views else None
 
     def kill_and_wait(self, nodes, victim, expected):
-        """expected: neighbours of those who are left, by name. They go on meeting, over new edges, too."""
+        """expected: neighbours of the remaining nodes, by name. They continue meeting, also over new edges."""
         victim.signal(signal.SIGKILL)
         victim.process.wait()
         left = [n for n in nodes if n is not victim]
@@ -115,7 +115,7 @@ class Methods(ClusterTest):
         nodes[1].command += ["--set", f"topology.file={other}"]
         for node in nodes:
             node.start()
-        logs = [node.wait_exit(1) for node in nodes] # each can train with nobody
+        logs = [node.wait_exit(1) for node in nodes] # each has no node to train with
         self.assertTrue(any("its topology.file: " in log and "make it the same on all nodes" in log for log in logs), logs[0])
 
     def test_model_average_sends_whole_models(self):

@@ -127,7 +127,7 @@ class RunTest(unittest.TestCase):
         for part in ("averaged model", "central, total", "node-03", "80", "summary.json"):
             self.assertIn(part, table)
         self.assertRegex(said, r"node-03  round 20  step 80 .* done")
-        # As it was run: nobody else may read the secret, and the file says all.
+        # As it was run: only the owner may read the secret, and the file has all keys.
         self.assertEqual(os.stat(os.path.join(self.out, "secret")).st_mode & 0o777, 0o600)
         check = p2pml("run", "--check", os.path.join(self.out, "experiment.yaml"))
         self.assertEqual(check.returncode, 0, check.stderr)

@@ -63,7 +63,7 @@ class SlowLinks(unittest.TestCase):
         self.holds("kill-one", 1)
 
     def test_half_die(self):
-        # A survivor between two that come back meets nobody while their states are compared, and the other survivors go on.
+        # A survivor between two that come back meets no node while their states are compared, and the other survivors continue.
         self.holds("half-die", 1, leads={"sync": 60})
 
     def test_cut_off(self):

@@ -111,7 +111,7 @@ class Statistics(ClusterTest):
         nodes = self.members(2)
         for node in nodes:
             node.command += ["--set", "node.start_timeout=3s"]
-            node.start("--set", f"peers=127.0.0.1:{free_ports(1)[0]}")  # nobody listens there
+            node.start("--set", f"peers=127.0.0.1:{free_ports(1)[0]}")  # no process listens there
             node.wait_rows(3)
             node.signal(signal.SIGTERM)
             node.wait_exit()

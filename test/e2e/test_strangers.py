@@ -1,4 +1,4 @@
-"""Garbage, silence and dripping bytes on both ports: closed without an answer, and nobody else is held up."""
+"""Garbage, silence and dripping bytes on both ports: closed without an answer, and no other peer is delayed."""
 
 import os
 import random

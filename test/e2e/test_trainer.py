@@ -223,7 +223,7 @@ class Trainers(Daemons):
         one.start()
         daemon.terminate()
         wait_until(lambda: "leaving" in self.read("daemon0"), "it has noticed")
-        with self.assertRaises(example.Gone):  # as one who has left, not as one out of turn
+        with self.assertRaises(example.Gone):  # as after leaving, not as out of turn
             one.round(5, 0.1)
         self.ended(daemon, 0)
         daemon = self.daemon(1, alone=True)
@@ -414,7 +414,7 @@ class Care(Daemons):
         daemon = self.daemon(0, alone=True)
         used = len(os.listdir(f"/proc/{daemon.pid}/fd"))
         limits = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
-        wait_until(lambda: self.read("daemon0").count("is gone") > 0, "it has forgotten who looked")
+        wait_until(lambda: self.read("daemon0").count("is gone") > 0, "it has forgotten the watcher")
         began = time.monotonic()
         resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (used - 1, limits[1]))
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:

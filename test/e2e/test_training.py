@@ -132,7 +132,7 @@ class Training(ClusterTest):
         log = node.wait_exit(0)
         said = re.findall(r"alone .*all others have finished; training ends after step (\d+) of (\d+)", log)
         self.assertEqual([int(of) for _, of in said], [steps], log)
-        # It ends with their model, or with its own where nobody had one any more.
+        # It ends with their model, or with its own if no node had one any more.
         self.assertIn(node.rows()[-1]["step"], range(int(said[0][0]), steps + 1), log)
         self.assertEqual(node.rows()[-1]["state"], "finished", log)
         with open(os.path.join(node.directory, "events.jsonl")) as f:
@@ -170,7 +170,7 @@ class Training(ClusterTest):
 
     def test_a_model_that_never_comes_is_not_waited_for(self):
         nodes = self.those_who_have_finished_wait()
-        for node in nodes[1:3]:  # their ports take connections, and nobody answers
+        for node in nodes[1:3]:  # their ports accept connections, but do not answer
             node.signal(signal.SIGSTOP)
         nodes[0].start("--resume", "--set", "node.start_timeout=2s")
         log = nodes[0].wait_exit(0)

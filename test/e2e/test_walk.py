@@ -62,7 +62,7 @@ class Walk(ClusterTest):
         a, b, c = three
         for node in three:
             node.wait_log(r"checkpoint step \d+")
-        b.signal(signal.SIGKILL)  # as early as anybody can
+        b.signal(signal.SIGKILL)  # as early as possible
         b.process.wait()
         a.wait_log(r"dead b")
         b.start("--resume")
@@ -87,7 +87,7 @@ class Walk(ClusterTest):
         d.wait_log(r"resume from step \d+")
         d.wait_log(r"shard 3 of 4")
         d.wait_log(r"start training begins|this node counts in the graph")
-        # nobody else's training has changed or ended
+        # no other node's training has changed or ended
         steps = {node: node.rows()[-1]["step"] for node in three}
         for node in three:
             self.assertIsNone(node.process.poll(), node.last_words())

@@ -18,7 +18,7 @@ from cluster import failure
 
 LATE = 0.3  # seconds: a row may be written so late on a machine that is overbooked
 LEAD_GOAL = {"sync": 1}
-LEAD_MAX = {"sync": 20}  # while a new edge compares states; who trains alone is hundreds ahead
+LEAD_MAX = {"sync": 20}  # while a new edge compares states; a node that trains alone is hundreds ahead
 
 JOB = {
     "model.kind": "mlp", "model.hidden": 32, "data.train_count": 8000, "data.test_count": 2000,
@@ -126,7 +126,7 @@ class Trial(Cluster):
         return statistics.median_low([h.round() for h in self.running()] or [0])
 
     def ended(self):
-        """Those who ended by themselves."""
+        """The nodes that ended by themselves."""
         for host in self.running():
             if host.process.poll() is not None:
                 self.spans[host][-1][1] = time.time()
@@ -202,7 +202,7 @@ class Result:
                 yield name, round_
 
     def leads(self):
-        """The most rounds that any node was ahead of a living neighbour, and who of whom when."""
+        """The most rounds that any node was ahead of a living neighbour, with the two nodes and the time."""
         most, of = 0, None
         for life in self.lives.values():
             for t, r in zip(life.times, life.rounds):

@@ -176,9 +176,9 @@ static uint64_t settled_ns(const struct trial *trial)
     return (trial->world.options.profile == GOSSIP_PROFILE_WAN ? 15 : 5) * SIM_SECOND;
 }
 
-// Views agree 5 s after healing. Who came back at the end may hear of the dead from somebody who does not
-// know yet, and suspects them anew. Of two processes with one identity one ends within as long, and the view
-// follows that.
+// Views agree 5 s after healing. A node that came back at the end may hear of the dead from a member that
+// does not know yet, and suspects them anew. Of two processes with one identity one ends within as long, and
+// the view follows that.
 static uint64_t patience_ns(const struct trial *trial, bool copied)
 {
     bool far = trial->world.options.profile == GOSSIP_PROFILE_WAN;
@@ -236,7 +236,7 @@ static bool is_connected(struct trial *trial)
     return fails(trial, "the graph of live edges is not connected");
 }
 
-// Somebody is kept out of the graph for a while, as it came back too often: nobody's data but its own pull
+// A node is kept out of the graph for a while, because it came back too often: only its own data pull
 // it.
 static bool all_count(const struct sim_world *world)
 {
@@ -276,7 +276,7 @@ static bool learns(struct trial *trial)
 
     if (!is_connected(trial))
         return false;
-    // Who never forgets the dead keeps their last pull, and that of those who are kept out.
+    // A node that never forgets the dead keeps their last pull, and that of excluded nodes.
     bool pulled = (trial->faults.n_gone && world->options.forget_ns > FORGET_SOON_NS) || !all_count(world);
     for (int i = 0; i < 10 || (i < 40 && sim_check_excess_loss(world) > EXCESS_LOSS / 2); i++) {
         toy->rate = rate / (float)(1 + i / 4); // falls, as in training

@@ -262,7 +262,7 @@ static void flapping(struct course *course, struct base_rng *rng)
         at(course, 0.1 + 0.05 * i, kill, host, between(rng, 500, 1500));
 }
 
-// Those on all peer lists; then somebody else is started anew and finds nobody on its list.
+// The nodes on all peer lists; then another one is restarted and finds no node on its list.
 static void seeds_die(struct course *course, struct base_rng *rng)
 {
     for (size_t i = 0; i < course->world.options.peer_entries; i++)
@@ -270,7 +270,7 @@ static void seeds_die(struct course *course, struct base_rng *rng)
     at(course, 0.75, kill, course->world.options.nodes - 1, between(rng, 1000, 3000));
 }
 
-// A host that nobody can call: it calls all others.
+// A host that cannot be called: it calls all others.
 static void behind_nat(struct course *course, struct base_rng *rng)
 {
     size_t host = some(course, rng);

@@ -1,5 +1,5 @@
-// The runner against nodes that misbehave, played by shell scripts: what it says, whom it ends, and that
-// nobody is left. Also the directory of a run.
+// The runner with misbehaving nodes, played by shell scripts: its messages, the nodes that it ends, and that
+// no process is left. Also the directory of a run.
 #include "lab_cluster_world.h"
 
 #define PATIENCE 3000 // looks at 10 ms; only a failure needs them all

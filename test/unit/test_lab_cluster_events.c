@@ -84,7 +84,7 @@ static void events_happen_at_rounds_of_the_cluster(void **state)
     lab_world_nobody_is_left();
 }
 
-// The last of them runs no more: nobody waits for a round that never comes.
+// The last of them has ended: no node waits for a round that never comes.
 static void a_round_that_never_comes(void **state)
 {
     struct world *w = *state;

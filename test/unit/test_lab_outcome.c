@@ -250,7 +250,7 @@ static void stalls_and_accuracies_of_the_survivors(void **state)
     assert_true(near(o->accuracy_before, 0.8));
     assert_true(near(o->accuracy_lowest, 0.7) && near(o->accuracy_end, 0.9));
     o = outcome_of(w, 1);
-    assert_true(o->stalled_rounds < 0.001); // nobody waited
+    assert_true(o->stalled_rounds < 0.001); // no node waited
 }
 
 static void deaths_without_reason_are_counted(void **state)
@@ -274,19 +274,18 @@ static void lines_that_are_no_events_are_left_out(void **state)
     struct world *w = *state;
     begin(w, "[{at: 5s, kill: 3}]");
     const struct lab_journal *journal = &w->cluster.nodes[0].journal;
-    temporary_write(
-        w->cluster.nodes[0].events,
-        "garbage\n{}\n[]\n{\"time\":\"1\",\"event\":\"dead\",\"member\":\"node-01\"}\n"
-        "{\"time\":1,\"event\":\"dead\",\"member\":\"node-04\"}\n" // there are four
-        "{\"time\":1,\"event\":\"dead\",\"member\":\"node-0x\"}\n"
-        "{\"time\":1,\"event\":\"dead\",\"member\":\"node-000001\"}\n"
-        "{\"time\":1,\"event\":\"dead\"}\n"
-        "{\"time\":1,\"event\":\"dead\",\"member\":\"node-01\",\"id\":\"00\"}\n" // an id of nobody
-        "{\"time\":1,\"event\":\"boot\"}\n"                                      // good, and of no interest
-        "{\"time\":1005.5,\"event\":\"dead\",\"member\":\"node-03\"}\n"
-        "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":{\"a\":1}}\n"
-        "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":[7,null,\"node-99\",\"node-02\"]}\n"
-        "{\"time\":1006,\"event\":\"de");
+    temporary_write(w->cluster.nodes[0].events,
+                    "garbage\n{}\n[]\n{\"time\":\"1\",\"event\":\"dead\",\"member\":\"node-01\"}\n"
+                    "{\"time\":1,\"event\":\"dead\",\"member\":\"node-04\"}\n" // there are four
+                    "{\"time\":1,\"event\":\"dead\",\"member\":\"node-0x\"}\n"
+                    "{\"time\":1,\"event\":\"dead\",\"member\":\"node-000001\"}\n"
+                    "{\"time\":1,\"event\":\"dead\"}\n"
+                    "{\"time\":1,\"event\":\"dead\",\"member\":\"node-01\",\"id\":\"00\"}\n" // an unknown id
+                    "{\"time\":1,\"event\":\"boot\"}\n" // good, and of no interest
+                    "{\"time\":1005.5,\"event\":\"dead\",\"member\":\"node-03\"}\n"
+                    "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":{\"a\":1}}\n"
+                    "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":[7,null,\"node-99\",\"node-02\"]}\n"
+                    "{\"time\":1006,\"event\":\"de");
     const struct lab_outcome *o = outcome_of(w, 0);
     assert_true(journal->file.bad == 9 && journal->file.good == 4 && journal->count == 3);
     assert_true(lab_set_is_empty(journal->signs[1].neighbours));

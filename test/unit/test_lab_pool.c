@@ -1,4 +1,5 @@
-// Jobs of a simulation: each runs exactly once, whoever runs it, and is seen complete by who waited for it.
+// Jobs of a simulation: each runs exactly once, on whatever thread, and is complete for the thread that
+// waited for it.
 #include "lab/compute/pool.h"
 
 #include <pthread.h>

@@ -104,7 +104,7 @@ static void a_point_whenever_the_mean_node_is_that_far(void **state)
     assert_int_equal(points_of(w, p, &span), 3);
     assert_true(p[0].round == 0 && p[0].nodes == 2 && p[0].accuracy == p[0].worst && p[0].accuracy >= 0);
     assert_true(p[1].round == 2 && p[1].step == 8 && p[1].time == 1.5 && p[1].bytes == 4000);
-    assert_true(isnan(p[1].accuracy) && isnan(p[1].consensus)); // nobody has averaged the models then
+    assert_true(isnan(p[1].accuracy) && isnan(p[1].consensus)); // there was no average of the models then
     assert_true(p[1].worst == 0.5 && p[1].best == 0.6 && fabs(p[1].mean - 0.55) < 1e-12 &&
                 p[1].train_loss == 1);
     assert_true(p[2].round == 4 && p[2].accuracy == 0.75 && p[2].loss == 0.5 && p[2].consensus == 0.125);

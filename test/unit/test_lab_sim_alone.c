@@ -1,4 +1,4 @@
-// A simulated cluster whose nodes are left alone or fall behind: who ends when, and with which model.
+// A simulated cluster whose nodes are isolated or fall behind: when each ends, and with which model.
 #include "lab/sim/sim_node.h"
 #include "lab/sim/sim_world.h"
 #include "test/support/sim_lesson.h"
@@ -48,7 +48,7 @@ static void the_slow_one_ends_with_the_others(enum how how, uint64_t linger_ns)
     run_to_end(&lesson);
     for (size_t i = 0; i < NODES - 1; i++)
         assert_int_equal(lesson.sim_trainer[i].rounds, ROUNDS);
-    if (linger_ns) // nobody has the finished model any more, or it came in time
+    if (linger_ns) // no node has the finished model any more, or it came in time
         assert_true(slow->rounds == ROUNDS || slow->rounds <= ROUNDS / 5 + 2);
     else
         assert_int_equal(slow->rounds, ROUNDS);
@@ -65,7 +65,7 @@ static void the_slow_one_ends_with_the_others(enum how how, uint64_t linger_ns)
            (double)without);
     if (linger_ns)
         assert_true(with < without);
-    else // who asks those that have finished comes to them, too
+    else // a node that asks finished nodes also reaches their model
         assert_true(with < 0.1f && without < 0.1f);
 }
 
@@ -78,7 +78,7 @@ static void test_the_slow_one_ends_with_the_others(void **state)
     }
 }
 
-// Rounds that are shorter than the time between two looks keep nobody from looking around.
+// Rounds shorter than the time between two checks do not prevent the checks.
 static void test_who_is_slow_among_the_quick_looks_around(void **state)
 {
     struct lesson lesson;
@@ -99,7 +99,7 @@ static void cut(struct sim_world *world, size_t a, size_t b)
     sim_net_path(&world->net, b, a)->cuts++;
 }
 
-// In lock-step nobody is slow, and a node whose neighbours don't hear it falls behind: when the others have
+// In lock-step no node is slow, and a node whose neighbours do not hear it falls behind: when the others have
 // finished it ends with their model, which the one gives that hears it.
 static void test_who_is_left_behind_in_lock_step_ends_with_the_others(void **state)
 {
@@ -132,7 +132,7 @@ static void test_who_is_left_behind_in_lock_step_ends_with_the_others(void **sta
     }
 }
 
-// Nobody has finished: those who died may come back, and till then their part is its own.
+// No node has finished: the dead ones may come back, and until then their part belongs to the node.
 static void when_the_others_die_it_goes_on(enum how how)
 {
     struct lesson lesson;

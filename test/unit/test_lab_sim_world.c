@@ -33,7 +33,7 @@ static void test_all_learn_and_end(void **state)
             sent += lesson.world.node[i]->bytes_sent;
             received += lesson.world.node[i]->bytes_received;
         }
-        assert_int_equal(lesson.deaths, 0); // who leaves in order is not dead
+        assert_int_equal(lesson.deaths, 0); // a node that leaves in order is not dead
         assert_true(lesson.left > 0);
         assert_true(sent > 10000 && received <= sent &&
                     received > sent - sent / 10); // some is lost at the end
@@ -43,13 +43,13 @@ static void test_all_learn_and_end(void **state)
     }
     // Where all is known, only exchanges and farewells cost bytes.
     assert_true(bytes[KNOWN] < bytes[SEALED] && bytes[KNOWN] > bytes[SEALED] / 3);
-    // Plain streams count as if they were sealed; who calls whom at the start differs.
+    // Plain streams count as if they were sealed; the calls at the start differ.
     assert_true(hash[0] != hash[1]);
     assert_true(bytes[0] > bytes[1] * 8 / 10 && bytes[0] < bytes[1] * 12 / 10);
 }
 
-// Behind a firewall that refuses every call: its own calls make its links, and nobody takes it for dead.
-static void test_whoever_can_only_call_takes_part(void **state)
+// Behind a firewall that refuses every call: its own calls make its links, and no node declares it dead.
+static void test_a_node_that_can_only_call_takes_part(void **state)
 {
     struct lesson lesson;
 
@@ -203,7 +203,7 @@ static void one_comes_late_to_many_rounds(struct lesson *lesson, enum how how)
     sim_node_start(lesson->world.node[NODES - 1]);
 }
 
-// What a donor froze for the late one is freed when nobody reads it any more, as in the daemon.
+// What a donor froze for the late one is freed when it is no longer read, as in the daemon.
 static void test_a_donor_keeps_no_copy(void **state)
 {
     struct lesson lesson;
@@ -222,7 +222,7 @@ static void test_a_donor_keeps_no_copy(void **state)
     sim_world_destroy(&lesson.world);
 }
 
-// Two of three donors say that their models are far ahead: their word ends nobody's training.
+// Two of three donors say that their models are far ahead: their claim does not end the training of any node.
 static void test_donors_that_boast_are_not_believed(void **state)
 {
     (void)state;
@@ -293,7 +293,7 @@ static void test_one_leaves_in_order(void **state)
 
 // -- models that are not finite
 
-// Four rounds in a row leave nothing; all of them end that node, and nobody else.
+// Four rounds in a row leave nothing; all of them end that node, and no other.
 static void test_what_is_not_finite_stays_where_it_is(void **state)
 {
     (void)state;
@@ -376,7 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_learn_and_end),
-        cmocka_unit_test(test_whoever_can_only_call_takes_part),
+        cmocka_unit_test(test_a_node_that_can_only_call_takes_part),
         cmocka_unit_test(test_clusters_behind_one_name_become_one),
         cmocka_unit_test(test_one_seed_has_one_trace),
         cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),

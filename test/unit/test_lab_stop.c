@@ -309,7 +309,7 @@ static bool all_stand_before_the_last(void)
     return true;
 }
 
-// Nobody hears anybody in the round at which all stop, so that they leave it open.
+// No node hears another in the round at which all stop, so that they leave it open.
 static void cut_the_last_round(void)
 {
     for (int i = 0; i < 20000 && !all_stand_before_the_last(); i++)

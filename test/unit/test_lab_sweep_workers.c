@@ -1,5 +1,5 @@
 // A sweep whose runs are played by a shell script: what is done again and what is not, failures, Ctrl-C, how
-// many at a time, and that nobody is left. The script stands in the place of p2pml.
+// many at a time, and that no process is left. The script stands in the place of p2pml.
 #include "base/file.h"
 #include "lab/record/directory.h"
 #include "lab/sweep/sweep_keep.h"

@@ -1,4 +1,4 @@
-// What p2pml top makes of /status: who is found, who is which, order, and rows that fit.
+// The table of p2pml top from /status: the nodes found, their identities, their order, and rows that fit.
 #include "lab/top/table.h"
 
 #include <setjmp.h>
