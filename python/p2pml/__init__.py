@@ -22,7 +22,7 @@ _INTEGRATIONS = ("huggingface", "jax", "lab", "lightning", "pytorch", "torchrun"
 
 
 def __getattr__(name: str) -> Any:
-    """Modules that need packages beside this one are loaded when they are first named."""
+    """Modules that need further packages are loaded on first use."""
     if name in _INTEGRATIONS:
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'p2pml' has no attribute {name!r}")

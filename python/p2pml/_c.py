@@ -43,7 +43,7 @@ FUNCTIONS = {
 
 
 def folder() -> str:
-    """Where the wheel keeps the library and the programs."""
+    """The folder of the library and the programs in the wheel."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin")
 
 
@@ -75,7 +75,7 @@ _library: Optional[_Library] = None
 
 
 def library() -> Any:
-    """Loaded when it is first needed."""
+    """Loads the library on first use."""
     global _library
     if _library is None:
         _library = _Library()

@@ -1,4 +1,4 @@
-"""Hugging Face's ``Trainer``, unchanged but for one callback:
+"""Hugging Face's ``Trainer``, unchanged except for one callback:
 
     node = p2pml.join("a.example:7400", secret="cluster.secret", dir="state")
     trainer = Trainer(model, arguments, train_dataset=data, callbacks=[p2pml.huggingface.Callback(node, every=30)])

@@ -124,7 +124,7 @@ class Attachment:
 
     def _take(self, round: Optional[Round], state: Any) -> Any:
         if round is not None and round.rolled_back:
-            warnings.warn("the model held NaN or infinity: these steps are undone, and it is the one of the last exchange again; a "
+            warnings.warn("the model held NaN or infinity: these steps are undone, and the model is again that of the last exchange; a "
                           "smaller learning rate may help", RuntimeWarning, stacklevel=3)
         self._round, self._steps, self._scale = round or self._round, 0, 0.0
         if self._flat_correction is not None:

@@ -1,4 +1,4 @@
-"""Lightning's ``Trainer``, unchanged but for one callback:
+"""Lightning's ``Trainer``, unchanged except for one callback:
 
     node = p2pml.join("a.example:7400", secret="cluster.secret", dir="state")
     trainer = Trainer(max_epochs=3, callbacks=[p2pml.lightning.Callback(node, every=30)])

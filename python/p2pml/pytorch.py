@@ -1,7 +1,7 @@
 """Any PyTorch model with any ``torch.optim`` optimiser, trained together with other nodes.
 
 On the CPU the parameters become views of one flat fp32 buffer, which is the node's model vector: an exchange copies nothing here.
-Parameters in other formats or on another device keep an fp32 master there, and are brought over at a boundary only."""
+Parameters in other formats or on another device keep an fp32 master there, and are copied only at a boundary."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class _Group:
 
 
 class Attachment:
-    """What :func:`attach` returns. ``state_dict()`` is its state for the program's own checkpoints; ``close()`` leaves the cluster."""
+    """The result of :func:`attach`. ``state_dict()`` is its state for the program's own checkpoints; ``close()`` leaves the cluster."""
 
     def __init__(self, node: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int,
                  share_second_moment: bool):
@@ -106,7 +106,7 @@ class Attachment:
 
     @staticmethod
     def _order(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> List[Tuple[str, torch.nn.Parameter]]:
-        """The parameters group by group, so that each group is one run of the vector."""
+        """The parameters group by group, so that each group is one part of the vector."""
         names = {id(p): name for name, p in model.named_parameters()}
         named: List[Tuple[str, torch.nn.Parameter]] = []
         for number, group in enumerate(optimizer.param_groups):
@@ -145,7 +145,7 @@ class Attachment:
         if self._moment is not None:
             parts = torch.split(self._moment, [p.numel() for p in self._params])
             self._moments = [part.view(p.shape) for part, p in zip(parts, self._params)]
-        self._bound: Any = None  # the optimiser's state, when all its second moments lie in the vector
+        self._bound: Any = None  # the optimiser's state, if all its second moments are in the vector
         self._last: List[Any] = [None] * len(self._views)
         with torch.no_grad():
             for i, ((_, p), view) in enumerate(zip(self._named, self._views)):
@@ -163,7 +163,7 @@ class Attachment:
                                                  for g, before in zip(groups, lists))
 
     def _lie_in_vector(self) -> bool:
-        """The optimiser has the parameters that it had, and all of them are where they were put: nothing is to be checked or copied."""
+        """Whether the optimiser has the same parameters, all of them in place, so that nothing must be checked or copied."""
         if self._copied or self._frozen:
             return False
         now = chain.from_iterable(group["params"] for group in self.optimizer.param_groups)
@@ -216,7 +216,7 @@ class Attachment:
 
     @torch.no_grad()
     def _take_moments(self) -> None:
-        """The vector's values, which are the cluster's, count."""
+        """Keeps the vector's values, which are those of the cluster."""
         for p, view in zip(self._params, self._moments):
             state = self.optimizer.state.get(p)
             if not state and bool(view.any()):
@@ -226,8 +226,8 @@ class Attachment:
         self._bind_moments()
 
     def _bind_moments(self) -> None:
-        """Optimiser state appears with the first step, or with a loaded state_dict, all of it at once: its second moment lies in the
-        vector from then on."""
+        """Optimiser state appears with the first step, or with a loaded state_dict, all of it at once: from then on its second moment is
+        in the vector."""
         state = self.optimizer.state
         first = state.get(self._params[0], {}).get("exp_avg_sq") if self._moments else None
         if self._moments and not (self._bound is state and first is self._moments[0]):
@@ -299,10 +299,10 @@ class Attachment:
         self._take(self.node.start(timeout))
 
     def _take(self, round: Optional[Round]) -> None:
-        """None: an interruption has lost it; its result is in the vector."""
+        """``round`` None: an interruption has lost it; its result is in the vector."""
         self._round, self._steps, self._scale = round or self._round, 0, 0.0
         if round is not None and round.rolled_back:
-            warnings.warn("the model held NaN or infinity: these steps are undone, and it is the one of the last exchange again; a "
+            warnings.warn("the model held NaN or infinity: these steps are undone, and the model is again that of the last exchange; a "
                           "smaller learning rate may help", RuntimeWarning, stacklevel=2)
         self._from_vector()
         if round is None or round.another:
@@ -313,7 +313,7 @@ class Attachment:
 
     def _take_interrupted(self) -> bool:
         """Ctrl-C may have interrupted between the beginning of an exchange and the last number copied to the parameters. True: the vectors
-        were still the node's, and what was done with them since is lost."""
+        were still the node's, and changes since then are lost."""
         if not self._exchanging:
             return False
         lent = bool(self.node.lent)
@@ -322,7 +322,7 @@ class Attachment:
 
     @torch.no_grad()
     def _moments_to_state(self) -> None:
-        """Of states that cannot lie in the vector."""
+        """Updates the moments that cannot be in the vector."""
         for p, view in zip(self._params, self._moments):
             held = self.optimizer.state.get(p, {}).get("exp_avg_sq")
             if held is not None and held is not view:
@@ -361,8 +361,8 @@ class Attachment:
             self._end(str(why))
 
     def exchange(self, loss: float = math.nan) -> None:
-        """A boundary now, whatever ``every`` says."""
-        if self._exchanging and self._take_interrupted():  # the vectors are the node's until that one ends
+        """A boundary now, independent of ``every``."""
+        if self._exchanging and self._take_interrupted():  # the vectors are the node's until that exchange ends
             return
         if not self._lie_in_vector():
             self._check_groups()
@@ -380,7 +380,7 @@ class Attachment:
 
     @property
     def active(self) -> bool:
-        """Steps are exchanged: neither closed, nor has the node ended."""
+        """Whether steps are exchanged: not closed, and the node has not ended."""
         return not (self.closed or self._ended)
 
     def state_dict(self) -> Dict[str, Any]:
@@ -395,7 +395,7 @@ class Attachment:
 
     def _save(self) -> None:
         before = self.node.stamp()
-        for _ in range(2):  # a boundary at which the node pauses, or takes another's model, writes none
+        for _ in range(2):  # a boundary at which the node pauses, or takes another's model, writes no checkpoint
             self.node.save()
             self.exchange()
             if self.node.stamp() != before:
@@ -419,7 +419,7 @@ class Attachment:
                     state["exp_avg_sq"] = state["exp_avg_sq"].clone()
 
     def close(self) -> None:
-        """Leaves the cluster; the parameters stay as the last checkpoint has them."""
+        """Leaves the cluster; the parameters stay those of the last checkpoint."""
         if self.closed:
             return
         if not self._ended and not self.node.lent and not self._exchanging:
@@ -439,7 +439,7 @@ class Attachment:
 
 
 def adapters(model: torch.nn.Module, train: str = "AB") -> List[torch.nn.Parameter]:
-    """Freezes all of ``model`` but its LoRA adapters (parameters with ``lora_A`` or ``lora_B`` in their names, as peft names them), and
+    """Freezes all of ``model`` except its LoRA adapters (parameters with ``lora_A`` or ``lora_B`` in their names, as peft names them), and
     returns these for the optimiser. ``train``: "B" freezes A as well, which must be the same on all nodes: then the average of
     the adapters is the adapter of the average. "AB" trains both, and their cross terms differ from node to node."""
     wanted = {"B": ("lora_B",), "AB": ("lora_A", "lora_B")}.get(train)
