@@ -29,14 +29,15 @@ static const char overview[] =
     "\n"
     "Try: p2pml run configs/demo.yaml\n";
 
+#define ABOUT_OPTIONS                                                                                         \
+    "  --set KEY=VALUE  overrides the file and the environment; may be repeated\n"                            \
+    "  --out DIR        directory of the run, instead of experiment.out\n"                                    \
+    "  --fresh          accepts a directory that is not empty, and replaces the files of an earlier run in\n" \
+    "                   it, a finished result too\n"
+
 static const char about_run[] =
     "p2pml run EXPERIMENT.yaml [--set KEY=VALUE]... [--out DIR] [--fresh] [--check]\n"
-    "\n"
-    "  --set KEY=VALUE  overrides the file and the environment; may be repeated\n"
-    "  --out DIR        directory of the run, instead of experiment.out\n"
-    "  --fresh          accepts a directory that is not empty, and replaces the files of an earlier run in\n"
-    "                   it, a finished result too\n"
-    "  --check          reads and checks the experiment, every run of a sweep, and ends\n"
+    "\n" ABOUT_OPTIONS "  --check          reads and checks the experiment, every run of a sweep, and ends\n"
     "\n"
     "Starts experiment.nodes processes of p2pml-node (the one beside this program, or $P2PML_NODE), each\n"
     "with its shard of the data. Progress goes to stderr, the final table to stdout, all numbers to\n"
@@ -48,19 +49,11 @@ static const char about_run[] =
     "With the key sweep, or with experiment.repeats, there are several runs, each in DIR/runs.\n"
     "DIR/results.csv and DIR/results.jsonl have one line per run. Complete runs are kept: after a stop, the\n"
     "same command continues the sweep.\n"
-    "Exit status: 0 done, 1 a node or a baseline failed, 2 bad usage or experiment, 130 interrupted.\n"
-    "\n"
-    "Keys of an experiment (an environment variable such as P2PML_TRAIN_STEPS also sets train.steps):\n"
-    "\n";
+    "Exit status: 0 done, 1 a node or a baseline failed, 2 bad usage or experiment, 130 interrupted.\n";
 
 static const char about_sim[] =
     "p2pml sim EXPERIMENT.yaml [--set KEY=VALUE]... [--out DIR] [--fresh] [--check]\n"
-    "\n"
-    "  --set KEY=VALUE  overrides the file and the environment; may be repeated\n"
-    "  --out DIR        directory of the run, instead of experiment.out\n"
-    "  --fresh          accepts a directory that is not empty, and replaces the files of an earlier run in\n"
-    "                   it, a finished result too\n"
-    "  --check          reads and checks the experiment, and ends\n"
+    "\n" ABOUT_OPTIONS "  --check          reads and checks the experiment, and ends\n"
     "\n"
     "Runs the experiment of p2pml run in one process in virtual time: the protocols of p2pml-node and real\n"
     "gradients, with the network and the speeds that the keys sim.* describe. Times in the key events are\n"
@@ -68,10 +61,7 @@ static const char about_sim[] =
     "sim.step_time is given; otherwise the time of a step is measured first, and --set sim.step_time=TIME\n"
     "repeats the run. Writes the same files as p2pml run, except checkpoints, which simulated nodes keep in\n"
     "memory. Ctrl-C lets the nodes leave and writes the summary; a second Ctrl-C ends the program at once.\n"
-    "Exit status: 0 done, 1 failed, 2 bad usage or experiment, 130 interrupted.\n"
-    "\n"
-    "Keys of an experiment (an environment variable such as P2PML_TRAIN_STEPS also sets train.steps):\n"
-    "\n";
+    "Exit status: 0 done, 1 failed, 2 bad usage or experiment, 130 interrupted.\n";
 
 #define ABOUT_MODEL                                                                                          \
     "  MODEL            averaged.safetensors of a run, model.safetensors or a checkpoint of a node,\n"       \
@@ -251,6 +241,9 @@ static int print_experiment(const char *about)
     if (!keys)
         return LAB_EXIT_FAILED;
     int status = print(about);
+    if (status == LAB_EXIT_DONE)
+        status = print("\nKeys of an experiment (an environment variable such as P2PML_TRAIN_STEPS also sets "
+                       "train.steps):\n\n");
     if (status == LAB_EXIT_DONE)
         status = print(keys);
     free(keys);

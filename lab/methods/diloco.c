@@ -29,12 +29,6 @@ static void outer_step(struct rounds_world *world)
     }
 }
 
-static enum base_error take(struct rounds_world *world, size_t node)
-{
-    memcpy(world->x[node], ((float **)world->state)[OUTER], world->d * sizeof(float));
-    return BASE_OK;
-}
-
 static enum base_error mix(struct rounds_world *world, struct base_reason *why)
 {
     struct rounds_spread spread;
@@ -45,7 +39,7 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
     if (error)
         return error;
     outer_step(world);
-    return rounds_each(world, take);
+    return rounds_take(world, ((float **)world->state)[OUTER]);
 }
 
 const struct rounds_method rounds_diloco = {

@@ -2,6 +2,7 @@
 #include "lab/methods/engine.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define STRETCH 2048u // elements of a job
 
@@ -34,6 +35,18 @@ enum base_error rounds_each(struct rounds_world *world,
         error = jobs[i].error;
     free(jobs);
     return error;
+}
+
+static enum base_error take(struct rounds_world *world, size_t node)
+{
+    memcpy(world->x[node], world->given, world->d * sizeof(float));
+    return BASE_OK;
+}
+
+enum base_error rounds_take(struct rounds_world *world, const float *model)
+{
+    world->given = model;
+    return rounds_each(world, take);
 }
 
 float rounds_momentum(const struct rounds_world *world, float own)

@@ -27,7 +27,8 @@ struct rounds_world {
     float *own;         // where the models are, without shard_trainers
     const float *start; // [d] where all begin: the seed model, or zero
     float *zero;
-    float *scale; // [n] learning rate x local steps of this round
+    const float *given; // to rounds_take
+    float *scale;       // [n] learning rate x local steps of this round
     struct rounds_graph graph;
     struct lab_links links;
     struct lab_network *network;
@@ -86,6 +87,8 @@ enum base_error rounds_compress(struct rounds_world *world, size_t node, const f
 // For each living node: run(world, node), on the pool. Returns the error of the first node that has one.
 enum base_error rounds_each(struct rounds_world *world,
                             enum base_error (*run)(struct rounds_world *world, size_t node)) BASE_CHECK;
+// All living nodes take this model.
+enum base_error rounds_take(struct rounds_world *world, const float *model) BASE_CHECK;
 // Momentum of the outer step: average.outer_nesterov, or `own` where that is 0.
 float rounds_momentum(const struct rounds_world *world, float own);
 // Vectors [n] of [d], zeroed; NULL: no memory. Free with rounds_vectors_free; NULL is fine.

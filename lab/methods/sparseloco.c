@@ -38,12 +38,6 @@ static enum base_error send(struct rounds_world *world, size_t node)
     return failed;
 }
 
-static enum base_error take(struct rounds_world *world, size_t node)
-{
-    memcpy(world->x[node], outer_of(world), world->d * sizeof(float));
-    return BASE_OK;
-}
-
 static enum base_error mix(struct rounds_world *world, struct base_reason *why)
 {
     float **state = world->state, *outer = outer_of(world), *mean = state[2 * world->n + 1];
@@ -60,7 +54,7 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
     rounds_wire_all(world);
     for (size_t k = 0; k < world->d; k++)
         outer[k] -= rate * mean[k];
-    return rounds_each(world, take);
+    return rounds_take(world, outer);
 }
 
 const struct rounds_method rounds_sparseloco = {
