@@ -46,7 +46,7 @@ static void count(struct sim_world *world)
     }
 }
 
-// Without processes that have just started or changed.
+// The count without this process; 0 if it has just started or changed and is not counted yet.
 static size_t without(size_t all, size_t own)
 {
     return all > own ? all - own : 0;

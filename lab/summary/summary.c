@@ -82,7 +82,7 @@ static json_t *node_json(const struct lab_summary *s, size_t index)
         "dense_bytes", integer(row.dense_bytes), "goodput", goodput_json(s->cluster, &goodput),
         "bad_metrics_lines", (int)node->tail.bad, "port", (int)node->port, "http_port", (int)node->http_port);
     if (object && more)
-        json_object_update(object, more); // where an inner object is NULL, json_pack returns NULL, too
+        json_object_update(object, more); // without memory, some keys are missing
     json_decref(more);
     return object;
 }
