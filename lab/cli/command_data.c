@@ -166,7 +166,7 @@ static bool wants_scale(const struct train_dataset *data)
     return !data->width && (most > 10 || most > 100 * least || data->outputs > 0);
 }
 
-// All examples as they are in the file; a target of many numbers is taken for a quantity.
+// Loads all examples unscaled. A target with many different numbers is treated as a quantity.
 static enum base_error load(struct node_config *config, struct train_dataset *data, struct base_reason *why)
 {
     struct node_config whole = *config; // borrowed
