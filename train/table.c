@@ -130,14 +130,6 @@ static enum base_error fill(const struct filling *f, const struct train_bytes *t
 
 // -- which column of the file is which column of the meaning
 
-size_t train_table_find_name(const struct train_table *table, const char *name)
-{
-    for (size_t i = 0; i < table->count; i++)
-        if (strcmp(table->columns[i].name, name) == 0)
-            return i;
-    return SIZE_MAX;
-}
-
 static enum base_error take_place(const struct train_table *table, const char *name, struct place place,
                                   struct place *places, struct base_reason *why)
 {

@@ -22,6 +22,14 @@ int train_table_order(const char *a, const char *b)
     return strcmp(a, b);
 }
 
+size_t train_table_find_name(const struct train_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->columns[i].name, name) == 0)
+            return i;
+    return SIZE_MAX;
+}
+
 enum base_error train_table_at(const struct train_table *table, size_t line, size_t column,
                                struct base_reason *why, enum base_error error)
 {
