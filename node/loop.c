@@ -17,13 +17,6 @@
 
 // -- from the cluster
 
-void node_loop_post_peer(struct node_loop *loop, enum node_message_kind kind, const struct gossip_id *peer)
-{
-    struct node_message *message = node_message_new(kind);
-    message->peer = *peer;
-    node_mailbox_put(loop->options.worker, message);
-}
-
 static void on_up(void *owner, const struct gossip_id *peer)
 {
     node_loop_post_peer(owner, NODE_MESSAGE_LINK_UP, peer);

@@ -20,6 +20,13 @@ static struct node_message *bytes_mail(enum node_message_kind kind, const void *
     return message;
 }
 
+void node_loop_post_peer(struct node_loop *loop, enum node_message_kind kind, const struct gossip_id *peer)
+{
+    struct node_message *message = node_message_new(kind);
+    message->peer = *peer;
+    node_mailbox_put(loop->options.worker, message);
+}
+
 static void post_ids(struct node_loop *loop, const struct gossip_life_action *action)
 {
     struct node_message *message =

@@ -59,8 +59,7 @@ enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // now_ns is filled in
 // Lets the life decide what is due. Called after every change that may matter, and with every tick.
 void node_loop_consider(struct node_loop *loop);
-
-// loop.c: posts the worker a message of this kind about `peer`.
+// Posts the worker a message of this kind about `peer`.
 void node_loop_post_peer(struct node_loop *loop, enum node_message_kind kind, const struct gossip_id *peer);
 
 // loop_statistics.c

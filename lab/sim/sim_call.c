@@ -10,7 +10,7 @@
 static size_t named_hosts(const struct sim_node *node, size_t *first)
 {
     const struct sim_options *options = &node->world->options;
-    const bool all = sim_world_now(node->world) >= options->name_ns;
+    const bool all = node->world->queue.now_ns >= options->name_ns;
     *first = all ? 0 : node->host / 2 * 2;
     size_t end = all || *first + 2 > options->nodes ? options->nodes : *first + 2;
     return end - *first - 1;
