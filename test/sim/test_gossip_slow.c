@@ -275,6 +275,9 @@ static void behind_nat(struct course *course, struct base_rng *rng)
 {
     size_t host = some(course, rng);
 
+    if (host == 0 && course->world.options.peer_entries == 1) // the only name that all others have: no way in
+        host = course->world.options.nodes - 1;
+
     for (size_t i = 0; i < course->world.options.nodes; i++)
         if (i != host)
             sim_net_path(&course->world.net, i, host)->shut = true;
