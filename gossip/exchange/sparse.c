@@ -8,7 +8,7 @@
 
 #define OPEN_TURNS 128u // exchanges until every element has been open once
 
-// r in bf16 (README): where the two ends differ by less than r can follow, they tell each other so in the
+// r in bf16 (RULES.md): where the two ends differ by less than r can follow, they tell each other so in the
 // same run of elements, another one in each exchange.
 static struct gossip_run open_run(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {

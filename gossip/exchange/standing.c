@@ -1,5 +1,5 @@
 // How an end stands to the training, and what follows for its model: a stale model never moves a fresh one, a
-// finished one is never moved, and an end that is behind is drawn to the others (gossip/README.md).
+// finished one is never moved, and an end that is behind is drawn to the others (RULES.md).
 #include "gossip/exchange/state.h"
 
 const char *gossip_standing_name(enum gossip_standing standing)
