@@ -29,6 +29,13 @@ struct kernels_group_norm {
     bool relu;
 };
 
+// The shortcut around a residual block, without parameters (He, Zhang, Ren, Sun 2016, option A): y [images,
+// height, width, outputs] takes every stride-th pixel of x [images, in_height, in_width, channels], and its
+// channels from `channels` on take nothing. (height - 1) * stride < in_height; channels <= outputs.
+struct kernels_shortcut {
+    size_t images, height, width, in_height, in_width, stride, channels, outputs;
+};
+
 // Floats of scratch that conv and conv_backward may need, on any path.
 size_t kernels_conv_scratch(const struct kernels_conv *c);
 
@@ -59,6 +66,10 @@ struct kernels_image {
     void (*norm_backward)(const struct kernels_group_norm *n, const float *x, const float *y,
                           const float *gamma, const float *kept, float *dy, bool accumulate, float *scratch,
                           float *dgamma, float *dbeta, float *dx);
+
+    void (*shortcut)(const struct kernels_shortcut *s, const float *x, float *y); // y = max(y + s(x), 0)
+    // dx += what of dy comes through s.
+    void (*shortcut_backward)(const struct kernels_shortcut *s, const float *dy, float *dx);
 };
 
 #endif

@@ -490,6 +490,7 @@ static void conv_backward(const struct kernels_conv *c, const float *x, const fl
 }
 
 #include "kernels/cpu/image_pool.h"
+#include "kernels/cpu/image_shortcut.h"
 
 // --- group normalisation ---
 
@@ -597,4 +598,6 @@ const struct kernels_image KERNELS_IMAGE = {
     .mean_pool_backward = mean_pool_backward,
     .norm = norm,
     .norm_backward = norm_backward,
+    .shortcut = shortcut,
+    .shortcut_backward = shortcut_backward,
 };

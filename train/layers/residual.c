@@ -4,8 +4,6 @@
 // has no parameters.
 #include "train/layers.h"
 
-#include <string.h>
-
 enum { CONV1, NORM1, CONV2, NORM2, PARTS };
 
 static struct train_layer part_of(const struct train_layer *layer, size_t i)
@@ -115,61 +113,22 @@ static void initialise(const struct train_layer *layer, struct base_rng *rng, fl
     }
 }
 
-// The pixels of x that the shortcut takes, line by line of y.
-struct shortcut {
-    size_t images, height, width, in_height, in_width, stride, in, out;
-};
-
-static struct shortcut shortcut_of(const struct train_layer *layer, size_t examples)
+static struct kernels_shortcut shortcut_of(const struct train_layer *layer, size_t examples)
 {
-    return (struct shortcut){.images = examples * layer->in.positions,
-                             .height = layer->out.height,
-                             .width = layer->out.width,
-                             .in_height = layer->in.height,
-                             .in_width = layer->in.width,
-                             .stride = layer->d.residual.stride,
-                             .in = layer->in.channels,
-                             .out = layer->out.channels};
-}
-
-static size_t pixel_below(const struct shortcut *s, size_t image, size_t y, size_t x)
-{
-    return ((image * s->in_height + y * s->stride) * s->in_width + x * s->stride) * s->in;
-}
-
-// y = max(y + s(x), 0)
-static void join(const struct shortcut *s, const float *x, float *restrict y)
-{
-    for (size_t row = 0; row < s->images * s->height; row++) {
-        for (size_t column = 0; column < s->width; column++, y += s->out) {
-            const float *restrict from = x + pixel_below(s, row / s->height, row % s->height, column);
-            for (size_t c = 0; c < s->in; c++) {
-                y[c] += from[c];
-            }
-            for (size_t c = 0; c < s->out; c++) {
-                y[c] = 0.0f > y[c] ? 0.0f : y[c];
-            }
-        }
-    }
-}
-
-// dx += the gradient through s.
-static void part_ways(const struct shortcut *s, const float *restrict dy, float *dx)
-{
-    for (size_t row = 0; row < s->images * s->height; row++) {
-        for (size_t column = 0; column < s->width; column++, dy += s->out) {
-            float *restrict to = dx + pixel_below(s, row / s->height, row % s->height, column);
-            for (size_t c = 0; c < s->in; c++) {
-                to[c] += dy[c];
-            }
-        }
-    }
+    return (struct kernels_shortcut){.images = examples * layer->in.positions,
+                                     .height = layer->out.height,
+                                     .width = layer->out.width,
+                                     .in_height = layer->in.height,
+                                     .in_width = layer->in.width,
+                                     .stride = layer->d.residual.stride,
+                                     .channels = layer->in.channels,
+                                     .outputs = layer->out.channels};
 }
 
 static void forward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
                     const void *x, float *y, float *kept)
 {
-    const struct shortcut s = shortcut_of(layer, pass->examples);
+    const struct kernels_shortcut s = shortcut_of(layer, pass->examples);
     struct parts parts;
     divide(layer, pass->examples, &parts);
     const void *below = x;
@@ -178,13 +137,13 @@ static void forward(const struct train_layer *layer, const struct train_pass *pa
         parts.at[i].type->forward(&parts.at[i], pass, parameters, below, out, kept + parts.kept[i]);
         below = out;
     }
-    join(&s, x, y);
+    pass->kernels->image->shortcut(&s, x, y);
 }
 
 static void backward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
                      const void *x, const float *y, float *dy, float *dx, float *kept, float *gradient)
 {
-    const struct shortcut s = shortcut_of(layer, pass->examples);
+    const struct kernels_shortcut s = shortcut_of(layer, pass->examples);
     struct parts parts;
     divide(layer, pass->examples, &parts);
     float *turns[] = {pass->scratch + parts.scratch, pass->scratch + parts.scratch + parts.size[CONV1]};
@@ -199,7 +158,7 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
         up = down;
     }
     if (dx != NULL) {
-        part_ways(&s, dy, dx);
+        pass->kernels->image->shortcut_backward(&s, dy, dx);
     }
 }
 
