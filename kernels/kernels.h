@@ -90,7 +90,7 @@ struct kernels {
                        const float *correction, float *m, float *v, float *x);
 
     void (*lion_step)(size_t count, const struct kernels_lion *options, const float *grad,
-                      const float *correction, float *m, float *x); // NULL on CUDA
+                      const float *correction, float *m, float *x); // NULL: this backend has none
 
     // The operations for exchanging compressed deltas, each table in its own header.
     const struct kernels *host; // the CPU's table, for work that stays on the host; in a CPU table, itself

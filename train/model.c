@@ -95,9 +95,8 @@ static enum base_error check_kernels(const struct train_plan *plan, const struct
     for (size_t i = 0; i < plan->n_layers; i++) {
         const struct train_layer *layer = &plan->layers[i];
         if (layer->type->runs != NULL && !layer->type->runs(kernels)) {
-            return base_fail(why, BASE_EINVAL,
-                             "layer '%s' (%s) does not run on '%s' yet; set device.kind to cpu", layer->name,
-                             layer->type->name, kernels->name);
+            return base_fail(why, BASE_EINVAL, "layer '%s' (%s) does not run on '%s'; set device.kind to cpu",
+                             layer->name, layer->type->name, kernels->name);
         }
     }
     return BASE_OK;

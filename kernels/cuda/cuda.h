@@ -18,5 +18,7 @@ void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, s
 extern const struct kernels_select kernels_cuda_select;
 extern const struct kernels_values kernels_cuda_values;
 extern const struct kernels_apply kernels_cuda_apply;
+extern const struct kernels_image kernels_cuda_image;
+extern const struct kernels_sequence kernels_cuda_sequence;
 
 #endif

@@ -16,6 +16,7 @@
     __global__ static void __launch_bounds__(THREADS) name(const type argument)
 #define LAUNCH(name, blocks, argument) name<<<(blocks), THREADS>>>(argument)
 #define SHARED(type, name, length)     __shared__ type name[length] // at the top of a kernel or function
+#define UNROLL                         _Pragma("unroll")            // before a loop of few and constant turns
 
 DEVICE unsigned thread_index(void)
 {

@@ -10,6 +10,14 @@
     for (size_t i = (size_t)block_index() * THREADS + thread_index(); i < (count);                           \
          i += (size_t)block_count() * THREADS)
 
+// Blocks of a launch that takes every element so.
+#define GRID_MAX 4096u
+static inline unsigned grid_for(size_t count)
+{
+    const size_t blocks = (count + THREADS - 1) / THREADS;
+    return (unsigned)(blocks < GRID_MAX ? blocks : GRID_MAX);
+}
+
 #define MAGNITUDE_BITS 0x7fffffffu
 
 DEVICE uint32_t bits_of(float value)
@@ -87,6 +95,14 @@ DEVICE double warp_sum_f64(double value)
     return value;
 }
 
+DEVICE float warp_sum_f32(float value)
+{
+    for (unsigned distance = WARP / 2; distance > 0; distance /= 2) {
+        value += warp_xor_f32(value, distance);
+    }
+    return value;
+}
+
 // The sum over the block, in every thread. Ends with a barrier, so that it can be called again.
 DEVICE uint64_t block_sum_u64(uint64_t value)
 {
@@ -97,6 +113,22 @@ DEVICE uint64_t block_sum_u64(uint64_t value)
     }
     block_barrier();
     uint64_t sum = 0;
+    for (unsigned w = 0; w < WARPS; w++) {
+        sum += part[w];
+    }
+    block_barrier();
+    return sum;
+}
+
+DEVICE float block_sum_f32(float value)
+{
+    SHARED(float, part, WARPS);
+    value = warp_sum_f32(value);
+    if (lane_index() == 0) {
+        part[warp_index()] = value;
+    }
+    block_barrier();
+    float sum = 0.0f;
     for (unsigned w = 0; w < WARPS; w++) {
         sum += part[w];
     }

@@ -3,6 +3,9 @@
 #ifndef KERNELS_CUDA_LAUNCH_H
 #define KERNELS_CUDA_LAUNCH_H
 
+#include "kernels/image.h"
+#include "kernels/sequence.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,13 +23,17 @@ struct kernels_cuda_adamw {
     float rate, beta1, beta2, epsilon, weight_decay, unbias1, unbias2;
 };
 
+struct kernels_cuda_lion {
+    float rate, beta1, beta2, weight_decay;
+};
+
 // Sums over the rows of a batch, on the device.
 struct kernels_cuda_loss {
     double loss_sum;
     uint64_t correct;
 };
 
-// rows * cols below 2^32.
+// rows * cols below 2^32. bias may be NULL.
 void kernels_cuda_bias(size_t rows, size_t cols, const float *bias, float *z, int relu);
 void kernels_cuda_relu_backward(size_t count, const float *activation, float *grad);
 #define KERNELS_CUDA_SLAB 128u // rows that a block of column_sum takes
@@ -38,6 +45,56 @@ void kernels_cuda_sgd(size_t count, struct kernels_cuda_sgd options, const float
                       const float *correction, float *m, float *x);
 void kernels_cuda_adamw(size_t count, struct kernels_cuda_adamw options, const float *grad,
                         const float *correction, float *m, float *v, float *x);
+void kernels_cuda_lion(size_t count, struct kernels_cuda_lion options, const float *grad,
+                       const float *correction, float *m, float *x);
+// sums [2][count] become two vectors, or are added to them.
+void kernels_cuda_pair(size_t count, int accumulate, const float *sums, float *first, float *second);
+
+// --- images (conv.cu, pool.cu, group_norm.cu): as in kernels/image.h ---
+
+// columns [images * out_height * out_width][size * size * channels]: the window of each output.
+void kernels_cuda_columns(const struct kernels_conv *c, const float *x, float *columns);
+// dx: of each pixel the sum over the windows that it lies in.
+void kernels_cuda_columns_back(const struct kernels_conv *c, const float *columns, float *dx);
+void kernels_cuda_max_pool(const struct kernels_pool *p, const float *x, uint32_t *place, float *y);
+void kernels_cuda_max_pool_backward(const struct kernels_pool *p, const uint32_t *place, const float *dy,
+                                    float *dx);
+void kernels_cuda_mean_pool(const struct kernels_pool *p, const float *x, float *y);
+void kernels_cuda_mean_pool_backward(const struct kernels_pool *p, const float *dy, float *dx);
+void kernels_cuda_shortcut(const struct kernels_shortcut *s, const float *x, float *y);
+void kernels_cuda_shortcut_backward(const struct kernels_shortcut *s, const float *dy, float *dx);
+void kernels_cuda_group_norm(const struct kernels_group_norm *n, const float *x, const float *gamma,
+                             const float *beta, float *kept, float *y);
+// parts [images][2][channels]: sums of dy times the normalised x, and of dy. dx may be NULL.
+void kernels_cuda_group_norm_backward(const struct kernels_group_norm *n, const float *x, const float *gamma,
+                                      const float *kept, const float *dy, float *parts, float *dx);
+
+// --- sequences (sequence.cu, layernorm.cu, attention.cu): as in kernels/sequence.h ---
+
+// rows * width and rows * cols below 2^32.
+void kernels_cuda_embed(size_t rows, size_t tokens, size_t width, const uint32_t *ids, const float *token,
+                        const float *place, float *out);
+// order: temporary; 2 * rows.
+void kernels_cuda_embed_backward(size_t rows, size_t width, const uint32_t *ids, const float *grad,
+                                 uint32_t *order, float *token);
+void kernels_cuda_bias_gelu(size_t rows, size_t cols, const float *bias, float *z, float *out);
+void kernels_cuda_gelu_backward(size_t count, const float *z, float *grad);
+void kernels_cuda_residual(size_t rows, size_t cols, const float *bias, const float *x, float *out);
+void kernels_cuda_dropout(size_t count, uint64_t stream, float part, const float *x, float *out);
+void kernels_cuda_layernorm(size_t rows, size_t cols, const float *x, const float *gain, const float *bias,
+                            float *out, float *mean, float *inverse);
+void kernels_cuda_layernorm_backward(size_t rows, size_t cols, const float *grad, const float *x,
+                                     const float *gain, const float *mean, const float *inverse,
+                                     const float *skip, float *grad_x);
+// parts [slabs of rows][2][cols]: sums of the gradients of gain and bias.
+void kernels_cuda_layernorm_parts(size_t rows, size_t cols, const float *grad, const float *x,
+                                  const float *mean, const float *inverse, float *parts);
+void kernels_cuda_attention(const struct kernels_attention *shape, const float *qkv, float *out,
+                            float *log_sum);
+// back: temporary; [sequences][heads][tokens].
+void kernels_cuda_attention_backward(const struct kernels_attention *shape, const float *qkv,
+                                     const float *out, const float *log_sum, const float *grad, float *back,
+                                     float *grad_qkv);
 
 // --- selection (select.cu, gather.cu) ---
 

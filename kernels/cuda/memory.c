@@ -39,6 +39,11 @@ void kernels_cuda_end(void)
     }
 }
 
+size_t kernels_cuda_temporary_max(void)
+{
+    return (size_t)64 << 20;
+}
+
 void *kernels_cuda_alloc(size_t bytes)
 {
     void *memory = NULL;

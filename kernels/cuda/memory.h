@@ -14,6 +14,8 @@ void kernels_cuda_wait(void);
 // begin and end no other thread has it.
 void *kernels_cuda_begin(size_t bytes);
 void kernels_cuda_end(void);
+// Bytes that a call should not ask for where it can do its work in parts.
+size_t kernels_cuda_temporary_max(void);
 
 // The caller's memory on one side. Both wait for what was launched before.
 void kernels_cuda_upload(void *to_device, const void *from_host, size_t bytes);

@@ -80,6 +80,16 @@ static void adamw_step(size_t count, const struct kernels_adamw *o, const float 
     }
 }
 
+static void lion_step(size_t count, const struct kernels_lion *o, const float *grad, const float *correction,
+                      float *m, float *x)
+{
+    if (count > 0) {
+        const struct kernels_cuda_lion options = {o->rate, o->beta1, o->beta2, o->weight_decay};
+        kernels_cuda_lion(count, options, grad, correction, m, x);
+        kernels_cuda_launched("lion_step");
+    }
+}
+
 const struct kernels kernels_cuda_table = {
     .name = "cuda",
     .shares_host = false,
@@ -96,7 +106,10 @@ const struct kernels kernels_cuda_table = {
     .softmax_cross_entropy = softmax_cross_entropy,
     .sgd_step = sgd_step,
     .adamw_step = adamw_step,
+    .lion_step = lion_step,
     .select = &kernels_cuda_select,
     .values = &kernels_cuda_values,
-    .apply = &kernels_cuda_apply, // host and coding: registry.c
+    .apply = &kernels_cuda_apply,
+    .image = &kernels_cuda_image,
+    .sequence = &kernels_cuda_sequence, // host and coding: registry.c
 };

@@ -7,20 +7,12 @@
 
 #include <math.h>
 
-#define MOST_BLOCKS 4096u
-
-static unsigned blocks_for(size_t count)
-{
-    const size_t blocks = (count + THREADS - 1) / THREADS;
-    return (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
-}
-
 // --- layers ---
 
 struct bias {
     size_t count;
     uint32_t cols;
-    const float *bias;
+    const float *bias; // NULL: 0
     float *z;
     int relu;
 };
@@ -29,8 +21,8 @@ KERNEL(bias_kernel, struct bias, b)
 {
     EACH(i, b.count)
     {
-        const float value =
-            b.z[i] + b.bias[(uint32_t)i % b.cols];      // 32 bits: a long division costs more than the rest
+        // 32 bits: a long division costs more than the rest
+        const float value = b.z[i] + (b.bias != NULL ? b.bias[(uint32_t)i % b.cols] : 0.0f);
         b.z[i] = b.relu && 0.0f > value ? 0.0f : value; // NaN stays NaN
     }
 }
@@ -80,24 +72,6 @@ KERNEL(column_sum_kernel, struct column_sum, s)
 
 // --- softmax and cross entropy ---
 
-DEVICE float block_sum(float value)
-{
-    SHARED(float, part, WARPS);
-    for (unsigned distance = WARP / 2; distance > 0; distance /= 2) {
-        value += warp_xor_f32(value, distance);
-    }
-    if (lane_index() == 0) {
-        part[warp_index()] = value;
-    }
-    block_barrier();
-    float sum = 0.0f;
-    for (unsigned w = 0; w < WARPS; w++) {
-        sum += part[w];
-    }
-    block_barrier();
-    return sum;
-}
-
 DEVICE float block_max(float value)
 {
     SHARED(float, part, WARPS);
@@ -146,7 +120,7 @@ KERNEL(softmax_kernel, struct softmax, s)
         z[c] = expf(z[c] - max);
         part += z[c];
     }
-    const float sum = block_sum(part), factor = s.scale / sum;
+    const float sum = block_sum_f32(part), factor = s.scale / sum;
     for (size_t c = thread_index(); c < s.cols; c += THREADS) {
         z[c] = z[c] * factor - (c == label ? s.scale : 0.0f);
     }
@@ -224,18 +198,56 @@ KERNEL(adamw_kernel, struct adamw, a)
     }
 }
 
+struct lion {
+    struct kernels_cuda_lion o;
+    size_t count;
+    const float *grad, *correction;
+    float *m, *x;
+};
+
+KERNEL(lion_kernel, struct lion, l)
+{
+    EACH(i, l.count)
+    {
+        const float g = l.grad[i], x = l.x[i], m = l.m[i];
+        const float mean = l.o.beta1 * m + (1.0f - l.o.beta1) * g;
+        const float sign = mean > 0.0f ? 1.0f : mean < 0.0f ? -1.0f : mean; // NaN stays NaN
+        const float direction = sign + l.o.weight_decay * x;
+        l.m[i] = l.o.beta2 * m + (1.0f - l.o.beta2) * g;
+        l.x[i] = x - l.o.rate * (l.correction != NULL ? direction - l.correction[i] : direction);
+    }
+}
+
+// --- gradients that add up ---
+
+struct pair {
+    size_t count;
+    int accumulate;
+    const float *sums; // [2][count]
+    float *first, *second;
+};
+
+KERNEL(pair_kernel, struct pair, p)
+{
+    EACH(i, 2 * p.count)
+    {
+        float *to = i < p.count ? p.first + i : p.second + (i - p.count);
+        *to = p.accumulate ? *to + p.sums[i] : p.sums[i];
+    }
+}
+
 // --- launches ---
 
 void kernels_cuda_bias(size_t rows, size_t cols, const float *bias, float *z, int relu)
 {
     const struct bias b = {rows * cols, (uint32_t)cols, bias, z, relu};
-    LAUNCH(bias_kernel, blocks_for(b.count), b);
+    LAUNCH(bias_kernel, grid_for(b.count), b);
 }
 
 void kernels_cuda_relu_backward(size_t count, const float *activation, float *grad)
 {
     const struct relu_backward r = {count, activation, grad};
-    LAUNCH(relu_backward_kernel, blocks_for(count), r);
+    LAUNCH(relu_backward_kernel, grid_for(count), r);
 }
 
 void kernels_cuda_column_sum(size_t rows, size_t cols, const float *z, float *parts, float *sum)
@@ -263,12 +275,25 @@ void kernels_cuda_sgd(size_t count, struct kernels_cuda_sgd options, const float
                       const float *correction, float *m, float *x)
 {
     const struct sgd s = {options, count, grad, correction, m, x};
-    LAUNCH(sgd_kernel, blocks_for(count), s);
+    LAUNCH(sgd_kernel, grid_for(count), s);
 }
 
 void kernels_cuda_adamw(size_t count, struct kernels_cuda_adamw options, const float *grad,
                         const float *correction, float *m, float *v, float *x)
 {
     const struct adamw a = {options, count, grad, correction, m, v, x};
-    LAUNCH(adamw_kernel, blocks_for(count), a);
+    LAUNCH(adamw_kernel, grid_for(count), a);
+}
+
+void kernels_cuda_lion(size_t count, struct kernels_cuda_lion options, const float *grad,
+                       const float *correction, float *m, float *x)
+{
+    const struct lion l = {options, count, grad, correction, m, x};
+    LAUNCH(lion_kernel, grid_for(count), l);
+}
+
+void kernels_cuda_pair(size_t count, int accumulate, const float *sums, float *first, float *second)
+{
+    const struct pair p = {count, accumulate, sums, first, second};
+    LAUNCH(pair_kernel, grid_for(2 * count), p);
 }

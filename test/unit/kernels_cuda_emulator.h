@@ -16,12 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define THREADS  256u
 #define WARP     32u
 #define WARPS    (THREADS / WARP)
 #define RESIDENT 3u
-#define ARENA    20480u // shared memory of a block
+#define ARENA    49152u // shared memory of a block
 
 #define DEVICE static inline __attribute__((unused))
 #define KERNEL(name, type, argument)                                                                         \
@@ -35,6 +36,7 @@
 #define SHARED(type, name, length)                                                                           \
     static const char name##_key = 0;                                                                        \
     type *const name = emulator_shared(&name##_key, sizeof(type) * (length))
+#define UNROLL
 
 typedef struct {
     float x, y, z, w;
@@ -328,12 +330,38 @@ static inline void emulator_seed(void)
     }
 }
 
+// For tests of code above the table. From emulator_seal on, the host can not reach the device's memory: host
+// code that reads or writes it ends with SIGSEGV, device code and copies apart. Released memory is not used
+// again.
+static struct {
+    unsigned char *at;
+    size_t bytes, used;
+} emulator_sealed;
+
+static inline void emulator_reach(int allowed)
+{
+    if (emulator_sealed.at != NULL && mprotect(emulator_sealed.at, emulator_sealed.bytes,
+                                               allowed ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
+        emulator_stop("the device's memory can't be sealed");
+    }
+}
+
+__attribute__((unused)) static inline void emulator_seal(size_t bytes)
+{
+    emulator_sealed.bytes = bytes;
+    emulator_sealed.at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (emulator_sealed.at == MAP_FAILED) {
+        emulator_stop("no memory for the device");
+    }
+}
+
 static inline void emulator_launch(void (*kernel)(const void *), unsigned blocks, const void *arguments)
 {
     unsigned started = 0, ended = 0;
     emulator_seed();
     const int backwards = (int)(base_rng_u64(&emulator.rng) & 1);
     emulator.hasty = (int)(base_rng_u64(&emulator.rng) & 1);
+    emulator_reach(1);
     emulator.kernel = kernel;
     emulator.arguments = arguments;
     emulator.blocks = blocks;
@@ -353,6 +381,7 @@ static inline void emulator_launch(void (*kernel)(const void *), unsigned blocks
         emulator_go_on();
         ended += emulator_thread()->state == EMULATOR_DONE && emulator_block()->ended == THREADS;
     }
+    emulator_reach(0);
 }
 
 static inline void emulator_free(void)
@@ -387,33 +416,58 @@ void kernels_cuda_end(void)
     emulator_scratch = NULL;
 }
 
+// So little that what can be done in parts is.
+size_t kernels_cuda_temporary_max(void)
+{
+    return 4096;
+}
+
 void *kernels_cuda_alloc(size_t bytes)
 {
-    return calloc(bytes + 1, 1);
+    const size_t rounded = (bytes + 256) / 256 * 256;
+    if (emulator_sealed.at == NULL) {
+        return calloc(bytes + 1, 1);
+    }
+    if (rounded > emulator_sealed.bytes - emulator_sealed.used) {
+        return NULL;
+    }
+    emulator_sealed.used += rounded;
+    return emulator_sealed.at + emulator_sealed.used - rounded; // zeros, as mapped
 }
 
 void kernels_cuda_release(void *memory)
 {
-    free(memory);
+    if (emulator_sealed.at == NULL) {
+        free(memory);
+    }
 }
 
 void kernels_cuda_wait(void)
 {
 }
 
+static inline void emulator_copy(void *to, const void *from, size_t bytes)
+{
+    emulator_reach(1);
+    memcpy(to, from, bytes);
+    emulator_reach(0);
+}
+
 void kernels_cuda_upload(void *to_device, const void *from_host, size_t bytes)
 {
-    memcpy(to_device, from_host, bytes);
+    emulator_copy(to_device, from_host, bytes);
 }
 
 void kernels_cuda_download(void *to_host, const void *from_device, size_t bytes)
 {
-    memcpy(to_host, from_device, bytes);
+    emulator_copy(to_host, from_device, bytes);
 }
 
 void kernels_cuda_clear(void *device, size_t bytes)
 {
+    emulator_reach(1);
     memset(device, 0, bytes);
+    emulator_reach(0);
 }
 
 void kernels_cuda_launched(const char *what)

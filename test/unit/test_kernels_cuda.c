@@ -1,8 +1,10 @@
-// The CUDA table where a device answers: training against the same references as the CPU's, and what an
-// exchange asks for beside the CPU's plain loops, bit for bit. Elsewhere it is skipped; the device code runs
-// in an emulator then (test_kernels_cuda_selection, _values, _apply, _training).
-#include "kernels_checks.h"
+// The CUDA table where a device answers: training against the same references as the CPU's, layers of images
+// and decoders beside the CPU's plain loops, and what an exchange asks for likewise, bit for bit. Elsewhere
+// it is skipped; the device code runs in an emulator then (test_kernels_cuda_selection, _values, _apply,
+// _training, _image, _sequence).
+#include "kernels_checks_sequence.h"
 #include "kernels_twin_exchange.h"
+#include "kernels_twin_layers.h"
 #include "kernels_twin_select.h"
 
 #include "kernels/cpu/cpu.h"
@@ -10,10 +12,15 @@
 static const struct {
     const char *name;
     CMUnitTestFunction function;
-} checks[] = {CHECKS_TESTS},
-  twin_checks[] = {{"selection", checks_twin_select},  {"selection of nothing", checks_twin_select_empty},
-                   {"values", checks_twin_values},     {"16 bits", checks_twin_halves},
-                   {"exchange", checks_twin_exchange}, {"hash", checks_twin_hash}};
+} checks[] = {CHECKS_TESTS, CHECKS_SEQUENCE},
+  twin_checks[] = {{"selection", checks_twin_select},
+                   {"selection of nothing", checks_twin_select_empty},
+                   {"values", checks_twin_values},
+                   {"16 bits", checks_twin_halves},
+                   {"exchange", checks_twin_exchange},
+                   {"hash", checks_twin_hash},
+                   CHECKS_TWIN_IMAGE,
+                   CHECKS_TWIN_SEQUENCE};
 
 enum {
     CHECKS = sizeof checks / sizeof checks[0],

@@ -12,6 +12,8 @@
 const struct kernels_select kernels_cuda_select = {0}; // other tests' subject
 const struct kernels_values kernels_cuda_values = {0};
 const struct kernels_apply kernels_cuda_apply = {0};
+const struct kernels_image kernels_cuda_image = {0};
+const struct kernels_sequence kernels_cuda_sequence = {0};
 
 void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                        const float *a, const float *b, float beta, float *c)
@@ -28,6 +30,7 @@ static void optimisers(void **state)
             checks_sgd_run(*state, sizes[i], momentum, decay, (flags & 4) != 0);
             if ((flags & 1) == 0) {
                 checks_adamw_run(*state, sizes[i], decay, (flags & 4) != 0);
+                checks_lion_run(*state, sizes[i], decay, (flags & 4) != 0);
             }
         }
     }
