@@ -129,10 +129,10 @@ static const struct node_key keys[] = {
 
     CHOICE("model.kind", model.kind, "mlp", "softmax|mlp|gpt2|lenet|cnn|resnet20|logistic",
            "softmax: softmax regression. mlp: a multi-layer perceptron with ReLU. gpt2: a decoder like GPT-2 "
-           "(requires data.kind text or tokens, and device.kind cpu). lenet (LeNet-5), cnn (convolutions "
-           "with 32 and 64 channels), resnet20 (with group norm): for images, data.kind digits, idx, images "
-           "or cifar10; device.kind cpu. logistic: logistic regression (softmax for more than two classes) "
-           "that keeps libsvm data sparse; train.l1, train.l2 and train.blocks apply to it; device.kind cpu.",
+           "(requires data.kind text or tokens). lenet (LeNet-5), cnn (convolutions with 32 and 64 "
+           "channels), resnet20 (with group norm): for images, data.kind digits, idx, images or cifar10. "
+           "logistic: logistic regression (softmax for more than two classes) that keeps libsvm data sparse; "
+           "train.l1, train.l2 and train.blocks apply to it; requires device.kind cpu.",
            TOLD),
     CHOICE("model.loss", model.loss, "cross-entropy", "cross-entropy|mse|mae",
            "cross-entropy: the target is a class. mse, mae: the target is one or more numbers; the loss is "
