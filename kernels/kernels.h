@@ -92,6 +92,10 @@ struct kernels {
     void (*lion_step)(size_t count, const struct kernels_lion *options, const float *grad,
                       const float *correction, float *m, float *x); // NULL: this backend has none
 
+    // This table, but its products round their factors to bf16 and add in fp32; those of vectors stay fp32.
+    // NULL: this backend has none.
+    const struct kernels *bf16;
+
     // The operations for exchanging compressed deltas, each table in its own header.
     const struct kernels *host; // the CPU's table, for work that stays on the host; in a CPU table, itself
     const struct kernels_select *select;
@@ -109,6 +113,9 @@ struct kernels {
 // available; `why` has the reason. Call this once, before other threads start.
 enum base_error kernels_open(const char *device, unsigned threads, const struct kernels **table,
                              struct base_reason *why) BASE_CHECK;
+
+// For `device.precision: bf16`: the table becomes its `bf16`. BASE_EINVAL if the backend has none.
+enum base_error kernels_take_bf16(const struct kernels **table, struct base_reason *why) BASE_CHECK;
 
 // One line for the log at start: backend, BLAS and its core, threads ("cpu: OpenBLAS 0.3.21 SkylakeX, 1
 // thread").

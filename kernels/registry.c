@@ -31,7 +31,8 @@ static enum base_error open_cpu(unsigned threads, const struct kernels **table, 
 }
 
 #ifdef P2PML_HAVE_CUDA
-static struct kernels cuda_table; // from the module, completed; written and read like the description
+static struct kernels cuda_table,
+    cuda_bf16; // from the module, completed; written and read like the description
 
 // The module lies beside the program and is never unloaded: the driver keeps threads of its own.
 static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reason *why)
@@ -76,6 +77,10 @@ static enum base_error open_cuda(unsigned threads, const struct kernels **table,
         cuda_table = *device;
         cuda_table.host = host;
         cuda_table.coding = host->coding;
+        cuda_bf16 = *device->bf16;
+        cuda_bf16.host = host;
+        cuda_bf16.coding = host->coding;
+        cuda_table.bf16 = &cuda_bf16;
         *table = &cuda_table;
     }
     return error;
@@ -109,6 +114,18 @@ enum base_error kernels_open(const char *device, unsigned threads, const struct 
         return open_cuda(threads, table, &unused) == BASE_OK ? BASE_OK : open_cpu(threads, table, why);
     }
     return base_fail(why, BASE_EINVAL, "device '%s' is unknown; expected cpu, cuda or auto", device);
+}
+
+enum base_error kernels_take_bf16(const struct kernels **table, struct base_reason *why)
+{
+    if ((*table)->bf16 == NULL) {
+        return base_fail(why, BASE_EINVAL, "found bf16, which is for CUDA; '%s' computes in fp32",
+                         (*table)->name);
+    }
+    *table = (*table)->bf16;
+    const size_t used = strlen(description);
+    (void)snprintf(description + used, sizeof description - used, ", products in bf16");
+    return BASE_OK;
 }
 
 const char *kernels_slowed_by(void)

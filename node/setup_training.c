@@ -42,6 +42,10 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
         kernels_open(devices[s->config->device.kind], (unsigned)s->config->device.threads, &s->kernels, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "device.kind");
+    if (s->config->device.precision == 1)
+        code = kernels_take_bf16(&s->kernels, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "device.precision");
     base_log(BASE_LOG_INFO, "backend", "%s", kernels_describe(s->kernels));
     if (kernels_slowed_by() != NULL)
         base_log(BASE_LOG_WARN, "backend", "%s", kernels_slowed_by());

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/memory.h"
 
 // Made once, before other threads start, and kept for the life of the process.
-static cublasHandle_t blas;
+static cublasHandle_t blas, blas_bf16;
 
 static void must_blas(cublasStatus_t status, const char *what)
 {
@@ -41,13 +43,39 @@ void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, s
               "cublasSgemm");
 }
 
+// Products of vectors are few operations, and one of them is a norm: they stay fp32.
+void kernels_cuda_gemm_bf16(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
+                            const float *a, const float *b, float beta, float *c)
+{
+    if (m <= 1 || n <= 1 || k == 0) {
+        kernels_cuda_gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+        return;
+    }
+    const size_t of_a = (m * k + 127) / 128 * 128; // both aligned to 256 bytes
+    uint16_t *a16 = kernels_cuda_factors_begin((of_a + k * n) * sizeof *a16), *b16 = a16 + of_a;
+    kernels_cuda_to_bf16(m * k, a, a16);
+    kernels_cuda_to_bf16(k * n, b, b16);
+    kernels_cuda_launched("rounding to bf16");
+    must_blas(cublasGemmEx(blas_bf16, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                           transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, blas_int(n), blas_int(m), blas_int(k),
+                           &alpha, b16, CUDA_R_16BF, blas_int(transpose_b ? k : n), a16, CUDA_R_16BF,
+                           blas_int(transpose_a ? m : k), &beta, c, CUDA_R_32F, blas_int(n),
+                           CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+              "cublasGemmEx");
+    kernels_cuda_factors_end();
+}
+
 enum base_error kernels_cuda_blas_start(int *version, struct base_reason *why)
 {
-    if (blas == NULL && cublasCreate(&blas) != CUBLAS_STATUS_SUCCESS) {
+    if ((blas == NULL && cublasCreate(&blas) != CUBLAS_STATUS_SUCCESS) ||
+        (blas_bf16 == NULL && cublasCreate(&blas_bf16) != CUBLAS_STATUS_SUCCESS)) {
         return base_fail(why, BASE_ENOTFOUND, "cuBLAS does not start on CUDA device 0; is its memory taken?");
     }
     // fp32 stays fp32: without this, newer devices may round factors to TF32.
     must_blas(cublasSetMathMode(blas, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
+    // Tensor cores, but partial sums stay fp32.
+    must_blas(cublasSetMathMode(blas_bf16, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+              "cublasSetMathMode");
     must_blas(cublasGetVersion(blas, version), "cublasGetVersion");
     return BASE_OK;
 }

@@ -11,14 +11,15 @@ typedef enum base_error kernels_cuda_opener(const struct kernels **table, char *
                                             struct base_reason *why);
 BASE_CHECK kernels_cuda_opener kernels_cuda_open;
 
-// The table but for `host` and `coding`, which registry.c adds; and its parts.
-extern const struct kernels kernels_cuda_table;
-void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
-                       const float *a, const float *b, float beta, float *c);
+// The tables but for `host` and `coding`, which registry.c adds; and its parts.
+extern const struct kernels kernels_cuda_table, kernels_cuda_table_bf16;
+typedef void kernels_cuda_product(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k,
+                                  float alpha, const float *a, const float *b, float beta, float *c);
+kernels_cuda_product kernels_cuda_gemm, kernels_cuda_gemm_bf16;
 extern const struct kernels_select kernels_cuda_select;
 extern const struct kernels_values kernels_cuda_values;
 extern const struct kernels_apply kernels_cuda_apply;
-extern const struct kernels_image kernels_cuda_image;
+extern const struct kernels_image kernels_cuda_image, kernels_cuda_image_bf16;
 extern const struct kernels_sequence kernels_cuda_sequence;
 
 #endif

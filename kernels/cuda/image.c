@@ -55,19 +55,18 @@ static void add_bias(const struct kernels_conv *c, const float *bias, float *y)
     }
 }
 
-static void conv(const struct kernels_conv *c, const float *x, const float *weight, const float *bias,
-                 float *scratch, float *y)
+static void convolve(kernels_cuda_product *multiply, const struct kernels_conv *c, const float *x,
+                     const float *weight, const float *bias, float *y)
 {
     const struct product p = product_of(c);
     const size_t at_once = part_of(c, &p);
     float *columns = p.direct ? NULL : kernels_cuda_begin(at_once * p.pixels * p.inputs * sizeof *columns);
-    (void)scratch;
     for (size_t first = 0; first < c->images; first += at_once) {
         struct kernels_conv part = *c;
         part.images = c->images - first < at_once ? c->images - first : at_once;
         const float *from = columns_of(&part, &p, x + first * p.in_image, columns);
-        kernels_cuda_gemm(false, false, part.images * p.pixels, c->outputs, p.inputs, 1.0f, from, weight,
-                          0.0f, y + first * p.y_image);
+        multiply(false, false, part.images * p.pixels, c->outputs, p.inputs, 1.0f, from, weight, 0.0f,
+                 y + first * p.y_image);
     }
     if (!p.direct) {
         kernels_cuda_end();
@@ -89,27 +88,27 @@ static void bias_gradient(const struct kernels_conv *c, const float *dy, bool ac
     kernels_cuda_launched("the gradient of conv's bias");
 }
 
-static void input_gradient(const struct kernels_conv *part, const struct product *p, const float *weight,
-                           const float *dy, float *columns, float *dx)
+static void input_gradient(kernels_cuda_product *multiply, const struct kernels_conv *part,
+                           const struct product *p, const float *weight, const float *dy, float *columns,
+                           float *dx)
 {
     float *to = p->direct ? dx : columns;
-    kernels_cuda_gemm(false, true, part->images * p->pixels, p->inputs, part->outputs, 1.0f, dy, weight, 0.0f,
-                      to);
+    multiply(false, true, part->images * p->pixels, p->inputs, part->outputs, 1.0f, dy, weight, 0.0f, to);
     if (!p->direct) {
         kernels_cuda_columns_back(part, columns, dx);
         kernels_cuda_launched("the gradient of conv's input");
     }
 }
 
-static void conv_backward(const struct kernels_conv *c, const float *x, const float *weight, const float *y,
-                          float *dy, bool accumulate, float *scratch, float *dweight, float *dbias, float *dx)
+static void differentiate(kernels_cuda_product *multiply, const struct kernels_conv *c, const float *x,
+                          const float *weight, const float *y, float *dy, bool accumulate, float *dweight,
+                          float *dbias, float *dx)
 {
     const struct product p = product_of(c);
     const size_t at_once = part_of(c, &p),
                  sums = column_sum_floats(c->images * p.pixels, c->outputs) + c->outputs,
                  wide = p.direct ? 0 : at_once * p.pixels * p.inputs;
     float *temporary = kernels_cuda_begin((sums > wide ? sums : wide) * sizeof *temporary);
-    (void)scratch;
     if (c->relu) {
         kernels_cuda_relu_backward(c->images * p.y_image, y, dy);
         kernels_cuda_launched("the mask of conv");
@@ -121,13 +120,44 @@ static void conv_backward(const struct kernels_conv *c, const float *x, const fl
         struct kernels_conv part = *c;
         part.images = c->images - first < at_once ? c->images - first : at_once;
         const float *from = columns_of(&part, &p, x + first * p.in_image, temporary);
-        kernels_cuda_gemm(true, false, p.inputs, c->outputs, part.images * p.pixels, 1.0f, from,
-                          dy + first * p.y_image, accumulate || first > 0 ? 1.0f : 0.0f, dweight);
+        multiply(true, false, p.inputs, c->outputs, part.images * p.pixels, 1.0f, from,
+                 dy + first * p.y_image, accumulate || first > 0 ? 1.0f : 0.0f, dweight);
         if (dx != NULL) {
-            input_gradient(&part, &p, weight, dy + first * p.y_image, temporary, dx + first * p.in_image);
+            input_gradient(multiply, &part, &p, weight, dy + first * p.y_image, temporary,
+                           dx + first * p.in_image);
         }
     }
     kernels_cuda_end();
+}
+
+// The columns need more room than `scratch` has.
+static void conv(const struct kernels_conv *c, const float *x, const float *weight, const float *bias,
+                 float *scratch, float *y)
+{
+    (void)scratch;
+    convolve(kernels_cuda_gemm, c, x, weight, bias, y);
+}
+
+static void conv_bf16(const struct kernels_conv *c, const float *x, const float *weight, const float *bias,
+                      float *scratch, float *y)
+{
+    (void)scratch;
+    convolve(kernels_cuda_gemm_bf16, c, x, weight, bias, y);
+}
+
+static void conv_backward(const struct kernels_conv *c, const float *x, const float *weight, const float *y,
+                          float *dy, bool accumulate, float *scratch, float *dweight, float *dbias, float *dx)
+{
+    (void)scratch;
+    differentiate(kernels_cuda_gemm, c, x, weight, y, dy, accumulate, dweight, dbias, dx);
+}
+
+static void conv_backward_bf16(const struct kernels_conv *c, const float *x, const float *weight,
+                               const float *y, float *dy, bool accumulate, float *scratch, float *dweight,
+                               float *dbias, float *dx)
+{
+    (void)scratch;
+    differentiate(kernels_cuda_gemm_bf16, c, x, weight, y, dy, accumulate, dweight, dbias, dx);
 }
 
 // --- pooling and the shortcut ---
@@ -211,15 +241,11 @@ static void norm_backward(const struct kernels_group_norm *n, const float *x, co
     kernels_cuda_end();
 }
 
-const struct kernels_image kernels_cuda_image = {
-    .conv = conv,
-    .conv_backward = conv_backward,
-    .max_pool = max_pool,
-    .max_pool_backward = max_pool_backward,
-    .mean_pool = mean_pool,
-    .mean_pool_backward = mean_pool_backward,
-    .norm = norm,
-    .norm_backward = norm_backward,
-    .shortcut = shortcut,
-    .shortcut_backward = shortcut_backward,
-};
+#define IMAGE_MEMBERS                                                                                        \
+    .max_pool = max_pool, .max_pool_backward = max_pool_backward, .mean_pool = mean_pool,                    \
+    .mean_pool_backward = mean_pool_backward, .norm = norm, .norm_backward = norm_backward,                  \
+    .shortcut = shortcut, .shortcut_backward = shortcut_backward
+
+const struct kernels_image kernels_cuda_image = {IMAGE_MEMBERS, .conv = conv, .conv_backward = conv_backward};
+const struct kernels_image kernels_cuda_image_bf16 = {IMAGE_MEMBERS, .conv = conv_bf16,
+                                                      .conv_backward = conv_backward_bf16};

@@ -47,6 +47,8 @@ void kernels_cuda_adamw(size_t count, struct kernels_cuda_adamw options, const f
                         const float *correction, float *m, float *v, float *x);
 void kernels_cuda_lion(size_t count, struct kernels_cuda_lion options, const float *grad,
                        const float *correction, float *m, float *x);
+// Rounds to nearest, ties to even; NaN and infinity stay.
+void kernels_cuda_to_bf16(size_t count, const float *from, uint16_t *to);
 // sums [2][count] become two vectors, or are added to them.
 void kernels_cuda_pair(size_t count, int accumulate, const float *sums, float *first, float *second);
 

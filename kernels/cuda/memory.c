@@ -6,10 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// One call at a time has the temporary memory.
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *temporary;
-static size_t temporary_bytes;
+// One thread at a time has it; it grows and is kept.
+struct temporary {
+    pthread_mutex_t lock;
+    void *memory;
+    size_t bytes;
+};
+static struct temporary of_call = {.lock = PTHREAD_MUTEX_INITIALIZER},
+                        of_product = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void must(cudaError_t status, const char *what)
 {
@@ -19,24 +23,44 @@ static void must(cudaError_t status, const char *what)
     }
 }
 
-void *kernels_cuda_begin(size_t bytes)
+static void *begin(struct temporary *t, size_t bytes)
 {
-    if (pthread_mutex_lock(&lock) != 0) {
+    if (pthread_mutex_lock(&t->lock) != 0) {
         abort();
     }
-    if (bytes > temporary_bytes) {
-        must(cudaFree(temporary), "releasing temporary memory");
-        must(cudaMalloc(&temporary, bytes), "allocating temporary memory");
-        temporary_bytes = bytes;
+    if (bytes > t->bytes) {
+        must(cudaFree(t->memory), "releasing temporary memory");
+        must(cudaMalloc(&t->memory, bytes), "allocating temporary memory");
+        t->bytes = bytes;
     }
-    return temporary;
+    return t->memory;
+}
+
+static void end(struct temporary *t)
+{
+    if (pthread_mutex_unlock(&t->lock) != 0) {
+        abort();
+    }
+}
+
+void *kernels_cuda_begin(size_t bytes)
+{
+    return begin(&of_call, bytes);
 }
 
 void kernels_cuda_end(void)
 {
-    if (pthread_mutex_unlock(&lock) != 0) {
-        abort();
-    }
+    end(&of_call);
+}
+
+void *kernels_cuda_factors_begin(size_t bytes)
+{
+    return begin(&of_product, bytes);
+}
+
+void kernels_cuda_factors_end(void)
+{
+    end(&of_product);
 }
 
 size_t kernels_cuda_temporary_max(void)

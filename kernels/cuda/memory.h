@@ -14,6 +14,10 @@ void kernels_cuda_wait(void);
 // begin and end no other thread has it.
 void *kernels_cuda_begin(size_t bytes);
 void kernels_cuda_end(void);
+// The same for the factors of one product, which may lie within a call. Between begin and end no other thread
+// launches what reads them.
+void *kernels_cuda_factors_begin(size_t bytes);
+void kernels_cuda_factors_end(void);
 // Bytes that a call should not ask for where it can do its work in parts.
 size_t kernels_cuda_temporary_max(void);
 

@@ -90,26 +90,24 @@ static void lion_step(size_t count, const struct kernels_lion *o, const float *g
     }
 }
 
+// host and coding: registry.c
+#define TABLE_MEMBERS                                                                                        \
+    .name = "cuda", .shares_host = false, .alloc = kernels_cuda_alloc, .release = kernels_cuda_release,      \
+    .upload = kernels_cuda_upload, .download = kernels_cuda_download, .wait = kernels_cuda_wait,             \
+    .bias_add = bias_add, .bias_add_relu = bias_add_relu, .relu_backward = relu_backward,                    \
+    .column_sum = column_sum, .softmax_cross_entropy = softmax_cross_entropy, .sgd_step = sgd_step,          \
+    .adamw_step = adamw_step, .lion_step = lion_step, .select = &kernels_cuda_select,                        \
+    .values = &kernels_cuda_values, .apply = &kernels_cuda_apply, .sequence = &kernels_cuda_sequence
+
+const struct kernels kernels_cuda_table_bf16 = {
+    TABLE_MEMBERS,
+    .gemm = kernels_cuda_gemm_bf16,
+    .image = &kernels_cuda_image_bf16,
+};
+
 const struct kernels kernels_cuda_table = {
-    .name = "cuda",
-    .shares_host = false,
-    .alloc = kernels_cuda_alloc,
-    .release = kernels_cuda_release,
-    .upload = kernels_cuda_upload,
-    .download = kernels_cuda_download,
-    .wait = kernels_cuda_wait,
+    TABLE_MEMBERS,
     .gemm = kernels_cuda_gemm,
-    .bias_add = bias_add,
-    .bias_add_relu = bias_add_relu,
-    .relu_backward = relu_backward,
-    .column_sum = column_sum,
-    .softmax_cross_entropy = softmax_cross_entropy,
-    .sgd_step = sgd_step,
-    .adamw_step = adamw_step,
-    .lion_step = lion_step,
-    .select = &kernels_cuda_select,
-    .values = &kernels_cuda_values,
-    .apply = &kernels_cuda_apply,
     .image = &kernels_cuda_image,
-    .sequence = &kernels_cuda_sequence, // host and coding: registry.c
+    .bf16 = &kernels_cuda_table_bf16,
 };

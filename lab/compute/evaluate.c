@@ -35,6 +35,8 @@ enum base_error lab_workbench_open(struct lab_workbench *bench, struct base_reas
 {
     static const char *const devices[] = {"cpu", "cuda", "auto"};
     enum base_error error = kernels_open(devices[bench->view.device.kind], 1, &bench->kernels, why);
+    if (!error && bench->view.device.precision == 1)
+        error = kernels_take_bf16(&bench->kernels, why);
     if (!error)
         error = node_setup_model(&bench->view, &bench->train, bench->kernels, &bench->model, why);
     if (error)

@@ -189,6 +189,14 @@ static enum base_error check_model(const struct node_config *config, struct base
     return BASE_OK;
 }
 
+static enum base_error check_device(const struct node_config *config, struct base_reason *why)
+{
+    if (config->device.precision == 1 && config->device.kind == 0)
+        return node_config_refuse(config, "device.precision", why,
+                                  "found bf16, expected fp32: device.kind is cpu, and bf16 is for cuda");
+    return BASE_OK;
+}
+
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why)
 {
     enum base_error (*const checks[])(const struct node_config *, struct base_reason *) = {
@@ -198,6 +206,7 @@ enum base_error node_config_check(const struct node_config *config, struct base_
         check_peers,
         node_config_check_data,
         check_model,
+        check_device,
         node_config_check_train,
         node_config_check_average,
         node_config_check_method,

@@ -465,6 +465,10 @@ static const struct node_key keys[] = {
 
     CHOICE("device.kind", device.kind, "cpu", "cpu|cuda|auto",
            "Where the model is trained. auto: on a GPU if there is one."),
+    CHOICE(
+        "device.precision", device.precision, "fp32", "fp32|bf16",
+        "bf16: matrix products on a GPU round their factors to bf16 and add in fp32; parameters, optimiser "
+        "and everything else stay fp32. Requires a GPU."),
     INTEGER("device.threads", device.threads, "1", 1, 1024,
             "CPU threads for the matrix operations of this node."),
 

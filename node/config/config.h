@@ -152,8 +152,9 @@ struct node_config {
         uint64_t file_bytes; // 0: one file each, without end
         uint64_t files;
     } metrics;
-    struct {      // device.*
-        int kind; // 0 cpu, 1 cuda, 2 auto
+    struct {           // device.*
+        int kind;      // 0 cpu, 1 cuda, 2 auto
+        int precision; // 0 fp32, 1 bf16
         uint64_t threads;
     } device;
     struct {                  // log.*

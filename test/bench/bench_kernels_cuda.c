@@ -136,6 +136,11 @@ static void call_gemm(struct device *d)
     d->k->gemm(false, false, GEMM_SIDE, GEMM_SIDE, GEMM_SIDE, 1.0f, d->x, d->r, 0.0f, d->pending);
 }
 
+static void call_gemm_bf16(struct device *d)
+{
+    d->k->bf16->gemm(false, false, GEMM_SIDE, GEMM_SIDE, GEMM_SIDE, 1.0f, d->x, d->r, 0.0f, d->pending);
+}
+
 // --- decoders ---
 
 static void call_embed(struct device *d)
@@ -466,6 +471,7 @@ int main(int argc, char **argv)
         {"adamw", call_adamw, 28 * n, 0},
         {"lion", call_lion, 20 * n, 0},
         {"gemm", call_gemm, 0, 2.0 * GEMM_SIDE * GEMM_SIDE * GEMM_SIDE},
+        {"gemm_bf16", call_gemm_bf16, 0, 2.0 * GEMM_SIDE * GEMM_SIDE * GEMM_SIDE}, // floor: of fp32
     };
     measure_all(&d, updates, sizeof updates / sizeof updates[0], seconds);
     measure_decoder(&d, seconds);

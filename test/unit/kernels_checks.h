@@ -11,7 +11,16 @@ struct checks_shape {
     size_t m, n, k;
     bool ta, tb;
     float alpha, beta;
+    bool few; // factors that bf16 has
 };
+
+static inline void checks_quarters(const struct kernels *k, struct checks_vector *v)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        v->host[i] = roundf(4.0f * v->host[i]) / 4.0f;
+    }
+    checks_send(k, v);
+}
 
 // One product of k terms summed in any order errs by at most (k + 2) eps/2 of the sum of magnitudes; eps
 // leaves room.
@@ -19,6 +28,10 @@ static inline void checks_gemm_one(const struct kernels *k, const struct checks_
 {
     struct checks_vector a = checks_gaussian(k, s->m * s->k, 1.0), b = checks_gaussian(k, s->k * s->n, 1.0);
     struct checks_vector c = checks_gaussian(k, s->m * s->n, 1.0);
+    if (s->few) {
+        checks_quarters(k, &a);
+        checks_quarters(k, &b);
+    }
     if (s->beta == 0.0f) { // then C is only written: what lies there must not matter
         for (size_t i = 0; i < c.count; i++) {
             c.host[i] = NAN;
@@ -52,7 +65,7 @@ static inline void checks_gemm_one(const struct kernels *k, const struct checks_
 static inline void checks_gemm_transposes(const struct kernels *k, size_t m, size_t n, size_t depth)
 {
     for (unsigned t = 0; t < 4; t++) {
-        struct checks_shape s = {m, n, depth, (t & 1) != 0, (t & 2) != 0, 1.0f, 0.0f};
+        struct checks_shape s = {m, n, depth, (t & 1) != 0, (t & 2) != 0, 1.0f, 0.0f, false};
         checks_gemm_one(k, &s);
         s.alpha = -0.75f;
         s.beta = 1.5f;
@@ -76,7 +89,23 @@ static inline void checks_gemm(void **state)
     checks_gemm_transposes(k, 100, 256, 64);
     checks_gemm_transposes(k, 130, 127, 129);
     checks_gemm_transposes(k, 20, 500, 128); // packed in more than one panel
-    checks_gemm_one(k, &(struct checks_shape){1400, 1600, 2, true, false, 1.0f, 0.0f}); // beyond the caches
+    checks_gemm_one(
+        k, &(struct checks_shape){1400, 1600, 2, true, false, 1.0f, 0.0f, false}); // beyond the caches
+}
+
+// Factors in bf16 (kernels->bf16): the same products where bf16 has their numbers.
+static inline void checks_gemm_bf16(void **state)
+{
+    const struct kernels *k = *state;
+    static const size_t shapes[][3] = {{2, 2, 1}, {5, 7, 9}, {64, 256, 100}, {100, 10, 64}, {33, 65, 129}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (unsigned t = 0; t < 4; t++) {
+            struct checks_shape s = {shapes[i][0], shapes[i][1],          shapes[i][2],        (t & 1) != 0,
+                                     (t & 2) != 0, t < 2 ? 1.0f : -0.75f, t < 2 ? 0.0f : 1.5f, true};
+            checks_gemm_one(k->bf16, &s);
+        }
+    }
+    checks_gemm_one(k->bf16, &(struct checks_shape){1, 1, 1000, false, true, 1.0f, 0.0f, false}); // fp32
 }
 
 // --- loops ---

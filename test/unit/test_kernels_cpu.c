@@ -100,6 +100,16 @@ static void auto_always_finds_one(void **state)
     assert_true(strcmp(table->name, "cpu") == 0 || strcmp(table->name, "cuda") == 0);
 }
 
+static void has_no_bf16(void **state)
+{
+    (void)state;
+    const struct kernels *table = &kernels_cpu_scalar;
+    struct base_reason why = {{0}};
+    assert_int_equal(kernels_take_bf16(&table, &why), BASE_EINVAL);
+    assert_string_equal(why.text, "found bf16, which is for CUDA; 'cpu' computes in fp32");
+    assert_ptr_equal(table, &kernels_cpu_scalar);
+}
+
 static void refuses_what_is_not(void **state)
 {
     (void)state;
@@ -122,10 +132,10 @@ int main(void)
 {
     checks_seed();
     static char names[PATHS * CHECKS][64];
-    struct CMUnitTest tests[PATHS * CHECKS + 4] = {cmocka_unit_test(paths_agree), cmocka_unit_test(opens_cpu),
-                                                   cmocka_unit_test(auto_always_finds_one),
-                                                   cmocka_unit_test(refuses_what_is_not)};
-    size_t count = 4;
+    struct CMUnitTest tests[PATHS * CHECKS + 5] = {
+        cmocka_unit_test(paths_agree), cmocka_unit_test(opens_cpu), cmocka_unit_test(auto_always_finds_one),
+        cmocka_unit_test(has_no_bf16), cmocka_unit_test(refuses_what_is_not)};
+    size_t count = 5;
     kernels_cpu_set_threads(1);
     for (size_t p = 0; p < PATHS; p++) {
         const struct kernels *table = kernels_cpu_table(path_names[p]);

@@ -12,7 +12,7 @@
 static const struct {
     const char *name;
     CMUnitTestFunction function;
-} checks[] = {CHECKS_TESTS, CHECKS_SEQUENCE},
+} checks[] = {CHECKS_TESTS, {"gemm bf16", checks_gemm_bf16}, CHECKS_SEQUENCE},
   twin_checks[] = {{"selection", checks_twin_select},
                    {"selection of nothing", checks_twin_select_empty},
                    {"values", checks_twin_values},
@@ -42,8 +42,10 @@ int main(void)
     }
     checks_seed();
     printf("%s\n", kernels_describe(table));
-    struct twins twins = {&kernels_cpu_scalar, table, sizes};
-    struct CMUnitTest tests[CHECKS + TWINS];
+    struct twins twins = {&kernels_cpu_scalar, table, sizes},
+                 bf16 = {&kernels_cpu_scalar, table->bf16, sizes};
+    struct CMUnitTest tests[CHECKS + TWINS + 1] = {
+        [CHECKS + TWINS] = {"conv bf16", checks_twin_conv_few, NULL, NULL, &bf16}};
     for (size_t c = 0; c < CHECKS; c++) {
         tests[c] =
             (struct CMUnitTest){checks[c].name, checks[c].function, NULL, NULL, (void *)(uintptr_t)table};
@@ -52,5 +54,5 @@ int main(void)
         tests[CHECKS + c] =
             (struct CMUnitTest){twin_checks[c].name, twin_checks[c].function, NULL, NULL, &twins};
     }
-    return _cmocka_run_group_tests("kernels cuda", tests, CHECKS + TWINS, NULL, NULL);
+    return _cmocka_run_group_tests("kernels cuda", tests, CHECKS + TWINS + 1, NULL, NULL);
 }

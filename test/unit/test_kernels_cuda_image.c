@@ -8,24 +8,23 @@
 #include "kernels/cuda/pool.cu"
 #include "kernels/cuda/train.cu"
 
+#include "kernels_cuda_products.h"
+
 #include "kernels_twin_layers.h"
 
 #include "kernels/cpu/cpu.h"
-
-void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
-                       const float *a, const float *b, float beta, float *c)
-{
-    kernels_cpu_gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
-}
 
 int main(void)
 {
     struct kernels other = kernels_cpu_scalar;
     other.image = &kernels_cuda_image;
-    struct twins twins = {&kernels_cpu_scalar, &other, NULL};
+    struct kernels bf16 = kernels_cpu_scalar;
+    bf16.image = &kernels_cuda_image_bf16;
+    struct twins twins = {&kernels_cpu_scalar, &other, NULL}, twins_bf16 = {&kernels_cpu_scalar, &bf16, NULL};
     checks_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(checks_twin_conv, &twins),
+        cmocka_unit_test_prestate(checks_twin_conv_few, &twins_bf16),
         cmocka_unit_test_prestate(checks_twin_pool, &twins),
         cmocka_unit_test_prestate(checks_twin_shortcut, &twins),
         cmocka_unit_test_prestate(checks_twin_group_norm, &twins),

@@ -5,6 +5,8 @@
 #include "kernels/cuda/table.c"
 #include "kernels/cuda/train.cu"
 
+#include "kernels_cuda_products.h"
+
 #include "kernels_checks.h"
 
 #include "kernels/cpu/cpu.h"
@@ -13,13 +15,8 @@ const struct kernels_select kernels_cuda_select = {0}; // other tests' subject
 const struct kernels_values kernels_cuda_values = {0};
 const struct kernels_apply kernels_cuda_apply = {0};
 const struct kernels_image kernels_cuda_image = {0};
+const struct kernels_image kernels_cuda_image_bf16 = {0};
 const struct kernels_sequence kernels_cuda_sequence = {0};
-
-void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
-                       const float *a, const float *b, float beta, float *c)
-{
-    kernels_cpu_gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
-}
 
 static void optimisers(void **state)
 {
@@ -60,6 +57,29 @@ static void tall_columns(void **state)
     }
 }
 
+// Neighbours of every kind of number: to nearest, ties to even; infinity and NaN stay.
+static void rounds_to_bf16(void **state)
+{
+    enum { N = 65536 * 4 };
+    static uint32_t from[N];
+    static uint16_t found[N];
+    (void)state;
+    for (uint32_t i = 0; i < N; i++) {
+        static const uint32_t low[] = {0, 0x7fff, 0x8000, 0x8001};
+        from[i] = (i / 4) << 16 | low[i % 4];
+    }
+    kernels_cuda_to_bf16(N, (const float *)(const void *)from, found);
+    for (uint32_t i = 0; i < N; i++) {
+        const uint32_t upper = from[i] >> 16, magnitude = from[i] & 0x7fffffffu;
+        const bool up = i % 4 == 3 || (i % 4 == 2 && upper % 2 == 1);
+        if (magnitude > 0x7f800000u) {
+            assert_true((found[i] & 0x7fffu) > 0x7f80u);
+        } else {
+            assert_int_equal(found[i], upper + (up ? 1 : 0));
+        }
+    }
+}
+
 int main(void)
 {
     void *table = (void *)(uintptr_t)&kernels_cuda_table;
@@ -73,6 +93,7 @@ int main(void)
         cmocka_unit_test_prestate(checks_softmax, table),
         cmocka_unit_test_prestate(checks_softmax_nan, table),
         cmocka_unit_test_prestate(optimisers, table),
+        cmocka_unit_test(rounds_to_bf16),
     };
     const int failed = cmocka_run_group_tests_name("kernels cuda: training", tests, NULL, NULL);
     emulator_free();

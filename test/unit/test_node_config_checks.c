@@ -83,6 +83,8 @@ static void wrong_names_and_addresses_are_named(void **state)
 static void wrong_graphs_and_whole_models_are_named(void **state)
 {
     static const struct wrong cases[] = {
+        {{"device.precision=bf16"},
+         "--set: device.precision: found bf16, expected fp32: device.kind is cpu, and bf16 is for cuda"},
         {{"topology.kind=file"}, "default: topology.file: found \"\", expected a file with a graph"},
         {{"topology.kind=file", "topology.file=/nowhere"},
          "--set: topology.file: found \"/nowhere\", which cannot be read (No such file or directory), "

@@ -14,6 +14,8 @@
 #include "kernels/cuda/table.c"
 #include "kernels/cuda/train.cu"
 
+#include "kernels_cuda_products.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -30,17 +32,9 @@ const struct kernels_select kernels_cuda_select = {0}; // not of training
 const struct kernels_values kernels_cuda_values = {0};
 const struct kernels_apply kernels_cuda_apply = {0};
 
-void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
-                       const float *a, const float *b, float beta, float *c)
-{
-    emulator_reach(1);
-    kernels_cpu_gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
-    emulator_reach(0);
-}
-
 enum { STEPS = 3, BATCH = 8, LOGITS = 2, SEALED = 256 << 20 };
 
-static struct kernels device; // the CUDA table with a host, as kernels/registry.c completes it
+static struct kernels device, device_bf16; // with a host, as kernels/registry.c completes them
 
 // A model, its data and how it is trained.
 struct course {
@@ -180,6 +174,27 @@ static void is_alike(const struct course *course, double bound)
     }
 }
 
+// With factors in bf16: not the same numbers, and near them.
+static void is_near_in_bf16(const struct course *course)
+{
+    struct outcome cpu = {0}, narrow = {0};
+    double most = 0.0;
+    train(&kernels_cpu_scalar, course, &cpu);
+    train(&device_bf16, course, &narrow);
+    for (size_t i = 0; i < STEPS; i++) {
+        near("loss of step", i, narrow.loss[i], cpu.loss[i], 0.01);
+    }
+    for (size_t i = 0; i < cpu.count; i++) {
+        const double off = fabs((double)narrow.parameters[i] - (double)cpu.parameters[i]);
+        most = off > most ? off : most;
+    }
+    near("loss", 0, narrow.score.loss, cpu.score.loss, 0.01);
+    printf("bf16: loss %.4f to %.4f, parameters off by at most %.1e\n", narrow.loss[0],
+           narrow.loss[STEPS - 1], most);
+    assert_true(most > 1e-7 && most < 0.01);
+    free(cpu.parameters), free(cpu.logits), free(narrow.parameters), free(narrow.logits);
+}
+
 // --- what is trained ---
 
 static struct train_dataset digits(size_t examples)
@@ -212,6 +227,7 @@ static void lenet(void **state)
         .data = &data,
         .corrected = true};
     is_alike(&course, 1e-5);
+    is_near_in_bf16(&course);
     train_dataset_destroy(&data);
 }
 
@@ -313,6 +329,7 @@ static void a_decoder(void **state)
         .data = &data,
         .corrected = true};
     is_alike(&course, 2e-5);
+    is_near_in_bf16(&course);
     train_dataset_destroy(&data);
 }
 
@@ -379,6 +396,9 @@ int main(void)
     device = kernels_cuda_table;
     device.host = &kernels_cpu_scalar;
     device.coding = kernels_cpu_scalar.coding;
+    device_bf16 = *device.bf16;
+    device_bf16.host = device.host;
+    device_bf16.coding = device.coding;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lenet),
         cmocka_unit_test(a_cnn),
