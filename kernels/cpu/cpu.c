@@ -164,6 +164,9 @@ bool kernels_cpu_blas_lags(void)
     static const char *const avx2[] = {"Haswell", "Zen", "Excavator", NULL};
     const char *core = openblas_get_corename();
     const bool wide = is_one_of(core, avx512);
+    if (kernels_cpu_threads() == 1 && kernels_cpu_table(NULL) != &kernels_cpu_scalar) {
+        return false; // the products are those of gemm_body.h
+    }
     if (kernels_cpu_table("avx512") != NULL) {
         return !wide;
     }

@@ -45,7 +45,7 @@ static void measure(struct gemm_run shape, double seconds)
         runs[i].c = c;
         runs[i].gemm = i == OPENBLAS ? kernels_cpu_gemm : cpu_kernels()->gemm;
     }
-    bench_alternate(cases, CASES, seconds, times);
+    bench_alternate_by(CLOCK_THREAD_CPUTIME_ID, cases, CASES, seconds, times);
     snprintf(name, sizeof name, "%s %zux%zux%zu",
              shape.ta   ? "T"
              : shape.tb ? "B"
@@ -64,14 +64,29 @@ static void measure(struct gemm_run shape, double seconds)
 int main(int argc, char **argv)
 {
     static const struct gemm_run shapes[] = {
-        {.m = 64, .n = 256, .k = 784},
+        {.m = 64, .n = 10, .k = 784}, // softmax regression
+        {.ta = true, .m = 784, .n = 10, .k = 64},
+        {.m = 64, .n = 256, .k = 784}, // MLPs, batch 64 and 256
         {.ta = true, .m = 784, .n = 256, .k = 64},
         {.m = 64, .n = 1024, .k = 1024},
         {.tb = true, .m = 64, .n = 1024, .k = 1024},
         {.ta = true, .m = 1024, .n = 1024, .k = 64},
         {.ta = true, .m = 1024, .n = 1024, .k = 32},
+        {.m = 256, .n = 512, .k = 784},
+        {.tb = true, .m = 256, .n = 512, .k = 512},
+        {.ta = true, .m = 784, .n = 512, .k = 256},
+        {.m = 64, .n = 5120, .k = 5120},
+        {.tb = true, .m = 64, .n = 5120, .k = 5120},
         {.ta = true, .m = 5120, .n = 5120, .k = 16},
         {.ta = true, .m = 5120, .n = 5120, .k = 64},
+        {.m = 1024, .n = 384, .k = 128}, // a decoder, 1,024 tokens
+        {.m = 1024, .n = 128, .k = 512},
+        {.tb = true, .m = 1024, .n = 512, .k = 128},
+        {.tb = true, .m = 1024, .n = 128, .k = 384},
+        {.ta = true, .m = 128, .n = 512, .k = 1024},
+        {.ta = true, .m = 512, .n = 128, .k = 1024},
+        {.m = 32, .n = 32, .k = 64}, // its attention
+        {.tb = true, .m = 32, .n = 64, .k = 32},
     };
     const double seconds = strtod(bench_option(argc, argv, "--seconds", "1"), NULL);
     kernels_cpu_set_threads(1);

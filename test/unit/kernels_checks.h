@@ -89,6 +89,11 @@ static inline void checks_gemm(void **state)
     checks_gemm_transposes(k, 100, 256, 64);
     checks_gemm_transposes(k, 130, 127, 129);
     checks_gemm_transposes(k, 20, 500, 128); // packed in more than one panel
+    checks_gemm_transposes(k, 60, 610, 300); // in two parts of terms
+    checks_gemm_transposes(k, 530, 10, 300); // by way of the transpose, twice
+    checks_gemm_one(
+        k, &(struct checks_shape){520, 600, 256, false, false, 1.0f, 0.5f, false}); // two groups of rows
+    checks_gemm_one(k, &(struct checks_shape){610, 530, 256, true, false, 1.0f, 0.5f, false}); // two panels
     checks_gemm_one(
         k, &(struct checks_shape){1400, 1600, 2, true, false, 1.0f, 0.0f, false}); // beyond the caches
 }
