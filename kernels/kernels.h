@@ -17,6 +17,7 @@
 #include "kernels/select.h"
 #include "kernels/sequence.h"
 #include "kernels/values.h"
+#include "kernels/vectors.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -101,6 +102,7 @@ struct kernels {
     const struct kernels_select *select;
     const struct kernels_values *values;
     const struct kernels_apply *apply;
+    const struct kernels_vectors *vectors;
     const struct kernels_coding *coding;
 
     const struct kernels_image *image;       // for convolutional networks; NULL: not available on this

@@ -18,6 +18,7 @@ extern const struct kernels kernels_cpu_scalar, kernels_cpu_avx2, kernels_cpu_av
 extern const struct kernels_values kernels_cpu_values_scalar, kernels_cpu_values_avx2,
     kernels_cpu_values_avx512;
 extern const struct kernels_apply kernels_cpu_apply_scalar, kernels_cpu_apply_avx2, kernels_cpu_apply_avx512;
+extern const struct kernels_vectors kernels_cpu_vectors; // of all paths
 extern const struct kernels_image kernels_cpu_image_scalar, kernels_cpu_image_avx2, kernels_cpu_image_avx512;
 extern const struct kernels_sequence kernels_cpu_sequence_scalar, kernels_cpu_sequence_avx2,
     kernels_cpu_sequence_avx512;

@@ -243,6 +243,7 @@ const struct kernels KERNELS_TABLE = {
     .select = SUBTABLE(select),
     .values = SUBTABLE(values),
     .apply = SUBTABLE(apply),
+    .vectors = &kernels_cpu_vectors,
     .coding = SUBTABLE(coding),
     .image = SUBTABLE(image),
     .sequence = SUBTABLE(sequence),

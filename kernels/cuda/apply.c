@@ -3,28 +3,28 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
 
-struct results {
+struct sums {
     uint64_t hash;
     uint32_t largest;
 };
 
-static struct results *results_begin(void)
+static struct sums *sums_begin(void)
 {
-    struct results *device = kernels_cuda_begin(sizeof *device);
+    struct sums *device = kernels_cuda_begin(sizeof *device);
     kernels_cuda_clear(device, sizeof *device);
     return device;
 }
 
-static struct results results_fetch(const struct results *device, const char *what)
+static struct sums sums_fetch(const struct sums *device, const char *what)
 {
-    struct results host;
+    struct sums host;
     kernels_cuda_launched(what);
     kernels_cuda_download(&host, device, sizeof host);
     kernels_cuda_end();
     return host;
 }
 
-static unsigned blocks_for(size_t count)
+static unsigned blocks_along(size_t count)
 {
     const size_t blocks = (count + 1023) / 1024;
     const unsigned most = kernels_cuda_blocks();
@@ -41,8 +41,8 @@ static void exchange(const struct kernels_exchange *e, uint64_t *hash)
     if (e->mine.count == 0 && e->theirs.count == 0) {
         return;
     }
-    BASE_ASSERT(!e->r_bf16 && !e->correction_bf16); // an exchange is given the host's table
-    struct results *device = results_begin();
+    BASE_ASSERT(!e->r_bf16 && !e->correction_bf16); // gossip/exchange refuses them here
+    struct sums *device = sums_begin();
     const struct kernels_cuda_exchange arguments = {
         .x = e->x,
         .pending = e->pending,
@@ -56,7 +56,7 @@ static void exchange(const struct kernels_exchange *e, uint64_t *hash)
         .hash = &device->hash,
     };
     kernels_cuda_exchange(&arguments);
-    *hash += results_fetch(device, "exchange").hash;
+    *hash += sums_fetch(device, "exchange").hash;
 }
 
 static uint64_t hash(const float *x, size_t count, size_t first, bool magnitudes)
@@ -64,10 +64,10 @@ static uint64_t hash(const float *x, size_t count, size_t first, bool magnitudes
     if (count == 0) {
         return 0;
     }
-    struct results *device = results_begin();
+    struct sums *device = sums_begin();
     const struct kernels_cuda_hash arguments = {x, count, first, magnitudes, &device->hash, &device->largest};
-    kernels_cuda_hash(&arguments, blocks_for(count));
-    return results_fetch(device, "hash").hash;
+    kernels_cuda_hash(&arguments, blocks_along(count));
+    return sums_fetch(device, "hash").hash;
 }
 
 static bool all_finite(const float *x, size_t count)
@@ -75,10 +75,10 @@ static bool all_finite(const float *x, size_t count)
     if (count == 0) {
         return true;
     }
-    struct results *device = results_begin();
+    struct sums *device = sums_begin();
     const struct kernels_cuda_hash arguments = {x, count, 0, false, &device->hash, &device->largest};
-    kernels_cuda_largest(&arguments, blocks_for(count));
-    return results_fetch(device, "finite").largest < KERNELS_INFINITE;
+    kernels_cuda_largest(&arguments, blocks_along(count));
+    return sums_fetch(device, "finite").largest < KERNELS_INFINITE;
 }
 
 const struct kernels_apply kernels_cuda_apply = {

@@ -227,6 +227,48 @@ void kernels_cuda_exchange(const struct kernels_cuda_exchange *exchange);
 void kernels_cuda_hash(const struct kernels_cuda_hash *hash, unsigned blocks);
 void kernels_cuda_largest(const struct kernels_cuda_hash *hash, unsigned blocks);
 
+// --- whole vectors (vectors.cu), as in kernels/vectors.h; `seen`: [blocks] ---
+
+struct kernels_cuda_add {
+    size_t count;
+    float part;
+    const float *from;
+    float *to;
+};
+
+struct kernels_cuda_fade {
+    size_t count;
+    float part;
+    float *x, *sum; // scale: no sum
+};
+
+struct kernels_cuda_settle {
+    size_t count;
+    const float *pending; // may be NULL
+    float *v;
+    struct kernels_cuda_seen *seen; // the largest
+};
+
+struct kernels_cuda_moments {
+    size_t count;
+    const float *mine, *theirs;
+    float *v, *pending; // pending may be NULL
+    int whole;
+};
+
+struct kernels_cuda_energy {
+    size_t count;
+    const float *x, *y;             // y may be NULL
+    struct kernels_cuda_seen *seen; // x_energy
+};
+
+void kernels_cuda_add(const struct kernels_cuda_add *add, unsigned blocks);
+void kernels_cuda_scale(const struct kernels_cuda_fade *fade, unsigned blocks);
+void kernels_cuda_fade(const struct kernels_cuda_fade *fade, unsigned blocks);
+void kernels_cuda_settle(const struct kernels_cuda_settle *settle, unsigned blocks);
+void kernels_cuda_moments(const struct kernels_cuda_moments *moments, unsigned blocks);
+void kernels_cuda_energy(const struct kernels_cuda_energy *energy, unsigned blocks);
+
 #ifdef __cplusplus
 }
 #endif

@@ -99,6 +99,11 @@ void kernels_cuda_clear(void *device, size_t bytes)
     must(cudaMemsetAsync(device, 0, bytes, NULL), "clearing memory");
 }
 
+void kernels_cuda_copy(void *to, const void *from, size_t bytes)
+{
+    must(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, NULL), "copying on the device");
+}
+
 void kernels_cuda_wait(void)
 {
     must(cudaDeviceSynchronize(), "a kernel");

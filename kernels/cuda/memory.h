@@ -24,8 +24,9 @@ size_t kernels_cuda_temporary_max(void);
 // The caller's memory on one side. Both wait for what was launched before.
 void kernels_cuda_upload(void *to_device, const void *from_host, size_t bytes);
 void kernels_cuda_download(void *to_host, const void *from_device, size_t bytes);
-void kernels_cuda_clear(void *device, size_t bytes); // to zeros
-void kernels_cuda_launched(const char *what);        // after each launch
+void kernels_cuda_clear(void *device, size_t bytes);              // to zeros
+void kernels_cuda_copy(void *to, const void *from, size_t bytes); // on the device
+void kernels_cuda_launched(const char *what);                     // after each launch
 
 // How many blocks keep the whole device busy.
 unsigned kernels_cuda_blocks(void);

@@ -121,7 +121,7 @@ KERNEL(sample_kernel, struct kernels_cuda_sample, s)
 
 // --- launches ---
 
-static unsigned blocks_of(size_t threads)
+static unsigned grid_of(size_t threads)
 {
     const size_t blocks = (threads + THREADS - 1) / THREADS;
     return (unsigned)(blocks < 4096 ? blocks : 4096);
@@ -154,10 +154,10 @@ void kernels_cuda_count(const struct kernels_cuda_count *count, unsigned blocks)
 
 void kernels_cuda_pick(const struct kernels_cuda_pick *pick)
 {
-    LAUNCH(pick_kernel, blocks_of(pick->entries), *pick);
+    LAUNCH(pick_kernel, grid_of(pick->entries), *pick);
 }
 
 void kernels_cuda_sample(const struct kernels_cuda_sample *sample)
 {
-    LAUNCH(sample_kernel, blocks_of(sample->samples), *sample);
+    LAUNCH(sample_kernel, grid_of(sample->samples), *sample);
 }

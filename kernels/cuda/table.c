@@ -97,7 +97,8 @@ static void lion_step(size_t count, const struct kernels_lion *o, const float *g
     .bias_add = bias_add, .bias_add_relu = bias_add_relu, .relu_backward = relu_backward,                    \
     .column_sum = column_sum, .softmax_cross_entropy = softmax_cross_entropy, .sgd_step = sgd_step,          \
     .adamw_step = adamw_step, .lion_step = lion_step, .select = &kernels_cuda_select,                        \
-    .values = &kernels_cuda_values, .apply = &kernels_cuda_apply, .sequence = &kernels_cuda_sequence
+    .values = &kernels_cuda_values, .apply = &kernels_cuda_apply, .vectors = &kernels_cuda_vectors,          \
+    .sequence = &kernels_cuda_sequence
 
 const struct kernels kernels_cuda_table_bf16 = {
     TABLE_MEMBERS,

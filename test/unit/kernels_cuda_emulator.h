@@ -463,6 +463,11 @@ void kernels_cuda_download(void *to_host, const void *from_device, size_t bytes)
     emulator_copy(to_host, from_device, bytes);
 }
 
+void kernels_cuda_copy(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
 void kernels_cuda_clear(void *device, size_t bytes)
 {
     emulator_reach(1);

@@ -1,11 +1,12 @@
 // The CUDA table where a device answers: training against the same references as the CPU's, layers of images
 // and decoders beside the CPU's plain loops, and what an exchange asks for likewise, bit for bit. Elsewhere
 // it is skipped; the device code runs in an emulator then (test_kernels_cuda_selection, _values, _apply,
-// _training, _image, _sequence).
+// _vectors, _training, _image, _sequence).
 #include "kernels_checks_sequence.h"
 #include "kernels_twin_exchange.h"
 #include "kernels_twin_layers.h"
 #include "kernels_twin_select.h"
+#include "kernels_twin_vectors.h"
 
 #include "kernels/cpu/cpu.h"
 
@@ -19,6 +20,8 @@ static const struct {
                    {"16 bits", checks_twin_halves},
                    {"exchange", checks_twin_exchange},
                    {"hash", checks_twin_hash},
+                   {"vectors", checks_twin_vectors},
+                   {"vectors, NaN", checks_twin_vectors_nan},
                    CHECKS_TWIN_IMAGE,
                    CHECKS_TWIN_SEQUENCE};
 

@@ -1,0 +1,76 @@
+// kernels/vectors.h in plain C, for every path: all of it waits for memory.
+#include "kernels/cpu/cpu.h"
+
+#include <string.h>
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+static void clear(void *to, size_t bytes)
+{
+    memset(to, 0, bytes);
+}
+
+static void add(size_t count, float part, const float *from, float *to)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] += part * from[i];
+}
+
+static void scale(size_t count, float part, float *x)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] *= part;
+}
+
+static void fade(size_t count, float part, float *x, float *sum)
+{
+    for (size_t i = 0; i < count; i++) {
+        const float left = part * x[i];
+        sum[i] += left - x[i];
+        x[i] = left;
+    }
+}
+
+static float settle(size_t count, const float *pending, float *v)
+{
+    float largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        const float sum = pending != NULL ? v[i] + pending[i] : v[i];
+        v[i] = sum > 0 ? sum : 0;
+        largest = v[i] > largest ? v[i] : largest;
+    }
+    return largest;
+}
+
+static void moments(const struct kernels_moments *m)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const float force = 0.5f * (m->theirs[i] - m->mine[i]), before = m->v[i];
+        const float after = before + force > 0 ? before + force : 0;
+        m->v[i] = after;
+        if (m->pending != NULL)
+            m->pending[i] += m->whole ? force : after - before;
+    }
+}
+
+static double energy(size_t count, const float *x, const float *y)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double rest = y != NULL ? (double)x[i] - (double)y[i] : 0;
+        sum += y != NULL ? (double)x[i] * (double)x[i] - rest * rest : (double)x[i] * (double)x[i];
+    }
+    return sum;
+}
+
+const struct kernels_vectors kernels_cpu_vectors = {.copy = copy,
+                                                    .clear = clear,
+                                                    .add = add,
+                                                    .scale = scale,
+                                                    .fade = fade,
+                                                    .settle = settle,
+                                                    .moments = moments,
+                                                    .energy = energy};
