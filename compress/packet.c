@@ -104,21 +104,33 @@ static double values_write_host(const struct kernels *kernels, enum kernels_form
     return taken;
 }
 
+// In the backend's memory; only the section comes to the host.
+static enum base_error values_write_device(const struct kernels *kernels, enum kernels_format format,
+                                           struct compress_sparse *entries, uint8_t *section, size_t bytes)
+{
+    const size_t count = entries->count;
+    uint8_t *device = kernels->alloc(bytes);
+    float *before = kernels->alloc(count * sizeof *before);
+    const bool memory = device && before;
+    if (memory) {
+        kernels->vectors->copy(before, entries->value, count * sizeof *before);
+        kernels->values->write(format, count, entries->value, device);
+        kernels->download(section, device, bytes);
+        entries->taken = kernels->vectors->energy(count, before, entries->value);
+    }
+    kernels->release(device);
+    kernels->release(before);
+    return memory ? BASE_OK : BASE_ENOMEM;
+}
+
 // Writes to `section`, which is ordinary memory even if the values are not.
 static enum base_error values_write(const struct kernels *kernels, enum kernels_format format,
                                     struct compress_sparse *entries, uint8_t *section, size_t bytes)
 {
     entries->taken = 0;
-    if (kernels->shares_host || bytes == 0) {
-        entries->taken = values_write_host(kernels, format, entries->count, entries->value, section);
-        return BASE_OK;
-    }
-    uint8_t *device = kernels->alloc(bytes);
-    if (!device)
-        return BASE_ENOMEM;
-    kernels->values->write(format, entries->count, entries->value, device);
-    kernels->download(section, device, bytes);
-    kernels->release(device);
+    if (!kernels->shares_host && bytes > 0)
+        return values_write_device(kernels, format, entries, section, bytes);
+    entries->taken = values_write_host(kernels, format, entries->count, entries->value, section);
     return BASE_OK;
 }
 

@@ -67,6 +67,10 @@ enum base_error compress_reader_open(const struct kernels *kernels, const uint8_
 // Reads the next entries, ascending: all that are left, but at most `room`, which is a multiple of
 // KERNELS_VALUES_BLOCK. Returns their number, 0 at the end.
 size_t compress_reader_next(struct compress_reader *reader, size_t room, uint32_t *index, float *value);
+// The same, with the values as they stand in the packet: their section (kernels/values.h), for a backend that
+// is to read them into its own memory.
+size_t compress_reader_piece(struct compress_reader *reader, size_t room, uint32_t *index,
+                             const uint8_t **section);
 
 // An upper bound of the magnitudes in the packet: from the scales if the format has scales, else from the
 // values. Does not advance the reader.

@@ -51,16 +51,25 @@ enum base_error compress_reader_open(const struct kernels *kernels, const uint8_
     return error;
 }
 
-size_t compress_reader_next(struct compress_reader *reader, size_t room, uint32_t *index, float *value)
+size_t compress_reader_piece(struct compress_reader *reader, size_t room, uint32_t *index,
+                             const uint8_t **section)
 {
     const size_t left = reader->entries - reader->done, now = left < room ? left : room;
     BASE_ASSERT(now == left || (room > 0 && room % KERNELS_VALUES_BLOCK == 0));
     if (now == 0)
         return 0;
     packet_codes[reader->code]->read(reader, now, index);
-    const uint8_t *section = reader->values + kernels_section_bytes(reader->format, reader->done);
-    reader->host->values->read(reader->format, now, section, value);
+    *section = reader->values + kernels_section_bytes(reader->format, reader->done);
     reader->done += now;
+    return now;
+}
+
+size_t compress_reader_next(struct compress_reader *reader, size_t room, uint32_t *index, float *value)
+{
+    const uint8_t *section;
+    const size_t now = compress_reader_piece(reader, room, index, &section);
+    if (now > 0)
+        reader->host->values->read(reader->format, now, section, value);
     return now;
 }
 

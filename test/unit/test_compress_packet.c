@@ -117,12 +117,14 @@ static void encodes_from_other_memory(void **state)
     assert_int_equal(
         compress_packet_encode(kernels, &sparse, 1000, KERNELS_INT4, NULL, packet[0], 64, &bytes[0]),
         BASE_OK);
+    const double taken = sparse.taken;
     sparse.value = there;
     assert_int_equal(
         compress_packet_encode(&apart, &sparse, 1000, KERNELS_INT4, NULL, packet[1], 64, &bytes[1]), BASE_OK);
     assert_int_equal(bytes[0], bytes[1]);
     assert_memory_equal(packet[0], packet[1], bytes[0]);
     assert_memory_equal(here, there, sizeof here);
+    assert_true(taken > 0 && sparse.taken > taken * (1 - 1e-12) && sparse.taken < taken * (1 + 1e-12));
 }
 
 int main(void)
