@@ -16,5 +16,10 @@ double gossip_plausible_norm(const float *values, size_t count)
 
     for (size_t i = 0; i < count; i++)
         energy += (double)values[i] * (double)values[i];
+    return gossip_plausible_root(energy);
+}
+
+double gossip_plausible_root(double energy)
+{
     return isfinite(energy) ? sqrt(energy) : 0;
 }

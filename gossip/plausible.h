@@ -15,5 +15,6 @@
 
 float gossip_plausible_value(double norm);
 double gossip_plausible_norm(const float *values, size_t count); // 0 if it is not finite
+double gossip_plausible_root(double energy);                     // the norm, from the sum of squares
 
 #endif

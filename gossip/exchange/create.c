@@ -13,10 +13,12 @@ static enum base_error allocate(struct gossip_exchange *exchange)
     const struct kernels *kernels = options->kernels;
     size_t bytes = options->parameters * sizeof(float);
 
-    BASE_ASSERT(!exchange->model && !exchange->window && exchange->n_edges == 0);
+    BASE_ASSERT(!exchange->model && exchange->n_edges == 0);
     exchange->model = exchange->own = kernels->alloc(bytes);
-    exchange->window = malloc(2 * sizeof *exchange->window);
-    bool short_of_memory = !exchange->model || !exchange->window;
+    exchange->window = calloc(2, sizeof *exchange->window);
+    bool short_of_memory = !exchange->model || !exchange->window ||
+                           !gossip_window_make(kernels, &exchange->window[0]) ||
+                           !gossip_window_make(kernels, &exchange->window[1]);
     if (options->drift_correction) {
         exchange->sum.now = exchange->sum.own = kernels->alloc(bytes);
         short_of_memory |= !exchange->sum.own;
@@ -40,9 +42,12 @@ static enum base_error check(const struct gossip_exchange_options *options, stru
             "exchange: found ratio %g, %zu parameters; expected a ratio in (0, 1], 1 to %u parameters and a "
             "deadline ceiling that is not below the floor",
             (double)options->ratio, options->parameters, LIMIT_PARAMETERS);
-    if (!options->kernels || !options->kernels->shares_host)
-        return base_fail(why, BASE_EINVAL,
-                         "exchange: its vectors are ordinary memory; expected the CPU's table of kernels");
+    if (options->reference_bf16 && !options->kernels->shares_host)
+        return base_fail(
+            why, BASE_EINVAL,
+            "exchange: references in bf16 are not there on the device '%s'; keep the exchange in the "
+            "host's memory, or references in fp32",
+            options->kernels->name);
     return BASE_OK;
 }
 
@@ -56,7 +61,7 @@ static size_t entries_of(const struct gossip_exchange_options *options)
     return entries > blocks ? entries : blocks;
 }
 
-// Of r of an edge that begins at the seed model.
+// Of r of an edge that begins at the seed model, which is published now.
 static uint64_t start_hash(const struct gossip_exchange_options *options, const float *start)
 {
     const struct kernels_apply *apply = options->kernels->apply;
@@ -86,14 +91,13 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
     fresh->totals.consensus = (double)NAN;
     fresh->clock = fresh->age = options->round;
     fresh->begun = options->round == 0;
-    if (allocate(fresh)) {
+    if (allocate(fresh) || !gossip_edge_start(fresh, &(struct gossip_vector){.fp32 = fresh->model})) {
         gossip_exchange_destroy(fresh);
         return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);
     }
-    gossip_edge_start(fresh, fresh->model);
     fresh->start_hash = start_hash(options, fresh->model);
     if (options->model)
-        memcpy(fresh->model, options->model, options->parameters * sizeof(float));
+        options->kernels->upload(fresh->model, options->model, options->parameters * sizeof(float));
     gossip_plausible_learn(fresh);
     *exchange = fresh;
     return BASE_OK;
@@ -117,6 +121,8 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     kernels->release(exchange->own_second);
     kernels->release(exchange->pending_second);
     kernels->release(exchange->sum.own);
+    for (size_t i = 0; exchange->window && i < 2; i++)
+        gossip_window_free(&exchange->window[i]);
     free(exchange->window);
     compress_sparse_destroy(&exchange->chosen);
     free(exchange);

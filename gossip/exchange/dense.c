@@ -1,4 +1,4 @@
-// Runs of elements as they are (RESYNC) and second moments in log8, in pieces of a window.
+// Runs of elements as they are (RESYNC) and second moments in log8, a window of them at a time.
 #include "gossip/exchange/state.h"
 
 #include <math.h>
@@ -6,9 +6,9 @@
 
 #define LOG8_HEADER 4u // of every piece
 
-static size_t piece_of(size_t count, size_t done)
+static size_t piece_of(size_t count, size_t done, size_t most)
 {
-    return count - done < GOSSIP_WINDOW ? count - done : GOSSIP_WINDOW;
+    return count - done < most ? count - done : most;
 }
 
 struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
@@ -23,15 +23,22 @@ enum base_error gossip_dense_prepare(const struct gossip_exchange *exchange, str
                                      struct gossip_packet *packet)
 {
     BASE_ASSERT(block.count > 0 && block.first + block.count <= exchange->options.parameters);
+    struct gossip_window *window = &exchange->window[0];
     enum base_error error = gossip_packet_reserve(packet, 4 * block.count + 8);
+    size_t bytes;
 
     if (error)
         return error;
     packet->offset = block.first;
     packet->keys = packet->again = false;
     packet->saved = 0;
-    error = compress_block_encode(exchange->model + block.first, block.count, packet->bytes, packet->capacity,
-                                  &packet->delta_bytes);
+    for (size_t done = 0; done < block.count && !error; done += window->room) {
+        size_t count = piece_of(block.count, done, window->room);
+        const float *run = gossip_window_fetch(window, exchange->model + block.first + done, count);
+        error =
+            compress_block_encode(run, count, packet->bytes + 4 * done, packet->capacity - 4 * done, &bytes);
+    }
+    packet->delta_bytes = 4 * block.count;
     return error == BASE_EFORMAT ? BASE_ESTATE : error;
 }
 
@@ -57,8 +64,8 @@ static enum base_error check_block(struct gossip_window *window, const uint8_t *
     enum base_error error = n_bytes == 4 * count ? BASE_OK : BASE_EFORMAT;
 
     *largest = 0;
-    for (size_t done = 0; done < count && !error; done += GOSSIP_WINDOW) {
-        size_t piece = piece_of(count, done);
+    for (size_t done = 0; done < count && !error; done += window->room) {
+        size_t piece = piece_of(count, done, window->room);
         error = read_piece(window, bytes, done, piece);
         float of_piece = error ? 0 : largest_of(window->value, piece);
         *largest = of_piece > *largest ? of_piece : *largest;
@@ -110,16 +117,16 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
         error = gossip_pending_sum(exchange, &step.pending);
     if (!moves)
         step.x = NULL;
-    for (size_t done = 0; done < block.count && !error; done += GOSSIP_WINDOW) {
-        size_t count = piece_of(block.count, done);
+    for (size_t done = 0; done < block.count && !error; done += window->room) {
+        size_t count = piece_of(block.count, done, window->room), first = block.first + done;
         error = read_piece(&window[0], mine->bytes, done, count);
         if (!error)
             error = read_piece(&window[1], theirs->delta, done, count);
         BASE_ASSERT(!error); // they were checked
-        step.mine =
-            (struct kernels_entries){.value = window[0].value, .count = count, .first = block.first + done};
-        step.theirs =
-            (struct kernels_entries){.value = window[1].value, .count = count, .first = block.first + done};
+        step.mine = (struct kernels_entries){
+            .value = gossip_window_send(&window[0], count), .count = count, .first = first};
+        step.theirs = (struct kernels_entries){
+            .value = gossip_window_send(&window[1], count), .count = count, .first = first};
         apply_piece(exchange, &step, adopts, &edge->reference_hash);
     }
     if (error)
@@ -148,18 +155,32 @@ size_t gossip_moment_bytes(size_t count)
     return count + (count + GOSSIP_WINDOW - 1) / GOSSIP_WINDOW * LOG8_HEADER;
 }
 
+// A window of moments, which the encoder overwrites, in pieces with a scale each. Grows *used.
+static enum base_error encode_run(float *value, size_t count, struct gossip_packet *packet, size_t *used)
+{
+    enum base_error error = BASE_OK;
+    size_t bytes;
+
+    for (size_t done = 0; done < count && !error; done += GOSSIP_WINDOW) {
+        error = compress_log8_encode(value + done, piece_of(count, done, GOSSIP_WINDOW),
+                                     packet->bytes + *used, packet->capacity - *used, &bytes);
+        *used += error ? 0 : bytes;
+    }
+    return error;
+}
+
 enum base_error gossip_moment_prepare(struct gossip_exchange *exchange, struct gossip_run slice,
                                       struct gossip_packet *packet)
 {
-    float *value = exchange->window[0].value;
-    size_t used = packet->delta_bytes, piece_bytes = 0;
+    struct gossip_window *window = &exchange->window[0];
+    size_t used = packet->delta_bytes;
 
     BASE_ASSERT(packet->capacity - used >= gossip_moment_bytes(slice.count));
-    for (size_t done = 0; done < slice.count; done += GOSSIP_WINDOW, used += piece_bytes) {
-        size_t count = piece_of(slice.count, done);
-        memcpy(value, exchange->second + slice.first + done, count * sizeof *value);
-        enum base_error error =
-            compress_log8_encode(value, count, packet->bytes + used, packet->capacity - used, &piece_bytes);
+    for (size_t done = 0; done < slice.count; done += window->room) {
+        size_t count = piece_of(slice.count, done, window->room);
+        exchange->options.kernels->download(window->value, exchange->second + slice.first + done,
+                                            count * sizeof *window->value);
+        enum base_error error = encode_run(window->value, count, packet, &used);
         if (error)
             return error == BASE_EFORMAT ? BASE_ESTATE : error;
     }
@@ -167,10 +188,19 @@ enum base_error gossip_moment_prepare(struct gossip_exchange *exchange, struct g
     return BASE_OK;
 }
 
-static enum base_error read_moments(struct gossip_window *window, const uint8_t *bytes, size_t done,
+// `count` moments from the one at `first` on, which begins a piece.
+static enum base_error read_moments(struct gossip_window *window, const uint8_t *bytes, size_t first,
                                     size_t count)
 {
-    return compress_log8_decode(bytes + gossip_moment_bytes(done), LOG8_HEADER + count, window->value, count);
+    enum base_error error = BASE_OK;
+
+    BASE_ASSERT(first % GOSSIP_WINDOW == 0 && count <= window->room);
+    for (size_t done = 0; done < count && !error; done += GOSSIP_WINDOW) {
+        size_t piece = piece_of(count, done, GOSSIP_WINDOW);
+        error = compress_log8_decode(bytes + gossip_moment_bytes(first + done), LOG8_HEADER + piece,
+                                     window->value + done, piece);
+    }
+    return error;
 }
 
 // Every piece tells its largest value first.
@@ -190,8 +220,9 @@ enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t cou
 {
     enum base_error error = n_bytes == gossip_moment_bytes(count) ? BASE_OK : BASE_EFORMAT;
 
-    for (size_t done = 0; done < count && !error; done += GOSSIP_WINDOW)
-        error = read_moments(&exchange->window[0], bytes, done, piece_of(count, done));
+    for (size_t done = 0; done < count && !error; done += exchange->window->room)
+        error =
+            read_moments(&exchange->window[0], bytes, done, piece_of(count, done, exchange->window->room));
     return error;
 }
 
@@ -220,21 +251,20 @@ void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run sli
 {
     struct gossip_window *window = exchange->window;
 
-    for (size_t done = 0; done < slice.count; done += GOSSIP_WINDOW) {
-        size_t count = piece_of(slice.count, done);
-        float *second = exchange->second + slice.first + done;
-        float *pending = holds_second(exchange) ? NULL : exchange->pending_second + slice.first + done;
+    for (size_t done = 0; done < slice.count; done += window->room) {
+        const size_t count = piece_of(slice.count, done, window->room), first = slice.first + done;
         enum base_error error = read_moments(&window[0], mine, done, count);
         if (!error)
             error = read_moments(&window[1], theirs, done, count);
         BASE_ASSERT(!error); // they were checked
-        for (size_t i = 0; i < count; i++) {
-            float force = 0.5f * (window[1].value[i] - window[0].value[i]);
-            float before = second[i], after = before + force > 0 ? before + force : 0;
-            second[i] = after;
-            if (pending)
-                pending[i] += exchange->second_known ? after - before : force;
-        }
+        const struct kernels_moments step = {
+            .count = count,
+            .mine = gossip_window_send(&window[0], count),
+            .theirs = gossip_window_send(&window[1], count),
+            .v = exchange->second + first,
+            .pending = holds_second(exchange) ? NULL : exchange->pending_second + first,
+            .whole = !exchange->second_known};
+        exchange->options.kernels->vectors->moments(&step);
     }
     exchange->second_moved |= !holds_second(exchange);
 }

@@ -30,14 +30,31 @@ void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge
     free(edge);
 }
 
-void gossip_edge_start(const struct gossip_exchange *exchange, float *start)
+// The seed model in ordinary memory: the owner's, or made at `room`.
+static const float *seed_model(const struct gossip_exchange_options *options, float *room)
+{
+    if (options->start)
+        return options->start;
+    options->make_start(options->start_owner, room);
+    return room;
+}
+
+// Only where it is made, for other memory or in another form, it needs memory of its own meanwhile.
+bool gossip_edge_start(const struct gossip_exchange *exchange, struct gossip_vector *start)
 {
     const struct gossip_exchange_options *options = &exchange->options;
+    const bool in_place = start->fp32 && options->kernels->shares_host;
 
-    if (options->start)
-        memcpy(start, options->start, options->parameters * sizeof *start);
-    else
-        options->make_start(options->start_owner, start);
+    if (in_place && !options->start) {
+        options->make_start(options->start_owner, start->fp32);
+        return true;
+    }
+    float *room = options->start ? NULL : malloc(options->parameters * sizeof *room);
+    if (!room && !options->start)
+        return false;
+    gossip_vector_round(options->kernels, start, seed_model(options, room), options->parameters);
+    free(room);
+    return true;
 }
 
 // In the order of their ids, so that sums over edges have the same bits however they came.
@@ -51,27 +68,6 @@ static void insert(struct gossip_exchange *exchange, struct gossip_edge *edge)
     exchange->edges[at] = edge;
 }
 
-static bool start_reference(const struct gossip_exchange *exchange, struct gossip_vector *reference)
-{
-    const struct gossip_exchange_options *options = &exchange->options;
-    float *start = reference->fp32;
-
-    if (options->start) {
-        gossip_vector_round(reference, options->start, options->parameters);
-        return true;
-    }
-    if (!start)
-        start = options->kernels->alloc(options->parameters * sizeof *start);
-    if (!start)
-        return false;
-    options->make_start(options->start_owner, start);
-    if (!reference->fp32) {
-        gossip_vector_round(reference, start, options->parameters);
-        options->kernels->release(start);
-    }
-    return true;
-}
-
 static bool make_vectors(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     const struct gossip_exchange_options *options = &exchange->options;
@@ -82,7 +78,7 @@ static bool make_vectors(const struct gossip_exchange *exchange, struct gossip_e
         !gossip_vector_make(options->kernels, options->parameters, bf16, &edge->correction))
         return false;
     return gossip_vector_make(options->kernels, options->parameters, bf16, &edge->reference) &&
-           start_reference(exchange, &edge->reference);
+           gossip_edge_start(exchange, &edge->reference);
 }
 
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
@@ -136,7 +132,7 @@ void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip
     if (!gossip_vector_is(&edge->correction))
         return;
     BASE_ASSERT(exchange->options.drift_correction);
-    gossip_vector_clear(&edge->correction, exchange->options.parameters);
+    gossip_vector_clear(exchange->options.kernels, &edge->correction, exchange->options.parameters);
     gossip_sum_again(exchange);
 }
 

@@ -9,6 +9,12 @@
 //     c_i += beta/s * w (q_j - q_i)   w = 1/2 unless the topology says otherwise (base-2 graphs)
 //     beta = min(gain*k/d, limit), s = mean step scale, k = mean entries
 //
+// Its vectors are in the memory of the table of kernels that it is given, and only the table's functions
+// touch their elements; packets are ordinary memory, and nothing else crosses between the two. Where a
+// declaration says [d] and "kernels' memory", ordinary code reads it by the table's `download`; on the CPU
+// the two are one. Ordinary memory: what comes from files and from the wire (start, model, import, keep,
+// adopt).
+//
 // One owner (the worker thread). Memory, in vectors of d floats:
 //   1            the published model
 //   1            with drift correction: the sum of c. With correction_stays it exists only before the first
@@ -19,7 +25,9 @@
 //   1 or 2       for each edge: r, and c with drift correction; half as large with reference_bf16
 //   1            for each dead neighbour whose correction is kept
 // In addition: one list of about k entries, 64 KiB of windows, the latest packets of every edge, and the
-// packets of exchanges that the trainer has not received yet (at most 4% of the model).
+// packets of exchanges that the trainer has not received yet (at most 4% of the model). If the kernels have
+// memory of their own, the vectors, the list and 1.5 MiB of windows are there; packets and 1 MiB of windows
+// are on the host, and the seed model while an edge begins, if it is made.
 #ifndef GOSSIP_EXCHANGE_EXCHANGE_H
 #define GOSSIP_EXCHANGE_EXCHANGE_H
 
@@ -49,7 +57,7 @@ enum gossip_on_death { // what happens to the last correction c_e of a neighbour
 
 struct gossip_exchange_options {
     struct gossip_id self;
-    const struct kernels *kernels; // a table whose vectors are ordinary memory: the CPU's
+    const struct kernels *kernels; // in whose memory the vectors are
     size_t parameters;             // d
     const float *start; // [d] the seed model, borrowed until destroy: the first r of an edge that both ends
                         // begin from it
@@ -80,7 +88,7 @@ struct gossip_exchange_options {
                           // exchange
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
     bool reference_bf16; // r and c of every edge take 2 bytes per element. Both ends of an edge must have
-                         // the same setting
+                         // the same setting. Refused if the kernels do not share the host's memory
     bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)
 };
 
@@ -101,7 +109,8 @@ struct gossip_exchange_event {
     bool dead;                            // FORGET: `peer` died (on_death applies). If false, it is alive
                                           // but no longer met
     bool unmet;                           // LINK_DOWN: nothing is expected from `peer`
-    struct {                              // ROUND; vectors are borrowed until ROUND_DONE
+    struct {                              // ROUND; vectors are in the kernels' memory, and are borrowed
+                                          // until ROUND_DONE
         uint64_t round;                   // >= 1, growing
         bool meets;                       // the schedule names a partner for this round: `partner`
         struct gossip_id partner;
@@ -205,7 +214,8 @@ struct gossip_edge_info {
     bool barred;                         // the peer sent something that was refused: no exchange with it for
                                          // a while
     enum gossip_standing standing;       // of the other end, as last reported
-    const float *reference, *correction; // [d], borrowed until the next step; the correction may be NULL
+    const float *reference, *correction; // [d], in the kernels' memory, borrowed until the next step; the
+                                         // correction may be NULL
     const uint16_t *reference_bf16, *correction_bf16; // used instead (options.reference_bf16)
 };
 size_t gossip_exchange_edges(const struct gossip_exchange *exchange);
@@ -227,17 +237,19 @@ struct gossip_exchange_totals {
     uint64_t memory;               // bytes of vectors and packets, now
 };
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
-size_t gossip_exchange_parameters(const struct gossip_exchange *exchange);  // d
-const float *gossip_exchange_model(const struct gossip_exchange *exchange); // [d] the published model
-// [d] the published second moments, or NULL where there are none.
+size_t gossip_exchange_parameters(const struct gossip_exchange *exchange); // d
+const struct kernels *gossip_exchange_kernels(const struct gossip_exchange *exchange);
+// These three are in the kernels' memory, [d]. The published model.
+const float *gossip_exchange_model(const struct gossip_exchange *exchange);
+// The published second moments, or NULL where there are none.
 const float *gossip_exchange_second_moment(const struct gossip_exchange *exchange);
-// [d] the sum of c_e over all edges and of the kept corrections, for the first steps after a restart; NULL
+// The sum of c_e over all edges and of the kept corrections, for the first steps after a restart; NULL
 // without drift correction. With correction_stays it is the sum at the latest boundary.
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
 
 // Between two rounds: replaces the model of this node by a snapshot taken after `round`. Forgets every edge,
 // so that all of them start again; with FADE their corrections continue to fade, as at the other ends.
-// second_moment: [d] or NULL.
+// model and second_moment (or NULL): [d] in ordinary memory; copied.
 void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model, const float *second_moment,
                            uint64_t round);
 
@@ -250,7 +262,8 @@ double gossip_exchange_pace(const struct gossip_exchange *exchange);
 // then. An exchange whose outcome this node does not know is part of the record and is resolved after the
 // restart. If the node was frozen in an open round, or had to leave it open, the published model (and
 // moments) belong to these records: after the restart the node sends ROUND for the same round again, with
-// that model.
+// that model. The vectors that export returns are in the kernels' memory; those that import takes are in
+// ordinary memory.
 struct gossip_edge_record {
     struct gossip_id peer;
     uint64_t epoch, sequence, resync_offset, clock;
@@ -271,9 +284,10 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
 bool gossip_exchange_met(const struct gossip_exchange *exchange, const struct gossip_id *partner,
                          uint64_t round);
 // For checkpoints: the corrections of ended edges that are kept (on_death), at most GOSSIP_ORPHANS_MAX.
-// gossip_exchange_orphans returns their number, gossip_exchange_orphan_at one of them, borrowed until the
-// next step. gossip_exchange_keep restores one: call it before the first event and after the edges are
-// imported. It copies. BASE_EFORMAT: the correction is not finite, or this peer already has one.
+// gossip_exchange_orphans returns their number, gossip_exchange_orphan_at one of them, in the kernels'
+// memory, borrowed until the next step. gossip_exchange_keep restores one from ordinary memory: call it
+// before the first event and after the edges are imported. It copies. BASE_EFORMAT: the correction is not
+// finite, or this peer already has one.
 struct gossip_orphan_record {
     struct gossip_id peer;
     const float *correction; // c_e [d]

@@ -7,28 +7,52 @@ struct gossip_side gossip_side_of_packet(const struct compress_reader *reader, s
                                          uint32_t *copy)
 {
     BASE_ASSERT(reader->done == 0);
-    return (struct gossip_side){
-        .reader = *reader, .window = window, .index = window->index, .value = window->value, .copy = copy};
+    return (struct gossip_side){.reader = *reader, .window = window, .copy = copy};
 }
 
-struct gossip_side gossip_side_of_list(const struct compress_sparse *list, uint32_t *copy)
+struct gossip_side gossip_side_of_list(const struct compress_sparse *list, struct gossip_window *window,
+                                       uint32_t *copy)
 {
-    if (copy && list->count > 0)
-        memcpy(copy, list->index, list->count * sizeof *copy);
-    return (struct gossip_side){.index = list->index, .value = list->value, .count = list->count};
+    return (struct gossip_side){.list = list, .window = window, .copy = copy};
+}
+
+// All that is left of the list, or of one in other memory as much as the window takes.
+static void take_listed(struct gossip_side *side)
+{
+    const struct compress_sparse *list = side->list;
+    const size_t done = side->listed, left = list->count - done;
+
+    side->there.index = list->index + done;
+    side->there.value = list->value + done;
+    if (side->window->kernels->shares_host) {
+        side->count = left;
+        side->index = side->there.index;
+    } else {
+        side->count = left < side->window->room ? left : side->window->room;
+        side->index = side->window->index;
+        gossip_window_fetch_index(side->window, side->there.index, side->count);
+    }
+    side->listed += side->count;
+}
+
+static void take_packed(struct gossip_side *side)
+{
+    side->count = gossip_window_read(side->window, &side->reader);
+    side->index = side->window->index;
+    side->there.index = side->window->there.index;
+    side->there.value = side->window->there.value;
 }
 
 static void refill(struct gossip_side *side)
 {
     if (side->at < side->count)
         return;
+    const size_t done = side->list ? side->listed : side->reader.done;
     side->at = side->count = 0;
-    if (!side->window)
-        return;
-    size_t done = side->reader.done;
-    side->count =
-        compress_reader_next(&side->reader, GOSSIP_WINDOW, side->window->index, side->window->value);
-    BASE_ASSERT(side->count <= GOSSIP_WINDOW);
+    if (side->list)
+        take_listed(side);
+    else
+        take_packed(side);
     if (side->copy && side->count > 0)
         memcpy(side->copy + done, side->index, side->count * sizeof *side->copy);
 }
@@ -63,7 +87,7 @@ static struct kernels_entries take(struct gossip_side *side, uint32_t last)
     }
     side->at = low;
     return (struct kernels_entries){
-        .index = side->index + first, .value = side->value + first, .count = low - first};
+        .index = side->there.index + first, .value = side->there.value + first, .count = low - first};
 }
 
 // The next entries of both that no later ones can share an index with; false at the end.

@@ -3,7 +3,6 @@
 #include "gossip/exchange/state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define LIVING_TIMES 2u // more slowly than at a death goes what two living nodes had
 
@@ -51,7 +50,8 @@ static void join(const struct gossip_exchange *exchange, struct gossip_orphan *o
                  const struct gossip_vector *correction, float part, unsigned left)
 {
     BASE_ASSERT(orphan->correction && part >= 0 && part <= 1);
-    gossip_vector_add(correction, exchange->options.parameters, part, orphan->correction);
+    gossip_vector_add(exchange->options.kernels, correction, exchange->options.parameters, part,
+                      orphan->correction);
     orphan->left = left > orphan->left ? left : orphan->left;
 }
 
@@ -71,7 +71,7 @@ static float *in_fp32(const struct gossip_exchange *exchange, const struct gossi
         return correction->fp32;
     float *wide = exchange->options.kernels->alloc(count * sizeof *wide);
     if (wide)
-        gossip_vector_add(correction, count, 1, wide);
+        gossip_vector_add(exchange->options.kernels, correction, count, 1, wide);
     return wide;
 }
 
@@ -110,8 +110,8 @@ static enum base_error take(struct gossip_exchange *exchange, struct gossip_edge
             exchange->options.kernels->release(correction);
         return BASE_ENOMEM;
     }
-    for (size_t i = 0; i < exchange->options.parameters && part < 1; i++)
-        correction[i] *= part;
+    if (part < 1)
+        exchange->options.kernels->vectors->scale(exchange->options.parameters, part, correction);
     if (correction == edge->correction.fp32)
         edge->correction.fp32 = NULL;
     gossip_vector_free(exchange->options.kernels, &edge->correction);
@@ -140,8 +140,7 @@ static bool miss(struct gossip_exchange *exchange, struct gossip_orphan *orphan,
     if (missed >= orphan->left)
         return false;
     float part = (float)(orphan->left - missed) / (float)orphan->left;
-    for (size_t i = 0; i < exchange->options.parameters; i++)
-        orphan->correction[i] *= part;
+    exchange->options.kernels->vectors->scale(exchange->options.parameters, part, orphan->correction);
     orphan->left -= (unsigned)missed;
     return true;
 }
@@ -174,11 +173,8 @@ static void shrink(struct gossip_exchange *exchange, struct gossip_orphan *orpha
     float part = (float)(orphan->left - 1) / (float)orphan->left;
 
     BASE_ASSERT(exchange->sum.now); // a round is open
-    for (size_t i = 0; i < exchange->options.parameters; i++) {
-        float left = part * orphan->correction[i];
-        exchange->sum.now[i] += left - orphan->correction[i];
-        orphan->correction[i] = left;
-    }
+    exchange->options.kernels->vectors->fade(exchange->options.parameters, part, orphan->correction,
+                                             exchange->sum.now);
     orphan->left--;
 }
 
@@ -224,20 +220,21 @@ struct gossip_orphan_record gossip_exchange_orphan_at(const struct gossip_exchan
 enum base_error gossip_exchange_keep(struct gossip_exchange *exchange,
                                      const struct gossip_orphan_record *record)
 {
+    const struct kernels *kernels = exchange->options.kernels;
     const size_t count = exchange->options.parameters;
     const unsigned most = rounds_to_fade(exchange, record->left == 0);
 
     if (!exchange->options.drift_correction)
         return BASE_OK;
-    if (find(exchange, &record->peer) || !exchange->options.kernels->apply->finite(record->correction, count))
+    if (find(exchange, &record->peer) || !kernels->host->apply->finite(record->correction, count))
         return BASE_EFORMAT;
-    float *copy = exchange->options.kernels->alloc(count * sizeof *copy);
+    float *copy = kernels->alloc(count * sizeof *copy);
     const unsigned left = record->left == 0 || record->left > most ? most : (unsigned)record->left;
     if (!copy || add(exchange, &record->peer, copy, left)) {
-        exchange->options.kernels->release(copy);
+        kernels->release(copy);
         return BASE_ENOMEM;
     }
-    memcpy(copy, record->correction, count * sizeof *copy);
+    kernels->upload(copy, record->correction, count * sizeof *copy);
     if (!exchange->summed)
         gossip_sum_again(exchange);
     return BASE_OK;

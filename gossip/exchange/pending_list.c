@@ -5,7 +5,6 @@
 #include "gossip/exchange/state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 // x += the update of one exchange, as it was when it was applied, and sum += that of its correction. Either
 // may be NULL.
@@ -115,10 +114,9 @@ void gossip_pending_repeat(const struct gossip_exchange *exchange, float *x, flo
 void gossip_pending_take(struct gossip_exchange *exchange, float *x, float *sum)
 {
     const struct gossip_pending *pending = &exchange->pending;
-    size_t count = exchange->options.parameters;
 
-    for (size_t i = 0; x && i < count && pending->sum_holds; i++)
-        x[i] += pending->sum[i];
+    if (x && pending->sum_holds)
+        exchange->options.kernels->vectors->add(exchange->options.parameters, 1, pending->sum, x);
     gossip_pending_repeat(exchange, x, sum);
     gossip_pending_drop(exchange);
 }
@@ -126,14 +124,15 @@ void gossip_pending_take(struct gossip_exchange *exchange, float *x, float *sum)
 // The sum's memory stays where it was of use, and goes after a round that did without.
 void gossip_pending_drop(struct gossip_exchange *exchange)
 {
+    const struct kernels *kernels = exchange->options.kernels;
     struct gossip_pending *pending = &exchange->pending;
 
     gossip_pending_clear(pending);
     BASE_ASSERT(pending->sum || !pending->sum_holds);
     if (pending->sum_holds) {
-        memset(pending->sum, 0, exchange->options.parameters * sizeof *pending->sum);
+        kernels->vectors->clear(pending->sum, exchange->options.parameters * sizeof *pending->sum);
     } else {
-        exchange->options.kernels->release(pending->sum);
+        kernels->release(pending->sum);
         pending->sum = NULL;
     }
     pending->sum_holds = false;

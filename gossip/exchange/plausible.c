@@ -7,7 +7,9 @@
 void gossip_plausible_learn(struct gossip_exchange *exchange)
 {
     BASE_ASSERT(!exchange->round.open);
-    exchange->norm = gossip_plausible_norm(exchange->model, exchange->options.parameters);
+    const struct kernels_vectors *vectors = exchange->options.kernels->vectors;
+    exchange->norm =
+        gossip_plausible_root(vectors->energy(exchange->options.parameters, exchange->model, NULL));
 }
 
 // Its sender is not met again for a while.

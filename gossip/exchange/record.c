@@ -82,6 +82,11 @@ size_t gossip_exchange_parameters(const struct gossip_exchange *exchange)
     return exchange->options.parameters;
 }
 
+const struct kernels *gossip_exchange_kernels(const struct gossip_exchange *exchange)
+{
+    return exchange->options.kernels;
+}
+
 const float *gossip_exchange_model(const struct gossip_exchange *exchange)
 {
     return exchange->model;
@@ -116,7 +121,7 @@ static void restore_sum(struct gossip_exchange *exchange, struct base_reader *re
     BASE_ASSERT(!exchange->round.open);
     if (!sum || !exchange->sum.now)
         return;
-    memcpy(exchange->sum.now, sum, bytes);
+    exchange->options.kernels->upload(exchange->sum.now, sum, bytes);
     exchange->summed =
         exchange->options.kernels->apply->finite(exchange->sum.now, exchange->options.parameters);
     if (!exchange->summed)
@@ -136,8 +141,9 @@ static void store_progress(const struct gossip_exchange *exchange, const struct 
     base_write_f32(writer, edge->since);
     base_write_f32(writer, edge->absence);
     base_write_u8(writer, sum != NULL);
-    if (sum)
-        base_write_bytes(writer, sum, exchange->options.parameters * sizeof *sum);
+    uint8_t *room = sum ? base_write_room(writer, exchange->options.parameters * sizeof *sum) : NULL;
+    if (room)
+        exchange->options.kernels->download(room, sum, exchange->options.parameters * sizeof *sum);
 }
 
 static bool is_count(double value)
@@ -247,22 +253,23 @@ static struct gossip_vector vector_of(const float *fp32, const uint16_t *bf16)
     return (struct gossip_vector){.fp32 = (float *)(uintptr_t)fp32, .bf16 = (uint16_t *)(uintptr_t)bf16};
 }
 
-// In the form that the options name: the other end may hold it in that form only.
+// In the form that the options name, for the other end may hold it in that form only. In ordinary memory.
 static bool is_stored(const struct gossip_exchange *exchange, const struct gossip_vector *vector)
 {
     const struct gossip_exchange_options *options = &exchange->options;
 
     return (options->reference_bf16 ? vector->bf16 != NULL : vector->fp32 != NULL) &&
-           gossip_vector_finite(options->kernels, vector, options->parameters);
+           gossip_vector_finite(options->kernels->host, vector, options->parameters);
 }
 
-static void copy(struct gossip_vector *to, const struct gossip_vector *from, size_t count)
+static void copy(const struct kernels *kernels, struct gossip_vector *to, const struct gossip_vector *from,
+                 size_t count)
 {
     BASE_ASSERT(!to->bf16 == !from->bf16);
     if (from->bf16)
         memcpy(to->bf16, from->bf16, count * sizeof *to->bf16);
     else
-        memcpy(to->fp32, from->fp32, count * sizeof *to->fp32);
+        kernels->upload(to->fp32, from->fp32, count * sizeof *to->fp32);
 }
 
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
@@ -285,7 +292,7 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
     edge->sequence = record->sequence;
     edge->resync_offset = record->resync_offset;
     edge->clock = record->clock;
-    copy(&edge->reference, &reference, count);
+    copy(exchange->options.kernels, &edge->reference, &reference, count);
     edge->reference_hash = gossip_vector_hash(exchange->options.kernels, &edge->reference, count, false);
     error = restore_transactions(exchange, edge, record);
     if (error) {
@@ -293,7 +300,7 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
         return error;
     }
     if (gossip_vector_is(&edge->correction) && gossip_vector_is(&correction)) {
-        copy(&edge->correction, &correction, count);
+        copy(exchange->options.kernels, &edge->correction, &correction, count);
         if (!exchange->summed)
             gossip_sum_again(exchange);
     }

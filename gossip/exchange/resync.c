@@ -37,7 +37,7 @@ void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *ed
     edge->sequence = 0;
     edge->resync_offset = 0;
     edge->absence = 0;
-    gossip_vector_clear(&edge->reference, count);
+    gossip_vector_clear(exchange->options.kernels, &edge->reference, count);
     edge->reference_hash = gossip_vector_hash(exchange->options.kernels, &edge->reference, count, false);
     edge->alarm_ns = 0;
     edge->resyncs++;

@@ -2,8 +2,6 @@
 // arrived.
 #include "gossip/exchange/state.h"
 
-#include <string.h>
-
 #define LASTS       4u // parts of a deadline: a round that takes one of them is told to those who are past it
 #define RETRIES_ONE 8u // of one BUSY neighbour, before a node that needs any exchange asks another one
 
@@ -11,15 +9,10 @@
 static void publish_second(struct gossip_exchange *exchange, float *second_moment)
 {
     const float *pending = exchange->second_moved ? exchange->pending_second : NULL;
-    float largest = 0;
 
     BASE_ASSERT(exchange->options.share_second_moment > 0 && second_moment != exchange->own_second);
-    for (size_t i = 0; i < exchange->options.parameters; i++) {
-        float sum = pending ? second_moment[i] + pending[i] : second_moment[i];
-        second_moment[i] = sum > 0 ? sum : 0;
-        largest = second_moment[i] > largest ? second_moment[i] : largest;
-    }
-    exchange->second_largest = largest;
+    exchange->second_largest =
+        exchange->options.kernels->vectors->settle(exchange->options.parameters, pending, second_moment);
     exchange->second_known = true;
     exchange->second = second_moment;
 }
@@ -68,13 +61,14 @@ static uint64_t goes_on_from(const struct gossip_exchange *exchange)
 // The one copy of a boundary: neighbours are answered from it while the trainer changes its own.
 void gossip_round_let_go(struct gossip_exchange *exchange)
 {
+    const struct kernels_vectors *vectors = exchange->options.kernels->vectors;
     size_t bytes = exchange->options.parameters * sizeof(float);
 
     BASE_ASSERT(exchange->options.share_second_moment > 0 || !exchange->second);
     if (exchange->model != exchange->own)
-        memcpy(exchange->own, exchange->model, bytes);
+        vectors->copy(exchange->own, exchange->model, bytes);
     if (exchange->second != exchange->own_second)
-        memcpy(exchange->own_second, exchange->second, bytes);
+        vectors->copy(exchange->own_second, exchange->second, bytes);
     exchange->model = exchange->own;
     exchange->second = exchange->own_second;
 }
@@ -85,7 +79,7 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
 
     gossip_round_let_go(exchange);
     if (exchange->second_moved && exchange->round.second_moment) {
-        memset(exchange->pending_second, 0, bytes);
+        exchange->options.kernels->vectors->clear(exchange->pending_second, bytes);
         exchange->second_moved = false;
     }
     gossip_sum_hand_out(exchange);
@@ -233,15 +227,16 @@ void gossip_round_seek(struct gossip_exchange *exchange)
 // The trainer's x is not finite: it gets the published one, which holds all updates.
 static void take_back(struct gossip_exchange *exchange)
 {
+    const struct kernels_vectors *vectors = exchange->options.kernels->vectors;
     size_t bytes = exchange->options.parameters * sizeof(float);
 
     BASE_ASSERT(exchange->model == exchange->own && exchange->round.model);
     gossip_sum_publish(exchange, NULL);
-    memcpy(exchange->round.model, exchange->model, bytes);
+    vectors->copy(exchange->round.model, exchange->model, bytes);
     exchange->model = exchange->round.model;
     if (!exchange->second || !exchange->round.second_moment)
         return;
-    memcpy(exchange->round.second_moment, exchange->second, bytes);
+    vectors->copy(exchange->round.second_moment, exchange->second, bytes);
     exchange->second = exchange->round.second_moment;
 }
 
@@ -475,19 +470,20 @@ void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchan
 void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model, const float *second_moment,
                            uint64_t round)
 {
+    const struct kernels *kernels = exchange->options.kernels;
     size_t bytes = exchange->options.parameters * sizeof(float);
 
     BASE_ASSERT(!exchange->round.open);
     gossip_orphans_begin_anew(exchange, round > exchange->clock ? round - exchange->clock : 0);
-    memcpy(exchange->model, model, bytes);
+    kernels->upload(exchange->model, model, bytes);
     gossip_pending_drop(exchange);
     if (exchange->second) {
         if (exchange->second_moved)
-            memset(exchange->pending_second, 0, bytes);
+            kernels->vectors->clear(exchange->pending_second, bytes);
         exchange->second_moved = false;
         exchange->second_known = second_moment;
         if (second_moment)
-            memcpy(exchange->second, second_moment, bytes);
+            kernels->upload(exchange->second, second_moment, bytes);
     }
     gossip_plausible_learn(exchange);
     exchange->clock = exchange->age = exchange->counted = round;

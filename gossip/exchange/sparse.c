@@ -169,6 +169,12 @@ static void drop(const struct gossip_edge *edge, const struct gossip_pair *pair)
         free(pair->theirs_index);
 }
 
+// The norm of an update is taken on the host, from the packets where the list is not there.
+static bool norm_needs_packet(const struct gossip_exchange *exchange)
+{
+    return exchange->options.clip > 0 && !exchange->options.kernels->shares_host;
+}
+
 enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                    const struct gossip_packet *mine,
                                    const struct gossip_exchange_message *theirs, struct gossip_pair *pair)
@@ -185,7 +191,8 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
     pair->list = exchange->chosen_of == mine;
     if (pair->list)
         pair->mine.entries = exchange->chosen.count;
-    else if (!error && compress_reader_open(kernels, mine->bytes, mine->delta_bytes, d, d, NULL, &pair->mine))
+    if ((!pair->list || norm_needs_packet(exchange)) && !error &&
+        compress_reader_open(kernels, mine->bytes, mine->delta_bytes, d, d, NULL, &pair->mine))
         error = BASE_EFORMAT; // ours, from a damaged record: no replay of theirs would help
     if (error)
         return error == BASE_ELIMIT ? BASE_EFORMAT : error;
@@ -214,23 +221,29 @@ static void remember(struct compress_history *history, uint32_t *index, size_t c
     }
 }
 
-static struct gossip_side our_side(const struct gossip_exchange *exchange, const struct gossip_pair *pair,
+static struct gossip_side our_side(struct gossip_exchange *exchange, const struct gossip_pair *pair,
                                    uint32_t *copy)
 {
-    return pair->list ? gossip_side_of_list(&exchange->chosen, copy)
-                      : gossip_side_of_packet(&pair->mine, &exchange->window[0], copy);
+    struct gossip_window *window = &exchange->window[0];
+
+    return pair->list ? gossip_side_of_list(&exchange->chosen, window, copy)
+                      : gossip_side_of_packet(&pair->mine, window, copy);
 }
 
 double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct gossip_pair *pair)
 {
-    struct gossip_side ours = our_side(exchange, pair, NULL);
-    struct gossip_side theirs = gossip_side_of_packet(&pair->theirs, &exchange->window[1], NULL);
+    struct gossip_window window[2] = {gossip_window_on_host(&exchange->window[0]),
+                                      gossip_window_on_host(&exchange->window[1])};
+    struct gossip_side ours = pair->list && !norm_needs_packet(exchange)
+                                  ? gossip_side_of_list(&exchange->chosen, &window[0], NULL)
+                                  : gossip_side_of_packet(&pair->mine, &window[0], NULL);
+    struct gossip_side theirs = gossip_side_of_packet(&pair->theirs, &window[1], NULL);
 
     return gossip_merge_norm(&ours, &theirs);
 }
 
 // With reference_bf16, behind the apply: once more over both packets.
-static void sum_anew(const struct gossip_exchange *exchange, const struct gossip_pair *pair, float *sum)
+static void sum_anew(struct gossip_exchange *exchange, const struct gossip_pair *pair, float *sum)
 {
     struct gossip_side ours = our_side(exchange, pair, NULL);
     struct gossip_side theirs = gossip_side_of_packet(&pair->theirs, &exchange->window[1], NULL);

@@ -191,8 +191,8 @@ struct gossip_exchange {
     struct gossip_exchange_totals totals;
 };
 
-// edge.c. Writes the seed model, from which both ends of a new edge begin, to start[d].
-void gossip_edge_start(const struct gossip_exchange *exchange, float *start);
+// edge.c. Writes the seed model, from which both ends of a new edge begin, to start. False: out of memory.
+bool gossip_edge_start(const struct gossip_exchange *exchange, struct gossip_vector *start);
 struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer);
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                 struct gossip_edge **edge) BASE_CHECK;

@@ -2,7 +2,6 @@
 #include "gossip/exchange/state.h"
 
 #include <math.h>
-#include <string.h>
 
 #define PULL_TURNS                                                                                           \
     8u // rounds, for each edge, that a correction outlives its edge's latest exchange at full force
@@ -26,6 +25,7 @@ float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct 
 
 void gossip_sum_again(struct gossip_exchange *exchange)
 {
+    const struct kernels *kernels = exchange->options.kernels;
     size_t count = exchange->options.parameters;
     float *sum = exchange->sum.now;
 
@@ -34,12 +34,11 @@ void gossip_sum_again(struct gossip_exchange *exchange)
     exchange->sum.stale = !sum; // the trainer reads the only one: later
     if (!sum)
         return;
-    memset(sum, 0, count * sizeof *sum);
+    kernels->vectors->clear(sum, count * sizeof *sum);
     for (size_t e = 0; e < exchange->n_edges; e++)
-        gossip_vector_add(&exchange->edges[e]->correction, count, 1, sum);
+        gossip_vector_add(kernels, &exchange->edges[e]->correction, count, 1, sum);
     for (size_t e = 0; e < exchange->n_orphans; e++)
-        for (size_t i = 0; i < count; i++)
-            sum[i] += exchange->orphans[e].correction[i];
+        kernels->vectors->add(count, 1, exchange->orphans[e].correction, sum);
 }
 
 static float *own(struct gossip_exchange *exchange)
@@ -69,7 +68,8 @@ void gossip_sum_keep(struct gossip_exchange *exchange)
         gossip_sum_again(exchange);
         return;
     }
-    memcpy(sum->own, sum->lent, exchange->options.parameters * sizeof *sum->own);
+    exchange->options.kernels->vectors->copy(sum->own, sum->lent,
+                                             exchange->options.parameters * sizeof *sum->own);
     gossip_pending_repeat(exchange, NULL, sum->own);
 }
 
@@ -116,7 +116,7 @@ static void hand_out_faded(struct gossip_exchange *exchange, float *correction)
         const struct gossip_edge *edge = exchange->edges[e];
         float lost = 1 - gossip_sum_pull_left(exchange, edge);
         if (lost > 0)
-            gossip_vector_add(&edge->correction, count, -lost, correction);
+            gossip_vector_add(exchange->options.kernels, &edge->correction, count, -lost, correction);
     }
 }
 
@@ -126,6 +126,7 @@ static void hand_out_faded(struct gossip_exchange *exchange, float *correction)
 void gossip_sum_hand_out(struct gossip_exchange *exchange)
 {
     struct gossip_sum *sum = &exchange->sum;
+    const struct kernels *kernels = exchange->options.kernels;
     float *correction = exchange->round.correction;
     size_t bytes = exchange->options.parameters * sizeof *correction;
     bool fades = any_fades(exchange);
@@ -134,9 +135,9 @@ void gossip_sum_hand_out(struct gossip_exchange *exchange)
         return;
     BASE_ASSERT(exchange->round.correction_stays || sum->now == sum->own); // it stays for life, or never
     if (sum->now == sum->own)
-        memcpy(correction, sum->own, bytes);
+        kernels->vectors->copy(correction, sum->own, bytes);
     else if (fades && own(exchange))
-        memcpy(sum->own, correction, bytes);
+        kernels->vectors->copy(sum->own, correction, bytes);
     if (fades)
         hand_out_faded(exchange, correction);
     sum->lent = exchange->round.correction_stays ? correction : NULL;
@@ -145,6 +146,6 @@ void gossip_sum_hand_out(struct gossip_exchange *exchange)
     sum->kept = false;
     if (sum->now)
         return;
-    exchange->options.kernels->release(sum->own);
+    kernels->release(sum->own);
     sum->own = NULL;
 }

@@ -29,28 +29,30 @@ size_t gossip_vector_bytes(const struct gossip_vector *vector, size_t count)
     return count * ((vector->fp32 ? sizeof *vector->fp32 : 0) + (vector->bf16 ? sizeof *vector->bf16 : 0));
 }
 
-void gossip_vector_clear(struct gossip_vector *vector, size_t count)
+void gossip_vector_clear(const struct kernels *kernels, struct gossip_vector *vector, size_t count)
 {
     BASE_ASSERT(gossip_vector_is(vector));
     if (vector->bf16)
         memset(vector->bf16, 0, count * sizeof *vector->bf16);
     else
-        memset(vector->fp32, 0, count * sizeof *vector->fp32);
+        kernels->vectors->clear(vector->fp32, count * sizeof *vector->fp32);
 }
 
-void gossip_vector_round(struct gossip_vector *vector, const float *from, size_t count)
+void gossip_vector_round(const struct kernels *kernels, struct gossip_vector *vector, const float *from,
+                         size_t count)
 {
     BASE_ASSERT(gossip_vector_is(vector));
     if (vector->fp32)
-        memcpy(vector->fp32, from, count * sizeof *from);
+        kernels->upload(vector->fp32, from, count * sizeof *from);
     for (size_t i = 0; vector->bf16 && i < count; i++)
         vector->bf16[i] = bf16_nearest(from[i]);
 }
 
-void gossip_vector_add(const struct gossip_vector *vector, size_t count, float part, float *to)
+void gossip_vector_add(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
+                       float part, float *to)
 {
-    for (size_t i = 0; vector->fp32 && i < count; i++)
-        to[i] += part * vector->fp32[i];
+    if (vector->fp32)
+        kernels->vectors->add(count, part, vector->fp32, to);
     for (size_t i = 0; vector->bf16 && i < count; i++)
         to[i] += part * bf16_widen(vector->bf16[i]);
 }

@@ -1,5 +1,6 @@
 // A vector of an edge, r or c: fp32 or, with options.reference_bf16, bf16 (2 bytes per element). The other
-// pointer is NULL; both are NULL if the edge has no such vector.
+// pointer is NULL; both are NULL if the edge has no such vector. In the kernels' memory; bf16 exists only
+// where that is the host's.
 #ifndef GOSSIP_EXCHANGE_VECTOR_H
 #define GOSSIP_EXCHANGE_VECTOR_H
 
@@ -21,10 +22,13 @@ static inline bool gossip_vector_is(const struct gossip_vector *vector)
 // `count` zeros; false: out of memory.
 bool gossip_vector_make(const struct kernels *kernels, size_t count, bool bf16, struct gossip_vector *vector);
 void gossip_vector_free(const struct kernels *kernels, struct gossip_vector *vector);
-void gossip_vector_clear(struct gossip_vector *vector, size_t count);
-void gossip_vector_round(struct gossip_vector *vector, const float *from, size_t count); // to the nearest
+void gossip_vector_clear(const struct kernels *kernels, struct gossip_vector *vector, size_t count);
+// To the nearest. `from` is ordinary memory.
+void gossip_vector_round(const struct kernels *kernels, struct gossip_vector *vector, const float *from,
+                         size_t count);
 // to[i] += part * vector[i]
-void gossip_vector_add(const struct gossip_vector *vector, size_t count, float part, float *to);
+void gossip_vector_add(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
+                       float part, float *to);
 // Hash of the values that the elements represent, as kernels_apply.hash.
 uint64_t gossip_vector_hash(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
                             bool magnitudes);
