@@ -233,6 +233,12 @@ static void make_start(void *setup, float *start)
     train_model_initialise(s->model, s->config->model.seed, start);
 }
 
+// A program of the user's own has its vectors in ordinary memory.
+const struct kernels *node_setup_exchange_kernels(const struct node_setup *s)
+{
+    return s->trainee.trainer ? node_built_in_kernels(&s->trainee) : s->kernels->host;
+}
+
 static enum base_error make_exchange(struct node_setup *s, const struct node_safetensors *file,
                                      struct base_reason *why)
 {
@@ -243,7 +249,7 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
     if (code != BASE_OK)
         return code;
     options.self = s->identity.id;
-    options.kernels = s->kernels->host;
+    options.kernels = node_setup_exchange_kernels(s);
     options.parameters = d;
     options.start = s->seeded ? NULL : s->start;
     options.make_start = make_start;
@@ -258,7 +264,7 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
         gossip_exchange_scaling(s->exchange, gossip_blob_hash(&s->scaling->blob));
     const float *correction = gossip_exchange_correction(s->exchange);
     if (correction) { // for the steps before the first boundary
-        memcpy(train_trainer_correction(s->trainer), correction, d * sizeof *correction);
+        options.kernels->download(train_trainer_correction(s->trainer), correction, d * sizeof *correction);
         train_trainer_store(s->trainer);
     }
     return BASE_OK;

@@ -30,7 +30,7 @@ struct node_setup {
     struct topology_options topology;
     bool has_allow;
     struct gossip_allow_list allow;
-    const struct kernels *kernels;
+    const struct kernels *kernels; // of the model
     struct train_dataset train, test;
     struct node_scaling *scaling;  // computed from the examples of all nodes, or NULL
     struct node_model_about about; // what the numbers of the model mean
@@ -62,7 +62,8 @@ struct node_setup_options {
     const char *version; // of the program, for people
     bool resume;
     // Makes the model and its trainer: fills kernels, model, trainer, start (malloc'ed), and model and schema
-    // of the greeting. node_setup_training, with context NULL, also fills data and trainee.
+    // of the greeting. node_setup_training also fills data and trainee; its context is NULL, or
+    // a table of kernels that replaces device.kind.
     enum base_error (*training)(struct node_setup *setup, void *context, struct base_reason *why);
     void *context;
 };
@@ -70,6 +71,8 @@ enum base_error node_setup_training(struct node_setup *setup, void *context,
                                     struct base_reason *why) BASE_CHECK;
 enum base_error node_setup_create(const struct node_config *config, const struct node_setup_options *options,
                                   struct node_setup *setup, struct base_reason *why) BASE_CHECK;
+// In whose memory the exchange has its vectors, once `training` is made.
+const struct kernels *node_setup_exchange_kernels(const struct node_setup *setup);
 // <node.dir>/<name>. BASE_ELIMIT.
 enum base_error node_setup_path(const struct node_config *config, const char *name,
                                 char path[NODE_PATH_BYTES], struct base_reason *why) BASE_CHECK;
@@ -87,6 +90,14 @@ enum base_error node_setup_model_file(struct node_setup *setup, struct base_reas
 
 // What model files say about a model that learned from this data; `origin` stays empty.
 struct node_model_about node_setup_about(const struct node_config *config, const struct train_dataset *data);
+// As kernels_open wants it.
+const char *node_setup_device(const struct node_config *config);
+// Whether the exchange works in the memory of a device that the model is on.
+bool node_setup_lends(const struct node_config *config);
+// How many parameters the model has; `host`: a table of kernels of the host, for a model that is not kept.
+enum base_error node_setup_parameters(const struct node_config *config, const struct train_dataset *data,
+                                      const struct kernels *host, size_t *parameters,
+                                      struct base_reason *why) BASE_CHECK;
 // The model and the trainer that a configuration asks for; the lab's central and lone runs use them, too.
 enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
                                  const struct kernels *kernels, struct train_model **model,

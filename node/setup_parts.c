@@ -97,6 +97,34 @@ enum base_error node_setup_model(const struct node_config *config, const struct 
     return train_model_create(&spec, kernels, batch, model, why);
 }
 
+enum base_error node_setup_parameters(const struct node_config *config, const struct train_dataset *data,
+                                      const struct kernels *host, size_t *parameters, struct base_reason *why)
+{
+    const struct train_model_spec spec = spec_of(config, data);
+    struct train_model *model;
+    enum base_error code = train_model_create(&spec, host, 1, &model, why);
+    if (code != BASE_OK)
+        return code;
+    *parameters = train_model_parameters(model);
+    train_model_destroy(model);
+    return BASE_OK;
+}
+
+const char *node_setup_device(const struct node_config *config)
+{
+    static const char *const devices[] = {
+        [NODE_DEVICE_CPU] = "cpu", [NODE_DEVICE_CUDA] = "cuda", [NODE_DEVICE_AUTO] = "auto"};
+    return devices[config->device.kind];
+}
+
+// Outer momentum is taken on the host, and references in bf16 are there only.
+bool node_setup_lends(const struct node_config *config)
+{
+    const bool host = config->average.outer_momentum > 0 || config->average.reference == NODE_REFERENCE_BF16;
+    return config->device.exchange == NODE_EXCHANGE_DEVICE ||
+           (config->device.exchange == NODE_EXCHANGE_AUTO && !host);
+}
+
 // The nodes average their models node by node. With unequal shards that is the mean over all examples only
 // if each node counts in proportion to its examples: shard / mean shard.
 static double shard_weight(const struct node_config *config, const struct train_dataset *data)

@@ -34,12 +34,14 @@ static enum base_error load_data(struct node_setup *s, struct base_reason *why)
     return code;
 }
 
-enum base_error node_setup_training(struct node_setup *s, void *context, struct base_reason *why)
+static enum base_error open_kernels(struct node_setup *s, const struct kernels *given,
+                                    struct base_reason *why)
 {
-    (void)context;
-    static const char *const devices[] = {"cpu", "cuda", "auto"};
-    enum base_error code =
-        kernels_open(devices[s->config->device.kind], (unsigned)s->config->device.threads, &s->kernels, why);
+    enum base_error code = BASE_OK;
+    s->kernels = given;
+    if (!given)
+        code =
+            kernels_open(node_setup_device(s->config), (unsigned)s->config->device.threads, &s->kernels, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "device.kind");
     if (s->config->device.precision == 1)
@@ -47,8 +49,20 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
     if (code != BASE_OK)
         return base_fail_context(why, code, "device.precision");
     base_log(BASE_LOG_INFO, "backend", "%s", kernels_describe(s->kernels));
+    if (!s->kernels->shares_host)
+        base_log(BASE_LOG_INFO, "backend",
+                 "published model, references and corrections are in the memory of the %s",
+                 node_setup_lends(s->config) ? "device" : "host; whole vectors cross the bus in every round");
     if (kernels_slowed_by() != NULL)
         base_log(BASE_LOG_WARN, "backend", "%s", kernels_slowed_by());
+    return BASE_OK;
+}
+
+enum base_error node_setup_training(struct node_setup *s, void *context, struct base_reason *why)
+{
+    enum base_error code = open_kernels(s, context, why);
+    if (code != BASE_OK)
+        return code;
     code = load_data(s, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "data");
@@ -72,7 +86,8 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
     if (outer)
         memcpy(s->round_start, s->start, d * sizeof *s->round_start);
     code = node_setup_trainer(s->config, s->name, s->model, &s->train, s->start, &s->trainer, why);
-    s->trainee = (struct node_built_in){.config = s->config,
+    s->trainee = (struct node_built_in){.lends = !s->kernels->shares_host && node_setup_lends(s->config),
+                                        .config = s->config,
                                         .trainer = s->trainer,
                                         .outer = s->outer,
                                         .round_start = s->round_start,

@@ -41,6 +41,7 @@ struct train_trainer {
         float t1, t2;
     } shrink;
     bool holds; // the vectors belong to a user's program; no data, no gradient
+    bool lends; // the vectors are changed from outside in the kernels' memory
 };
 
 static bool alloc_vector(const struct train_trainer *trainer, struct vector *vector)
@@ -244,8 +245,7 @@ const struct train_model *train_trainer_of(const struct train_trainer *trainer)
 void train_trainer_round_begin(struct train_trainer *trainer)
 {
     if (trainer->round != NULL) {
-        bring(trainer, &trainer->x);
-        trainer->kernels->upload(trainer->round, trainer->x.host, trainer->count * sizeof(float));
+        trainer->kernels->vectors->copy(trainer->round, trainer->x.device, trainer->count * sizeof(float));
     }
 }
 
@@ -610,6 +610,7 @@ enum base_error train_trainer_seek(struct train_trainer *trainer, const struct t
         train_feed_seek(&trainer->feed, cursor->epoch + 1, 0);
     }
     trainer->shrink.due = false;
+    train_trainer_store(trainer);
     train_trainer_advance(trainer, cursor->step);
     train_trainer_store_state(trainer);
     train_trainer_round_begin(trainer);
@@ -619,5 +620,16 @@ enum base_error train_trainer_seek(struct train_trainer *trainer, const struct t
 void train_trainer_advance(struct train_trainer *trainer, uint64_t step)
 {
     trainer->step = step;
-    train_trainer_store(trainer);
+    if (!trainer->lends) {
+        train_trainer_store(trainer);
+    }
+}
+
+struct train_vectors train_trainer_lend(struct train_trainer *trainer)
+{
+    const struct vector *shared = shared_state(trainer);
+    trainer->lends = true;
+    return (struct train_vectors){.model = trainer->x.device,
+                                  .second_moment = shared != NULL ? shared->device : NULL,
+                                  .correction = trainer->correction.device};
 }

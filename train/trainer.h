@@ -120,6 +120,14 @@ float *train_trainer_correction(struct train_trainer *trainer);
 void train_trainer_fetch(struct train_trainer *trainer);
 void train_trainer_store(struct train_trainer *trainer);
 
+// The same vectors in the kernels' memory; NULL as above. From this call on they are changed there between
+// two steps: host memory holds what the latest `fetch` copied, and `advance` does not store it. (`seek` does,
+// because it follows a read of a file.)
+struct train_vectors {
+    float *model, *second_moment, *correction;
+};
+struct train_vectors train_trainer_lend(struct train_trainer *trainer);
+
 // State for a checkpoint, in addition to the model; names as in train/optimizer.c.
 struct train_state_vector {
     const char *name;

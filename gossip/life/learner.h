@@ -18,7 +18,9 @@
 
 struct gossip_blob; // gossip/blob.h
 
-struct gossip_learner_vectors { // [parameters] each, the learner's, at one place from begin to end
+struct gossip_learner_vectors { // [parameters] each, the learner's, at one place from begin to end. Those of
+                                // outer momentum are ordinary memory, the first three that of the exchange's
+                                // kernels
     float *model;               // x
     float *second_moment;       // of Adam, or NULL: shared where the exchange's options say so
     float *correction;          // what the exchange adds to every local step, or NULL

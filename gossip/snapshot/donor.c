@@ -198,13 +198,16 @@ static enum base_error copy_parts(struct gossip_donor *donor, const struct gossi
             donor->part[p] = NULL;
             continue;
         }
-        if (!all_finite(vectors->part[p], donor->parameters))
-            return BASE_ESTATE;
         if (!donor->part[p])
             donor->part[p] = malloc(bytes);
         if (!donor->part[p])
             return BASE_ENOMEM;
-        memcpy(donor->part[p], vectors->part[p], bytes);
+        if (vectors->read[p])
+            vectors->read[p](donor->part[p], vectors->part[p], bytes);
+        else
+            memcpy(donor->part[p], vectors->part[p], bytes);
+        if (!all_finite(donor->part[p], donor->parameters))
+            return BASE_ESTATE;
     }
     return copy_blob(donor, vectors->blob);
 }

@@ -20,8 +20,11 @@
 
 struct gossip_snapshot_vectors {
     float *part[GOSSIP_PARTS]; // [parameters] each; NULL if the configuration has no such vector
-    struct gossip_blob *blob;  // of the program that trains, or NULL
-    uint64_t round, step;      // completed when the vectors were taken
+    // freeze: how a part is copied to ordinary memory, as kernels.download; NULL: the part is in ordinary
+    // memory
+    void (*read[GOSSIP_PARTS])(void *to, const void *from, size_t bytes);
+    struct gossip_blob *blob; // of the program that trains, or NULL
+    uint64_t round, step;     // completed when the vectors were taken
 };
 
 // -- donor: owned by the worker

@@ -112,8 +112,8 @@ enum base_error lab_experiment_check_sim(const struct lab_experiment *e, struct 
 // Keys of processes, which do not exist in virtual time.
 static bool is_of_process(const char *key)
 {
-    static const char *const heads[] = {"log.", "metrics.", "checkpoint.keep", "device.threads",
-                                        "experiment.stop_grace"};
+    static const char *const heads[] = {"log.",           "metrics.",        "checkpoint.keep",
+                                        "device.threads", "device.exchange", "experiment.stop_grace"};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         if (strncmp(key, heads[i], strlen(heads[i])) == 0)
             return true;

@@ -69,16 +69,29 @@ static void give(struct node_snapshot *snapshot, const struct gossip_snapshot_ve
         snapshot->options.send(snapshot->options.owner, &peer, &answer);
 }
 
-// False: out of memory.
-static bool keep(struct node_snapshot *snapshot, enum gossip_snapshot_part part, const float *values)
+// How vectors of the exchange are read.
+static const struct kernels *kernels_of(const struct node_snapshot *snapshot)
 {
+    return gossip_exchange_kernels(snapshot->options.exchange);
+}
+
+// In ordinary memory. False: out of memory.
+static bool keep(struct node_snapshot *snapshot, const struct gossip_snapshot_vectors *vectors,
+                 enum gossip_snapshot_part part)
+{
+    const size_t bytes = snapshot->parameters * sizeof(float);
+    const float *values = vectors->part[part];
+
     if (!values)
         return true;
     BASE_ASSERT(!snapshot->kept.part[part]);
-    snapshot->kept.part[part] = malloc(snapshot->parameters * sizeof *values);
+    snapshot->kept.part[part] = malloc(bytes);
     if (!snapshot->kept.part[part])
         return false;
-    memcpy(snapshot->kept.part[part], values, snapshot->parameters * sizeof *values);
+    if (vectors->read[part])
+        vectors->read[part](snapshot->kept.part[part], values, bytes);
+    else
+        memcpy(snapshot->kept.part[part], values, bytes);
     return true;
 }
 
@@ -98,16 +111,17 @@ void node_snapshot_round(struct node_snapshot *snapshot, const struct node_round
     free_orphans(snapshot);
     if (round->fetch)
         return;
+    const struct kernels *kernels = kernels_of(snapshot);
     struct gossip_snapshot_vectors vectors = {.part = {round->model, round->outer, round->second_moment},
+                                              .read = {kernels->download, NULL, kernels->download},
                                               .blob = round->blob,
                                               .round = round->meet.round,
                                               .step = round->step};
     give(snapshot, &vectors, now_ns);
     if (round->meet.meets)
         return;
-    snapshot->still = keep(snapshot, GOSSIP_PART_OUTER, round->outer) &&
-                      keep(snapshot, GOSSIP_PART_SECOND, round->second_moment) &&
-                      keep_blob(snapshot, round->blob);
+    snapshot->still = keep(snapshot, &vectors, GOSSIP_PART_OUTER) &&
+                      keep(snapshot, &vectors, GOSSIP_PART_SECOND) && keep_blob(snapshot, round->blob);
     snapshot->kept.round = vectors.round;
     snapshot->kept.step = vectors.step;
 }
@@ -132,6 +146,7 @@ void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id 
     struct gossip_snapshot_vectors vectors = snapshot->kept;
     // Updates still arrive while the learner stands still; the published model includes them.
     vectors.part[GOSSIP_PART_MODEL] = (float *)(uintptr_t)gossip_exchange_model(snapshot->options.exchange);
+    vectors.read[GOSSIP_PART_MODEL] = kernels_of(snapshot)->download;
     give(snapshot, &vectors, now_ns);
 }
 

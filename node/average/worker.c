@@ -68,7 +68,8 @@ static void finish_fetch(struct node_worker *worker)
     BASE_ASSERT(round && round->fetch);
     gossip_exchange_adopt(exchange, round->model, round->second_moment, round->round);
     if (round->correction)
-        memset(round->correction, 0, gossip_exchange_parameters(exchange) * sizeof *round->correction);
+        gossip_exchange_kernels(exchange)->vectors->clear(
+            round->correction, gossip_exchange_parameters(exchange) * sizeof *round->correction);
     take_scaling(worker, round);
     node_worker_fetching(worker, false);
     post_fetched(worker, true);

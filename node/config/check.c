@@ -191,10 +191,18 @@ static enum base_error check_model(const struct node_config *config, struct base
 
 static enum base_error check_device(const struct node_config *config, struct base_reason *why)
 {
-    if (config->device.precision == 1 && config->device.kind == 0)
+    if (config->device.precision == 1 && config->device.kind == NODE_DEVICE_CPU)
         return node_config_refuse(config, "device.precision", why,
                                   "found bf16, expected fp32: device.kind is cpu, and bf16 is for cuda");
-    return BASE_OK;
+    const char *needs = config->device.kind == NODE_DEVICE_CPU             ? "device.kind cpu"
+                        : config->average.outer_momentum > 0               ? "average.outer_momentum"
+                        : config->average.reference == NODE_REFERENCE_BF16 ? "average.reference bf16"
+                                                                           : NULL;
+    if (config->device.exchange != NODE_EXCHANGE_DEVICE || !needs)
+        return BASE_OK;
+    return node_config_refuse(
+        config, "device.exchange", why,
+        "found device, expected auto or host beside %s: it works in the host's memory only", needs);
 }
 
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why)
@@ -211,6 +219,7 @@ enum base_error node_config_check(const struct node_config *config, struct base_
         node_config_check_average,
         node_config_check_method,
         node_config_check_topology,
+        check_device,
     };
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !error; i++)

@@ -469,6 +469,12 @@ static const struct node_key keys[] = {
         "device.precision", device.precision, "fp32", "fp32|bf16",
         "bf16: matrix products on a GPU round their factors to bf16 and add in fp32; parameters, optimiser "
         "and everything else stay fp32. Requires a GPU."),
+    CHOICE(
+        "device.exchange", device.exchange, "auto", "auto|device|host",
+        "In which memory the published model and the reference and correction of each neighbour are. device: "
+        "on the GPU, so that only packets cross the bus. host: in the host's memory, where the GPU has too "
+        "little; then whole vectors cross it in every round. auto: device, except with "
+        "average.outer_momentum or average.reference bf16, which need host. --check says how many bytes."),
     INTEGER("device.threads", device.threads, "1", 1, 1024,
             "CPU threads for the matrix operations of this node."),
 

@@ -33,6 +33,8 @@ enum node_method {
 };
 enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
 enum node_reference { NODE_REFERENCE_FP32, NODE_REFERENCE_BF16 };
+enum node_device { NODE_DEVICE_CPU, NODE_DEVICE_CUDA, NODE_DEVICE_AUTO };
+enum node_exchange_place { NODE_EXCHANGE_AUTO, NODE_EXCHANGE_DEVICE, NODE_EXCHANGE_HOST };
 enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP, NODE_ON_DEATH_FADE }; // as enum gossip_on_death
 enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };
 
@@ -153,8 +155,9 @@ struct node_config {
         uint64_t files;
     } metrics;
     struct {           // device.*
-        int kind;      // 0 cpu, 1 cuda, 2 auto
+        int kind;      // enum node_device: cpu|cuda|auto
         int precision; // 0 fp32, 1 bf16
+        int exchange;  // enum node_exchange_place: auto|device|host
         uint64_t threads;
     } device;
     struct {                  // log.*

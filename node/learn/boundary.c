@@ -198,7 +198,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
     if (meet->last)
         node_learner_tell(l, l->rounds.orders.stop ? "stopping" : "lingering", true);
     if (l->options.trainee)
-        train_trainer_fetch(l->options.trainee->trainer);
+        node_built_in_fetch(l->options.trainee);
     finish_round(l, &round);
     note_checkpoint(l, &round);
     if (meet->meets)
@@ -207,19 +207,25 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
     l->round_is_over = meet->meets && !l->rounds.stepped;
 }
 
-static float *copy_of(const struct node_learner *l, const float *vector, bool *complete)
+// `kernels`: in whose memory the vector is; NULL: ordinary memory. The copy is ordinary memory.
+static float *copy_of(const struct node_learner *l, const struct kernels *kernels, const float *vector,
+                      bool *complete)
 {
     size_t bytes = l->learner.parameters * sizeof *vector;
     float *copy = vector ? malloc(bytes) : NULL;
     *complete = *complete && (copy || !vector);
-    if (copy)
+    if (copy && kernels)
+        kernels->download(copy, vector, bytes);
+    else if (copy)
         memcpy(copy, vector, bytes);
     return copy;
 }
 
-static void move(const struct node_learner *l, float *to, const float *from)
+static void move(const struct node_learner *l, const struct kernels *kernels, float *to, const float *from)
 {
-    if (to)
+    if (to && kernels)
+        kernels->upload(to, from, l->learner.parameters * sizeof *to);
+    else if (to)
         memcpy(to, from, l->learner.parameters * sizeof *to);
 }
 
@@ -240,12 +246,13 @@ static void take_blob(struct node_learner *l, const struct gossip_blob *blob)
 // Fetches into separate vectors: half a snapshot is of no use, and this node's own state must stay complete.
 void node_learner_fetch(struct node_learner *l)
 {
+    const struct kernels *kernels = l->options.trainee ? node_built_in_kernels(l->options.trainee) : NULL;
     struct gossip_blob *blob = l->vectors.blob ? calloc(1, sizeof *blob) : NULL;
     bool memory = blob || !l->vectors.blob;
     struct node_round round = {.fetch = true,
-                               .model = copy_of(l, l->vectors.model, &memory),
-                               .second_moment = copy_of(l, l->vectors.second_moment, &memory),
-                               .outer = copy_of(l, l->vectors.outer, &memory),
+                               .model = copy_of(l, kernels, l->vectors.model, &memory),
+                               .second_moment = copy_of(l, kernels, l->vectors.second_moment, &memory),
+                               .outer = copy_of(l, NULL, l->vectors.outer, &memory),
                                .blob = blob,
                                .scaled = l->options.scaling != NULL,
                                .correction = l->vectors.correction};
@@ -256,9 +263,9 @@ void node_learner_fetch(struct node_learner *l)
         base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
     note_checkpoint(l, &round);
     if (round.fetched) {
-        move(l, l->vectors.model, round.model);
-        move(l, l->vectors.second_moment, round.second_moment);
-        move(l, l->vectors.outer, round.outer);
+        move(l, kernels, l->vectors.model, round.model);
+        move(l, kernels, l->vectors.second_moment, round.second_moment);
+        move(l, NULL, l->vectors.outer, round.outer);
         take_blob(l, blob);
     }
     gossip_rounds_fetched(&l->rounds, round.fetched, round.round, round.step);

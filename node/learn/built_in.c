@@ -11,30 +11,53 @@ static size_t parameters(const struct node_built_in *b)
     return train_model_parameters(train_trainer_of(b->trainer));
 }
 
-static bool is_finite(const struct node_built_in *b, const float *vector)
+const struct kernels *node_built_in_kernels(const struct node_built_in *b)
 {
     const struct kernels *kernels = train_model_kernels(train_trainer_of(b->trainer));
-    return !vector || kernels->host->apply->finite(vector, parameters(b));
+    return b->lends ? kernels : kernels->host;
+}
+
+static bool is_finite(const struct node_built_in *b, const struct kernels *kernels, const float *vector)
+{
+    return !vector || kernels->apply->finite(vector, parameters(b));
+}
+
+static struct train_vectors vectors_of(const struct node_built_in *b)
+{
+    if (b->lends)
+        return train_trainer_lend(b->trainer);
+    return (struct train_vectors){.model = train_trainer_model(b->trainer),
+                                  .second_moment = train_trainer_second_moment(b->trainer),
+                                  .correction = train_trainer_correction(b->trainer)};
 }
 
 void node_built_in_begin(struct node_built_in *b, struct gossip_learner_vectors *vectors)
 {
-    *b = (struct node_built_in){.config = b->config,
+    BASE_ASSERT(!b->lends || !b->outer || train_model_kernels(train_trainer_of(b->trainer))->shares_host);
+    *b = (struct node_built_in){.lends = b->lends,
+                                .config = b->config,
                                 .trainer = b->trainer,
                                 .outer = b->outer,
                                 .round_start = b->round_start,
                                 .blob = b->blob,
                                 .loss = NAN,
                                 .rate = train_trainer_rate(b->trainer)};
-    train_trainer_fetch(b->trainer);
+    node_built_in_fetch(b);
+    const struct train_vectors lent = vectors_of(b);
     *vectors = (struct gossip_learner_vectors){
-        .model = train_trainer_model(b->trainer),
-        .second_moment = train_trainer_second_moment(b->trainer),
-        .correction = b->config->average.drift_correction ? train_trainer_correction(b->trainer) : NULL,
+        .model = lent.model,
+        .second_moment = lent.second_moment,
+        .correction = b->config->average.drift_correction ? lent.correction : NULL,
         .correction_stays = true,
         .outer = b->outer,
         .round_start = b->round_start,
         .blob = b->blob};
+}
+
+void node_built_in_fetch(struct node_built_in *b)
+{
+    if (!b->lends)
+        train_trainer_fetch(b->trainer);
 }
 
 // With train.scale_rate a slower node takes larger steps, so that its data count as much (DESIGN: rounds).
@@ -61,18 +84,20 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
 {
     if (b->examples > 0)
         b->loss = b->loss_sum / (double)b->examples;
-    train_trainer_fetch(b->trainer);
+    node_built_in_fetch(b);
+    const struct train_vectors stand = vectors_of(b);
+    const struct kernels *kernels = node_built_in_kernels(b);
     if (b->outer && b->steps > 0)
         node_momentum_before((float)b->config->average.outer_momentum, parameters(b), b->outer,
                              train_trainer_model(b->trainer));
-    *did = (struct gossip_learner_steps){.step = train_trainer_steps_done(b->trainer),
-                                         .loss = b->loss,
-                                         .rate = b->rate,
-                                         .step_scale = (float)b->rate_sum,
-                                         .step_ns = node_step_time_ns(&b->step_time),
-                                         .finite = isfinite(b->loss_sum) &&
-                                                   is_finite(b, train_trainer_model(b->trainer)) &&
-                                                   is_finite(b, train_trainer_second_moment(b->trainer))};
+    *did =
+        (struct gossip_learner_steps){.step = train_trainer_steps_done(b->trainer),
+                                      .loss = b->loss,
+                                      .rate = b->rate,
+                                      .step_scale = (float)b->rate_sum,
+                                      .step_ns = node_step_time_ns(&b->step_time),
+                                      .finite = isfinite(b->loss_sum) && is_finite(b, kernels, stand.model) &&
+                                                is_finite(b, kernels, stand.second_moment)};
     b->loss_sum = b->rate_sum = 0;
     b->examples = 0;
     b->steps = 0;
@@ -92,7 +117,7 @@ static void drop_momentum(struct node_built_in *b)
 
 static void reset_vector(struct node_built_in *b, float *vector)
 {
-    if (is_finite(b, vector))
+    if (is_finite(b, node_built_in_kernels(b)->host, vector))
         return;
     memset(vector, 0, parameters(b) * sizeof *vector);
     b->reset++;

@@ -10,6 +10,9 @@
 #include "train/trainer.h"
 
 struct node_built_in {
+    bool
+        lends; // the exchange works in the memory of the model's kernels: model, second moment and correction
+               // are lent there, and there is no outer momentum; else in host memory, with copies that follow
     const struct node_config *config; // these five borrowed
     struct train_trainer *trainer;
     float *outer;             // [parameters] V, or NULL without outer momentum
@@ -24,8 +27,11 @@ struct node_built_in {
     uint64_t reset; // optimiser vectors that were not finite and were set to zero, so far
 };
 
-// At process start: sets everything except the borrowed fields to its first value. The caller has filled the
-// vectors: V with zeroes, x0 with the model, or both from a checkpoint.
+// In whose memory the first three vectors are.
+const struct kernels *node_built_in_kernels(const struct node_built_in *trainee);
+
+// At process start: sets everything except `lends` and the borrowed fields to its first value. The caller has
+// filled the vectors: V with zeroes, x0 with the model, or both from a checkpoint.
 void node_built_in_begin(struct node_built_in *trainee, struct gossip_learner_vectors *vectors);
 void node_built_in_steps(struct node_built_in *trainee, uint64_t count, double pace);
 void node_built_in_boundary(struct node_built_in *trainee, struct gossip_learner_steps *did);
@@ -34,6 +40,9 @@ void node_built_in_adopt(struct node_built_in *trainee, enum gossip_learner_chan
 // back, into the same trainer. Aborts when out of memory.
 size_t node_built_in_freeze(struct node_built_in *trainee, uint8_t **state);
 void node_built_in_thaw(struct node_built_in *trainee, const uint8_t *state, size_t bytes);
+
+// Updates the host's copies of the vectors, unless the vectors are lent.
+void node_built_in_fetch(struct node_built_in *trainee);
 
 // The trainee as a table of functions. `owner` of the learner is the trainee; `which` is ignored.
 struct gossip_learner node_built_in_learner(struct node_built_in *trainee);

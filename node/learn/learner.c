@@ -21,7 +21,7 @@ static struct train_score evaluate(struct node_learner *l)
         return m;
     size_t bytes = l->learner.parameters * sizeof(float);
     const struct kernels *kernels = train_model_kernels(l->options.model);
-    train_trainer_fetch(l->options.trainee->trainer);
+    node_built_in_fetch(l->options.trainee);
     if (l->device_scratch)
         kernels->upload(l->device_scratch, l->vectors.model, bytes);
     train_model_evaluate(l->options.model, l->device_scratch ? l->device_scratch : l->vectors.model,
@@ -268,9 +268,10 @@ enum base_error node_learner_start(const struct node_learner_options *options, s
     l->options = *options;
     begin(l);
     const struct kernels *kernels = options->trainee ? train_model_kernels(options->model) : NULL;
-    if (kernels && !kernels->shares_host)
+    const bool elsewhere = kernels && !kernels->shares_host && !options->trainee->lends;
+    if (elsewhere)
         l->device_scratch = kernels->alloc(l->learner.parameters * sizeof(float));
-    if (kernels && !kernels->shares_host && !l->device_scratch)
+    if (elsewhere && !l->device_scratch)
         goto fail;
     if (options->trainee && options->config->data.takeover && options->config->data.shards > 1 &&
         node_shards_create(options->config, train_trainer_data(options->trainee->trainer), &l->shards) !=

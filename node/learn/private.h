@@ -13,7 +13,7 @@ struct node_learner {
     struct gossip_learner learner; // in use: the built-in trainer, or options.other
     struct gossip_learner_vectors vectors;
     struct gossip_rounds rounds; // what comes next
-    float *device_scratch;       // [parameters] for evaluation on a device; NULL on a CPU
+    float *device_scratch;       // [parameters] for evaluation on a device; NULL where the vectors are there
     uint64_t progress_ns, checkpoint_ns;
     const char *state; // as last reported
     double accuracy;   // latest measured

@@ -88,6 +88,7 @@ struct node_progress {
 struct node_round { // one rendezvous of learner and worker
     struct gossip_rounds_meet meet;
     uint64_t pace_ns; // time of one local step of this node; 0: not known yet
+    // In the memory of the exchange's kernels; to be filled (fetch), model and second moment are ordinary.
     float *model, *second_moment, *correction;
     bool correction_stays; // struct gossip_exchange_event
     float *outer,

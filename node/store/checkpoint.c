@@ -17,7 +17,8 @@ struct draft {
     struct node_tensor *tensors;
     struct node_text_pair *pairs;
     struct gossip_edge_record *edges;
-    size_t n_tensors, n_pairs, n_edges;
+    void **copies; // of vectors of the exchange that are not in ordinary memory
+    size_t n_tensors, n_pairs, n_edges, n_copies;
     char *about; // what some of the pairs point into
 };
 
@@ -89,17 +90,36 @@ static void draft_model(struct draft *draft, const struct node_checkpoint_parts 
         add_tensor(draft, "outer", "start", parts->round_start, parameters);
 }
 
-static void draft_kept(struct draft *draft, const struct gossip_exchange *exchange, size_t parameters)
+// A vector of the exchange in ordinary memory. False: out of memory.
+static bool take_copy(struct draft *draft, const struct gossip_exchange *exchange, const float **vector)
+{
+    const struct kernels *kernels = gossip_exchange_kernels(exchange);
+    const size_t bytes = gossip_exchange_parameters(exchange) * sizeof **vector;
+    if (!*vector || kernels->shares_host)
+        return true;
+    float *copy = malloc(bytes);
+    if (!copy)
+        return false;
+    kernels->download(copy, *vector, bytes);
+    draft->copies[draft->n_copies++] = copy;
+    *vector = copy;
+    return true;
+}
+
+static bool draft_kept(struct draft *draft, const struct gossip_exchange *exchange, size_t parameters)
 {
     char scope[16 + GOSSIP_ID_HEX], id[GOSSIP_ID_HEX];
     size_t n = exchange ? gossip_exchange_orphans(exchange) : 0;
     for (size_t i = 0; i < n; i++) {
-        const struct gossip_orphan_record kept = gossip_exchange_orphan_at(exchange, i);
+        struct gossip_orphan_record kept = gossip_exchange_orphan_at(exchange, i);
+        if (!take_copy(draft, exchange, &kept.correction))
+            return false;
         gossip_id_hex(&kept.peer, id);
         snprintf(scope, sizeof scope, "kept.%s", id);
         add_pair(draft, scope, "%" PRIu64, kept.left);
         add_tensor(draft, scope, "correction", kept.correction, parameters);
     }
+    return true;
 }
 
 static void add_edge_vector(struct draft *draft, const char *scope, const char *name, const float *fp32,
@@ -151,6 +171,9 @@ static void draft_blob(struct draft *draft, const struct gossip_blob *blob)
 
 static void draft_free(struct draft *draft)
 {
+    for (size_t i = 0; i < draft->n_copies; i++)
+        free(draft->copies[i]);
+    free(draft->copies);
     free(draft->tensors);
     free(draft->pairs);
     free(draft->edges);
@@ -179,16 +202,22 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     draft->tensors = calloc(n_table + STATE_VECTORS + 3 + 3 * n_edges + n_orphans, sizeof *draft->tensors);
     draft->pairs = calloc(FIXED_PAIRS + NODE_MODEL_ABOUT_PAIRS + n_edges + n_orphans, sizeof *draft->pairs);
     draft->edges = calloc(n_edges + 1, sizeof *draft->edges);
-    if (!draft->tensors || !draft->pairs || !draft->edges)
+    draft->copies = calloc(2 * n_edges + n_orphans + 1, sizeof *draft->copies);
+    if (!draft->tensors || !draft->pairs || !draft->edges || !draft->copies)
         return base_fail(why, BASE_ENOMEM, "no memory to describe a checkpoint with %zu edges", n_edges);
     for (size_t i = 0; i < n_edges; i++) {
-        enum base_error error = gossip_exchange_export(parts->exchange, i, &draft->edges[i]);
+        struct gossip_edge_record *edge = &draft->edges[i];
+        enum base_error error = gossip_exchange_export(parts->exchange, i, edge);
+        if (!error && (!take_copy(draft, parts->exchange, &edge->reference) ||
+                       !take_copy(draft, parts->exchange, &edge->correction)))
+            error = BASE_ENOMEM;
         if (error)
             return base_fail(why, error, "cannot take the state of edge %zu: %s", i, base_error_name(error));
     }
     draft_metadata(draft, parts);
     draft_model(draft, parts);
-    draft_kept(draft, parts->exchange, train_model_parameters(parts->model));
+    if (!draft_kept(draft, parts->exchange, train_model_parameters(parts->model)))
+        return base_fail(why, BASE_ENOMEM, "no memory for what %zu ended edges have left", n_orphans);
     draft_edges(draft, train_model_parameters(parts->model));
     draft_blob(draft, parts->blob);
     return draft_about(draft, parts, why);

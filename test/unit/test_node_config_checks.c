@@ -145,6 +145,15 @@ static void wrong_models_are_named(void **state)
 {
     static const struct wrong cases[] = {
         {{"train.l1=0.1"}, "--set: train.l1: found a value for model.kind mlp, expected model.kind logistic"},
+        {{"device.exchange=device"},
+         "--set: device.exchange: found device, expected auto or host beside device.kind cpu: it works in the "
+         "host's memory only"},
+        {{"device.exchange=device", "device.kind=auto", "average.outer_momentum=0.5"},
+         "--set: device.exchange: found device, expected auto or host beside average.outer_momentum: it works "
+         "in the host's memory only"},
+        {{"device.exchange=device", "device.kind=cuda", "average.reference=bf16"},
+         "--set: device.exchange: found device, expected auto or host beside average.reference bf16: it works "
+         "in the host's memory only"},
         {{"train.blocks=2", "model.kind=softmax"},
          "--set: train.blocks: found a value for model.kind softmax, expected model.kind logistic"},
         {{"model.kind=logistic", "train.l2=0.1", "train.optimizer=adamw", "train.rate=0.001"},
