@@ -10,6 +10,7 @@
 #include "node/joining.h"
 #include "node/learn/data.h"
 #include "node/loop.h"
+#include "node/memory.h"
 #include "node/setup.h"
 #include "node/threads.h"
 #include <errno.h>
@@ -44,7 +45,7 @@ static const char usage[] =
     "  --config FILE        YAML; every key is listed below\n"
     "  --peers LIST         the other nodes; same as --set peers=LIST\n"
     "  --set KEY=VALUE      overrides the file and the environment; may be repeated\n"
-    "  --check              checks the configuration and the data, then ends\n"
+    "  --check              checks the configuration and the data, prints the memory needed, then ends\n"
     "  --resume             continues from the newest checkpoint in node.dir\n"
     "  --trainer unix:PATH  a program at this socket takes the local steps instead of the built-in trainer\n"
     "  --help, --version\n"
@@ -212,10 +213,14 @@ static int check_data(const struct node_config *config)
         base_log(BASE_LOG_INFO, "data", "%zu examples to train on, %zu to test on; %zu features, %zu %s",
                  train.examples, test.examples, train.features, train.outputs ? train.outputs : train.classes,
                  train.outputs ? "targets" : "classes");
-    puts("configuration is fine");
+    const enum base_error code = node_memory_check(config, &train, &why);
+    if (code != BASE_OK)
+        fprintf(stderr, "p2pml-node: model: %s\n", why.text);
+    else
+        puts("configuration is fine");
     train_dataset_destroy(&train);
     train_dataset_destroy(&test);
-    return EXIT_DONE;
+    return code == BASE_OK ? EXIT_DONE : EXIT_USAGE;
 }
 
 static int serve_trainer(const struct arguments *a, const struct node_config *config)
