@@ -31,6 +31,7 @@
 const struct kernels_select kernels_cuda_select = {0}; // not of training
 const struct kernels_values kernels_cuda_values = {0};
 const struct kernels_apply kernels_cuda_apply = {0};
+const struct kernels_vectors kernels_cuda_vectors = {0};
 
 enum { STEPS = 3, BATCH = 8, LOGITS = 2, SEALED = 256 << 20 };
 
