@@ -465,7 +465,7 @@ void kernels_cuda_download(void *to_host, const void *from_device, size_t bytes)
 
 void kernels_cuda_copy(void *to, const void *from, size_t bytes)
 {
-    memcpy(to, from, bytes);
+    emulator_copy(to, from, bytes);
 }
 
 void kernels_cuda_clear(void *device, size_t bytes)

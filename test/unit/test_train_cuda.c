@@ -9,10 +9,13 @@
 #include "kernels/cuda/image.c"
 #include "kernels/cuda/layernorm.cu"
 #include "kernels/cuda/pool.cu"
+#include "kernels/cuda/select.cu"
 #include "kernels/cuda/sequence.c"
 #include "kernels/cuda/sequence.cu"
 #include "kernels/cuda/table.c"
 #include "kernels/cuda/train.cu"
+#include "kernels/cuda/vectors.c"
+#include "kernels/cuda/vectors.cu"
 
 #include "kernels_cuda_products.h"
 
@@ -31,7 +34,6 @@
 const struct kernels_select kernels_cuda_select = {0}; // not of training
 const struct kernels_values kernels_cuda_values = {0};
 const struct kernels_apply kernels_cuda_apply = {0};
-const struct kernels_vectors kernels_cuda_vectors = {0};
 
 enum { STEPS = 3, BATCH = 8, LOGITS = 2, SEALED = 256 << 20 };
 
