@@ -201,7 +201,7 @@ static json_t *edges_json(const struct node_status *s)
         json_object_set_new(row, "received_per_s", number(s->edges[i].received_per_s));
         json_object_set_new(row, "step_ms", milliseconds(e->step_ns));
         json_object_set_new(row, "exchanges", count(e->exchanges));
-        json_object_set_new(row, "boots", count(e->resyncs));
+        json_object_set_new(row, "resyncs", count(e->resyncs));
         json_object_set_new(row, "replays", count(e->replays));
         json_object_set_new(row, "busy", count(e->busy));
         json_object_set_new(row, "timeouts", count(e->timeouts));

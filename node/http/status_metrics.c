@@ -105,7 +105,7 @@ static void rows_of_edge(const struct node_status_edge *edge, struct row rows[ED
         {"edge_live", "gauge", "1 when exchanges can run over the edge.", e->state == GOSSIP_EDGE_LIVE},
         {"edge_exchanges_total", "counter", "Sparse exchanges committed over the edge.",
          (double)e->exchanges},
-        {"edge_boots_total", "counter", "Dense restarts of the edge's reference.", (double)e->resyncs},
+        {"edge_resyncs_total", "counter", "Dense restarts of the edge's reference.", (double)e->resyncs},
         {"edge_replays_total", "counter", "Answers that were lost and replayed.", (double)e->replays},
         {"edge_busy_total", "counter", "Exchanges that the peer postponed.", (double)e->busy},
         {"edge_timeouts_total", "counter", "Exchanges without an answer in time.", (double)e->timeouts},

@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     enum bench_data data;
     if (path == NULL || !bench_data_parse(name, &data)) {
         (void)fprintf(stderr, "usage: bench_base_data --out FILE [--count N] [--data "
-                              "gaussian|shard_trainer|sparse99|constant|few|sorted]\n");
+                              "gaussian|student|sparse99|constant|few|sorted]\n");
         return 2;
     }
     float *x = bench_alloc(count * sizeof *x);

@@ -157,7 +157,7 @@ int main(int argc, char **argv)
     }
     if (name != NULL && !bench_data_parse(name, &data)) {
         (void)fprintf(stderr,
-                      "--data '%s' is unknown; expected gaussian, shard_trainer, sparse99, constant, few, "
+                      "--data '%s' is unknown; expected gaussian, student, sparse99, constant, few, "
                       "sorted or all\n",
                       name);
         return 2;

@@ -109,7 +109,7 @@ void bench_free(void *memory)
     free(memory);
 }
 
-static const char *const data_names[BENCH_DATA] = {"gaussian", "shard_trainer", "sparse99",
+static const char *const data_names[BENCH_DATA] = {"gaussian", "student", "sparse99",
                                                    "constant", "few",           "sorted"};
 
 const char *bench_data_name(enum bench_data data)

@@ -55,7 +55,7 @@ enum bench_data {
     BENCH_SORTED,        // Gaussian, ascending
     BENCH_DATA,          // their number
 };
-// "gaussian", "shard_trainer", "sparse99", "constant", "few", "sorted".
+// "gaussian", "student", "sparse99", "constant", "few", "sorted".
 const char *bench_data_name(enum bench_data data);
 bool bench_data_parse(const char *name, enum bench_data *data);
 void bench_fill(enum bench_data data, uint64_t seed, float *x, size_t count);

@@ -131,11 +131,12 @@ static void refuses_what_is_not(void **state)
 int main(void)
 {
     checks_seed();
+    enum { OTHERS = 5 };
     static char names[PATHS * CHECKS][64];
-    struct CMUnitTest tests[PATHS * CHECKS + 5] = {
+    struct CMUnitTest tests[PATHS * CHECKS + OTHERS] = {
         cmocka_unit_test(paths_agree), cmocka_unit_test(opens_cpu), cmocka_unit_test(auto_always_finds_one),
         cmocka_unit_test(has_no_bf16), cmocka_unit_test(refuses_what_is_not)};
-    size_t count = 5;
+    size_t count = OTHERS;
     kernels_cpu_set_threads(1);
     for (size_t p = 0; p < PATHS; p++) {
         const struct kernels *table = kernels_cpu_table(path_names[p]);
@@ -144,8 +145,8 @@ int main(void)
             continue;
         }
         for (size_t c = 0; c < CHECKS; c++) {
-            (void)snprintf(names[count - 4], sizeof names[0], "%s: %s", path_names[p], checks[c].name);
-            tests[count] = (struct CMUnitTest){names[count - 4], checks[c].function, NULL, NULL,
+            (void)snprintf(names[count - OTHERS], sizeof names[0], "%s: %s", path_names[p], checks[c].name);
+            tests[count] = (struct CMUnitTest){names[count - OTHERS], checks[c].function, NULL, NULL,
                                                (void *)(uintptr_t)table};
             count++;
         }

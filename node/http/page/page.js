@@ -297,7 +297,7 @@ function edges(s) {
   table('edges', ['neighbour', 'state', '#sent/s', '#received/s', '#sent', '#received', '#exchanges', '#late', '#restarts', '#answers in'],
     [...s.edges].sort((a, b) => a.name < b.name ? -1 : 1).map(e => [
       e.name || e.peer.slice(0, 16), edge_state(e), speed(e, e.sent_per_s), speed(e, e.received_per_s), bytes(e.bytes_sent), bytes(e.bytes_received),
-      count(e.exchanges), count(e.timeouts), count(e.boots), e.exchanges > 0 ? num(e.answer_ms, 1) + ' ms' : '–']));
+      count(e.exchanges), count(e.timeouts), count(e.resyncs), e.exchanges > 0 ? num(e.answer_ms, 1) + ' ms' : '–']));
 }
 
 // -- events, in words for people who do not know the terms of this program
