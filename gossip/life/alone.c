@@ -6,7 +6,7 @@
 // In lock-step some do their last rounds a moment after others: these are the same on every run.
 static bool does_its_last_rounds(const struct gossip_life *life)
 {
-    const uint64_t near = LIFE_NEAR_ROUNDS * life->options.local_steps;
+    const uint64_t near = GOSSIP_ROUNDS_NEAR * life->options.local_steps;
 
     return life->options.sync &&
            (life->step >= life->options.steps || life->options.steps - life->step <= near);

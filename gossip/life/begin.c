@@ -28,13 +28,13 @@ static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
     life_enter(life, GOSSIP_LIFE_FETCHING);
 }
 
-static void begin(struct gossip_life *life, const struct life_progress *progress, bool away)
+static void begin(struct gossip_life *life, const struct life_progress *progress, bool away, bool follows)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_WAITING);
     if (progress->round > life->round)
         life_tell(life, GOSSIP_LIFE_TAKES_ROUND, life->round, progress->round);
     life_tell(life, GOSSIP_LIFE_BEGINS, life->census.others, 0);
-    life_tell_progress(life, progress, false, away);
+    life_tell_progress(life, progress, false, away)->follows = follows;
     life->begun = true;
     life_enter(life, GOSSIP_LIFE_TRAINING);
     life_flags(life, GOSSIP_RECORD_TRAINING, 0); // a node that joins from now on needs a model
@@ -268,7 +268,8 @@ static void fetch_while_counting(struct gossip_life *life, const struct life_pro
 
 // Where the others are, it goes on: behind them with a model that was away; with theirs if they have finished
 // (until then it counted, so that they stay). Where no node trains the newest state present counts, and a
-// node out of its reach is behind it.
+// node out of its reach is behind it. Beside others that train it also asks its neighbours where it is near
+// by the reports: they are seconds old, and short rounds go on meanwhile.
 static void go(struct gossip_life *life, bool joins)
 {
     struct life_progress own = {life->round, life->step}, others;
@@ -280,15 +281,15 @@ static void go(struct gossip_life *life, bool joins)
 
     // Without edges there is nothing to be behind of; a new node that waited with the others was never away.
     if (life->options.local || (!life->options.resumed && !life->came_late))
-        begin(life, &own, false);
+        begin(life, &own, false, false);
     else if (joins && !near && life->came_late && life_has_donor(life))
         fetch_while_counting(life, &others);
     else if (joins && far && (life->census.busy == 0 || ended) && life_has_donor(life))
         fetch_while_counting(life, &others);
     else if (joins ? near : !far)
-        begin(life, &own, false);
+        begin(life, &own, false, joins);
     else
-        begin(life, &others, true);
+        begin(life, &others, true, joins);
 }
 
 // From now on the scaling is that of all, also of those whose examples it leaves out.

@@ -206,7 +206,8 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; its edge is given up
     // of the learner; they take effect at its next boundary
     GOSSIP_LIFE_START, // fetch: take a model first. round, step: the cluster's, where higher than its own.
-                       // away: it was absent when the others got there
+                       // away: it was absent when the others got there. follows: it asks its neighbours
+                       // for their round before its first step
     GOSSIP_LIFE_FETCH_AGAIN, // take a donor's model instead of its own
     GOSSIP_LIFE_PAUSE,       // on: take no step; off: go on
     GOSSIP_LIFE_STOP_AT,     // round: the last one before it ends; 0: the next boundary
@@ -259,7 +260,7 @@ enum gossip_life_notice {        // with its numbers in a and b
 struct gossip_life_action {
     enum gossip_life_action_kind kind;
     uint8_t set, clear;
-    bool on, fetch, away;
+    bool on, fetch, away, follows;
     uint64_t round, step;
     int status;
     uint32_t shard;

@@ -8,14 +8,13 @@
 
 #include "gossip/life/life.h"
 
-#define LIFE_MS          1000000ull
-#define LIFE_SECOND      (1000 * LIFE_MS)
-#define LIFE_ACTIONS     32u // of one step, those generated one by one (FORGET) beside
-#define LIFE_NEVER       UINT64_MAX
-#define LIFE_NEAR_ROUNDS 8u // neighbours that train in turn differ by up to this: the exchange ensures it
-#define LIFE_EDGES_NS    (5 * LIFE_SECOND)   // how long to wait for edges where others train already
-#define LIFE_NOTHING_NS  (300 * LIFE_SECOND) // without a model from any node, for a node without one
-#define LIFE_PASSED      16u
+#define LIFE_MS         1000000ull
+#define LIFE_SECOND     (1000 * LIFE_MS)
+#define LIFE_ACTIONS    32u // of one step, those generated one by one (FORGET) beside
+#define LIFE_NEVER      UINT64_MAX
+#define LIFE_EDGES_NS   (5 * LIFE_SECOND)   // how long to wait for edges where others train already
+#define LIFE_NOTHING_NS (300 * LIFE_SECOND) // without a model from any node, for a node without one
+#define LIFE_PASSED     16u
 
 struct life_progress {
     uint64_t round, step;
@@ -145,8 +144,8 @@ bool life_are_done(const struct gossip_life *life, const struct life_progress *o
 // Too far for its own model; or they have done all steps, so that nothing would draw it to them any more.
 bool life_is_far(const struct gossip_life *life, const struct life_progress *others);
 struct life_progress life_furthest(struct gossip_life *life); // the furthest a member may be; 0: not known
-void life_tell_progress(struct gossip_life *life, const struct life_progress *progress, bool fetch,
-                        bool away);
+struct gossip_life_action *life_tell_progress(struct gossip_life *life, const struct life_progress *progress,
+                                              bool fetch, bool away);
 
 // donors.c
 bool life_is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id);

@@ -102,7 +102,7 @@ uint64_t life_gap(const struct gossip_life *life, const struct life_progress *pr
 
 bool life_is_near(uint64_t gap)
 {
-    return gap <= LIFE_NEAR_ROUNDS;
+    return gap <= GOSSIP_ROUNDS_NEAR;
 }
 
 bool life_are_done(const struct gossip_life *life, const struct life_progress *others)
@@ -119,7 +119,8 @@ bool life_is_far(const struct gossip_life *life, const struct life_progress *oth
     return (life_are_done(life, others) || gap > life->options.reach) && !life_is_near(gap);
 }
 
-void life_tell_progress(struct gossip_life *life, const struct life_progress *progress, bool fetch, bool away)
+struct gossip_life_action *life_tell_progress(struct gossip_life *life, const struct life_progress *progress,
+                                              bool fetch, bool away)
 {
     struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_START);
 
@@ -128,4 +129,5 @@ void life_tell_progress(struct gossip_life *life, const struct life_progress *pr
     action->step = progress->step;
     action->fetch = fetch;
     action->away = away;
+    return action;
 }

@@ -60,7 +60,8 @@ static void start(struct gossip_rounds *r, const struct gossip_order *order)
         r->complete = r->options.resumed || !order->fetch;
     }
     r->away |= order->away;
-    r->follows |= order->away && !r->stepped;
+    r->near = order->follows && !order->away && !r->stepped;
+    r->follows |= (order->away || order->follows) && !r->stepped;
     r->orders.round = order->round;
     r->orders.step = order->step;
 }
@@ -304,13 +305,16 @@ static void close_round(struct gossip_rounds *r, uint64_t round)
 
 // Never to the end: a node that would only be done there has steps to do, or another's model to take. Before
 // its first round a node is in that (gossip_rounds_event): a node that hears of no later one has it to do.
+// Nodes that resume together differ by a few rounds: none of them is left out, so the bits stay.
 static void follow(struct gossip_rounds *r, uint64_t round)
 {
     const uint64_t most = (r->options.steps - r->step) / r->options.local_steps;
 
     BASE_ASSERT(r->options.local_steps > 0 && r->step <= r->options.steps);
-    r->follows = false;
-    if (most > 0 && round > 1)
+    const bool stays = r->near && round <= r->meet.round + GOSSIP_ROUNDS_NEAR;
+
+    r->follows = r->near = false;
+    if (most > 0 && round > 1 && !stays)
         pass_to(r, smaller(round, r->round + most - 1));
 }
 

@@ -21,6 +21,8 @@
 #define GOSSIP_ROUNDS_UNUSABLE_MAX                                                                           \
     10u // rounds in a row whose model is not finite; then the node ends, failed
 
+#define GOSSIP_ROUNDS_NEAR 8u // neighbours that train in turn differ by up to this: the exchange ensures it
+
 struct gossip_rounds_options {
     uint64_t local_steps; // of a round
     uint64_t steps;       // in all; UINT64_MAX: no end
@@ -53,6 +55,8 @@ struct gossip_order {
     enum gossip_order_kind kind;
     bool fetch;           // START, ALONE: first take a donor's model; ALONE: that of a finished node
     bool away;            // START: this node was away and goes on with a model that is behind the others'
+    bool follows;         // START: it asks its neighbours for their round before its first step, and stays
+                          // where it is if that is near
     bool on;              // PAUSE
     uint64_t round, step; // START: the cluster's, taken where they are higher; STOP: round
 };
@@ -100,6 +104,7 @@ struct gossip_rounds {
     bool away;
     bool rested;      // no step was taken since the latest boundary
     bool follows;     // it stood still or was away: updates received meanwhile come before a step
+    bool near;        // it was not: it takes its neighbours' round only if that is not near
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
     bool bereft;      // no model of a finished node could be had

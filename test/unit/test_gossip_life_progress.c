@@ -56,6 +56,18 @@ static void a_few_rounds_are_nothing(void **state)
     assert_int_equal(w.started_round, 300);
 }
 
+// The report may be seconds old: the others may be further than it says.
+static void near_the_others_it_asks_its_neighbours(void **state)
+{
+    (void)state;
+    resumed_at(300, 303);
+    assert_true(w.started_follows);
+    assert_false(w.started_away);
+    life_world_end(&w);
+    resumed_at(300, 290); // of two that are told to stop together one begins first
+    assert_true(w.started_follows);
+}
+
 // At round 300; the others train, and have not said where.
 static void resumed_beside_three(void)
 {
@@ -129,8 +141,8 @@ static void when_all_were_restarted_the_newest_state_wins(void **state)
     assert_true(w.started_away);
     assert_int_equal(w.started_round, 700);
     life_world_end(&w);
-    restarted(300, 390); // within reach: its own is as good
-    assert_false(w.started_away);
+    restarted(300, 390);                               // within reach: its own is as good
+    assert_false(w.started_away || w.started_follows); // nobody trains, so nobody is ahead
     assert_int_equal(w.started_round, 300);
     life_world_end(&w);
     restarted(700, 300);
@@ -375,6 +387,7 @@ int main(void)
         RULE(within_reach_it_goes_on_behind_the_others),
         RULE(beyond_reach_it_fetches_before_it_counts),
         RULE(a_few_rounds_are_nothing),
+        RULE(near_the_others_it_asks_its_neighbours),
         RULE(it_waits_until_somebody_says_where_the_others_are),
         RULE(one_liar_does_not_move_the_clusters_round),
         RULE(when_all_were_restarted_the_newest_state_wins),

@@ -141,6 +141,50 @@ static void a_node_that_was_away_takes_the_clusters_round_and_step(void **state)
     want_meet(&rounds, 45);
 }
 
+static void a_node_that_follows_asks_before_its_first_step(void **state)
+{
+    (void)state;
+    for (int open = 0; open < 2; open++) {
+        const struct gossip_rounds_options options = {
+            .local_steps = LOCAL, .steps = 1000, .round = 10, .step = 50, .resumed = true, .open = open};
+        struct gossip_rounds rounds;
+        gossip_rounds_init(&rounds, &options);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .follows = true, .round = 10});
+        if (open) { // the boundary where it stopped comes first, and tells it where they are
+            assert_true(want_meet(&rounds, 11).meets);
+            continue;
+        }
+        follow(&rounds, 10, 33);
+        take_steps(&rounds, true);
+        struct gossip_rounds_meet meet = want_meet(&rounds, 34);
+        assert_true(meet.meets && !meet.away); // its model is one of theirs
+    }
+}
+
+// Where all resume at a round the first ones may be some rounds further, and wait for the others there.
+static void a_node_that_follows_leaves_out_no_few_rounds(void **state)
+{
+    (void)state;
+    for (uint64_t theirs = 10; theirs < 21; theirs++) {
+        const struct gossip_rounds_options options = {
+            .local_steps = LOCAL, .steps = 1000, .round = 10, .step = 50, .resumed = true};
+        struct gossip_rounds rounds;
+        gossip_rounds_init(&rounds, &options);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .follows = true, .round = 10});
+        follow(&rounds, 10, theirs);
+        assert_int_equal(rounds.round, theirs <= 10 + GOSSIP_ROUNDS_NEAR ? 10 : theirs);
+        pass_round(&rounds);
+        const uint64_t next = rounds.round;
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
+        want_meet(&rounds, next);
+        gossip_rounds_met(&rounds, next, true);
+        want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, rounds.step);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
+        follow(&rounds, next, next + 2); // after a pause they count
+        assert_int_equal(rounds.round, next + 2);
+    }
+}
+
 static void a_snapshot_counts_and_is_not_rolled_back_by_half_of_one(void **state)
 {
     (void)state;
@@ -521,6 +565,8 @@ int main(void)
         cmocka_unit_test(it_trains_finishes_lingers_and_leaves),
         cmocka_unit_test(rounds_that_others_are_past_are_not_made_up_for),
         cmocka_unit_test(a_node_that_was_away_takes_the_clusters_round_and_step),
+        cmocka_unit_test(a_node_that_follows_asks_before_its_first_step),
+        cmocka_unit_test(a_node_that_follows_leaves_out_no_few_rounds),
         cmocka_unit_test(a_snapshot_counts_and_is_not_rolled_back_by_half_of_one),
         cmocka_unit_test(without_a_model_it_fails_and_leaves_no_checkpoint),
         cmocka_unit_test(a_stop_is_a_round_boundary),
