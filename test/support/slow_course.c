@@ -78,6 +78,12 @@ static void watch_alone(struct course *course, const struct sim_node *node)
         course->alone = sim_trainer->quick;
 }
 
+// It stood still or was away, and takes its next step in the round that they tell: until then it is in none.
+static bool asks_its_neighbours(const struct sim_node *node)
+{
+    return node->rounds.doing == GOSSIP_ROUNDS_MEET && node->rounds.meet.follows;
+}
+
 // Who no longer counts is about to take a model and a round of the others', whose views say so a moment
 // later.
 static void watch_lead(struct course *course, const struct sim_node *node, uint64_t round)
@@ -85,8 +91,8 @@ static void watch_lead(struct course *course, const struct sim_node *node, uint6
     for (size_t i = 0; i < gossip_graph_neighbours(sim_graph(node)); i++) {
         const struct sim_node *other = course->world.node[sim_graph_neighbour(node, i)];
         if (!other->running || other->paused || other->rounds.state != GOSSIP_ROUNDS_TRAINING ||
-            !gossip_life_counts(other->life) || course->apart[other->host] || course->apart[node->host] ||
-            round <= other->rounds.round + 1)
+            !gossip_life_counts(other->life) || asks_its_neighbours(other) || course->apart[other->host] ||
+            course->apart[node->host] || round <= other->rounds.round + 1)
             continue;
         if (round - other->rounds.round - 1 > course->lead) {
             course->lead = round - other->rounds.round - 1;
