@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,12 +13,15 @@
 
 #define LINE_BYTES 1024u // newline included
 
-// Written by base_log_configure before the first thread starts, read-only from then on.
+#define NAME_WORDS (LIMIT_NODE_NAME_BYTES / sizeof(uint64_t))
+
+// A process that opens a second node sets them while threads of the first one write lines. No lock: a child
+// that is forked at that moment could not take it.
 static struct {
-    enum base_log_level least;
-    enum base_log_format format;
-    char node[LIMIT_NODE_NAME_BYTES];
+    atomic_int least, format;
+    _Atomic uint64_t node[NAME_WORDS]; // zero-terminated text
 } settings = {.least = BASE_LOG_INFO, .format = BASE_LOG_TEXT};
+_Static_assert(LIMIT_NODE_NAME_BYTES % sizeof(uint64_t) == 0, "a name is stored as words");
 
 struct line {
     char bytes[LINE_BYTES];
@@ -26,9 +30,28 @@ struct line {
 
 void base_log_configure(enum base_log_level least, enum base_log_format format, const char *node)
 {
-    settings.least = least;
-    settings.format = format;
-    snprintf(settings.node, sizeof settings.node, "%s", node);
+    char name[LIMIT_NODE_NAME_BYTES] = "";
+    uint64_t words[NAME_WORDS];
+    snprintf(name, sizeof name, "%s", node);
+    memcpy(words, name, sizeof words);
+    atomic_store_explicit(&settings.least, (int)least, memory_order_relaxed);
+    atomic_store_explicit(&settings.format, (int)format, memory_order_relaxed);
+    for (size_t i = 0; i < NAME_WORDS; i++)
+        atomic_store_explicit(&settings.node[i], words[i], memory_order_relaxed);
+}
+
+static bool is_written(enum base_log_level level)
+{
+    return (int)level >= atomic_load_explicit(&settings.least, memory_order_relaxed);
+}
+
+static void read_name(char name[LIMIT_NODE_NAME_BYTES])
+{
+    uint64_t words[NAME_WORDS];
+    for (size_t i = 0; i < NAME_WORDS; i++)
+        words[i] = atomic_load_explicit(&settings.node[i], memory_order_relaxed);
+    memcpy(name, words, sizeof words);
+    name[LIMIT_NODE_NAME_BYTES - 1] = 0;
 }
 
 // Length of the printable UTF-8 sequence at `text`; 0 for a control character (C0, DEL, C1) or broken bytes.
@@ -91,13 +114,15 @@ static void put_json(struct line *line, enum base_log_level level, const char *e
                      const char *message)
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
+    char node[LIMIT_NODE_NAME_BYTES];
+    read_name(node);
     put_raw(line, "{\"time\":\"");
     put_time(line);
     put_raw(line, "\",\"level\":\"");
     put_raw(line, names[level]);
-    if (settings.node[0]) {
+    if (node[0]) {
         put_raw(line, "\",\"node\":\"");
-        put_text(line, settings.node, true);
+        put_text(line, node, true);
     }
     put_raw(line, "\",\"event\":\"");
     put_text(line, event, true);
@@ -112,10 +137,12 @@ static void put_json(struct line *line, enum base_log_level level, const char *e
 static void put_plain(struct line *line, enum base_log_level level, const char *event, const char *message)
 {
     static const char *const names[] = {" debug ", " info  ", " warn  ", " error "};
+    char node[LIMIT_NODE_NAME_BYTES];
+    read_name(node);
     put_time(line);
     put_raw(line, names[level]);
-    if (settings.node[0]) {
-        put_text(line, settings.node, false);
+    if (node[0]) {
+        put_text(line, node, false);
         put_raw(line, " ");
     }
     put_text(line, event, false);
@@ -134,7 +161,7 @@ static void write_line(enum base_log_level level, const char *event, const char 
     if (vsnprintf(message, sizeof message, format, arguments) < 0)
         message[0] = 0;
     struct line line = {.most = LINE_BYTES - sizeof "\"}\n"};
-    if (settings.format == BASE_LOG_JSON)
+    if (atomic_load_explicit(&settings.format, memory_order_relaxed) == BASE_LOG_JSON)
         put_json(&line, level, event, fields, message);
     else
         put_plain(&line, level, event, message);
@@ -147,7 +174,7 @@ static void write_line(enum base_log_level level, const char *event, const char 
 
 void base_log(enum base_log_level level, const char *event, const char *format, ...)
 {
-    if (level < settings.least)
+    if (!is_written(level))
         return;
     va_list arguments;
     va_start(arguments, format);
@@ -158,7 +185,7 @@ void base_log(enum base_log_level level, const char *event, const char *format, 
 void base_log_fields(enum base_log_level level, const char *event, const char *fields, const char *format,
                      ...)
 {
-    if (level < settings.least)
+    if (!is_written(level))
         return;
     va_list arguments;
     va_start(arguments, format);

@@ -8,7 +8,8 @@
 enum base_log_level { BASE_LOG_DEBUG, BASE_LOG_INFO, BASE_LOG_WARN, BASE_LOG_ERROR };
 enum base_log_format { BASE_LOG_TEXT, BASE_LOG_JSON };
 
-// Call this before the first thread starts. `node` is copied and appears in every line ("" for none).
+// `node` is copied and appears in every line ("" for none). May be called while other threads write lines: a
+// line of that moment may have a mixture of both names.
 void base_log_configure(enum base_log_level least, enum base_log_format format, const char *node);
 
 // `event` is a constant word (link_up); the rest is a human-readable sentence. Lines are cut at 1,024 bytes;
