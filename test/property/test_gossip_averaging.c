@@ -156,10 +156,11 @@ static void test_loss_heals_exactly(void **state)
     net_mean(net, after);
     for (size_t j = 0; j < D; j++)
         drift = fmax(drift, fabs(after[j] - before[j]));
-    printf("%zu cuts: %llu replays, %llu discards, %llu resyncs; mean moved by %.2g, energy an element %.2g\n",
-           net->cuts, (unsigned long long)net_count(net, COUNTER(replays)),
-           (unsigned long long)net_count(net, COUNTER(discards)),
-           (unsigned long long)net_count(net, COUNTER(resyncs)), drift, net_energy(net) / (N * D));
+    printf(
+        "%zu cuts: %llu replays, %llu discards, %llu resyncs; mean moved by %.2g, energy an element %.2g\n",
+        net->cuts, (unsigned long long)net_count(net, COUNTER(replays)),
+        (unsigned long long)net_count(net, COUNTER(discards)),
+        (unsigned long long)net_count(net, COUNTER(resyncs)), drift, net_energy(net) / (N * D));
     assert_true(net->cuts > 50);
     assert_true(net_count(net, COUNTER(replays)) > 5);
     assert_true(net_count(net, COUNTER(discards)) > 5);

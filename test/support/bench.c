@@ -110,7 +110,7 @@ void bench_free(void *memory)
 }
 
 static const char *const data_names[BENCH_DATA] = {"gaussian", "student", "sparse99",
-                                                   "constant", "few",           "sorted"};
+                                                   "constant", "few",     "sorted"};
 
 const char *bench_data_name(enum bench_data data)
 {
