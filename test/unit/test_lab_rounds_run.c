@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-// The header of gossip/README.md around so many bytes, sealed.
+// The header of gossip/wire and gossip/session around so many bytes, sealed.
 static size_t wire_bytes(uint64_t round, size_t payload)
 {
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
