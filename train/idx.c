@@ -129,7 +129,7 @@ enum base_error train_idx_parse(const struct train_bytes *images, const struct t
                                 struct base_reason *why)
 {
     struct train_bytes files[2];
-    struct idx_array arrays[2] = {{0}};
+    struct idx_array arrays[2] = {{.name = images->name}, {.name = labels->name}};
     uint8_t *owned[2] = {NULL, NULL};
     if (classes == 0 || classes > LIMIT_CLASSES)
         return base_fail(why, BASE_EINVAL, "%zu classes, expected 1 to %u", classes, LIMIT_CLASSES);
