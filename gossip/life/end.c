@@ -22,18 +22,20 @@ void life_done(struct gossip_life *life, bool all)
     life_enter(life, GOSSIP_LIFE_FINISHED);
 }
 
+// A member that fetches a model does not count, and would have no donor left.
 void life_consider_leave(struct gossip_life *life)
 {
     const uint64_t linger_ns = life->options.linger_ns;
+    const size_t unfinished = life->census.unfinished;
 
     if (life->state != GOSSIP_LIFE_FINISHED)
         return;
     if (linger_ns != LIFE_NEVER)
         life_wake(life, life->state_ns + linger_ns);
-    if (life->census.busy > 0 && life_in_state_ns(life) < linger_ns)
+    if (unfinished > 0 && life_in_state_ns(life) < linger_ns)
         return;
-    if (life->census.busy > 0)
-        life_tell(life, GOSSIP_LIFE_LINGERED, life->census.busy, 0);
+    if (unfinished > 0)
+        life_tell(life, GOSSIP_LIFE_LINGERED, unfinished, 0);
     life_act(life, GOSSIP_LIFE_LEAVE);
     life_enter(life, GOSSIP_LIFE_LEAVING);
 }

@@ -114,6 +114,7 @@ struct gossip_life_census { // of the others
     size_t eligible;        // of them: count in the graph
     size_t busy;            // of them: count and have not finished
     size_t company;         // of these: have answered this process
+    size_t unfinished;      // of the others, whether they count or not
     size_t finished;        // here or not: a node that left or died after its last step counts
 };
 

@@ -85,7 +85,8 @@ void gossip_life_count(struct gossip_life_census *census, const struct gossip_me
     census->eligible += counts;
     census->busy += counts && !finished;
     census->company += counts && !finished && gossip_life_believes(info);
+    census->unfinished += !finished;
     census->claim += (flags & GOSSIP_RECORD_TRAINING) != 0;
     census->training += (flags & GOSSIP_RECORD_TRAINING) && gossip_life_believes(info);
-    BASE_ASSERT(census->company <= census->busy && census->busy <= census->eligible);
+    BASE_ASSERT(census->company <= census->busy && census->busy <= census->unfinished);
 }

@@ -66,6 +66,7 @@ void sim_known_census(const struct sim_node *node, struct gossip_life_census *ce
                                           .eligible = without(all->eligible, own.eligible),
                                           .busy = without(all->busy, own.busy),
                                           .company = without(all->company, own.company),
+                                          .unfinished = without(all->unfinished, own.unfinished),
                                           .finished = without(all->finished, own.finished)};
 }
 

@@ -98,6 +98,24 @@ static void lingers_while_others_train(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_ENDED);
 }
 
+// It has uncounted to fetch, and all other models are gone once the finished nodes leave.
+static void lingers_for_a_member_that_fetches(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    for (size_t i = 1; i < w.count; i++)
+        life_world_flags(&w, i, FINISHED);
+    life_world_flags(&w, 1, 0);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_pass(&w, 9 * SECOND);
+    assert_false(w.learner_leaves);
+    life_world_flags(&w, 1, FINISHED);
+    life_world_look(&w);
+    assert_true(w.learner_leaves);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_LINGERED), 0);
+}
+
 static void links_are_flushed_before_it_ends(void **state)
 {
     (void)state;
@@ -422,6 +440,7 @@ int main(void)
         RULE(who_is_left_alone_ends_with_the_others),
         RULE(goes_on_when_the_others_died),
         RULE(lingers_while_others_train),
+        RULE(lingers_for_a_member_that_fetches),
         RULE(links_are_flushed_before_it_ends),
         RULE(a_restarted_node_that_comes_too_late_takes_the_finished_model),
         RULE(the_last_one_fetches_the_finished_model),
