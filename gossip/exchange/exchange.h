@@ -211,6 +211,7 @@ struct gossip_edge_info {
     uint64_t pace_ns;                    // time of one local step of the peer, as last reported; 0: not
                                          // known
     uint64_t scaling, other_scaling;     // ours and the peer's if they differ, else 0 and 0
+    bool silent;                         // sync: the peer missed a round and has sent nothing since
     bool barred;                         // the peer sent something that was refused: no exchange with it for
                                          // a while
     enum gossip_standing standing;       // of the other end, as last reported

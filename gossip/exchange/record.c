@@ -41,6 +41,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .implausible = edge->implausible,
         .scaling = gossip_edge_apart(exchange, edge) ? exchange->scaling : 0,
         .other_scaling = gossip_edge_apart(exchange, edge) ? edge->peer_scaling : 0,
+        .silent = edge->silent,
         .barred = gossip_plausible_barred(edge),
         .standing = edge->standing,
         .answer_median_ns = gossip_deadline_median(&edge->answers),

@@ -29,13 +29,18 @@ void life_withdraw(struct gossip_life *life)
     life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE);
 }
 
+void life_comes_back(struct gossip_life *life)
+{
+    BASE_ASSERT(life->late_ns <= life->now_ns);
+    life->late = life->returned = true;
+    life->late_ns = life->now_ns;
+}
+
 void life_return(struct gossip_life *life)
 {
     if (!life->withdrawn)
         return;
     BASE_ASSERT(!life->eligible);
-    life->late = true; // its edges come up anew
-    life->late_ns = life->now_ns;
-    life->returned = true;
+    life_comes_back(life);
     life_count(life);
 }

@@ -3,7 +3,8 @@
 #include "gossip/life/life_state.h"
 #include <string.h>
 
-#define ISOLATED_NS (15 * LIFE_SECOND) // without a live edge, before people are told
+#define UNHEARD_NS  (2 * LIFE_SECOND)  // without a live edge, and the others may be far ahead
+#define ISOLATED_NS (15 * LIFE_SECOND) // likewise, before people are told
 
 // Neighbours that end for this cause leave the view: what they were is remembered, or the last of them would
 // train on alone.
@@ -25,12 +26,22 @@ static bool is_lonely(const struct gossip_life *life)
            (has_neighbours || life->apart);
 }
 
+// The others met each other meanwhile. Its neighbours may not know where those are: they may have been as
+// lonely.
+static bool hears_again(const struct gossip_life *life)
+{
+    return life->state == GOSSIP_LIFE_TRAINING && life->self.edge_live && life->lonely_ns > 0 &&
+           life->now_ns - life->lonely_ns >= UNHEARD_NS;
+}
+
 // Silence of all edges is a fault that nothing else would show: a firewall on both ends, say.
 void life_consider_isolation(struct gossip_life *life)
 {
     see_apart(life);
     BASE_ASSERT(!life->isolated || life->lonely_ns > 0);
     if (!is_lonely(life)) {
+        if (hears_again(life))
+            life_was_away(life, life->now_ns);
         if (life->isolated && life->self.edge_live)
             life_tell(life, GOSSIP_LIFE_MEETS_AGAIN, 0, 0);
         life->isolated = false;

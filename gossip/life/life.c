@@ -47,10 +47,10 @@ static void look(struct gossip_life *life)
     life_consider_waiting(life);
     if (life->state == GOSSIP_LIFE_ENDED)
         return;
-    life_consider_pause(life);
     life_consider_isolation(life);
     if (life->state == GOSSIP_LIFE_ENDED)
         return;
+    life_consider_pause(life);
     life_consider_donors(life);
     life_consider_alone(life);
     life_consider_leave(life);

@@ -126,8 +126,9 @@ bool life_is_here(const struct gossip_member_info *info); // alive or suspected
 // count.c
 void life_count(struct gossip_life *life); // its state is complete from now on
 void life_uncount(struct gossip_life *life);
-void life_withdraw(struct gossip_life *life); // until it knows its place
-void life_return(struct gossip_life *life);   // to the graph, if it had withdrawn from it
+void life_withdraw(struct gossip_life *life);   // until it knows its place
+void life_comes_back(struct gossip_life *life); // to the graph with its own model: its edges come up anew
+void life_return(struct gossip_life *life);     // to the graph, if it had withdrawn from it
 
 // begin.c
 void life_consider_joining(struct gossip_life *life);
@@ -135,7 +136,9 @@ void life_consider_waiting(struct gossip_life *life);
 
 // progress.c. `since_ns`: only later reports count. False: no member reports anything.
 bool life_cluster(struct gossip_life *life, uint64_t since_ns,
-                  struct life_progress *progress);                          // members that train
+                  struct life_progress *progress); // members that train
+// The same for a node that was away: of the members that are further, where there are two.
+bool life_cluster_ahead(struct gossip_life *life, uint64_t since_ns, struct life_progress *progress);
 bool life_newest(struct gossip_life *life, struct life_progress *progress); // of all, where no member trains
 uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress);
 bool life_is_near(uint64_t gap); // within the normal spread of rounds

@@ -176,6 +176,15 @@ static void fetch_again(struct gossip_life *life, const struct life_progress *cl
     life_act(life, GOSSIP_LIFE_FETCH_AGAIN);
 }
 
+// The learner reports it only after its next round, and until then that is where this node is.
+static void take_round(struct gossip_life *life, const struct life_progress *cluster)
+{
+    BASE_ASSERT(cluster->round > life->round);
+    life_tell_progress(life, cluster, false, true);
+    life->round = cluster->round;
+    life->step = cluster->step > life->step ? cluster->step : life->step;
+}
+
 // Its process stood still, or it was held up or alone. Where it is far from the others it takes a model of
 // theirs; where it is ahead of them only if they are more than one. A node that is merely slow was not away.
 static void consider_away(struct gossip_life *life)
@@ -187,13 +196,13 @@ static void consider_away(struct gossip_life *life)
     BASE_ASSERT(life->away_ns <= life->now_ns);
     life_wake(life, life->now_ns + LIFE_SECOND / 4);
     const bool has_place = life->eligible || life->withdrawn;
-    if (life->census.training > 0 && has_place && life_cluster(life, life->words_ns, &cluster)) {
+    if (life->census.training > 0 && has_place && life_cluster_ahead(life, life->words_ns, &cluster)) {
         const uint64_t gap = life_gap(life, &cluster);
         life->away_ns = 0;
         if (life_is_far(life, &cluster) && (cluster.round > life->round || life->census.training > 1))
             fetch_again(life, &cluster);
         else if (cluster.round > life->round && !life_is_near(gap))
-            life_tell_progress(life, &cluster, false, true);
+            take_round(life, &cluster);
     } else if (life->now_ns - life->away_ns >= WORD_NS) {
         life->away_ns = 0;
     }
@@ -221,12 +230,13 @@ static void follow(struct gossip_life *life, unsigned bits)
     consider_away(life);
     if (waits_for_word(life))
         bits |= GOSSIP_LIFE_NO_WORD;
-    if (bits & GOSSIP_LIFE_CUT_OFF) {
+    if (bits & GOSSIP_LIFE_CUT_OFF)
         life_withdraw(life);
-    } else if (life->withdrawn && !(bits & GOSSIP_LIFE_NO_WORD)) {
+    else if (life->withdrawn && !(bits & GOSSIP_LIFE_NO_WORD))
         life_return(life);
-        bits |= waits_for_edges(life) ? GOSSIP_LIFE_EDGES : 0;
-    }
+    else if (over & GOSSIP_LIFE_HELD_OUT)
+        life_comes_back(life);
+    bits |= reasons(life) & GOSSIP_LIFE_EDGES;
     life->pauses = bits;
     if ((before == 0) != (bits == 0)) {
         if (waited && !life->returned) // the edges have made its model one of theirs

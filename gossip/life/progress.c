@@ -49,14 +49,36 @@ static size_t collect(struct gossip_life *life, uint8_t flags, uint64_t since_ns
     return count;
 }
 
+// Of those from `first` on: of two the lower one, so that no node is drawn far ahead by one report.
+static struct life_progress middle(const struct gossip_life *life, size_t first, size_t count)
+{
+    BASE_ASSERT(first < count && count <= life->told_capacity);
+    const size_t at = first + (count - first - 1) / 2;
+
+    return (struct life_progress){life->told[at], life->told[life->told_capacity + at]};
+}
+
 bool life_cluster(struct gossip_life *life, uint64_t since_ns, struct life_progress *progress)
 {
     const size_t count = collect(life, GOSSIP_RECORD_TRAINING, since_ns);
 
     if (count == 0 || 2 * count <= life->census.claim)
         return false;
-    const size_t middle = (count - 1) / 2; // of two the lower one: no node is drawn far ahead by one report
-    *progress = (struct life_progress){life->told[middle], life->told[life->told_capacity + middle]};
+    *progress = middle(life, 0, count);
+    return true;
+}
+
+// Members that are no further than this node may have been away, too.
+bool life_cluster_ahead(struct gossip_life *life, uint64_t since_ns, struct life_progress *progress)
+{
+    const size_t count = collect(life, GOSSIP_RECORD_TRAINING, since_ns);
+    size_t behind = 0;
+
+    if (count == 0 || 2 * count <= life->census.claim)
+        return false;
+    while (behind < count && life->told[behind] <= life->round + GOSSIP_ROUNDS_NEAR)
+        behind++;
+    *progress = middle(life, count - behind > 1 ? behind : 0, count);
     return true;
 }
 

@@ -375,6 +375,13 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     tell(r, GOSSIP_LEARNER_TAKEN);
 }
 
+// A node that pauses is in no round any more: it answers as idle, and does not wait for an exchange of its
+// own.
+static bool ends_its_round(const struct gossip_rounds *r)
+{
+    return takes_another_model(r) || (r->orders.pause && !r->orders.stop && trains(r));
+}
+
 // A node that is to stop where it stands need not know where its neighbours are.
 bool gossip_rounds_gives_up(const struct gossip_rounds *r)
 {
@@ -382,6 +389,6 @@ bool gossip_rounds_gives_up(const struct gossip_rounds *r)
         return r->orders.stop;
     if (r->doing != GOSSIP_ROUNDS_MEET)
         return false;
-    return (r->meet.follows && must_stop(r)) ||
-           ((r->meet.meets || r->meet.follows) && takes_another_model(r));
+    return (r->meet.follows && (must_stop(r) || takes_another_model(r))) ||
+           (r->meet.meets && ends_its_round(r));
 }

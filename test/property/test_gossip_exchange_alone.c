@@ -386,6 +386,18 @@ static void test_who_goes_on_waits_for_no_answer_for_ever(void **state)
     net_destroy(async);
 }
 
+static bool has_silent(const struct net *net, size_t node)
+{
+    struct gossip_edge_info info;
+
+    for (size_t i = 0; i < gossip_exchange_edges(net->node[node].exchange); i++) {
+        gossip_exchange_edge_info(net->node[node].exchange, i, &info);
+        if (info.state == GOSSIP_EDGE_LIVE && info.silent)
+            return true;
+    }
+    return false;
+}
+
 // It missed rounds of this node's, and neither has said anything since: it is asked all the same.
 static void test_who_goes_on_asks_the_silent(void **state)
 {
@@ -399,8 +411,10 @@ static void test_who_goes_on_asks_the_silent(void **state)
         net_round(net, 2, round);
         round_lasts(net, 2, 0, CEILING_MS);
     }
+    assert_true(has_silent(net, 2));
     for (size_t i = 0; i < 2; i++) {
         struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
+
         net->node[i].others = false;
         net_round(net, i, 20 + i);
         assert_int_equal(net_step(net, i, &event), BASE_OK);
@@ -411,6 +425,7 @@ static void test_who_goes_on_asks_the_silent(void **state)
     net_settle(net, SECOND / 20);
     assert_false(last->in_round);
     assert_int_equal(last->goes_on, 19);
+    assert_false(has_silent(net, 2));
     net_destroy(net);
 }
 

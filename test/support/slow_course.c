@@ -97,6 +97,7 @@ static void watch_lead(struct course *course, const struct sim_node *node, uint6
         if (round - other->rounds.round - 1 > course->lead) {
             course->lead = round - other->rounds.round - 1;
             course->lead_of = node->host;
+            sim_world_trace(&course->world, node->host, "lead", NULL, other->host, course->lead);
         }
     }
 }
@@ -108,6 +109,7 @@ static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 
     (void)pace;
     BASE_ASSERT(count == LOCAL_STEPS);
+    sim_world_trace(&course->world, host, "steps", NULL, node->rounds.round + 1, 0);
     watch_alone(course, node);
     watch_lead(course, node, node->rounds.round + 1);
     return course->compute_ns + base_rng_below(&course->rng, course->compute_ns / 4 + 1);

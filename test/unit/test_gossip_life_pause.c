@@ -56,6 +56,34 @@ static void held_out_within_reach_goes_on_behind_the_others(void **state)
     assert_true(comes_before(GOSSIP_LIFE_START, GOSSIP_LIFE_PAUSE));
 }
 
+// A step before its edges are there would be one alone; where it is then counts from the round that it took.
+static void who_was_held_out_waits_for_its_edges(void **state)
+{
+    const uint64_t rounds[] = {181, 250, 300};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof rounds / sizeof rounds[0]; k++) {
+        life_world_init(&w);
+        life_world_train(&w);
+        w.self.held_until_ns = w.now_ns + 5 * SECOND;
+        life_world_look(&w);
+        all_train_at(100, 180);
+        w.self.edges_live = false;
+        life_world_pass(&w, 6 * SECOND);
+        assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_EDGES);
+        assert_int_equal(w.started_round, 180);
+        for (size_t i = 1; i < w.count; i++)
+            life_world_progress(&w, i, rounds[k]);
+        w.self.edges_live = true;
+        life_world_look(&w);
+        assert_false(w.learner_paused);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), k == 2);
+        assert_int_equal(w.started_round, k == 1 ? 250 : 180);
+        life_world_end(&w);
+    }
+    life_world_init(&w);
+}
+
 // Nobody was heard meanwhile.
 static void cut_off_goes_on_where_the_others_say_after_it(void **state)
 {
@@ -192,6 +220,34 @@ static void cut_off_means_waiting_while_others_should_be_there(void **state)
     assert_false(w.learner_paused);
 }
 
+// It was heard by members, and no neighbour answered it at its boundary: the others met each other meanwhile.
+static void a_node_that_no_neighbour_answered_asks_where_the_others_are(void **state)
+{
+    (void)state;
+    for (uint64_t silent_ms = 1900; silent_ms <= 2100; silent_ms += 200) {
+        const bool away = silent_ms > 2000;
+        life_world_init(&w);
+        life_world_train(&w);
+        all_train_at(100, 100);
+        w.self.edge_live = w.self.edges_live = false;
+        life_world_look(&w);
+        all_train_at(100, 160);
+        life_world_pass(&w, silent_ms * MS);
+        assert_false(w.learner_paused); // it stands at its boundary
+        w.self.edge_live = true;
+        life_world_look(&w);
+        assert_int_equal(w.learner_paused, away);
+        assert_int_equal(gossip_life_pauses(w.life), away ? GOSSIP_LIFE_NO_WORD : 0);
+        all_train_at(100, 170);
+        life_world_look(&w);
+        assert_false(w.learner_paused);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), away);
+        assert_int_equal(w.started_round, away ? 170 : 0);
+        life_world_end(&w);
+    }
+    life_world_init(&w);
+}
+
 static void who_averages_with_nobody_says_so(void **state)
 {
     (void)state;
@@ -265,11 +321,13 @@ int main(void)
         RULE(who_had_only_neighbours_of_another_scaling_ends_without_them),
         RULE(who_is_held_out_does_not_begin),
         RULE(held_out_within_reach_goes_on_behind_the_others),
+        RULE(who_was_held_out_waits_for_its_edges),
         RULE(cut_off_goes_on_where_the_others_say_after_it),
         RULE(who_is_cut_off_does_not_count_until_it_knows_its_place),
         RULE(a_node_that_waited_long_with_its_own_model_takes_another),
         RULE(a_word_is_not_waited_for_for_ever),
         RULE(cut_off_means_waiting_while_others_should_be_there),
+        RULE(a_node_that_no_neighbour_answered_asks_where_the_others_are),
         RULE(who_averages_with_nobody_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

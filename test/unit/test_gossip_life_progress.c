@@ -348,6 +348,31 @@ static void a_process_that_stood_still_for_less_catches_up(void **state)
     assert_int_equal(w.started_round, 180);
 }
 
+// Members beside it may have been away, too. One that says more may lie; two say where the cluster is.
+static void who_was_away_goes_to_the_members_that_are_ahead(void **state)
+{
+    const uint64_t expected[] = {0, 160, 160};
+
+    (void)state;
+    for (size_t ahead = 1; ahead <= 3; ahead++) {
+        life_world_init(&w);
+        life_world_train(&w);
+        others(4, TRAINS);
+        all_train_at(100, 100);
+        life_world_look(&w);
+        w.now_ns += 5 * SECOND; // SIGSTOP
+        life_world_look(&w);
+        all_train_at(100, 104);
+        for (size_t i = 1; i <= ahead; i++)
+            life_world_progress(&w, i, i == 3 ? 900 : 159 + i);
+        life_world_look(&w);
+        assert_false(w.learner_paused);
+        assert_int_equal(w.started_round, expected[ahead - 1] + (ahead == 3));
+        life_world_end(&w);
+    }
+    life_world_init(&w);
+}
+
 static void who_is_merely_slow_was_not_away(void **state)
 {
     (void)state;
@@ -400,6 +425,7 @@ int main(void)
         RULE(a_model_that_is_fetched_again_waits_for_its_edges),
         RULE(who_waited_long_for_its_edges_takes_the_clusters_round),
         RULE(a_process_that_stood_still_for_less_catches_up),
+        RULE(who_was_away_goes_to_the_members_that_are_ahead),
         RULE(who_is_merely_slow_was_not_away),
         RULE(who_was_alone_and_ran_ahead_takes_the_model_of_several),
     };

@@ -425,6 +425,28 @@ static void a_fetch_ends_the_open_round(void **state)
     }
 }
 
+// The others may be far ahead: it answers them as a node that stands still, and they do not wait for it. A
+// stop finishes the round.
+static void a_pause_ends_the_wait_for_an_exchange(void **state)
+{
+    (void)state;
+    for (int stops = 0; stops < 2; stops++) {
+        struct gossip_rounds rounds = started();
+        pass_round(&rounds);
+        take_steps(&rounds, true);
+        assert_true(want_meet(&rounds, 2).meets);
+        if (stops)
+            order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP});
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
+        assert_int_equal(gossip_rounds_gives_up(&rounds), !stops);
+        if (stops)
+            continue;
+        gossip_rounds_met(&rounds, 2, false);
+        want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 2 * LOCAL);
+        assert_false(want_meet(&rounds, 2).meets);
+    }
+}
+
 static void a_fetch_ends_the_wait_for_answers(void **state)
 {
     (void)state;
@@ -576,6 +598,7 @@ int main(void)
         cmocka_unit_test(a_pause_is_no_step_and_takes_in_what_came),
         cmocka_unit_test(who_follows_others_leaves_a_round_to_do),
         cmocka_unit_test(who_pauses_before_its_first_round_does_it),
+        cmocka_unit_test(a_pause_ends_the_wait_for_an_exchange),
         cmocka_unit_test(a_fetch_ends_the_wait_for_answers),
         cmocka_unit_test(a_stop_ends_the_wait_for_answers),
         cmocka_unit_test(a_fetch_ends_the_open_round),
