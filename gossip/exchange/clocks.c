@@ -14,10 +14,12 @@
 #define PACE_MAX    16.0 // beyond this a pace is more likely a pause
 #define SYNC_DELAY  1u   // sync: rounds that a neighbour may be behind, as it is in step
 
-// In doubt is what became of a request, not where the peer is.
+// In doubt is what became of a request, not where the peer is. In HELLO the peer may not have opened the edge
+// yet, and would not answer.
 static bool can_ask(const struct gossip_edge *edge)
 {
-    return edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT;
+    return edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT ||
+           edge->state == GOSSIP_EDGE_RESYNC;
 }
 
 void gossip_clocks_begin(struct gossip_exchange *exchange)
@@ -26,7 +28,7 @@ void gossip_clocks_begin(struct gossip_exchange *exchange)
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         edge->told = false;
-        const bool asks = exchange->round.follows && can_ask(edge);
+        const bool asks = exchange->round.follows && edge->state != GOSSIP_EDGE_DOWN;
         edge->inquiry = asks ? GOSSIP_INQUIRY_DUE : GOSSIP_INQUIRY_NONE;
     }
     exchange->round.gate_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns;
@@ -38,6 +40,14 @@ void gossip_clocks_link(struct gossip_edge *edge)
     edge->late = edge->late && !edge->heard; // who has said nothing over the old link, either
     edge->told = edge->owed = edge->heard = edge->trails = edge->follows = false;
     edge->inquiry = GOSSIP_INQUIRY_NONE;
+    edge->unreplied = 0;
+}
+
+void gossip_clocks_reopened(struct gossip_edge *edge)
+{
+    BASE_ASSERT(edge->linked);
+    if (edge->inquiry == GOSSIP_INQUIRY_OUT)
+        edge->inquiry = GOSSIP_INQUIRY_DUE;
     edge->unreplied = 0;
 }
 
@@ -104,20 +114,26 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
     gossip_edge_send(actions, edge, &message);
 }
 
-static uint64_t inquired_until(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+static bool can_ask_any(const struct gossip_exchange *exchange)
 {
-    const bool open = can_ask(edge) && edge->inquiry != GOSSIP_INQUIRY_NONE;
-
-    return open ? exchange->round.started_ns + gossip_edge_patience(exchange, edge) : 0;
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (can_ask(exchange->edges[i]))
+            return true;
+    return false;
 }
 
+// An edge that is still to be compared is waited for where no other tells where its peer is.
 uint64_t gossip_clocks_inquire_until(const struct gossip_exchange *exchange)
 {
+    const bool any = can_ask_any(exchange);
     uint64_t until_ns = 0;
 
     for (size_t i = 0; exchange->round.follows && i < exchange->n_edges; i++) {
-        const uint64_t ns = inquired_until(exchange, exchange->edges[i]);
-        until_ns = ns > until_ns ? ns : until_ns;
+        const struct gossip_edge *edge = exchange->edges[i];
+        const uint64_t ns = exchange->round.started_ns + gossip_edge_patience(exchange, edge);
+        const bool waits = any ? can_ask(edge) : edge->state != GOSSIP_EDGE_DOWN;
+        if (waits && edge->inquiry != GOSSIP_INQUIRY_NONE && ns > until_ns)
+            until_ns = ns;
     }
     return until_ns;
 }

@@ -195,6 +195,19 @@ bool gossip_edge_apart(const struct gossip_exchange *exchange, const struct goss
     return exchange->scaling != 0 && edge->peer_scaling != 0 && edge->peer_scaling != exchange->scaling;
 }
 
+// The peer may have opened the edge anew, and what was sent to it before is lost then. So a block that is out
+// is asked about now, not at its deadline.
+static void reopened(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                     struct gossip_exchange_actions *actions)
+{
+    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
+    gossip_clocks_reopened(edge);
+    if (edge->state != GOSSIP_EDGE_RESYNC || !edge->request.held)
+        return;
+    edge->state = GOSSIP_EDGE_IN_DOUBT;
+    gossip_hello_ask(exchange, edge, actions);
+}
+
 enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                   const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
 {
@@ -227,8 +240,10 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
     } else {
         compare(exchange, edge, theirs, settles, actions);
     }
-    if (asks)
+    if (asks) {
         send_hello(exchange, edge, (uint8_t)(ANSWER_FLAG | theirs->answer), actions);
+        reopened(exchange, edge, actions);
+    }
     // A peer that opens the edge after us has not heard our own question, and only its answer settles an open
     // request.
     if (asks && edge->state == GOSSIP_EDGE_HELLO && edge->repeats == 0)

@@ -36,14 +36,16 @@ static uint64_t hindmost(const struct gossip_exchange *exchange, bool away)
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
         const bool is_away = edge->standing == GOSSIP_AWAY || edge->follows;
-        if (edge->state == GOSSIP_EDGE_LIVE && edge->heard && !edge->silent &&
+        const bool asked = exchange->round.follows && edge->state == GOSSIP_EDGE_RESYNC;
+        if ((edge->state == GOSSIP_EDGE_LIVE || asked) && edge->heard && !edge->silent &&
             edge->inquiry == GOSSIP_INQUIRY_NONE && is_away == away && edge->round < least)
             least = edge->round; // of the idle ones it is the largest number
     }
     return least;
 }
 
-// Rounds that every neighbour has passed are not made up. In step a neighbour is at most one boundary ahead.
+// Rounds that every neighbour has passed are not made up. In step a neighbour is at most one boundary ahead;
+// where nodes begin in turn, it may have met all its other neighbours before it waits for this node.
 // One that was away itself, or follows others in turn, is followed only where there is no other: several that
 // come back together would keep each other behind.
 static uint64_t goes_on_from(const struct gossip_exchange *exchange)
@@ -53,7 +55,8 @@ static uint64_t goes_on_from(const struct gossip_exchange *exchange)
 
     if (others == UINT64_MAX)
         others = hindmost(exchange, true);
-    if (!exchange->options.sync || others == UINT64_MAX || others <= exchange->clock + 1)
+    if (!exchange->options.sync || others == UINT64_MAX ||
+        others <= exchange->clock + 1 + exchange->round.in_step)
         return exchange->clock;
     return others - 1 < furthest ? others - 1 : furthest;
 }
@@ -75,7 +78,8 @@ void gossip_round_let_go(struct gossip_exchange *exchange)
 
 static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
-    size_t bytes = exchange->options.parameters * sizeof(float);
+    const size_t bytes = exchange->options.parameters * sizeof(float);
+    const uint64_t round = goes_on_from(exchange);
 
     gossip_round_let_go(exchange);
     if (exchange->second_moved && exchange->round.second_moment) {
@@ -86,7 +90,7 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
     exchange->round.open = exchange->round.follows = false;
     BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
     actions->list[actions->count++] =
-        (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE, .round = goes_on_from(exchange)};
+        (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE, .round = round};
 }
 
 // How long a node that waits to be asked stays silent: longer than it usually has to wait, so that rounds in
@@ -283,6 +287,7 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     gossip_standing_told(exchange, (enum gossip_standing)event->round.standing);
     exchange->round.others = event->round.others;
     exchange->round.follows = exchange->options.sync && event->round.idle && event->round.follows;
+    exchange->round.in_step = exchange->round.follows ? event->round.in_step : 0;
     exchange->round.partner = event->round.partner;
     BASE_ASSERT(event->round.weight >= 0 && event->round.weight <= 1);
     exchange->round.weight = event->round.weight > 0 ? event->round.weight : 0.5f;

@@ -172,10 +172,11 @@ struct gossip_exchange {
     enum gossip_standing standing, told; // standing: ours now. told: the one that the latest ROUND event
                                          // named
     struct {
-        bool open;    // the trainer waits
-        bool wanted;  // our exchange of this round is still to be made
-        bool others;  // other nodes train: no local step alone in sync, only few in async
-        bool follows; // sync: it ends once all neighbours have reported their rounds
+        bool open;        // the trainer waits
+        bool wanted;      // our exchange of this round is still to be made
+        bool others;      // other nodes train: no local step alone in sync, only few in async
+        uint64_t in_step; // follows: so much further a neighbour may be that waits for us
+        bool follows;     // sync: it ends once all neighbours have reported their rounds
         struct gossip_id partner;
         float weight; // of the exchange with that partner
         bool live;    // the partner's edge has been LIVE; deadline_ns has been running since then
@@ -391,6 +392,8 @@ void gossip_clocks_pace(struct gossip_exchange *exchange, uint64_t pace_ns);
 // A round or a link begins: our round must be told to all neighbours, or to this one.
 void gossip_clocks_begin(struct gossip_exchange *exchange);
 void gossip_clocks_link(struct gossip_edge *edge);
+// The peer may have opened the edge anew, and then our inquiry is lost: it is sent again.
+void gossip_clocks_reopened(struct gossip_edge *edge);
 void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round);
 // CLOCK.
 void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_edge *edge,

@@ -29,6 +29,8 @@ static bool can_give(const struct gossip_life *life, const struct gossip_member_
 
     if (!gossip_life_believes(info) || (life->finished_only && !(flags & GOSSIP_RECORD_FINISHED)))
         return false;
+    if (info->progress_ns > 0 && info->round < life->least_round) // it may have been away, too
+        return false;
     if (life->other_side_only)
         return (flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD)) &&
                life_is_among(life->other_side.id, life->other_side.count, &info->record->id);
@@ -94,9 +96,9 @@ size_t life_choose_donors(struct gossip_life *life, struct gossip_id chosen[GOSS
 
     if (count == 0)
         count = choose(life, true, chosen);
-    if (count == 0 && (life->other_side_only || life->finished_only)) { // they are gone again: any will do
-        life->other_side_only = false;
-        life->finished_only = false;
+    if (count == 0 && (life->other_side_only || life->finished_only || life->least_round > 0)) {
+        life->other_side_only = life->finished_only = false; // they are gone again: any will do
+        life->least_round = 0;
         count = choose(life, true, chosen);
     }
     BASE_ASSERT(count <= GOSSIP_LIFE_DONORS);

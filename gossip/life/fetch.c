@@ -59,7 +59,7 @@ static void go_on(struct gossip_life *life)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_FETCHING);
     life->fetching = life->other_side_only = life->finished_only = life->returned = false;
-    life->away_ns = 0;
+    life->least_round = life->away_ns = 0;
     life->late_ns = life->now_ns;
     end_links(life);
     life_count(life);

@@ -55,6 +55,7 @@ struct gossip_life {
     // fetch.c, donors.c
     bool fetching;                               // the learner waits for a model
     bool finished_only;                          // ... of one that has finished
+    uint64_t least_round;                        // ... of one that has not reported less
     bool other_side_only;                        // ... of the other side of a partition
     uint64_t fetch_ns, donor_ns;                 // since when; when there was a donor
     struct gossip_id wanted[GOSSIP_LIFE_DONORS]; // links to these

@@ -199,6 +199,7 @@ static struct gossip_rounds_next meet(struct gossip_rounds *r, bool meets)
                                             .last = r->state == GOSSIP_ROUNDS_LEAVING,
                                             .finished = r->state == GOSSIP_ROUNDS_FINISHED,
                                             .follows = !meets && r->state == GOSSIP_ROUNDS_TRAINING,
+                                            .near = !meets && r->near,
                                             .away = r->away,
                                             .unusable = meets && r->unusable,
                                             .open = r->open && !meets,
@@ -305,16 +306,13 @@ static void close_round(struct gossip_rounds *r, uint64_t round)
 
 // Never to the end: a node that would only be done there has steps to do, or another's model to take. Before
 // its first round a node is in that (gossip_rounds_event): a node that hears of no later one has it to do.
-// Nodes that resume together differ by a few rounds: none of them is left out, so the bits stay.
 static void follow(struct gossip_rounds *r, uint64_t round)
 {
     const uint64_t most = (r->options.steps - r->step) / r->options.local_steps;
 
     BASE_ASSERT(r->options.local_steps > 0 && r->step <= r->options.steps);
-    const bool stays = r->near && round <= r->meet.round + GOSSIP_ROUNDS_NEAR;
-
     r->follows = r->near = false;
-    if (most > 0 && round > 1 && !stays)
+    if (most > 0 && round > 1)
         pass_to(r, smaller(round, r->round + most - 1));
 }
 
@@ -332,6 +330,7 @@ void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gos
                                               &event->round.weight);
     event->round.idle = !meet->meets;
     event->round.follows = meet->follows && !local;
+    event->round.in_step = meet->near ? gossip_graph_neighbours(gossip_edges_graph(edges)) : 0;
     event->round.others = others && !local;
     event->round.standing = meet->finished ? GOSSIP_FINISHED : meet->away ? GOSSIP_AWAY : GOSSIP_PRESENT;
     event->round.unusable = meet->unusable;

@@ -56,7 +56,7 @@ struct gossip_order {
     bool fetch;           // START, ALONE: first take a donor's model; ALONE: that of a finished node
     bool away;            // START: this node was away and goes on with a model that is behind the others'
     bool follows;         // START: it asks its neighbours for their round before its first step, and stays
-                          // where it is if that is near
+                          // where it is if they may be in step with it
     bool on;              // PAUSE
     uint64_t round, step; // START: the cluster's, taken where they are higher; STOP: round
 };
@@ -75,9 +75,10 @@ struct gossip_rounds_meet {
     bool last;      // the final state: then freeze the exchange and write a checkpoint
     bool finished;  // the node has done its last step
     bool follows;   // without `meets`: the node continues from the round that its neighbours have reached
-    bool away;      // reported to the neighbours from here on, until the node has caught up
-    bool unusable;  // the model is not published; the published one comes back
-    bool open;      // with `last`: the exchange of `round` was not made, `step_scale` is for the checkpoint
+    bool near; // with `follows`: it was not away, and stays where neighbours in step with it may be further
+    bool away; // reported to the neighbours from here on, until the node has caught up
+    bool unusable; // the model is not published; the published one comes back
+    bool open;     // with `last`: the exchange of `round` was not made, `step_scale` is for the checkpoint
     float step_scale;
 };
 struct gossip_rounds_next {
@@ -104,7 +105,7 @@ struct gossip_rounds {
     bool away;
     bool rested;      // no step was taken since the latest boundary
     bool follows;     // it stood still or was away: updates received meanwhile come before a step
-    bool near;        // it was not: it takes its neighbours' round only if that is not near
+    bool near;        // it was not
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
     bool bereft;      // no model of a finished node could be had

@@ -161,6 +161,36 @@ static void test_a_resync_is_waited_for(void **state)
     net_destroy(net);
 }
 
+// The peer took another model meanwhile and dropped the block: it is sent again at once, not after a
+// deadline.
+static void test_a_block_to_an_edge_that_began_anew_is_asked_about(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+    struct gossip_edge_info info;
+
+    (void)state;
+    options.deadline_floor_ns = options.deadline_ceiling_ns = 10 * SECOND;
+    struct net *net = net_create(2, 10000, TOPOLOGY_RING, net_seed(926), &options);
+    net->bandwidth = 125000;
+    for (size_t i = 0; i < 2; i++) {
+        change_model(net, i);
+        net_round(net, i, 5000);
+    }
+    net_link(net, 0, 1);
+    net_settle(net, 50 * MS);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_RESYNC); // its block is under way
+    net_tell(net, 1, GOSSIP_EXCHANGE_LINK_DOWN, 0);
+    net_tell(net, 1, GOSSIP_EXCHANGE_FORGET, 0);
+    net_settle(net, SECOND);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_RESYNC);
+    net_tell(net, 1, GOSSIP_EXCHANGE_LINK_UP, 0);
+    net_settle(net, 2 * SECOND);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(net_edge(net, i, 1 - i, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
 // Who is behind takes the others' place, within its reach at once and else step by step. Who is ahead waits
 // for it meanwhile, and skips nothing itself.
 static void test_missed_rounds_are_not_made_up(void **state)
@@ -356,6 +386,76 @@ static void test_who_goes_on_asks_where_the_others_are(void **state)
     net_settle(net, SECOND);
     for (size_t i = 0; i < 3; i++)
         assert_in_range(net->node[i].goes_on, 20, 22);
+    net_destroy(net);
+}
+
+// Nodes begin in turn, and one that has begun meets its other neighbours before it waits.
+static void test_who_begins_stays_beside_those_that_wait_for_it(void **state)
+{
+    (void)state;
+    for (uint64_t in_step = 13; in_step <= 15; in_step++) {
+        struct net *net = net_beside_one_that_paused(20, net_seed(922));
+        net->node[0].in_step = in_step;
+        net_round(net, 0, 5);
+        net_settle(net, SECOND / 20);
+        assert_false(net->node[0].in_round);
+        assert_int_equal(net->node[0].goes_on, in_step < 14 ? 19 : 5);
+        net_destroy(net);
+    }
+}
+
+// Its links have just come up: it asks over them once the states are compared, and also during a RESYNC.
+static void test_who_goes_on_asks_over_new_edges(void **state)
+{
+    (void)state;
+    for (int resyncs = 0; resyncs < 2; resyncs++) {
+        struct net *net = net_beside_one_that_paused(20, net_seed(923));
+        for (size_t i = 1; i < 3; i++) {
+            struct gossip_exchange_event forgets = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = net_id(i)};
+            net_unlink(net, 0, i);
+            if (resyncs)
+                assert_int_equal(net_step(net, 0, &forgets), BASE_OK);
+            net_link(net, 0, i);
+        }
+        net_round(net, 0, 5);
+        assert_true(net->node[0].in_round);
+        net_settle(net, resyncs ? SECOND : SECOND / 20);
+        assert_false(net->node[0].in_round);
+        assert_int_equal(net->node[0].goes_on, 19);
+        net_destroy(net);
+    }
+}
+
+// Where one neighbour tells, an edge whose other end is not open yet is not waited for.
+static void test_who_goes_on_waits_for_no_edge_beside_an_answer(void **state)
+{
+    struct net *net = net_beside_one_that_paused(20, net_seed(924));
+
+    (void)state;
+    net_tell(net, 2, GOSSIP_EXCHANGE_LINK_DOWN, 0);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_UP, 2);
+    net_round(net, 0, 5);
+    assert_true(net->node[0].in_round);
+    net_settle(net, SECOND / 20);
+    assert_false(net->node[0].in_round);
+    assert_int_equal(net->node[0].goes_on, 19);
+    net_destroy(net);
+}
+
+// The neighbour had closed the edge when the question came, and opens it again.
+static void test_who_goes_on_asks_again_where_an_edge_is_reopened(void **state)
+{
+    struct net *net = net_beside_one_that_paused(20, net_seed(925));
+
+    (void)state;
+    net_tell(net, 1, GOSSIP_EXCHANGE_LINK_DOWN, 0);
+    net_round(net, 0, 5);
+    net_settle(net, SECOND / 20);
+    assert_true(net->node[0].in_round);
+    net_tell(net, 1, GOSSIP_EXCHANGE_LINK_UP, 0);
+    net_settle(net, SECOND / 20);
+    assert_false(net->node[0].in_round);
+    assert_int_equal(net->node[0].goes_on, 19);
     net_destroy(net);
 }
 
@@ -563,6 +663,11 @@ int main(void)
         cmocka_unit_test(test_in_step_no_clock_is_told),
         cmocka_unit_test(test_who_was_idle_tells_when_it_goes_on),
         cmocka_unit_test(test_who_goes_on_asks_where_the_others_are),
+        cmocka_unit_test(test_who_begins_stays_beside_those_that_wait_for_it),
+        cmocka_unit_test(test_who_goes_on_asks_over_new_edges),
+        cmocka_unit_test(test_who_goes_on_waits_for_no_edge_beside_an_answer),
+        cmocka_unit_test(test_who_goes_on_asks_again_where_an_edge_is_reopened),
+        cmocka_unit_test(test_a_block_to_an_edge_that_began_anew_is_asked_about),
         cmocka_unit_test(test_who_goes_on_waits_for_no_answer_for_ever),
         cmocka_unit_test(test_who_goes_on_asks_the_silent),
         cmocka_unit_test(test_a_node_that_goes_on_in_doubt_asks),

@@ -250,6 +250,7 @@ void net_round(struct net *net, size_t node, uint64_t round)
     event.round.pace_ns = at->pace_ns;
     event.round.idle = at->idle;
     event.round.follows = at->follows;
+    event.round.in_step = at->in_step;
     event.round.others = at->others;
     event.round.unusable = at->unusable;
     event.round.standing = (uint8_t)at->standing;

@@ -207,11 +207,39 @@ static void while_one_has_not_reported_the_furthest_is_believed(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (40 + 100) + 256);
 }
 
+// It may have been away as long as this node: its model is no better.
+static void who_is_far_behind_asks_no_member_that_is_as_far(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    others(1, TRAINS);
+    for (size_t i = 1; i < w.count; i++)
+        w.member[i].linked = true;
+    all_train_at(100, 100);
+    life_world_look(&w);
+    w.now_ns += 10 * SECOND; // SIGSTOP
+    life_world_look(&w);
+    all_train_at(100, 400);
+    life_world_progress(&w, 4, 200);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+    wants();
+    assert_int_equal(w.n_asked, 3);
+    for (size_t i = 0; i < w.n_asked; i++)
+        assert_true(w.asked[i].bytes[0] != w.member[4].record.id.bytes[0]);
+    for (size_t i = 1; i <= 3; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
+    life_world_look(&w);
+    assert_int_equal(w.n_asked, 1); // then any will do
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
         RULE(donors_without_a_link_make_room),
+        RULE(who_is_far_behind_asks_no_member_that_is_as_far),
         RULE(donors_that_give_nothing_make_room),
         RULE(donors_that_give_nothing_again_and_again_make_room),
         RULE(who_is_given_no_model_goes_on_with_its_own),

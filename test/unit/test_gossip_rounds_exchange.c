@@ -44,6 +44,10 @@ static void a_boundary_is_told_to_the_exchange(void **state)
     meet = (struct gossip_rounds_meet){.round = 7, .follows = true, .away = true};
     gossip_rounds_event(&meet, edges, true, &event); // it is about to go on
     assert_true(event.round.follows && event.round.idle && !event.round.meets);
+    assert_int_equal(event.round.in_step, 0);
+    meet.near = true;
+    gossip_rounds_event(&meet, edges, true, &event);
+    assert_int_equal(event.round.in_step, 1); // as many as there are neighbours
     gossip_rounds_event(&meet, local, true, &event);
     assert_false(event.round.follows);
     gossip_edges_destroy(edges);
