@@ -274,10 +274,27 @@ static bool others_run(const struct course *course, size_t host)
     return false;
 }
 
-static void watch_missed(struct course *course)
+static bool is_held_out(const struct sim_node *node)
+{
+    return node->running && gossip_life_pauses(node->life) & GOSSIP_LIFE_HELD_OUT;
+}
+
+static bool any_has_finished(const struct course *course)
 {
     for (size_t i = 0; i < course->world.options.nodes; i++)
+        if (course->world.node[i]->running && course->world.node[i]->rounds.state == GOSSIP_ROUNDS_FINISHED)
+            return true;
+    return false;
+}
+
+static void watch_missed(struct course *course)
+{
+    const bool ends = any_has_finished(course);
+
+    for (size_t i = 0; i < course->world.options.nodes; i++) {
         course->missed[i] |= course->apart[i] && !others_run(course, i);
+        course->faded[i] |= ends && is_held_out(course->world.node[i]);
+    }
 }
 
 static void act(struct course *course)
@@ -332,7 +349,7 @@ static void judge(struct course *course, const struct course *plain)
         course->why = "far ahead of a living neighbour";
     double lost_max = LOST_MAX;
     for (size_t i = 0; i < course->world.options.nodes; i++)
-        lost_max += course->gone[i] || course->missed[i] ? GONE_LOST : 0;
+        lost_max += course->gone[i] || course->missed[i] || course->faded[i] ? GONE_LOST : 0;
     if (!course->why && plain && !(course->worst <= plain->worst + lost_max))
         course->why = "the worst model is far from that of the run in which nothing happens";
 }

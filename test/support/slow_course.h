@@ -22,7 +22,7 @@ enum {
 #define NOISE      0.5f
 #define CEILING_NS (5 * SIM_SECOND)
 #define LOST_MAX   0.25 // of the distance between a lone model and the best one, over the undisturbed run's
-#define GONE_LOST  0.1  // and for each that is gone for good or missed the end: what it wanted fades
+#define GONE_LOST  0.1  // and for each that is gone for good, or held out or apart at the end
 #define LEAD_MAX                                                                                             \
     20u // rounds ahead of a living neighbour, sync: whom it meets now and then, and missed deadlines
 #define ALONE_MAX 4u // rounds in a row that are over in less than a deadline, with others and no edge
@@ -64,6 +64,7 @@ struct course {
     bool gone[NODES_MAX];   // for good
     bool apart[NODES_MAX];  // kept from others now, or a moment ago
     bool missed[NODES_MAX]; // and was so when the last of them ended: nobody is left who has their model
+    bool faded[NODES_MAX];  // held out until others ended: their model lacks what it wanted
     uint64_t lead, alone;
     size_t lead_of;
     double worst;  // distance of the worst model from the best one: 1 is that of a lone model
