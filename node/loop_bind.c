@@ -22,6 +22,7 @@ static enum base_error fail_open_bind(const struct node_config *config, struct b
 static enum base_error bind_peers(const char *listen, bool any_port, struct node_ports *ports,
                                   struct base_reason *why)
 {
+    BASE_ASSERT(ports->peers < 0 && ports->datagrams < 0);
     for (int i = 1;; i++) {
         enum base_error code = node_listener_bind("node.listen", listen, &ports->peers, why);
         if (code != BASE_OK)

@@ -46,6 +46,7 @@ static void sweep(const char *directory)
 static enum base_error take_directory(struct node_setup *s, struct base_reason *why)
 {
     char path[NODE_PATH_BYTES];
+    BASE_ASSERT(s->lock < 0);
     enum base_error code = base_directory_make(s->config->node.dir, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "node.dir");
@@ -71,6 +72,7 @@ static enum base_error take_identity(struct node_setup *s, struct base_reason *w
 {
     char path[NODE_PATH_BYTES], hex[GOSSIP_ID_HEX];
     const char *configured = s->config->node.identity;
+    BASE_ASSERT(s->lock >= 0); // no other process makes one here
     if (strlen(configured) >= sizeof path)
         return base_fail(why, BASE_ELIMIT, "node.identity: the path is too long");
     enum base_error code = BASE_OK;
@@ -94,6 +96,7 @@ static enum base_error take_identity(struct node_setup *s, struct base_reason *w
 
 static enum base_error take_secrets(struct node_setup *s, struct base_reason *why)
 {
+    BASE_ASSERT(!s->has_allow);
     enum base_error code = gossip_secret_load(s->config->cluster.secret_file, s->psk, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "cluster.secret_file");
@@ -108,6 +111,7 @@ static enum base_error take_secrets(struct node_setup *s, struct base_reason *wh
 
 static enum base_error take_graph(struct node_setup *s, struct base_reason *why)
 {
+    BASE_ASSERT(s->name[0]); // its place in the graph may depend on it
     enum base_error code = node_config_graph(s->config, NULL, 0, &s->graph, why);
     if (code == BASE_OK)
         code = node_config_check_place(s->config, s->graph, s->name, why);
@@ -183,6 +187,7 @@ enum base_error node_setup_checkpoint_ended(void *context, struct base_reason *w
 
 static enum base_error resume_scaling(struct node_setup *s, struct base_reason *why)
 {
+    BASE_ASSERT(s->resumed);
     if (!s->scaling)
         return BASE_OK;
     const struct gossip_blob blob = s->scaling->blob;
@@ -195,6 +200,7 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
                                        struct base_reason *why)
 {
     char path[NODE_PATH_BYTES];
+    BASE_ASSERT(s->model && s->trainer && !s->exchange); // the exchange begins with what is resumed
     if (!resume) {
         if (node_checkpoint_newest(s->config->node.dir, path, sizeof path, why) == BASE_OK)
             base_log(BASE_LOG_WARN, "fresh_start",
@@ -348,6 +354,7 @@ static enum base_error make_all(struct node_setup *s, const struct node_setup_op
 {
     struct node_safetensors *file = NULL;
     char path[NODE_PATH_BYTES];
+    BASE_ASSERT(s->config && options->training && options->version);
     enum base_error code = take_directory(s, why);
     if (code == BASE_OK)
         code = take_identity(s, why);

@@ -24,6 +24,7 @@ static void describe(struct node_setup *s)
 
 static enum base_error load_data(struct node_setup *s, struct base_reason *why)
 {
+    BASE_ASSERT(!s->scaling && !s->blob);
     if (!node_config_gathers(s->config))
         return node_data_load(s->config, s->config->data.shard, &s->train, &s->test, why);
     enum base_error code = node_data_load_open(s->config, &s->train, &s->test, why);
@@ -38,6 +39,7 @@ static enum base_error open_kernels(struct node_setup *s, const struct kernels *
                                     struct base_reason *why)
 {
     enum base_error code = BASE_OK;
+    BASE_ASSERT(!s->kernels);
     s->kernels = given;
     if (!given)
         code =
@@ -60,6 +62,7 @@ static enum base_error open_kernels(struct node_setup *s, const struct kernels *
 
 enum base_error node_setup_training(struct node_setup *s, void *context, struct base_reason *why)
 {
+    BASE_ASSERT(!s->model && !s->trainer && !s->start);
     enum base_error code = open_kernels(s, context, why);
     if (code != BASE_OK)
         return code;

@@ -88,6 +88,7 @@ static uint64_t clock_to_tell(const struct gossip_exchange *exchange)
 // Answers come in the order of the questions: one to an earlier inquiry says where the peer was then.
 static void take_answer(struct gossip_edge *edge)
 {
+    BASE_ASSERT(edge->linked);
     edge->unreplied -= edge->unreplied > 0;
     if (edge->unreplied == 0)
         edge->inquiry = GOSSIP_INQUIRY_NONE;

@@ -21,6 +21,7 @@ static void take_listed(struct gossip_side *side)
 {
     const struct compress_sparse *list = side->list;
     const size_t done = side->listed, left = list->count - done;
+    BASE_ASSERT(done <= list->count);
 
     side->there.index = list->index + done;
     side->there.value = list->value + done;
@@ -37,6 +38,7 @@ static void take_listed(struct gossip_side *side)
 
 static void take_packed(struct gossip_side *side)
 {
+    BASE_ASSERT(!side->list);
     side->count = gossip_window_read(side->window, &side->reader);
     side->index = side->window->index;
     side->there.index = side->window->there.index;
@@ -48,6 +50,7 @@ static void refill(struct gossip_side *side)
     if (side->at < side->count)
         return;
     const size_t done = side->list ? side->listed : side->reader.done;
+    BASE_ASSERT(side->at == side->count); // all entries at hand are taken
     side->at = side->count = 0;
     if (side->list)
         take_listed(side);

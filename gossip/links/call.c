@@ -89,6 +89,7 @@ void call_hurry(struct gossip_links *links, struct call *call)
 
 static void ask(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
+    BASE_ASSERT(links->started && !links->leaving);
     call->looks = call->state == CALL_HELD;
     become(links, target, call, CALL_RESOLVING);
     wait_until(links, call, links->now_ns + GOSSIP_LINKS_RESOLVE_NS);

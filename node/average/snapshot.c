@@ -36,6 +36,7 @@ enum base_error node_snapshot_create(const struct node_snapshot_options *options
 
 static void free_orphans(struct node_snapshot *snapshot)
 {
+    BASE_ASSERT(!snapshot->kept.part[GOSSIP_PART_MODEL]); // the published one, which the exchange owns
     free(snapshot->kept.part[GOSSIP_PART_OUTER]);
     free(snapshot->kept.part[GOSSIP_PART_SECOND]);
     free(snapshot->kept.blob);
@@ -108,6 +109,7 @@ static bool keep_blob(struct node_snapshot *snapshot, const struct gossip_blob *
 
 void node_snapshot_round(struct node_snapshot *snapshot, const struct node_round *round, uint64_t now_ns)
 {
+    BASE_ASSERT(!snapshot->joiner); // a fetch ends before its rendezvous does
     free_orphans(snapshot);
     if (round->fetch)
         return;
@@ -180,6 +182,7 @@ bool node_snapshot_fetching(const struct node_snapshot *snapshot)
 
 void node_snapshot_end(struct node_snapshot *snapshot)
 {
+    BASE_ASSERT(!snapshot->joiner == !snapshot->round);
     gossip_joiner_destroy(snapshot->joiner);
     snapshot->joiner = NULL;
     snapshot->round = NULL;
@@ -215,6 +218,7 @@ bool node_snapshot_complete(struct node_snapshot *snapshot)
 
     if (!snapshot->joiner || !gossip_joiner_complete(snapshot->joiner, &number, &step))
         return false;
+    BASE_ASSERT(snapshot->round && !snapshot->round->fetched);
     gossip_joiner_progress(snapshot->joiner, &progress);
     base_log(BASE_LOG_INFO, "snapshot", "fetched: round %llu, step %llu, %zu blocks, %llu bytes, %zu donor%s",
              (unsigned long long)number, (unsigned long long)step, progress.blocks,

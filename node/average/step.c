@@ -44,6 +44,7 @@ void node_worker_send(void *owner, const struct gossip_id *peer, const struct go
 
 static void note_checkpoint(struct node_round *round, enum base_error code, const struct base_reason *why)
 {
+    BASE_ASSERT(!round->checkpoint_error); // it hides no earlier one
     if (code == BASE_OK)
         return;
     round->checkpoint_error = code;
@@ -56,6 +57,7 @@ static void write_checkpoint(struct node_worker *worker, struct node_round *roun
 {
     struct base_reason why = {0};
     void *context = worker->options.checkpoint_context;
+    BASE_ASSERT(!worker->round); // the exchange knows nothing of this round any more
     round->checkpoint_error = BASE_OK;
     if (worker->options.checkpoint_ended)
         note_checkpoint(round, worker->options.checkpoint_ended(context, &why), &why);
@@ -98,6 +100,7 @@ static void act(struct node_worker *worker, const struct gossip_exchange_actions
             node_worker_send(worker, &action->peer, &action->message);
             continue;
         }
+        BASE_ASSERT(!done); // a step ends one round at most
         done = true;
         if (worker->round && (worker->round->meet.meets || worker->round->meet.follows))
             worker->round->round = action->round;
@@ -118,6 +121,7 @@ void node_worker_close(void *owner, const struct gossip_id *peer, const char *wh
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event)
 {
     struct gossip_exchange_actions actions;
+    BASE_ASSERT(event->now_ns == 0); // the time of the step, not of the message
     event->now_ns = node_clock_ns();
     enum base_error code = gossip_exchange_step(worker->options.exchange, event, &actions);
     worker->edges_dirty = true;

@@ -192,6 +192,7 @@ static struct node_edge_status edge_status(const struct gossip_exchange *exchang
 static void post_edges(struct node_worker *worker, uint64_t now_ns)
 {
     size_t count = gossip_exchange_edges(worker->options.exchange);
+    BASE_ASSERT(worker->edges_dirty && now_ns >= worker->edges_posted_ns);
     struct node_edge_status *edges = calloc(count + 1, sizeof *edges);
     struct node_message *message = node_message_new(NODE_MESSAGE_EDGES);
     for (size_t i = 0; edges && i < count; i++)

@@ -89,6 +89,7 @@ static void sweep(evutil_socket_t s, short what, void *argument)
     uint64_t now_ns = node_clock_ns();
     for (struct connection *c = LIST_FIRST(&http->connections), *next; c; c = next) {
         next = LIST_NEXT(c, others);
+        BASE_ASSERT(now_ns >= c->born_ns);
         if (is_over(c))
             forget(http, c);
         else if (now_ns - c->born_ns > LIFE_NS && bufferevent_getfd(c->stream) >= 0)

@@ -28,6 +28,7 @@ static uint64_t disk_free(struct node_learner *l, uint64_t now_ns)
     struct statvfs disk;
     if (l->disk_ns != 0 && now_ns - l->disk_ns < DISK_EVERY_NS)
         return l->disk_free;
+    BASE_ASSERT(now_ns >= l->disk_ns); // a monotonic clock
     const char *directory = l->options.config->node.dir;
     bool known = directory && statvfs(directory, &disk) == 0;
     l->disk_free = known ? (uint64_t)disk.f_bavail * disk.f_frsize : UINT64_MAX;
@@ -46,6 +47,7 @@ static uint64_t memory_of(const struct node_learner *l)
 void node_learner_tell(struct node_learner *l, const char *state, bool always)
 {
     uint64_t now_ns = node_clock_ns();
+    BASE_ASSERT(state && now_ns >= l->progress_ns);
     if (!always && state == l->state && now_ns - l->progress_ns < PROGRESS_EVERY_NS)
         return;
     l->state = state;
@@ -113,7 +115,7 @@ static void note(struct node_learner *l, struct node_message *message)
         take_statistics(l, message);
         break;
     default:
-        break;
+        BASE_ASSERT(false); // a message that is not for the learner
     }
 }
 
@@ -147,6 +149,7 @@ static void finish_round(struct node_learner *l, struct node_round *round)
         }
         message = node_mailbox_take(l->options.inbox, UINT64_MAX);
         done = message && message->kind == NODE_MESSAGE_ROUND_DONE;
+        BASE_ASSERT(!done || message->as.round == round); // one rendezvous at a time
         if (message && !done)
             note(l, message);
         node_message_free(message);
@@ -166,6 +169,7 @@ static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_
 // A checkpoint that failed is tried again at the next boundary.
 static void note_checkpoint(struct node_learner *l, const struct node_round *round)
 {
+    BASE_ASSERT(!round->fetch || !round->checkpoint); // what is being fetched is not a state yet
     if (!round->checkpoint && !round->checkpoint_error)
         return;
     l->checkpoint_failed = round->checkpoint_error != BASE_OK;
@@ -181,7 +185,8 @@ void node_learner_agree(struct node_learner *l)
 
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
-    node_learner_agree(l); // others may take this model, and need its scaling
+    node_learner_agree(l);          // others may take this model, and need its scaling
+    BASE_ASSERT(!l->round_is_over); // its row is written
     struct node_round round = {.meet = *meet,
                                .pace_ns = l->step_ns,
                                .model = l->vectors.model,
@@ -233,6 +238,7 @@ static void move(const struct node_learner *l, const struct kernels *kernels, fl
 static void take_blob(struct node_learner *l, const struct gossip_blob *blob)
 {
     struct base_reason why;
+    BASE_ASSERT(!blob == !l->vectors.blob); // fetched where this learner has a place for it
     if (blob && !l->options.scaling)
         *l->vectors.blob = *blob;
     if (!l->options.scaling || node_scaling_take(l->options.scaling, blob, &why) == BASE_OK)

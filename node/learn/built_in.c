@@ -64,6 +64,7 @@ void node_built_in_fetch(struct node_built_in *b)
 void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
 {
     uint64_t begun_ns = node_clock_ns();
+    BASE_ASSERT(pace > 0);
     if (b->config->train.scale_rate)
         train_trainer_scale(b->trainer, pace);
     b->rate = train_trainer_rate(b->trainer);
@@ -82,6 +83,7 @@ void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
 
 void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps *did)
 {
+    BASE_ASSERT(b->steps > 0 || b->examples == 0);
     if (b->examples > 0)
         b->loss = b->loss_sum / (double)b->examples;
     node_built_in_fetch(b);
@@ -119,6 +121,7 @@ static void reset_vector(struct node_built_in *b, float *vector)
 {
     if (is_finite(b, node_built_in_kernels(b)->host, vector))
         return;
+    BASE_ASSERT(vector); // none counts as finite
     memset(vector, 0, parameters(b) * sizeof *vector);
     b->reset++;
 }
@@ -136,6 +139,7 @@ static void reset_infinite(struct node_built_in *b)
 void node_built_in_adopt(struct node_built_in *b, enum gossip_learner_change change, uint64_t step)
 {
     float *model = train_trainer_model(b->trainer);
+    BASE_ASSERT(!b->outer == !b->round_start);
     if (change == GOSSIP_LEARNER_TAKEN)
         drop_momentum(b);
     if (change == GOSSIP_LEARNER_ROLLED_BACK)

@@ -39,6 +39,7 @@ static void pass(struct node_hosted *h, enum node_hosted_turn turn)
     uint64_t count = 1;
     if (h->turn == NODE_HOSTED_OVER)
         return;
+    BASE_ASSERT(turn != h->turn); // it passes from the side that has it
     if (turn == NODE_HOSTED_NODE)
         (void)!read(h->ready, &count, sizeof count);
     else if (h->turn == NODE_HOSTED_NODE)
@@ -53,6 +54,7 @@ static void begin(void *owner, size_t which, struct gossip_learner_vectors *vect
 {
     struct node_hosted *h = owner;
     (void)which;
+    BASE_ASSERT(h->asked == 0 && h->given == 0); // before the first round
     h->change = (struct node_hosted_change){.dense = true, .another = true};
     *vectors = (struct gossip_learner_vectors){.model = train_trainer_model(h->trainer),
                                                .second_moment = train_trainer_second_moment(h->trainer),
@@ -70,6 +72,7 @@ static bool list_changes(struct node_hosted *h)
 {
     const float *model = train_trainer_model(h->trainer), *correction = correction_of(h);
     size_t count = 0;
+    BASE_ASSERT(h->model_before && h->index);
     for (size_t i = 0; i < h->parameters; i++) {
         if (!differs(model, h->model_before, i) && !differs(correction, h->correction_before, i))
             continue;
@@ -92,6 +95,7 @@ static uint64_t steps(void *owner, size_t which, uint64_t count, double pace)
 {
     struct node_hosted *h = owner;
     (void)which;
+    BASE_ASSERT(pace > 0);
     if (!h->change.dense && (!h->model_before || !list_changes(h)))
         h->change.dense = true;
     h->asked = count;
@@ -119,6 +123,7 @@ static void await_program(struct node_hosted *h)
 static void keep_before(struct node_hosted *h)
 {
     const size_t bytes = h->parameters * sizeof(float);
+    BASE_ASSERT(!h->model_before == !h->index); // the lists come with what they are compared with
     if (h->model_before)
         memcpy(h->model_before, train_trainer_model(h->trainer), bytes);
     if (h->correction_before)
@@ -137,6 +142,7 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
     struct node_hosted *h = owner;
     (void)which;
     await_program(h);
+    BASE_ASSERT(!h->undone || h->given == 0);
     keep_before(h);
     node_step_time_add(&h->own, node_clock_ns() - h->begun_ns, h->given);
     train_trainer_advance(h->trainer, train_trainer_steps_done(h->trainer) + h->given);
@@ -165,6 +171,7 @@ static void adopt(void *owner, size_t which, enum gossip_learner_change change, 
 {
     struct node_hosted *h = owner;
     (void)which;
+    BASE_ASSERT(!h->change.index); // entries are listed when the turn passes, not before
     if (change == GOSSIP_LEARNER_TAKEN || change == GOSSIP_LEARNER_RESTORED)
         h->change.another = h->change.dense = true;
     if (change == GOSSIP_LEARNER_ROLLED_BACK) {
@@ -235,6 +242,7 @@ void node_hosted_give(struct node_hosted *h, uint64_t count, double step_scale, 
 {
     pthread_mutex_lock(&h->lock);
     if (h->turn == NODE_HOSTED_PROGRAM) { // else the node has ended meanwhile
+        BASE_ASSERT(h->given == 0 && !h->undone);
         h->given = count;
         h->given_scale = step_scale;
         h->given_loss = loss;
@@ -247,6 +255,7 @@ void node_hosted_undo(struct node_hosted *h)
 {
     pthread_mutex_lock(&h->lock);
     if (h->turn == NODE_HOSTED_PROGRAM) {
+        BASE_ASSERT(h->given == 0);
         h->undone = true;
         pass(h, NODE_HOSTED_NODE);
     }
@@ -273,6 +282,7 @@ void node_hosted_over(struct node_hosted *h)
 
 static bool make_lists(struct node_hosted *h)
 {
+    BASE_ASSERT(h->parameters > 0 && !h->index);
     h->capacity = h->parameters / NODE_HOSTED_DENSE_PART + 1;
     h->model_before = malloc(h->parameters * sizeof(float));
     h->correction_before = malloc(h->parameters * sizeof(float));
@@ -319,6 +329,7 @@ void node_hosted_destroy(struct node_hosted *h)
 {
     if (!h)
         return;
+    BASE_ASSERT(h->turn != NODE_HOSTED_PROGRAM); // the learner thread would wait for the end of its turn
     if (h->ready >= 0)
         close(h->ready);
     pthread_cond_destroy(&h->passed);

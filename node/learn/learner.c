@@ -19,6 +19,7 @@ static struct train_score evaluate(struct node_learner *l)
     struct train_score m = {NAN, NAN, NAN};
     if (!l->options.trainee || !l->options.test || l->options.test->examples == 0)
         return m;
+    BASE_ASSERT(l->options.model && l->rounds.complete); // half a snapshot is not measured
     size_t bytes = l->learner.parameters * sizeof(float);
     const struct kernels *kernels = train_model_kernels(l->options.model);
     node_built_in_fetch(l->options.trainee);
@@ -34,6 +35,7 @@ static struct train_score evaluate(struct node_learner *l)
 static void write_row(struct node_learner *l, struct train_score measured, const char *state)
 {
     struct timespec now;
+    BASE_ASSERT(l->rounds.complete);
     clock_gettime(CLOCK_REALTIME, &now);
     struct node_metrics_row row = {
         .time = (double)now.tv_sec + (double)now.tv_nsec / (double)NODE_SECOND_NS,
@@ -78,6 +80,7 @@ static void end_round(struct node_learner *l)
 {
     struct train_score measured = {NAN, NAN, NAN};
     uint64_t every = l->options.config->train.eval_rounds;
+    BASE_ASSERT(l->round_is_over);
     l->round_is_over = false;
     if (l->rounds.unusable_in_row > 0)
         tell_rollback(l);
@@ -95,6 +98,7 @@ static void take_steps(struct node_learner *l, uint64_t count)
     node_learner_tell(l, "training", false);
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
     l->learner.boundary(l->learner.owner, 0, &did);
+    BASE_ASSERT(did.step >= l->rounds.step && (!did.undone || !did.finite));
     l->undone = did.undone;
     l->step_ns = did.step_ns;
     l->loss = did.loss;
@@ -114,6 +118,7 @@ static void tell_finished(struct node_learner *l)
 {
     struct node_message *finished = node_message_new(NODE_MESSAGE_FINISHED);
     finished->as.alone = l->rounds.ended_alone;
+    BASE_ASSERT(!l->told_finished);
     l->told_finished = true;
     node_learner_post(l, finished);
 }
@@ -213,6 +218,7 @@ static void *learn(void *argument)
 {
     struct node_learner *l = argument;
     struct gossip_rounds_next next;
+    BASE_ASSERT(!l->state); // the thread begins
     (void)pthread_setname_np(pthread_self(), "learner");
     if (l->options.trainee)
         step_back();
@@ -244,6 +250,7 @@ static void begin(struct node_learner *l)
 {
     const struct node_config *config = l->options.config;
     struct gossip_rounds_options rounds = l->options.resume;
+    BASE_ASSERT(!l->options.trainee != !l->options.other);
     rounds.local_steps = config->average.local_steps;
     rounds.steps = config->train.steps > 0 ? config->train.steps : UINT64_MAX; // 0: until it is stopped
     l->pace = 1;

@@ -93,6 +93,7 @@ static void replace(struct node_scaling *s, const float *values)
 enum base_error node_scaling_take(struct node_scaling *s, const struct gossip_blob *blob,
                                   struct base_reason *why)
 {
+    BASE_ASSERT(blob->bytes <= sizeof blob->data);
     if (s->blob.bytes == blob->bytes && memcmp(s->blob.data, blob->data, blob->bytes) == 0 && blob->bytes > 0)
         return BASE_OK;
     float *values = malloc(2 * s->columns * sizeof *values);
@@ -110,6 +111,7 @@ enum base_error node_scaling_take(struct node_scaling *s, const struct gossip_bl
 static void measure(struct node_scaling *s)
 {
     const struct train_dataset *d = s->train;
+    BASE_ASSERT(s->columns == d->features + d->outputs);
     for (size_t i = 0; i < d->features; i++)
         s->own[i] = train_scale_spread(d->x, d->examples, d->features, i);
     for (size_t i = 0; i < d->outputs; i++)

@@ -4,6 +4,7 @@ void node_step_time_add(struct node_step_time *step_time, uint64_t elapsed_ns, u
 {
     if (steps == 0)
         return;
+    BASE_ASSERT(step_time->at < NODE_STEP_TIME_ROUNDS);
     uint64_t step_ns = elapsed_ns / steps;
     step_time->step_ns[step_time->at] = step_ns > 0 ? step_ns : 1;
     step_time->at = (step_time->at + 1) % NODE_STEP_TIME_ROUNDS;

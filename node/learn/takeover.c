@@ -54,6 +54,7 @@ static bool satisfied(const struct node_shards *s)
 
 static void drop_next(struct node_shards *s)
 {
+    BASE_ASSERT(s->used < 2);
     train_dataset_destroy(&s->choices[!s->used].loaded);
     s->has_next = false;
 }
@@ -191,6 +192,7 @@ static enum base_error load(struct node_shards *s, const bool *living, struct tr
 // Loads until the latest request is met or has failed. Called and left with the lock held.
 static void load_newest(struct node_shards *s)
 {
+    BASE_ASSERT(s->loading);
     while (!s->abandoned && !s->failed && !satisfied(s)) {
         bool living[LIMIT_PEERS];
         struct train_dataset data = {0};
@@ -222,6 +224,7 @@ static void *loader(void *argument)
     struct node_shards *s = argument;
     (void)pthread_setname_np(pthread_self(), "shards");
     pthread_mutex_lock(&s->lock);
+    BASE_ASSERT(s->loading && !s->failed); // as start_loading left it
     load_newest(s);
     s->loading = false;
     const bool abandoned = s->abandoned;
@@ -235,6 +238,7 @@ static void *loader(void *argument)
 // With the lock held.
 static void start_loading(struct node_shards *s)
 {
+    BASE_ASSERT(!s->loading && !s->abandoned);
     if (s->has_thread)
         pthread_join(s->thread, NULL); // it has ended, except for its return
     s->has_thread = pthread_create(&s->thread, NULL, loader, s) == 0;
@@ -247,6 +251,7 @@ static void start_loading(struct node_shards *s)
 // With the lock held.
 static void pursue_requested(struct node_shards *s)
 {
+    BASE_ASSERT(s->requested[s->own_shard]);
     s->failed = false;
     s->retry_ns = 0;
     drop_next(s);
@@ -266,6 +271,7 @@ void node_shards_want(struct node_shards *s, const uint32_t *living, size_t coun
             requested[living[i]] = true;
     requested[s->own_shard] = true;
     pthread_mutex_lock(&s->lock);
+    BASE_ASSERT(!s->abandoned);
     if (!same(requested, s->requested) || s->failed) {
         memcpy(s->requested, requested, sizeof requested);
         pursue_requested(s);
@@ -286,6 +292,7 @@ bool node_shards_ready(struct node_shards *s, uint64_t now_ns, struct node_shard
         const size_t living = count_living(s, next->living);
         set->data = next->loaded.examples > 0 ? &next->loaded : s->own;
         set->weight = node_data_weight(&s->config, set->data, living);
+        BASE_ASSERT(living > 0 && living <= s->shards && set->data->examples >= s->own->examples);
         set->orphans = s->shards - living;
         set->taken = set->data->examples - s->own->examples;
     }

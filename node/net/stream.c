@@ -21,6 +21,7 @@ static void give_order(struct node_stream *stream)
     struct node_streams *streams = stream->streams;
     if (stream->shared.ordered)
         return;
+    BASE_ASSERT(streams->live > 0 || stream->shared.released);
     stream->shared.ordered = true;
     if (TAILQ_EMPTY(&streams->tx_ready) && !streams->stop)
         node_stream_ring(streams->wake);

@@ -63,6 +63,7 @@ static size_t take_bytes(struct node_stream *stream, uint8_t *room, size_t count
 // One read; returns false when there is no more, for now or for good.
 static bool read_once(struct node_stream *stream, uint8_t *room, size_t *have)
 {
+    BASE_ASSERT(*have <= LIMIT_RECORD_BYTES + GOSSIP_RECORD_OVERHEAD); // what `room` has beside one read
     ssize_t got = recv(stream->socket, room + *have, NODE_STREAM_READ, 0);
     if (got < 0 && errno == EINTR)
         return true;
@@ -103,6 +104,7 @@ static bool seal_prompt(struct node_stream *stream)
     struct message *first = STAILQ_FIRST(&stream->prompt);
     struct gossip_session_part part = {first->bytes, first->count};
     uint8_t *room = NULL;
+    BASE_ASSERT(first->count <= LIMIT_PROMPT_BYTES);
     if (base_buffer_reserve(&stream->out, first->count + GOSSIP_RECORD_OVERHEAD, SIZE_MAX, &room) != BASE_OK)
         return false;
     base_buffer_commit(&stream->out, gossip_sealer_prompt(stream->sealer, &part, 1, room));
@@ -116,6 +118,7 @@ static bool seal_bulk(struct node_stream *stream)
     struct message *first = STAILQ_FIRST(&stream->bulk);
     struct gossip_session_part part = {first->bytes, first->count};
     uint8_t *room = NULL;
+    BASE_ASSERT(base_buffer_length(&stream->out) < NODE_STREAM_AHEAD);
     const size_t left = NODE_STREAM_AHEAD - base_buffer_length(&stream->out);
     if (base_buffer_reserve(&stream->out, left, NODE_STREAM_AHEAD, &room) != BASE_OK)
         return false;
@@ -133,6 +136,7 @@ static bool seal_bulk(struct node_stream *stream)
 static bool fill(struct node_stream *stream)
 {
     bool done = true;
+    BASE_ASSERT(!stream->ended && !stream->deaf);
     while (done && !STAILQ_EMPTY(&stream->prompt))
         done = seal_prompt(stream);
     while (done && !stream->requested.ending && !STAILQ_EMPTY(&stream->bulk) &&
@@ -160,6 +164,7 @@ static void write_failed(struct node_stream *stream, int error)
 // False: the socket takes no more, for now or for good.
 static bool send_sealed(struct node_stream *stream)
 {
+    BASE_ASSERT(!stream->ended && !stream->deaf);
     while (base_buffer_length(&stream->out) > 0) {
         ssize_t sent = send(stream->socket, base_buffer_head(&stream->out), base_buffer_length(&stream->out),
                             MSG_NOSIGNAL);
@@ -196,6 +201,7 @@ void node_stream_write(struct node_stream *stream)
         node_stream_drop(stream);
         return;
     }
+    BASE_ASSERT(stream->readable && stream->writable);
     if (!send_sealed(stream))
         return;
     if (!fill(stream)) {

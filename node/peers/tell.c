@@ -181,6 +181,7 @@ void peer_tell_half_open(struct node_peers *peers, const char *from)
 {
     struct gossip_links_totals totals;
     uint64_t now_ns = node_clock_ns();
+    BASE_ASSERT(now_ns >= peers->turned_away_told_ns);
     if (peers->turned_away_told_ns != 0 && now_ns - peers->turned_away_told_ns < AGAIN_NS)
         return;
     peers->turned_away_told_ns = now_ns;

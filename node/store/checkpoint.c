@@ -19,12 +19,14 @@ struct draft {
     struct gossip_edge_record *edges;
     void **copies; // of vectors of the exchange that are not in ordinary memory
     size_t n_tensors, n_pairs, n_edges, n_copies;
-    char *about; // what some of the pairs point into
+    size_t max_tensors, max_pairs, max_copies; // that there is room for
+    char *about;                               // what some of the pairs point into
 };
 
 static void add_pair(struct draft *draft, const char *key, const char *format, ...) BASE_PRINTF(3, 4);
 static void add_pair(struct draft *draft, const char *key, const char *format, ...)
 {
+    BASE_ASSERT(draft->n_pairs < draft->max_pairs);
     struct node_text_pair *pair = &draft->pairs[draft->n_pairs++];
     va_list arguments;
     va_start(arguments, format);
@@ -36,6 +38,7 @@ static void add_pair(struct draft *draft, const char *key, const char *format, .
 static struct node_tensor *add_tensor(struct draft *draft, const char *scope, const char *name,
                                       const void *data, size_t count)
 {
+    BASE_ASSERT(draft->n_tensors < draft->max_tensors);
     struct node_tensor *tensor = &draft->tensors[draft->n_tensors++];
     *tensor = (struct node_tensor){
         .type = NODE_TENSOR_F32, .shape = {count}, .n_dims = 1, .bytes = count * sizeof(float), .data = data};
@@ -100,6 +103,7 @@ static bool take_copy(struct draft *draft, const struct gossip_exchange *exchang
     float *copy = malloc(bytes);
     if (!copy)
         return false;
+    BASE_ASSERT(draft->n_copies < draft->max_copies);
     kernels->download(copy, *vector, bytes);
     draft->copies[draft->n_copies++] = copy;
     *vector = copy;
@@ -189,6 +193,7 @@ static enum base_error draft_about(struct draft *draft, const struct node_checkp
     enum base_error error = node_model_about_pairs(parts->about, train_model_spec(parts->model),
                                                    draft->pairs + draft->n_pairs, &count, &draft->about, why);
     draft->n_pairs += count;
+    BASE_ASSERT(draft->n_pairs <= draft->max_pairs);
     return error;
 }
 
@@ -197,12 +202,16 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
 {
     size_t n_table, n_edges = parts->exchange ? gossip_exchange_edges(parts->exchange) : 0;
     size_t n_orphans = parts->exchange ? gossip_exchange_orphans(parts->exchange) : 0;
+    BASE_ASSERT(!draft->tensors && !draft->pairs);
     train_model_tensors(parts->model, &n_table);
     draft->n_edges = n_edges;
-    draft->tensors = calloc(n_table + STATE_VECTORS + 3 + 3 * n_edges + n_orphans, sizeof *draft->tensors);
-    draft->pairs = calloc(FIXED_PAIRS + NODE_MODEL_ABOUT_PAIRS + n_edges + n_orphans, sizeof *draft->pairs);
+    draft->max_tensors = n_table + STATE_VECTORS + 3 + 3 * n_edges + n_orphans;
+    draft->max_pairs = FIXED_PAIRS + NODE_MODEL_ABOUT_PAIRS + n_edges + n_orphans;
+    draft->max_copies = 2 * n_edges + n_orphans;
+    draft->tensors = calloc(draft->max_tensors, sizeof *draft->tensors);
+    draft->pairs = calloc(draft->max_pairs, sizeof *draft->pairs);
     draft->edges = calloc(n_edges + 1, sizeof *draft->edges);
-    draft->copies = calloc(2 * n_edges + n_orphans + 1, sizeof *draft->copies);
+    draft->copies = calloc(draft->max_copies + 1, sizeof *draft->copies);
     if (!draft->tensors || !draft->pairs || !draft->edges || !draft->copies)
         return base_fail(why, BASE_ENOMEM, "no memory to describe a checkpoint with %zu edges", n_edges);
     for (size_t i = 0; i < n_edges; i++) {

@@ -183,6 +183,7 @@ enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, con
     if (pipe2(ends, O_CLOEXEC))
         return base_fail(why, BASE_EIO, "no pipe for a checkpoint: %s", strerror(errno));
     const pid_t parent = getpid();
+    BASE_ASSERT(!beside->pid); // never two
     sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     advise_scratch(parts->trainer, MADV_DONTFORK);

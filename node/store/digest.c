@@ -51,6 +51,7 @@ static const uint64_t digest_seeds[2] = {0x70327032746e736full, 0x6d6c3132386d65
 void node_digest_tensor(struct node_digest *digest, const struct node_tensor *tensor)
 {
     uint64_t form[2 + NODE_TENSOR_DIMS] = {(uint64_t)tensor->type, tensor->n_dims};
+    BASE_ASSERT(tensor->n_dims <= NODE_TENSOR_DIMS);
     for (size_t i = 0; i < tensor->n_dims; i++)
         form[2 + i] = tensor->shape[i];
     uint64_t seed[2], hash[2];

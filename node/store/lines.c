@@ -52,6 +52,7 @@ static bool cut_torn_line(int file, uint64_t *size)
 static enum base_error open_file(struct node_lines *lines, struct base_reason *why)
 {
     struct stat status;
+    BASE_ASSERT(lines->file < 0);
     int file = open(lines->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (file < 0 || fstat(file, &status)) {
         int cause = errno;
@@ -168,6 +169,7 @@ static void change_file(struct node_lines *lines)
 
 static void tell_failure(struct node_lines *lines, int cause, bool cut)
 {
+    BASE_ASSERT(cause > 0);
     if (!lines->missing++)
         base_log(BASE_LOG_ERROR, lines->event, "cannot append to '%s': %s; training continues without it%s",
                  lines->path, strerror(cause), cut ? "" : ", and half a line stays in the file");

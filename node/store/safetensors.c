@@ -277,6 +277,7 @@ static enum base_error check_cover(struct node_safetensors *file, const uint8_t 
 static enum base_error check_digest(struct node_safetensors *file, int need_digest, struct base_reason *why)
 {
     json_t *metadata = json_object_get(file->header, "__metadata__");
+    BASE_ASSERT(!file->has_digest);
     const char *found = json_string_value(json_object_get(metadata, "digest"));
     if (!found || strncmp(found, NODE_DIGEST_PREFIX, strlen(NODE_DIGEST_PREFIX)) != 0) {
         if (need_digest)

@@ -48,6 +48,7 @@ static uint32_t masked_crc(const uint8_t *bytes, size_t count)
 
 static void complain(struct node_tensorboard *t, int cause)
 {
+    BASE_ASSERT(cause > 0);
     if (!t->complained)
         base_log(BASE_LOG_ERROR, "tensorboard", "cannot append to '%s': %s; training continues without it",
                  t->path, strerror(cause));
@@ -99,6 +100,7 @@ static void write_event(struct node_tensorboard *t, const struct node_metrics_ro
 {
     struct base_protobuf p = {0};
     double passed_s = row->time - t->latest_s;
+    BASE_ASSERT(t->file >= 0);
     base_protobuf_double(&p, EVENT_WALL_TIME, row->time);
     base_protobuf_number(&p, EVENT_STEP, row->step);
     size_t opened = base_protobuf_open(&p, EVENT_SUMMARY);
@@ -122,6 +124,7 @@ static void write_event(struct node_tensorboard *t, const struct node_metrics_ro
 
 void node_tensorboard_write(struct node_tensorboard *t, const struct node_metrics_row *row)
 {
+    BASE_ASSERT(row->state); // it says whether this row is the last
     if (isfinite(row->accuracy) || isfinite(row->test_loss)) {
         t->measured = *row;
         t->waits = true;
