@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-enum base_error train_image_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
-                                   struct base_reason *why)
+enum base_error train_image_decode(const struct train_bytes *file, size_t channels,
+                                   struct train_picture *image, struct base_reason *why)
 {
     if (file->bytes >= 8 && memcmp(file->data, "\x89PNG\r\n\x1a\n", 8) == 0)
         return train_png_decode(file, channels, image, why);
@@ -14,7 +14,7 @@ enum base_error train_image_decode(const struct train_bytes *file, size_t channe
 }
 
 // The mean over the columns from left to right and the rows from top to bottom, in pixels of the source.
-static float mean_of(const struct train_image *image, double left, double right, double top, double bottom,
+static float mean_of(const struct train_picture *image, double left, double right, double top, double bottom,
                      size_t channel)
 {
     double sum = 0, area = 0;
@@ -29,7 +29,7 @@ static float mean_of(const struct train_image *image, double left, double right,
     return (float)(sum / area / 255.0);
 }
 
-void train_image_fit(const struct train_image *image, size_t width, size_t height, float *out)
+void train_image_fit(const struct train_picture *image, size_t width, size_t height, float *out)
 {
     const size_t c = image->channels;
     if (width == image->width && height == image->height) {

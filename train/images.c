@@ -120,7 +120,7 @@ static enum base_error list_class(struct gallery *g, const char *name, struct ba
     return error;
 }
 
-static enum base_error read_image(const char *path, size_t channels, struct train_image *image,
+static enum base_error read_image(const char *path, size_t channels, struct train_picture *image,
                                   struct base_reason *why)
 {
     uint8_t *bytes = NULL;
@@ -138,7 +138,7 @@ static enum base_error read_image(const char *path, size_t channels, struct trai
 static enum base_error mean(struct gallery *g, struct base_reason *why)
 {
     const struct train_images_options *o = g->options;
-    struct train_image first = {0};
+    struct train_picture first = {0};
     if (o->like) {
         g->meaning = train_meaning_share(o->like);
         return o->like->width > 0
@@ -164,7 +164,7 @@ static enum base_error mean(struct gallery *g, struct base_reason *why)
 enum base_error train_image_row(const char *path, const struct train_meaning *meaning, float *row,
                                 struct base_reason *why)
 {
-    struct train_image image = {0};
+    struct train_picture image = {0};
     enum base_error error = read_image(path, meaning->channels, &image, why);
     if (!error)
         train_image_fit(&image, meaning->width, meaning->height, row);
@@ -177,7 +177,7 @@ static enum base_error put_image(const struct gallery *g, const char *path, floa
 {
     const struct train_meaning *m = g->meaning;
     const size_t channels = g->options->channels;
-    struct train_image image = {0};
+    struct train_picture image = {0};
     enum base_error error = read_image(path, channels, &image, why);
     if (error)
         return error;

@@ -31,7 +31,7 @@ static void warn(j_common_ptr jpeg, int level)
 }
 
 static enum base_error decode(struct decoding *d, const struct train_bytes *file, size_t channels,
-                              struct train_image *image, struct base_reason *why)
+                              struct train_picture *image, struct base_reason *why)
 {
     struct jpeg_decompress_struct *jpeg = &d->jpeg;
     jpeg_mem_src(jpeg, file->data, file->bytes);
@@ -58,13 +58,13 @@ static enum base_error decode(struct decoding *d, const struct train_bytes *file
         (void)jpeg_read_scanlines(jpeg, &at, 1);
     }
     (void)jpeg_finish_decompress(jpeg);
-    *image = (struct train_image){jpeg->output_width, jpeg->output_height, channels, d->pixels};
+    *image = (struct train_picture){jpeg->output_width, jpeg->output_height, channels, d->pixels};
     d->pixels = NULL;
     return BASE_OK;
 }
 
-enum base_error train_jpeg_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
-                                  struct base_reason *why)
+enum base_error train_jpeg_decode(const struct train_bytes *file, size_t channels,
+                                  struct train_picture *image, struct base_reason *why)
 {
     struct decoding *d = calloc(1, sizeof *d);
     if (!d)

@@ -6,7 +6,7 @@
 #include "train/loaders.h"
 #include <stdbool.h>
 
-struct train_image {
+struct train_picture {
     size_t width, height, channels; // channels: 1 grey, 3 red, green, blue
     uint8_t *pixels;                // [height, width, channels]; malloc'ed
 };
@@ -18,11 +18,11 @@ static inline bool train_image_size_fits(size_t width, size_t height)
 }
 
 // As train_image_decode.
-enum base_error train_png_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
+enum base_error train_png_decode(const struct train_bytes *file, size_t channels, struct train_picture *image,
                                  struct base_reason *why) BASE_CHECK; // png.c, the only file that includes
                                                                       // libpng
 enum base_error
-train_jpeg_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
+train_jpeg_decode(const struct train_bytes *file, size_t channels, struct train_picture *image,
                   struct base_reason *why) BASE_CHECK; // jpeg.c, the only one that includes libjpeg
 
 #endif

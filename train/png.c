@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum base_error train_png_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
+enum base_error train_png_decode(const struct train_bytes *file, size_t channels, struct train_picture *image,
                                  struct base_reason *why)
 {
     static const png_color black = {0, 0, 0};
@@ -33,6 +33,6 @@ enum base_error train_png_decode(const struct train_bytes *file, size_t channels
         free(pixels);
         return base_fail(why, BASE_EFORMAT, "%s: the PNG is damaged: %s", file->name, png.message);
     }
-    *image = (struct train_image){png.width, png.height, channels, pixels};
+    *image = (struct train_picture){png.width, png.height, channels, pixels};
     return BASE_OK;
 }

@@ -1,4 +1,4 @@
-"""Directories as runs and sweeps leave them, made up: what is in them is chosen, not measured. Formats: lab/README.md."""
+"""Directories as runs and sweeps leave them, made up: what is in them is chosen, not measured. Formats: lab/record/README.md."""
 
 import json
 import math

@@ -97,7 +97,7 @@ static void sizes_and_colours_are_brought_to_one(void **state)
     assert_true(fabs((double)data.x[0] - grey) < 1e-6 && data.x[0] == data.x[2]);
     assert_true(fabs((double)data.x[3] - (255 + 10) / 4.0 / 255.0) < 1e-6);
     train_dataset_destroy(&data);
-    struct train_image image = {3, 1, 1, (uint8_t[]){0, 90, 30}};
+    struct train_picture image = {3, 1, 1, (uint8_t[]){0, 90, 30}};
     float two[2];
     train_image_fit(&image, 2, 1, two); // 1.5 pixels each
     assert_true(fabs((double)two[0] * 255 - 30) < 1e-4 && fabs((double)two[1] * 255 - 50) < 1e-4);
