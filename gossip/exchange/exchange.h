@@ -185,11 +185,6 @@ void gossip_exchange_freeze(struct gossip_exchange *exchange);
 // Beyond that, catching up by exchanges costs more than a RESYNC.
 uint64_t gossip_exchange_reach(const struct gossip_exchange *exchange);
 
-// Sets the standing of this node outside of rounds. AWAY ends by itself once the node has caught up: when
-// each of its live edges has made as many exchanges as the absence requires, or has adopted the peer's model
-// in a RESYNC.
-void gossip_exchange_standing(struct gossip_exchange *exchange, enum gossip_standing standing);
-
 // When to send TIMER next (monotonic ns), UINT64_MAX for never.
 uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange);
 
@@ -242,10 +237,8 @@ struct gossip_exchange_totals {
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange); // d
 const struct kernels *gossip_exchange_kernels(const struct gossip_exchange *exchange);
-// These three are in the kernels' memory, [d]. The published model.
+// These two are in the kernels' memory, [d]. The published model.
 const float *gossip_exchange_model(const struct gossip_exchange *exchange);
-// The published second moments, or NULL where there are none.
-const float *gossip_exchange_second_moment(const struct gossip_exchange *exchange);
 // The sum of c_e over all edges and of the kept corrections, for the first steps after a restart; NULL
 // without drift correction. With correction_stays it is the sum at the latest boundary.
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange);

@@ -387,6 +387,9 @@ bool gossip_request_answerable(const struct gossip_exchange *exchange, const str
 enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
                                         struct gossip_exchange_actions *actions) BASE_CHECK;
 
+// record.c. The published second moments, in the kernels' memory, [d]; NULL where there are none.
+const float *gossip_exchange_second_moment(const struct gossip_exchange *exchange);
+
 // clocks.c. A round begins: reports its pace, 0 if not known.
 void gossip_clocks_pace(struct gossip_exchange *exchange, uint64_t pace_ns);
 // A round or a link begins: our round must be told to all neighbours, or to this one.
@@ -424,10 +427,13 @@ bool gossip_plausible_message(const struct gossip_message *message);
 
 // standing.c. The standing that a packet reports of this end; the standing that a ROUND event names; the part
 // of the common update that an end applies to its own model; whether c learns from it.
-// gossip_standing_adopts, in a RESYNC: 1: we adopt the peer's block, -1: the peer adopts ours, 0: both take
-// the mean.
+// gossip_exchange_standing sets the standing of this node. AWAY ends by itself once the node has caught up:
+// when each of its live edges has made as many exchanges as the absence requires, or has adopted the peer's
+// model in a RESYNC. gossip_standing_adopts, in a RESYNC: 1: we adopt the peer's block, -1: the peer adopts
+// ours, 0: both take the mean.
 enum gossip_standing gossip_standing_of(const struct gossip_exchange *exchange, enum gossip_delta_form form);
 void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing standing);
+void gossip_exchange_standing(struct gossip_exchange *exchange, enum gossip_standing standing);
 float gossip_standing_weight(enum gossip_standing ours, enum gossip_standing theirs, float weight);
 bool gossip_standing_drifts(enum gossip_standing ours, enum gossip_standing theirs);
 int gossip_standing_adopts(enum gossip_standing ours, enum gossip_standing theirs);

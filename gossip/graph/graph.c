@@ -67,12 +67,6 @@ size_t gossip_graph_members(const struct gossip_graph *graph)
     return graph ? graph->plan->count : 0;
 }
 
-const struct gossip_id *gossip_graph_member(const struct gossip_graph *graph, size_t index)
-{
-    BASE_ASSERT(index < gossip_graph_members(graph));
-    return id_at(graph, index);
-}
-
 bool gossip_graph_has(const struct gossip_graph *graph, const struct gossip_id *id)
 {
     return graph && plan_find(graph->plan, id) != TOPOLOGY_NOBODY;

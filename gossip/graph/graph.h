@@ -45,8 +45,6 @@ struct gossip_graph *gossip_graph_keep(struct gossip_graph *graph);
 void gossip_graph_drop(struct gossip_graph *graph);
 
 size_t gossip_graph_members(const struct gossip_graph *graph);
-const struct gossip_id *gossip_graph_member(const struct gossip_graph *graph,
-                                            size_t index);                           // ascending by id
 bool gossip_graph_has(const struct gossip_graph *graph, const struct gossip_id *id); // is it in the graph?
 bool gossip_graph_counts(const struct gossip_graph *graph); // is this node in the graph?
 // The nodes that this node ever meets, ascending by id.

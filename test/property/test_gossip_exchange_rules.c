@@ -2,6 +2,7 @@
 // what is counted, what HELLO compares.
 #include "exchange_cases.h"
 #include "exchange_saved.h"
+#include "gossip/exchange/state.h"
 
 #include <math.h>
 

@@ -1,6 +1,7 @@
 // Who was away, who is there, who has finished: a stale model moves no present one, a finished one is moved
 // by nobody, who is behind comes to the others; r stays the same on both ends and corrections stay opposite.
 #include "exchange_cases.h"
+#include "gossip/exchange/state.h"
 #include "test/support/cpu_kernels.h"
 
 #include <math.h>

@@ -2,6 +2,7 @@
 // had not been: no RESYNC, the same sum of models, in sync the same bits.
 #include "exchange_cases.h"
 #include "exchange_saved.h"
+#include "gossip/exchange/state.h"
 #include "test/support/cpu_kernels.h"
 
 #include <math.h>

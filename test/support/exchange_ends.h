@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
+#include "gossip/exchange/state.h"
 #include "test/support/cpu_kernels.h"
 #include "test/support/exchange_net.h"
 #include <stdio.h>

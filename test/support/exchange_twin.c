@@ -4,6 +4,7 @@
 // place of the exchange's (test/CMakeLists.txt), so that the tests need not know. Without P2PML_FAR they only
 // forward.
 #include "gossip/exchange/exchange.h"
+#include "gossip/exchange/state.h"
 #include "test/support/cpu_kernels.h"
 #include "test/support/far_kernels.h"
 

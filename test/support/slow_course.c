@@ -41,11 +41,10 @@ static bool others_train(const struct sim_node *node)
 {
     const struct sim_world *world = node->world;
 
-    for (size_t i = 0; i < gossip_graph_members(sim_graph(node)); i++) {
-        const struct sim_node *other =
-            world->node[sim_world_find(world, gossip_graph_member(sim_graph(node), i))];
-        if (other != node && other->running && !other->paused &&
-            other->rounds.state == GOSSIP_ROUNDS_TRAINING)
+    for (size_t i = 0; i < world->options.nodes; i++) {
+        const struct sim_node *other = world->node[i];
+        if (other != node && gossip_graph_has(sim_graph(node), &world->identity[i].id) && other->running &&
+            !other->paused && other->rounds.state == GOSSIP_ROUNDS_TRAINING)
             return true;
     }
     return false;
