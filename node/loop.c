@@ -17,87 +17,102 @@
 
 // -- from the cluster
 
-static void on_up(void *owner, const struct gossip_id *peer)
+static void post_received(struct node_loop *loop, const struct node_peers_event *event)
 {
-    node_loop_post_peer(owner, NODE_MESSAGE_LINK_UP, peer);
-    node_loop_live(owner, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = *peer});
-}
-
-static void on_down(void *owner, const struct gossip_id *peer)
-{
-    node_loop_post_peer(owner, NODE_MESSAGE_LINK_DOWN, peer);
-}
-
-static void on_member(void *owner, const struct gossip_id *peer, enum gossip_member_state state)
-{
-    node_loop_tell_joining(owner);
-    if (state == GOSSIP_MEMBER_ALIVE)
-        node_loop_warn_of_duplicate_shard(owner, peer);
-    node_loop_live(owner,
-                   (struct gossip_life_event){.kind = GOSSIP_LIFE_MEMBER, .peer = *peer, .state = state});
-}
-
-static void on_removed(void *owner, const struct gossip_id *peer)
-{
-    node_loop_live(owner, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = *peer});
-}
-
-static void on_message(void *owner, const struct gossip_id *peer, const struct gossip_message *received,
-                       uint8_t *bytes, size_t count)
-{
-    struct node_loop *loop = owner;
     struct node_message *message = node_message_new(NODE_MESSAGE_EXCHANGE);
-    message->peer = *peer;
-    message->as.received = *received;
-    message->bytes = bytes;
-    message->n_bytes = count;
+    BASE_ASSERT(event->bytes && event->count > 0);
+    message->peer = event->peer;
+    message->as.received = *event->message;
+    message->bytes = event->bytes;
+    message->n_bytes = event->count;
     node_backlog_charge(loop->backlog, message);
     node_mailbox_put(loop->options.worker, message);
 }
 
-static void on_statistics(void *owner, const struct gossip_id *peer,
-                          const struct gossip_statistics_message *message)
+static void post_view(struct node_loop *loop, struct gossip_graph *graph)
 {
-    if (node_loop_statistics_heard(owner, peer, message))
-        node_loop_consider(owner);
-}
-
-static void on_view(void *owner, struct gossip_graph *graph)
-{
-    struct node_loop *loop = owner;
     struct node_message *message = node_message_new(NODE_MESSAGE_VIEW);
     message->as.graph = graph;
     node_mailbox_put(loop->options.worker, message);
 }
 
-static void on_changed(void *owner)
+static void take_member(struct node_loop *loop, const struct node_cluster_event *event)
 {
-    node_loop_tell_joining(owner);
-    node_loop_consider(owner);
+    node_loop_tell_joining(loop);
+    if (event->state == GOSSIP_MEMBER_ALIVE)
+        node_loop_warn_of_duplicate_shard(loop, &event->peer);
+    node_loop_live(loop, (struct gossip_life_event){
+                             .kind = GOSSIP_LIFE_MEMBER, .peer = event->peer, .state = event->state});
 }
 
-// Called while a packet is handled; the loop acts on it in its next turn.
-static void on_conflict(void *owner, const char *address)
+// `address`: according to a peer; NULL: membership says that the other process was here first.
+static void take_conflict(struct node_loop *loop, const char *address)
+{
+    snprintf(loop->duplicate_at, sizeof loop->duplicate_at, "%s", address ? address : "");
+    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = !address});
+}
+
+static void take_link_event(struct node_loop *loop, const struct node_peers_event *event)
+{
+    switch (event->kind) {
+    case NODE_PEERS_UP:
+        node_loop_post_peer(loop, NODE_MESSAGE_LINK_UP, &event->peer);
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = event->peer});
+        break;
+    case NODE_PEERS_DOWN:
+        node_loop_post_peer(loop, NODE_MESSAGE_LINK_DOWN, &event->peer);
+        break;
+    case NODE_PEERS_MESSAGE:
+        post_received(loop, event);
+        break;
+    case NODE_PEERS_STATISTICS:
+        if (node_loop_statistics_heard(loop, &event->peer, &event->message->as.statistics))
+            node_loop_consider(loop);
+        break;
+    case NODE_PEERS_CONFLICT:
+        take_conflict(loop, event->address);
+        break;
+    case NODE_PEERS_SETTINGS:
+        node_loop_take_settings(loop, event);
+        break;
+    default:
+        BASE_ASSERT(false); // the cluster's
+    }
+}
+
+static void take_event(struct node_loop *loop, const struct node_cluster_event *event)
+{
+    switch (event->kind) {
+    case NODE_CLUSTER_LINK:
+        take_link_event(loop, &event->link);
+        break;
+    case NODE_CLUSTER_MEMBER:
+        take_member(loop, event);
+        break;
+    case NODE_CLUSTER_REMOVED:
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = event->peer});
+        break;
+    case NODE_CLUSTER_VIEW:
+        post_view(loop, event->graph);
+        break;
+    case NODE_CLUSTER_CONFLICT:
+        take_conflict(loop, NULL);
+        break;
+    case NODE_CLUSTER_CHANGED:
+        node_loop_tell_joining(loop);
+        node_loop_consider(loop);
+        break;
+    }
+}
+
+static void take_events(void *owner)
 {
     struct node_loop *loop = owner;
-    BASE_ASSERT(loop->tick); // nothing is heard before the loop is made
-    loop->duplicate = true;
-    loop->gives_way |= address == NULL;
-    if (address)
-        snprintf(loop->duplicate_at, sizeof loop->duplicate_at, "%s", address);
-    event_active(loop->tick, EV_TIMEOUT, 0);
+    struct node_cluster_event event;
+    BASE_ASSERT(!loop->acting); // no request of the life takes events
+    while (node_cluster_next(loop->cluster, &event))
+        take_event(loop, &event);
 }
-
-static const struct node_peers_handler links_handler = {.up = on_up,
-                                                        .down = on_down,
-                                                        .message = on_message,
-                                                        .statistics = on_statistics,
-                                                        .greeted = node_loop_greeted,
-                                                        .conflict = on_conflict,
-                                                        .changed = on_changed};
-
-static const struct node_cluster_handler cluster_handler = {
-    .member = on_member, .removed = on_removed, .view = on_view};
 
 // -- from the other threads
 
@@ -259,10 +274,6 @@ static void tick(evutil_socket_t s, short what, void *argument)
     BASE_ASSERT(!loop->acting); // an event of its own, not a consequence of an action
     node_peers_tick(node_cluster_peers(loop->cluster), node_clock_ns());
     notify_manager(loop, node_clock_ns());
-    if (loop->duplicate)
-        node_loop_live(loop,
-                       (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = loop->gives_way});
-    loop->duplicate = false;
     node_loop_consider(loop);
     node_loop_glance(loop);
 }
@@ -303,7 +314,8 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                                      .message_limit = o->message_limit,
                                                      .counters = o->counters,
                                                      .listener = ports->peers,
-                                                     .handler = &links_handler,
+                                                     .joins = o->joins,
+                                                     .ready = take_events,
                                                      .owner = loop},
                                            .topology = o->topology,
                                            .name = o->name,
@@ -313,8 +325,7 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                            .starts_path = o->starts_path,
                                            .events_path = o->events_path,
                                            .pages = loop->pages,
-                                           .datagrams = ports->datagrams,
-                                           .handler = &cluster_handler};
+                                           .datagrams = ports->datagrams};
     memcpy(cluster.links.psk, o->psk, sizeof cluster.links.psk);
     enum base_error code = node_cluster_create(&cluster, &loop->cluster, why);
     explicit_bzero(cluster.links.psk, sizeof cluster.links.psk);

@@ -5,35 +5,20 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-// If two nodes divide the examples differently, some are seen twice and others not at all.
-static void warn_of_shards(const struct node_loop *loop, const char *address,
-                           const struct gossip_greeting *theirs)
+void node_loop_take_settings(struct node_loop *loop, const struct node_peers_event *event)
 {
-    struct base_reason text;
-    if (node_greeting_deals_otherwise(loop->options.config, &loop->options.greeting, theirs, &text))
-        base_log(BASE_LOG_WARN, "other_shards", "%s at %s: %s", theirs->name, address, text.text);
-}
-
-bool node_loop_greeted(void *owner, const char *address, const struct gossip_greeting *theirs)
-{
-    struct node_loop *loop = owner;
-    char *taken = NULL;
-    if (loop->taken)
-        return true;
-    if (!loop->options.joins ||
-        node_greeting_take(loop->options.config, &loop->options.greeting, theirs, &taken) != BASE_OK ||
-        !taken) {
-        warn_of_shards(loop, address, theirs);
-        return false;
+    if (loop->taken) {
+        free(event->settings);
+        return;
     }
-    loop->taken = taken;
+    loop->taken = event->settings;
     snprintf(loop->taken_why, sizeof loop->taken_why, "%s at %s trains already: this node takes its settings",
-             theirs->name, address);
+             event->name, event->address);
     loop->status = NODE_LOOP_JOINS;
     event_base_loopbreak(loop->base);
-    return true;
 }
 
 void node_loop_move(struct node_loop *loop, const struct gossip_id *peer, uint32_t shard)

@@ -115,29 +115,17 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
     }
 }
 
-// If an action changes something, the life looks once more at once, and again with the next tick at the
-// latest.
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
 {
     struct gossip_life_edges known;
     const struct gossip_life_world world = node_loop_world(loop, &known);
     struct gossip_life_action action;
-    if (loop->acting) {
-        loop->again = true;
-        return;
-    }
+    BASE_ASSERT(!loop->acting); // no action begins an event
     loop->acting = true;
-    for (int turns = 0; turns < 2; turns++) {
-        loop->again = false;
-        event.now_ns = node_clock_ns();
-        gossip_life_step(loop->life, &event, &world);
-        while (gossip_life_next(loop->life, &action))
-            act(loop, &action);
-        if (!loop->again)
-            break;
-        event = (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK};
-    }
-    BASE_ASSERT(loop->acting); // no action has begun a second event
+    event.now_ns = node_clock_ns();
+    gossip_life_step(loop->life, &event, &world);
+    while (gossip_life_next(loop->life, &action))
+        act(loop, &action);
     loop->acting = false;
     atomic_store(&loop->options.counters->others, gossip_life_others(loop->life));
 }

@@ -32,9 +32,8 @@ struct node_loop {
     struct node_notify notify;
     struct gossip_life *life;
     struct gossip_statistics *statistics; // NULL: the scaling is known, or does not depend on other nodes
-    bool acting, again;        // an action of the life is being carried out; something changed meanwhile
-    bool duplicate, gives_way; // another process has this identity; membership says that it was here first
-    char duplicate_at[NODE_ADDRESS_TEXT]; // according to a peer
+    bool acting;                          // an action of the life is being carried out
+    char duplicate_at[NODE_ADDRESS_TEXT]; // another process with this identity, according to a peer; ""
     int status;
     struct base_reason cause;         // why this node did not end normally; ""
     char *taken;                      // settings of the cluster with which this node starts again; NULL: none
@@ -82,8 +81,8 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *noti
 void node_loop_note_progress(struct node_loop *loop); // it has changed
 void node_loop_glance(struct node_loop *loop);        // with every tick
 
-// loop_join.c: node_peers_handler.greeted
-bool node_loop_greeted(void *owner, const char *address, const struct gossip_greeting *theirs);
+// loop_join.c. NODE_PEERS_SETTINGS: this node starts again with the settings of the cluster.
+void node_loop_take_settings(struct node_loop *loop, const struct node_peers_event *event);
 // `peer` took this node's shard, too, and has precedence: this node starts again with another one.
 void node_loop_move(struct node_loop *loop, const struct gossip_id *peer, uint32_t shard);
 // Warns in the log if `peer` has this node's shard.

@@ -7,25 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-// The node that answers there is a member, whether or not it counts in the graph yet.
-static bool is_here(const struct node_loop *loop, const struct gossip_entry *entry)
-{
-    struct gossip_member_info info;
-    return entry->known &&
-           gossip_membership_find(node_cluster_membership(loop->cluster), &entry->id, &info) == BASE_OK &&
-           (info.state == GOSSIP_MEMBER_ALIVE || info.state == GOSSIP_MEMBER_SUSPECT);
-}
-
 // Counts the entries of the peer list that lead to no member, and writes as many of their addresses into text
 // as fit.
 static size_t list_missing(const struct node_loop *loop, char *text, size_t capacity)
 {
     const struct node_peers *peers = node_cluster_peers(loop->cluster);
+    const struct gossip_membership *members = node_cluster_membership(loop->cluster);
     size_t count = 0, used = 0;
     for (size_t i = 0; i < node_peers_entries(peers); i++) {
         const struct gossip_entry e = node_cluster_entry(loop->cluster, i);
         const char *name = node_peers_entry_text(peers, i);
-        if (!gossip_life_misses(node_cluster_graph(loop->cluster), &e) || is_here(loop, &e))
+        if (!gossip_life_misses(node_cluster_graph(loop->cluster), &e) ||
+            (e.known && gossip_membership_is_here(members, &e.id))) // a member, whether or not it counts yet
             continue;
         count++;
         if (used + strlen(name) + 3 < capacity)
@@ -218,7 +211,7 @@ static void fail_refused(struct node_loop *loop, const char *line)
 static void fail_conflict(struct node_loop *loop)
 {
     const struct node_loop_options *o = &loop->options;
-    const char *address = loop->gives_way ? "" : loop->duplicate_at;
+    const char *address = loop->duplicate_at;
     char hex[GOSSIP_ID_HEX];
     gossip_id_hex(&o->identity->id, hex);
     node_loop_fail(

@@ -315,6 +315,12 @@ enum base_error gossip_membership_find(const struct gossip_membership *m, const 
     return BASE_OK;
 }
 
+bool gossip_membership_is_here(const struct gossip_membership *m, const struct gossip_id *id)
+{
+    const struct member *x = member_find(m, id);
+    return x && member_is_here(x);
+}
+
 // Half and half: the side that has the lowest id is no minority. `only`: no other is reached.
 static bool is_minority(size_t here, size_t gone, const struct member *lowest, const struct member *only)
 {

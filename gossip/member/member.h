@@ -137,6 +137,8 @@ void gossip_membership_info(const struct gossip_membership *membership, size_t i
 // BASE_ENOTFOUND
 enum base_error gossip_membership_find(const struct gossip_membership *membership, const struct gossip_id *id,
                                        struct gossip_member_info *info) BASE_CHECK;
+// It is a member, alive or suspected.
+bool gossip_membership_is_here(const struct gossip_membership *membership, const struct gossip_id *id);
 
 // The view in use: eligible members, alive or suspected, in the order of their ids; changes only with VIEW.
 // HELD members are in it, too, while they are half or more. Borrowed until the next step. This node is in it

@@ -15,10 +15,12 @@ static void timer(evutil_socket_t s, short what, void *argument)
     (void)what;
     struct node_cluster *cluster = argument;
     struct timeval again = {0};
-    if (node_udp_drain(cluster->udp))
-        node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_TIMER, NULL);
-    else
+    if (!node_udp_drain(cluster->udp)) {
         event_add(cluster->timer, &again);
+        return;
+    }
+    node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_TIMER, NULL);
+    node_cluster_ready(cluster);
 }
 
 // -- making
@@ -69,8 +71,7 @@ static enum base_error make_sockets(struct node_cluster *cluster, struct base_re
                                    .handler = &node_cluster_udp_handler,
                                    .owner = cluster};
     o->links.faults = cluster->faults;
-    o->links.members = &node_cluster_members;
-    o->links.members_owner = cluster;
+    o->links.membership = cluster->membership;
     BASE_ASSERT(o->links.listener >= 0 && o->datagrams >= 0 && !cluster->peers);
     cluster->timer = event_new(o->links.base, -1, 0, timer, cluster);
     enum base_error code = cluster->timer ? node_endpoints_create(&cluster->endpoints) : BASE_ENOMEM;
@@ -136,10 +137,9 @@ void node_cluster_start(struct node_cluster *cluster)
 
 void node_cluster_leave(struct node_cluster *cluster)
 {
-    BASE_ASSERT(!cluster->leaving && !cluster->busy); // once, and not from a handler
+    BASE_ASSERT(!cluster->leaving); // once
     cluster->leaving = true;
-    node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_LEAVE, NULL);
-    node_peers_leave(cluster->peers);
+    node_cluster_arm(cluster); // membership hears of it as events are taken
 }
 
 void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear)
@@ -150,8 +150,7 @@ void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear
         cluster->trains = set & GOSSIP_RECORD_TRAINING;
         node_cluster_claim_slot(cluster);
     }
-    if (!cluster->busy)
-        node_cluster_arm(cluster);
+    node_cluster_arm(cluster);
 }
 
 void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_t step)
@@ -162,8 +161,7 @@ void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_
 void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round)
 {
     gossip_membership_stop_at(cluster->membership, round);
-    if (!cluster->busy)
-        node_cluster_arm(cluster);
+    node_cluster_arm(cluster);
 }
 
 void node_cluster_reload_faults(struct node_cluster *cluster)

@@ -16,14 +16,24 @@
 struct node_cluster;
 struct node_streams;
 
-struct node_cluster_handler { // to the owner of the links; all must be set
-    void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // new state
-    void (*removed)(void *owner, const struct gossip_id *peer);                                // forgotten
-    void (*view)(void *owner, struct gossip_graph *graph); // a new view; the callee releases the graph
+enum node_cluster_event_kind {
+    NODE_CLUSTER_LINK,     // `link`: UP, DOWN, MESSAGE, STATISTICS, CONFLICT or SETTINGS
+    NODE_CLUSTER_MEMBER,   // `peer` has a new `state`
+    NODE_CLUSTER_REMOVED,  // `peer` is forgotten
+    NODE_CLUSTER_VIEW,     // `graph` is that of a new view; the owner releases it
+    NODE_CLUSTER_CONFLICT, // membership says that another process runs with this identity and was here first
+    NODE_CLUSTER_CHANGED,  // something that a decision may depend on
+};
+struct node_cluster_event {
+    enum node_cluster_event_kind kind;
+    struct node_peers_event link;
+    struct gossip_id peer;
+    enum gossip_member_state state;
+    struct gossip_graph *graph;
 };
 
 struct node_cluster_options {
-    struct node_peers_options links;  // its last three fields are ignored; `owner` is passed to both handlers
+    struct node_peers_options links;  // its last two fields are ignored
     struct topology_options topology; // its graph borrowed
     const char *name;
     struct node_starts starts;
@@ -32,7 +42,6 @@ struct node_cluster_options {
     const char *starts_path, *events_path; // NULL: not persisted
     struct gossip_address pages;           // of the HTTP port, as a record has it
     int datagrams; // bound to the listener's address and port; becomes this object's after success
-    const struct node_cluster_handler *handler;
 };
 
 // BASE_EIO: node.advertise can't be resolved, events.jsonl or the fault file can't be opened; with the
@@ -41,6 +50,9 @@ enum base_error node_cluster_create(const struct node_cluster_options *options, 
                                     struct base_reason *why) BASE_CHECK;
 void node_cluster_destroy(struct node_cluster *cluster); // NULL is fine. Members see this as a crash
 void node_cluster_start(struct node_cluster *cluster);
+// The next event, in answer to `ready` of the links; false: there is none. What an event leads to in
+// membership comes before the next event of the links.
+bool node_cluster_next(struct node_cluster *cluster, struct node_cluster_event *event);
 // Tells all members that this node leaves, then ends the links. It keeps telling while the loop runs.
 void node_cluster_leave(struct node_cluster *cluster);
 

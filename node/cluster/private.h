@@ -8,8 +8,7 @@
 #include "node/cluster/cluster.h"
 #include "node/peers/endpoints.h"
 
-#define NODE_CLUSTER_PENDING 64u // evidence that arrives while an event is handled
-#define NODE_CLUSTER_DONORS  8u
+#define NODE_CLUSTER_DONORS 8u
 
 struct node_cluster {
     struct node_cluster_options options;
@@ -21,10 +20,9 @@ struct node_cluster {
     struct node_endpoints *endpoints;
     struct node_events *events;
     struct event *timer;
-    bool busy, changed, leaving;
-    bool trains;                                    // as its record says, or will with the next signature
-    struct gossip_id pending[NODE_CLUSTER_PENDING]; // ids that became unreachable meanwhile
-    size_t n_pending;
+    bool changed, leaving; // something that a decision may depend on; asked to leave
+    bool left;             // ... and membership knows
+    bool trains;           // as its record says, or will with the next signature
     struct node_cluster_counters counters;
     bool addresses_given; // by the configuration
     uint16_t port;
@@ -35,18 +33,19 @@ struct node_cluster {
     size_t n_donors;
 };
 
-// step.c
+// step.c. One event of membership; its actions wait for node_cluster_next, and all earlier ones were taken.
 enum base_error node_cluster_step(struct node_cluster *cluster,
                                   struct gossip_membership_event *event) BASE_CHECK;
 void node_cluster_step_plainly(struct node_cluster *cluster, enum gossip_membership_event_kind kind,
                                const struct gossip_id *peer);
 void node_cluster_unreachable(struct node_cluster *cluster, const struct gossip_id *id); // positive evidence
-void node_cluster_arm(struct node_cluster *cluster); // the timer, for membership's deadline
-bool node_cluster_is_here(const struct node_cluster *cluster, const struct gossip_id *id);
+void node_cluster_arm(struct node_cluster *cluster);   // the timer, for membership's deadline
+void node_cluster_ready(struct node_cluster *cluster); // from the event loop: the owner takes what follows
 
 // wires.c
 extern const struct node_udp_handler node_cluster_udp_handler;
-extern const struct node_peers_members node_cluster_members;
+bool node_cluster_take_link(struct node_cluster *cluster,
+                            const struct node_peers_event *link); // false: nothing for the owner
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why) BASE_CHECK;
 
 // tell.c
@@ -57,7 +56,8 @@ void node_cluster_tell_view(struct node_cluster *cluster);
 void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer);
 
 // view.c
-void node_cluster_take_view(struct node_cluster *cluster);
+struct gossip_graph *
+node_cluster_take_view(struct node_cluster *cluster);       // the caller's; NULL: none was made
 void node_cluster_claim_slot(struct node_cluster *cluster); // as the graph and its own flags say
 
 #endif

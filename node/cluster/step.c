@@ -1,15 +1,8 @@
-// One event of membership and its consequences: packets, and changes for links, owner and people.
+// One event of membership and its consequences: packets, changes for links and people, events for the owner.
 #include "base/log.h"
 #include "node/cluster/private.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>
-
-bool node_cluster_is_here(const struct node_cluster *cluster, const struct gossip_id *id)
-{
-    struct gossip_member_info info;
-    return gossip_membership_find(cluster->membership, id, &info) == BASE_OK &&
-           (info.state == GOSSIP_MEMBER_ALIVE || info.state == GOSSIP_MEMBER_SUSPECT);
-}
 
 static bool reaches(const void *udp, const struct node_address *to)
 {
@@ -45,7 +38,6 @@ static void take_change(struct node_cluster *cluster, const struct gossip_member
     bool here = action->state == GOSSIP_MEMBER_ALIVE || action->state == GOSSIP_MEMBER_SUSPECT;
     node_cluster_tell_change(cluster, action);
     node_peers_member(cluster->peers, &action->peer, here);
-    cluster->options.handler->member(cluster->options.links.owner, &action->peer, action->state);
     if (action->state == GOSSIP_MEMBER_DEAD)
         node_peers_part(cluster->peers, &action->peer, GOSSIP_CLOSE_SILENT);
 }
@@ -77,46 +69,88 @@ static void remove_member(struct node_cluster *cluster, const struct gossip_id *
     node_peers_member(cluster->peers, id, false);
     gossip_datagrams_forget(cluster->datagrams, id);
     node_endpoints_forget(cluster->endpoints, id);
-    cluster->options.handler->removed(cluster->options.links.owner, id);
 }
 
-static void act(struct node_cluster *cluster, const struct gossip_membership_action *action)
+// False: nothing that the owner must know.
+static bool act(struct node_cluster *cluster, const struct gossip_membership_action *action,
+                struct node_cluster_event *event)
 {
-    BASE_ASSERT(cluster->busy); // a handler that steps membership from here would lose actions
+    event->peer = action->peer;
+    cluster->changed |= action->kind != GOSSIP_MEMBERSHIP_SEND;
     switch (action->kind) {
     case GOSSIP_MEMBERSHIP_SEND:
         send_packet(cluster, action);
-        return; // of no interest to the owner
+        return false;
     case GOSSIP_MEMBERSHIP_CHANGED:
         take_change(cluster, action);
-        break;
+        event->kind = NODE_CLUSTER_MEMBER;
+        event->state = action->state;
+        return true;
     case GOSSIP_MEMBERSHIP_RECORD:
         take_record(cluster, &action->peer);
-        break;
+        return false;
     case GOSSIP_MEMBERSHIP_VIEW:
-        node_cluster_take_view(cluster);
-        break;
+        event->kind = NODE_CLUSTER_VIEW;
+        event->graph = node_cluster_take_view(cluster);
+        return event->graph;
     case GOSSIP_MEMBERSHIP_SUSPECTED:
         node_cluster_tell_suspected(cluster, action);
-        break;
+        return false;
     case GOSSIP_MEMBERSHIP_GENERATION:
         take_generation(cluster, action->generation);
-        break;
+        return false;
     case GOSSIP_MEMBERSHIP_CONFLICT:
-        cluster->options.links.handler->conflict(cluster->options.links.owner, NULL);
-        break;
+        event->kind = NODE_CLUSTER_CONFLICT;
+        return true;
     case GOSSIP_MEMBERSHIP_CUT_OFF: // the totals report it
-        break;
+        return false;
     case GOSSIP_MEMBERSHIP_REMOVED:
         remove_member(cluster, &action->peer);
-        break;
+        event->kind = NODE_CLUSTER_REMOVED;
+        return true;
     }
-    cluster->changed = true;
+    return false;
+}
+
+static void leave(struct node_cluster *cluster)
+{
+    BASE_ASSERT(cluster->leaving && !cluster->left);
+    cluster->left = true;
+    node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_LEAVE, NULL);
+    node_peers_leave(cluster->peers);
+}
+
+// All actions of membership are taken before the next event is passed to it.
+bool node_cluster_next(struct node_cluster *cluster, struct node_cluster_event *event)
+{
+    struct gossip_membership_action action;
+    *event = (struct node_cluster_event){.kind = NODE_CLUSTER_CHANGED};
+    for (;;) {
+        while (gossip_membership_next(cluster->membership, &action))
+            if (act(cluster, &action, event))
+                return true;
+        if (cluster->leaving && !cluster->left) {
+            leave(cluster);
+            continue;
+        }
+        if (!node_peers_next(cluster->peers, &event->link))
+            break;
+        if (node_cluster_take_link(cluster, &event->link)) {
+            event->kind = NODE_CLUSTER_LINK;
+            return true;
+        }
+    }
+    node_cluster_arm(cluster);
+    const bool changed = cluster->changed;
+    cluster->changed = false;
+    return changed;
 }
 
 void node_cluster_arm(struct node_cluster *cluster)
 {
-    uint64_t deadline_ns = gossip_membership_deadline(cluster->membership), now_ns = node_clock_ns();
+    const bool leaves = cluster->leaving && !cluster->left;
+    uint64_t deadline_ns = leaves ? 0 : gossip_membership_deadline(cluster->membership);
+    uint64_t now_ns = node_clock_ns();
     if (deadline_ns == UINT64_MAX) {
         event_del(cluster->timer);
         return;
@@ -127,36 +161,16 @@ void node_cluster_arm(struct node_cluster *cluster)
     event_add(cluster->timer, &wait);
 }
 
-static enum base_error step_once(struct node_cluster *cluster, struct gossip_membership_event *event)
-{
-    struct gossip_membership_action action;
-    BASE_ASSERT(!cluster->busy);
-    cluster->busy = true;
-    event->now_ns = node_clock_ns();
-    enum base_error code = gossip_membership_step(cluster->membership, event);
-    while (gossip_membership_next(cluster->membership, &action))
-        act(cluster, &action);
-    cluster->busy = false;
-    return code;
-}
-
-// Evidence that comes up while an action is carried out is handled as an event of its own afterwards.
 enum base_error node_cluster_step(struct node_cluster *cluster, struct gossip_membership_event *event)
 {
-    enum base_error code = step_once(cluster, event);
-    BASE_ASSERT(!cluster->busy && cluster->n_pending <= NODE_CLUSTER_PENDING);
-    while (cluster->n_pending > 0) {
-        struct gossip_membership_event evidence = {.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
-                                                   .peer = cluster->pending[--cluster->n_pending]};
-        if (step_once(cluster, &evidence) != BASE_OK)
-            break; // an event without bytes can't be malformed
-    }
-    node_cluster_arm(cluster);
-    if (cluster->changed) {
-        cluster->changed = false;
-        cluster->options.links.handler->changed(cluster->options.links.owner);
-    }
-    return code;
+    BASE_ASSERT(!cluster->left || event->kind != GOSSIP_MEMBERSHIP_UNREACHABLE);
+    event->now_ns = node_clock_ns();
+    return gossip_membership_step(cluster->membership, event);
+}
+
+void node_cluster_ready(struct node_cluster *cluster)
+{
+    cluster->options.links.ready(cluster->options.links.owner);
 }
 
 void node_cluster_step_plainly(struct node_cluster *cluster, enum gossip_membership_event_kind kind,
@@ -171,11 +185,6 @@ void node_cluster_step_plainly(struct node_cluster *cluster, enum gossip_members
 
 void node_cluster_unreachable(struct node_cluster *cluster, const struct gossip_id *id)
 {
-    BASE_ASSERT(cluster->n_pending <= NODE_CLUSTER_PENDING && (cluster->busy || !cluster->n_pending));
-    if (node_faults_has(cluster->faults, id) || cluster->leaving)
-        return;
-    if (!cluster->busy)
+    if (!node_faults_has(cluster->faults, id) && !cluster->leaving)
         node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_UNREACHABLE, id);
-    else if (cluster->n_pending < NODE_CLUSTER_PENDING)
-        cluster->pending[cluster->n_pending++] = *id;
 }

@@ -74,7 +74,7 @@ void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_
 {
     char name[LIMIT_NODE_NAME_BYTES];
     struct node_event event = {.id = &action->peer, .name = name_of(cluster, &action->peer, name)};
-    BASE_ASSERT(cluster->busy); // an action of membership is carried out
+    BASE_ASSERT(!action->known || action->before != action->state);
     switch (action->state) {
     case GOSSIP_MEMBER_ALIVE:
         tell_alive(cluster, action, &event);

@@ -32,21 +32,21 @@ static enum base_error make_graph(const struct node_cluster *cluster, struct gos
     return code;
 }
 
-void node_cluster_take_view(struct node_cluster *cluster)
+struct gossip_graph *node_cluster_take_view(struct node_cluster *cluster)
 {
     struct gossip_graph *graph;
-    BASE_ASSERT(cluster->busy); // an action of membership is carried out
     enum base_error code = make_graph(cluster, &graph);
     if (code != BASE_OK) { // the graph stays as it was until the next change
         base_log(BASE_LOG_ERROR, "view", "the graph can't follow the members: %s", base_error_name(code));
-        return;
+        return NULL;
     }
+    BASE_ASSERT(graph != cluster->graph);
     gossip_graph_drop(cluster->graph);
     cluster->graph = graph;
     node_cluster_claim_slot(cluster);
     keep_links(cluster);
     node_cluster_tell_view(cluster);
-    cluster->options.handler->view(cluster->options.links.owner, gossip_graph_keep(graph));
+    return gossip_graph_keep(graph);
 }
 
 const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster)

@@ -12,7 +12,6 @@ static void on_datagram(void *owner, const struct node_address *from, const uint
     uint8_t plain[LIMIT_DATAGRAM_BYTES];
     struct gossip_membership_event event = {
         .kind = GOSSIP_MEMBERSHIP_PACKET, .way = GOSSIP_BY_DATAGRAM, .bytes = plain};
-    BASE_ASSERT(!cluster->busy); // datagrams are read between the events of membership
     if (gossip_datagram_open(cluster->datagrams, bytes, count, plain, &event.n_bytes, &event.peer) !=
         BASE_OK) {
         cluster->counters.refused++;
@@ -23,6 +22,7 @@ static void on_datagram(void *owner, const struct node_address *from, const uint
     node_endpoints_heard(cluster->endpoints, &event.peer, from, node_clock_ns());
     if (node_cluster_step(cluster, &event) != BASE_OK)
         cluster->counters.refused++;
+    node_cluster_ready(cluster);
 }
 
 // Evidence only against the member that was heard from this address: other addresses in a record may belong
@@ -31,8 +31,11 @@ static void on_unreachable(void *owner, const struct node_address *to)
 {
     struct node_cluster *cluster = owner;
     struct gossip_id id;
-    if (node_endpoints_at(cluster->endpoints, to, &id) && node_cluster_is_here(cluster, &id))
-        node_cluster_unreachable(cluster, &id);
+    if (!node_endpoints_at(cluster->endpoints, to, &id) ||
+        !gossip_membership_is_here(cluster->membership, &id))
+        return;
+    node_cluster_unreachable(cluster, &id);
+    node_cluster_ready(cluster);
 }
 
 const struct node_udp_handler node_cluster_udp_handler = {.datagram = on_datagram,
@@ -40,51 +43,17 @@ const struct node_udp_handler node_cluster_udp_handler = {.datagram = on_datagra
 
 // -- from the links
 
-static void on_linked(void *owner, const struct gossip_id *peer)
+static void take_packet(struct node_cluster *cluster, const struct node_peers_event *link)
 {
-    node_cluster_step_plainly(owner, GOSSIP_MEMBERSHIP_LINKED, peer);
-}
-
-static void on_packet(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count)
-{
-    struct node_cluster *cluster = owner;
     struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_PACKET,
-                                            .peer = *peer,
+                                            .peer = link->peer,
                                             .way = GOSSIP_BY_STREAM,
-                                            .bytes = packet,
-                                            .n_bytes = count};
-    BASE_ASSERT(!cluster->busy); // links report between the events of membership
+                                            .bytes = link->message->as.members.packet,
+                                            .n_bytes = link->message->as.members.packet_bytes};
     if (node_cluster_step(cluster, &event) == BASE_OK)
         return;
     cluster->counters.refused++;
-    node_peers_close(cluster->peers, peer, "a packet about members that breaks the layout");
-}
-
-static size_t on_about(void *owner, const struct gossip_id *id, uint8_t *packet, size_t capacity)
-{
-    struct node_cluster *cluster = owner;
-    return gossip_membership_about(cluster->membership, id, packet, capacity);
-}
-
-static void on_link_unreachable(void *owner, const struct gossip_id *peer)
-{
-    node_cluster_unreachable(owner, peer);
-}
-
-static bool on_alive(void *owner, const struct gossip_id *id)
-{
-    return node_cluster_is_here(owner, id);
-}
-
-static size_t on_addresses(void *owner, const struct gossip_id *id, struct node_address out[LIMIT_ADDRESSES])
-{
-    struct node_cluster *cluster = owner;
-    struct gossip_member_info info;
-    if (gossip_membership_find(cluster->membership, id, &info) != BASE_OK)
-        return 0;
-    for (size_t i = 0; i < info.record->n_addresses; i++)
-        node_address_of(&info.record->addresses[i], &out[i]);
-    return info.record->n_addresses;
+    node_peers_close(cluster->peers, &link->peer, "a packet about members that breaks the layout");
 }
 
 static bool is_loopback(const struct gossip_address *a)
@@ -95,11 +64,10 @@ static bool is_loopback(const struct gossip_address *a)
 
 // A link uses this local address. It is advertised if the configuration names no address. Loopback comes
 // last, because no other host can use it.
-static void on_here(void *owner, const struct node_address *own)
+static void advertise(struct node_cluster *cluster, const struct node_address *own)
 {
-    struct node_cluster *cluster = owner;
     struct gossip_address told, *list = cluster->addresses;
-    if (cluster->addresses_given || !node_address_tell(own, &told))
+    if (cluster->addresses_given || own->bytes == 0 || !node_address_tell(own, &told))
         return;
     told.port = cluster->port;
     for (size_t i = 0; i < cluster->n_addresses; i++)
@@ -116,22 +84,31 @@ static void on_here(void *owner, const struct node_address *own)
     cluster->n_addresses = kept + 1;
     BASE_ASSERT(cluster->n_addresses <= LIMIT_ADDRESSES);
     gossip_membership_addresses(cluster->membership, list, cluster->n_addresses);
-    node_cluster_arm(cluster);
 }
 
-static void on_missing(void *owner, const struct gossip_id *peer)
+bool node_cluster_take_link(struct node_cluster *cluster, const struct node_peers_event *link)
 {
-    node_cluster_tell_missing(owner, peer);
+    switch (link->kind) {
+    case NODE_PEERS_UP:
+        advertise(cluster, &link->own);
+        node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_LINKED, &link->peer);
+        return true;
+    case NODE_PEERS_PACKET:
+        take_packet(cluster, link);
+        return false;
+    case NODE_PEERS_UNREACHABLE:
+        node_cluster_unreachable(cluster, &link->peer);
+        return false;
+    case NODE_PEERS_MISSING:
+        node_cluster_tell_missing(cluster, &link->peer);
+        return false;
+    case NODE_PEERS_CHANGED:
+        cluster->changed = true;
+        return false;
+    default:
+        return true;
+    }
 }
-
-const struct node_peers_members node_cluster_members = {.linked = on_linked,
-                                                        .packet = on_packet,
-                                                        .about = on_about,
-                                                        .unreachable = on_link_unreachable,
-                                                        .alive = on_alive,
-                                                        .addresses = on_addresses,
-                                                        .here = on_here,
-                                                        .missing = on_missing};
 
 // The advertised addresses: node.advertise, or the listen address unless that is every interface.
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why)

@@ -250,7 +250,7 @@ static void begin(struct node_learner *l)
 {
     const struct node_config *config = l->options.config;
     struct gossip_rounds_options rounds = l->options.resume;
-    BASE_ASSERT(!l->options.trainee != !l->options.other);
+    BASE_ASSERT(l->options.trainee || l->options.other);
     rounds.local_steps = config->average.local_steps;
     rounds.steps = config->train.steps > 0 ? config->train.steps : UINT64_MAX; // 0: until it is stopped
     l->pace = 1;

@@ -1,5 +1,7 @@
 #include "node/learn/step_time.h"
 
+#include "base/error.h"
+
 void node_step_time_add(struct node_step_time *step_time, uint64_t elapsed_ns, uint64_t steps)
 {
     if (steps == 0)

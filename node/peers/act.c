@@ -1,46 +1,57 @@
-// Carries out what gossip/links has decided.
+// What gossip/links has decided: carried out here, or handed to the owner.
 #include "node/peers/private.h"
 #include <string.h>
 
-static void on_entry(struct node_peers *peers, size_t entry)
+static void tell_entry(struct node_peers *peers, size_t entry)
 {
     if (gossip_links_entry(peers->rules, entry)->state == GOSSIP_ENTRY_SELF)
         base_log(BASE_LOG_INFO, "peer_self", "peers: %s is this node itself; left out",
                  node_peers_entry_text(peers, entry));
-    peers->options.handler->changed(peers->options.owner);
+    peers->changed = true;
 }
 
-static void on_duplicate(struct node_peers *peers, const struct gossip_links_action *action)
+static const char *address_of_duplicate(const struct node_peers *peers,
+                                        const struct gossip_links_action *action)
 {
     const struct peer_link *link = action->owner;
     const char *said = gossip_close_bye(GOSSIP_CLOSE_DUPLICATE_IDENTITY);
     bool told = !action->at && peers->heard && peers->heard->kind == GOSSIP_BYE;
-    peers->options.handler->conflict(peers->options.owner,
-                                     told ? peers->heard->as.bye.reason + strlen(said) : link->address);
+    return told ? peers->heard->as.bye.reason + strlen(said) : link->address;
 }
 
 static void explain(struct node_peers *peers, const struct gossip_links_action *action)
 {
     uint8_t packet[LIMIT_DATAGRAM_BYTES];
     const size_t count =
-        peers->options.members->about(peers->options.members_owner, &action->peer, packet, sizeof packet);
+        gossip_membership_about(peers->options.membership, &action->peer, packet, sizeof packet);
     if (count > 0)
         peer_link_send_members(action->owner, packet, count);
 }
 
-static void on_down(struct node_peers *peers, const struct gossip_links_action *action)
+static void deliver(struct peer_link *link, struct node_peers_event *event)
 {
-    struct peer_link *link = action->owner;
-    BASE_ASSERT(link->authenticated && link->active);
-    link->active = false;
-    peers->options.handler->down(peers->options.owner, &action->peer);
-    peers->options.handler->changed(peers->options.owner);
+    struct node_peers *peers = link->peers;
+    BASE_ASSERT(peers->heard && peers->heard_bytes);
+    event->peer = link->id;
+    event->message = peers->heard;
+    event->kind = peers->heard->kind == GOSSIP_MEMBERS      ? NODE_PEERS_PACKET
+                  : peers->heard->kind == GOSSIP_STATISTICS ? NODE_PEERS_STATISTICS
+                                                            : NODE_PEERS_MESSAGE;
+    if (event->kind != NODE_PEERS_MESSAGE)
+        return;
+    event->bytes = peers->heard_bytes;
+    event->count = peers->heard_count;
+    peers->heard_bytes = NULL;
 }
 
-static void act(struct node_peers *peers, const struct gossip_links_action *action)
+static void down(struct peer_link *link)
 {
-    const struct node_peers_handler *handler = peers->options.handler;
-    struct peer_link *link = action->owner;
+    BASE_ASSERT(link->authenticated && link->active);
+    link->active = false;
+}
+
+static void carry_out(struct node_peers *peers, const struct gossip_links_action *action)
+{
     switch (action->kind) {
     case GOSSIP_LINKS_RESOLVE:
         peer_call_resolve(peers, &action->target);
@@ -49,52 +60,78 @@ static void act(struct node_peers *peers, const struct gossip_links_action *acti
         peer_call_open(peers, action);
         break;
     case GOSSIP_LINKS_GREET:
-        peer_link_greet(link);
+        peer_link_greet(action->owner);
         break;
     case GOSSIP_LINKS_CLOSE:
-        peer_link_close(link, action);
-        break;
-    case GOSSIP_LINKS_UP:
-        peer_link_up(link);
-        handler->changed(peers->options.owner);
-        break;
-    case GOSSIP_LINKS_DOWN:
-        on_down(peers, action);
-        break;
-    case GOSSIP_LINKS_DELIVER:
-        peer_link_deliver(link);
+        peer_link_close(action->owner, action);
         break;
     case GOSSIP_LINKS_SEND:
-        peer_link_send_members(link, action->bytes, action->count);
+        peer_link_send_members(action->owner, action->bytes, action->count);
         break;
     case GOSSIP_LINKS_EXPLAIN:
         explain(peers, action);
         break;
-    case GOSSIP_LINKS_UNREACHABLE:
-        peers->options.members->unreachable(peers->options.members_owner, &action->peer);
-        break;
-    case GOSSIP_LINKS_DUPLICATE:
-        on_duplicate(peers, action);
-        break;
-    case GOSSIP_LINKS_MISSING:
-        peers->options.members->missing(peers->options.members_owner, &action->peer);
-        break;
     case GOSSIP_LINKS_ENTRY:
-        on_entry(peers, action->target.entry);
+        tell_entry(peers, action->target.entry);
         break;
+    default:
+        BASE_ASSERT(false); // the owner's
     }
 }
 
-void node_peers_carry_out(struct node_peers *peers)
+// False: it does not concern the owner.
+static bool hand_over(struct node_peers *peers, const struct gossip_links_action *action,
+                      struct node_peers_event *event)
 {
-    struct gossip_links_action action;
-    while (gossip_links_next(peers->rules, &action))
-        act(peers, &action);
-    node_peers_arm(peers);
+    event->peer = action->peer;
+    switch (action->kind) {
+    case GOSSIP_LINKS_UP:
+        event->kind = NODE_PEERS_UP;
+        peer_link_up(action->owner, event);
+        peers->changed = true;
+        return true;
+    case GOSSIP_LINKS_DOWN:
+        event->kind = NODE_PEERS_DOWN;
+        down(action->owner);
+        peers->changed = true;
+        return true;
+    case GOSSIP_LINKS_DELIVER:
+        deliver(action->owner, event);
+        return true;
+    case GOSSIP_LINKS_UNREACHABLE:
+        event->kind = NODE_PEERS_UNREACHABLE;
+        return true;
+    case GOSSIP_LINKS_MISSING:
+        event->kind = NODE_PEERS_MISSING;
+        return true;
+    case GOSSIP_LINKS_DUPLICATE:
+        event->kind = NODE_PEERS_CONFLICT;
+        event->address = address_of_duplicate(peers, action);
+        return true;
+    default:
+        return false;
+    }
 }
 
-void node_peers_say_now(struct node_peers *peers, struct gossip_links_event event)
+bool node_peers_next(struct node_peers *peers, struct node_peers_event *event)
 {
-    node_peers_step(peers, event);
-    node_peers_carry_out(peers);
+    struct gossip_links_action action;
+    *event = (struct node_peers_event){.kind = NODE_PEERS_CHANGED};
+    while (gossip_links_next(peers->rules, &action)) {
+        if (hand_over(peers, &action, event))
+            return true;
+        carry_out(peers, &action);
+    }
+    node_peers_arm(peers);
+    if (peers->settings) {
+        event->kind = NODE_PEERS_SETTINGS;
+        event->name = peers->settles->name;
+        event->address = peers->settles->address;
+        event->settings = peers->settings;
+        peers->settings = NULL;
+        return true;
+    }
+    const bool changed = peers->changed;
+    peers->changed = false;
+    return changed;
 }

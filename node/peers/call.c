@@ -1,7 +1,7 @@
 // Addresses of entries and members, and sockets that connect to them. gossip/links decides when, in which
 // order and how often.
+#include "node/peers/endpoints.h"
 #include "node/peers/private.h"
-#include "node/queue/clock.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
@@ -18,9 +18,13 @@ static void resolved(struct node_peers *peers, const struct gossip_links_target 
 static size_t member_addresses(struct node_peers *peers, const struct gossip_id *id,
                                struct node_address out[LIMIT_ADDRESSES])
 {
-    if (node_faults_has(peers->options.faults, id))
-        return 0; // as if there were no answer
-    return peers->options.members->addresses(peers->options.members_owner, id, out);
+    struct gossip_member_info info;
+    if (node_faults_has(peers->options.faults, id) || // as if there were no answer
+        gossip_membership_find(peers->options.membership, id, &info) != BASE_OK)
+        return 0;
+    for (size_t i = 0; i < info.record->n_addresses; i++)
+        node_address_of(&info.record->addresses[i], &out[i]);
+    return info.record->n_addresses;
 }
 
 void peer_call_resolve(struct node_peers *peers, const struct gossip_links_target *target)

@@ -1,6 +1,6 @@
 // Turns what the session of a link reports (authentication, messages, the end) into events for gossip/links.
+#include "node/config/compatibility.h"
 #include "node/peers/private.h"
-#include "node/queue/clock.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void on_established(void *owner, const struct gossip_id *peer)
         return;
     }
     authenticated.peer = *peer;
-    authenticated.alive = peers->options.members->alive(peers->options.members_owner, peer);
+    authenticated.alive = gossip_membership_is_here(peers->options.membership, peer);
     node_peers_say_now(peers, authenticated);
 }
 
@@ -49,6 +49,27 @@ static struct gossip_links_event event_of(struct peer_link *link, const struct g
     return event;
 }
 
+// The settings of a cluster that trains already: this node ends and starts again with them, so the greeting
+// is not handled further, nor is any other.
+static bool takes_settings(struct peer_link *link, const struct gossip_greeting *theirs)
+{
+    struct node_peers *peers = link->peers;
+    if (peers->taken)
+        return true;
+    BASE_ASSERT(!peers->settings);
+    if (!peers->options.joins ||
+        node_greeting_take(peers->options.config, peers->options.greeting, theirs, &peers->settings) !=
+            BASE_OK ||
+        !peers->settings) {
+        peer_tell_shards(link, theirs);
+        return false;
+    }
+    snprintf(link->name, sizeof link->name, "%s", theirs->name);
+    peers->settles = link;
+    peers->taken = true;
+    return true;
+}
+
 static void on_message(void *owner, uint8_t *bytes, size_t count)
 {
     struct peer_link *link = owner;
@@ -59,17 +80,15 @@ static void on_message(void *owner, uint8_t *bytes, size_t count)
         free(bytes);
         return;
     }
-    node_peers_carry_out(peers); // actions that still wait do not concern this message
-    if (message.kind == GOSSIP_GREETING &&
-        peers->options.handler->greeted(peers->options.owner, link->address, &message.as.greeting)) {
-        free(bytes);
-        return;
-    }
+    peers->options.ready(peers->options.owner);        // actions that still wait do not concern this message
     BASE_ASSERT(!peers->heard && !peers->heard_bytes); // one message at a time
     peers->heard = &message;
     peers->heard_bytes = bytes;
     peers->heard_count = count;
-    node_peers_say_now(peers, event_of(link, &message));
+    if (message.kind == GOSSIP_GREETING && takes_settings(link, &message.as.greeting))
+        peers->options.ready(peers->options.owner);
+    else
+        node_peers_say_now(peers, event_of(link, &message));
     free(peers->heard_bytes);
     peers->heard = NULL;
     peers->heard_bytes = NULL;
@@ -117,7 +136,8 @@ static void on_closed(void *owner, enum base_error code, const char *why)
     peer_tell_end(link, code, why);
     node_peers_say_now(peers, ended);
     peer_link_free(link);
-    peers->options.handler->changed(peers->options.owner);
+    peers->changed = true; // it may have been the last
+    peers->options.ready(peers->options.owner);
 }
 
 const struct node_link_handler peer_link_handler = {

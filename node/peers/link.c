@@ -50,38 +50,14 @@ void peer_link_send_members(struct peer_link *link, const uint8_t *packet, size_
 
 // -- up
 
-void peer_link_up(struct peer_link *link)
+void peer_link_up(struct peer_link *link, struct node_peers_event *event)
 {
-    struct node_peers *peers = link->peers;
-    struct node_address own;
     BASE_ASSERT(link->authenticated && !link->active);
     link->active = link->was_active = true;
-    node_link_pause(link->link, peers->paused);
+    node_link_pause(link->link, link->peers->paused);
     peer_tell_up(link);
-    if (node_link_address(link->link, &own))
-        peers->options.members->here(peers->options.members_owner, &own);
-    peers->options.handler->up(peers->options.owner, &link->id);
-    peers->options.members->linked(peers->options.members_owner, &link->id);
-}
-
-void peer_link_deliver(struct peer_link *link)
-{
-    struct node_peers *peers = link->peers;
-    const struct node_peers_handler *handler = peers->options.handler;
-    const struct gossip_message *message = peers->heard;
-    uint8_t *bytes = peers->heard_bytes;
-    BASE_ASSERT(message && bytes);
-    if (message->kind == GOSSIP_MEMBERS) {
-        peers->options.members->packet(peers->options.members_owner, &link->id, message->as.members.packet,
-                                       message->as.members.packet_bytes);
-        return;
-    }
-    if (message->kind == GOSSIP_STATISTICS) {
-        handler->statistics(peers->options.owner, &link->id, &message->as.statistics);
-        return;
-    }
-    peers->heard_bytes = NULL;
-    handler->message(peers->options.owner, &link->id, message, bytes, peers->heard_count);
+    if (!node_link_address(link->link, &event->own))
+        event->own.bytes = 0;
 }
 
 // -- close
@@ -118,7 +94,7 @@ void peer_link_close(struct peer_link *link, const struct gossip_links_action *a
             node_link_close(link->link, BASE_EAUTH, "no handshake in time");
         break;
     case GOSSIP_CLOSE_CROWDED:
-        peer_tell_half_open(link->peers, link->address);
+        peer_tell_turned_away(link->peers, link->address);
         node_link_close(link->link, BASE_EAUTH, link->closing);
         break;
     default: // in order: the other end reads the BYE, and sees neither a stranger nor a death

@@ -16,7 +16,8 @@ static void waiting_now(evutil_socket_t s, short what, void *argument)
 {
     (void)s;
     (void)what;
-    node_peers_carry_out(argument);
+    struct node_peers *peers = argument;
+    peers->options.ready(peers->options.owner);
 }
 
 static void timer_now(evutil_socket_t s, short what, void *argument)
@@ -45,13 +46,13 @@ static void accepted(void *owner, int socket, const char *address, const char *h
     link->handle = gossip_links_accept(peers->rules, node_clock_ns(),
                                        base_hash_bytes(peers->salt, host, strlen(host)), link);
     if (link->handle == 0) {
-        peer_tell_half_open(peers, address);
+        peer_tell_turned_away(peers, address);
         peer_link_free(link);
         close(socket);
     } else {
         (void)peer_link_open(peers, link, socket);
     }
-    node_peers_carry_out(peers); // an older connection may give way
+    peers->options.ready(peers->options.owner); // an older connection may give way
 }
 
 // -- life
@@ -121,6 +122,7 @@ void node_peers_destroy(struct node_peers *peers)
     gossip_links_destroy(peers->rules);
     explicit_bzero(peers->options.psk, sizeof peers->options.psk);
     free(peers->accounts);
+    free(peers->settings);
     free(peers);
 }
 

@@ -2,15 +2,15 @@
 // links exist, which node is called when, which of two links between a pair is used and what the end of one
 // means; the worker and membership decide what a link carries; membership decides which nodes are members.
 //
-// Requests of the owner are decided at once but carried out later, from the loop, so that no handler is
-// called from inside a call of the owner. Accepted connections that are not in use yet: at most
-// LIMIT_HALF_OPEN, and LIMIT_HALF_OPEN_ADDRESS from one address. A stranger's connection is closed without a
-// byte, and counted. Loop's thread.
+// What happens is an event that the owner takes with node_peers_next. Requests of the owner are decided at
+// once and carried out as it takes events, so nothing calls the owner from inside a call of its own. Accepted
+// connections that are not in use yet: at most LIMIT_HALF_OPEN, and LIMIT_HALF_OPEN_ADDRESS from one address.
+// A stranger's connection is closed without a byte, and counted. Loop's thread.
 #ifndef NODE_PEERS_PEERS_H
 #define NODE_PEERS_PEERS_H
 
 #include "gossip/links/links.h"
-#include "gossip/member/record.h"
+#include "gossip/member/member.h"
 #include "node/config/config.h"
 #include "node/net/connection.h"
 #include "node/net/faults.h"
@@ -21,36 +21,32 @@ struct event_base;
 struct node_peers;
 struct node_streams;
 
-struct node_peers_handler { // to the owner; all must be set
-    void (*up)(void *owner, const struct gossip_id *peer);
-    void (*down)(void *owner, const struct gossip_id *peer);
-    // A message for the worker. Its payloads point into `bytes`, which are malloc'ed and the callee's to
-    // free.
-    void (*message)(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
-                    uint8_t *bytes, size_t count);
-    void (*statistics)(void *owner, const struct gossip_id *peer,
-                       const struct gossip_statistics_message *message); // valid during the call
-    // A greeting came from this address and is not yet compared with this node's. True: this node ends and
-    // starts again, and the greeting is not handled further.
-    bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
-    // Another process runs with this identity. Membership says that it was first (address NULL: stop), or a
-    // peer has a working link to it, at that address (stop if this one has just begun).
-    void (*conflict)(void *owner, const char *address);
-    void (*changed)(void *owner); // something has changed that a decision may depend on
+enum node_peers_event_kind {
+    NODE_PEERS_UP,          // a link to `peer` is in use; `own`: its address at this end
+    NODE_PEERS_DOWN,        // no link to `peer` is in use any more
+    NODE_PEERS_MESSAGE,     // `message` for the worker; its payloads point into bytes[count], malloc'ed and
+                            // now the owner's
+    NODE_PEERS_STATISTICS,  // `message` for the statistics of this node's examples
+    NODE_PEERS_PACKET,      // `message` for membership
+    NODE_PEERS_UNREACHABLE, // positive evidence about `peer`: its stream ended without a BYE, or nothing
+                            // listens at any of its addresses
+    NODE_PEERS_MISSING,     // the wanted link to `peer` has been missing for long: neither end can call the
+                            // other. Told once
+    NODE_PEERS_CONFLICT,    // another process runs with this identity: a peer has a working link to it, at
+                            // `address`
+    NODE_PEERS_SETTINGS,    // the peer `name` at `address` trains already: this node is to start again with
+                            // `settings` (node_greeting_take; malloc'ed, now the owner's)
+    NODE_PEERS_CHANGED,     // something that a decision may depend on
 };
-
-struct node_peers_members {                                    // to membership; all must be set
-    void (*linked)(void *owner, const struct gossip_id *peer); // after `up`
-    void (*packet)(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count);
-    // What membership knows of `id`, as a packet; returns its bytes, 0: nothing.
-    size_t (*about)(void *owner, const struct gossip_id *id, uint8_t *packet, size_t capacity);
-    // Positive evidence: its stream ended without a BYE, or nothing listens at any of its addresses.
-    void (*unreachable)(void *owner, const struct gossip_id *peer);
-    bool (*alive)(void *owner, const struct gossip_id *id); // is it a member, and not dead or gone?
-    size_t (*addresses)(void *owner, const struct gossip_id *id, struct node_address out[LIMIT_ADDRESSES]);
-    void (*here)(void *owner, const struct node_address *own); // the local address of a link in use
-    // A wanted link has been missing for long: neither end can call the other. Told once.
-    void (*missing)(void *owner, const struct gossip_id *peer);
+struct node_peers_event {
+    enum node_peers_event_kind kind;
+    struct gossip_id peer;
+    struct node_address own;              // of 0 bytes: not known
+    const struct gossip_message *message; // these three valid until the next event
+    const char *address, *name;
+    uint8_t *bytes;
+    size_t count;
+    char *settings;
 };
 
 struct node_peers_options {
@@ -64,11 +60,12 @@ struct node_peers_options {
     size_t message_limit;
     struct node_counters *counters;
     int listener; // bound, non-blocking; becomes this object's after success
-    const struct node_peers_handler *handler;
+    bool joins;   // this node takes the settings of a cluster that trains already
+    // Called from the event loop: the owner is to take all events now. They are valid during this call only.
+    void (*ready)(void *owner);
     void *owner;
-    struct node_faults *faults; // these three are set by node/cluster
-    const struct node_peers_members *members;
-    void *members_owner;
+    const struct gossip_membership *membership; // these two are set by node/cluster
+    struct node_faults *faults;
 };
 
 struct node_peers_counters {
@@ -81,6 +78,8 @@ enum base_error node_peers_create(const struct node_peers_options *options,
                                   struct node_peers **peers) BASE_CHECK;
 void node_peers_destroy(struct node_peers *peers);
 void node_peers_start(struct node_peers *peers); // begins to accept and to call
+// The next event, after what comes before it is carried out. False: there is none.
+bool node_peers_next(struct node_peers *peers, struct node_peers_event *event);
 
 // Sends one plaintext message, which is malloc'ed and owned by this object from now on. Messages to one peer
 // keep their order. False when there is no link to this peer (any more).

@@ -1,6 +1,7 @@
 // What the files of node/peers share, lowest first: tell.c (the log), rules.c (an event for gossip/links),
 // link.c (one socket and its session), call.c (addresses, and sockets to them), act.c (what gossip/links
-// decided), heard.c (what a session reports) and peers.c (the owner's requests). Included nowhere else.
+// decided, carried out or handed to the owner), heard.c (what a session reports) and peers.c (the owner's
+// requests). Included nowhere else.
 #ifndef NODE_PEERS_PRIVATE_H
 #define NODE_PEERS_PRIVATE_H
 
@@ -65,10 +66,14 @@ struct node_peers {
     uint64_t stranger_told_ns, turned_away_told_ns, strangers;
     struct node_allowance lines; // of the log, about what peers do
     bool paused;
+    bool changed; // something that a decision may depend on
+    bool taken;   // the settings of a cluster: this node ends, and no greeting counts any more
     // The subject of the event that is being handled; NULL outside of it.
     const struct gossip_message *heard;
     uint8_t *heard_bytes; // its bytes; NULL once they are taken
     size_t heard_count;
+    struct peer_link *settles; // the link over which `settings` came; NULL: none did
+    char *settings;
     char broken[96]; // how the peer of the latest PART broke the protocol
 };
 
@@ -77,12 +82,14 @@ void peer_tell_unresolved(struct node_peers *peers, size_t entry, const char *pr
 void peer_tell_up(struct peer_link *link);
 void peer_tell_close(struct peer_link *link, const struct gossip_links_action *action); // sets link->closing
 void peer_tell_end(struct peer_link *link, enum base_error code, const char *why);
-void peer_tell_half_open(struct node_peers *peers, const char *from); // closed over the limit
+void peer_tell_turned_away(struct node_peers *peers, const char *from); // closed over a limit
+void peer_tell_shards(const struct peer_link *link, const struct gossip_greeting *theirs);
 
 // rules.c
 void node_peers_arm(struct node_peers *peers); // the timer, for the deadline of the rules
-void node_peers_step(struct node_peers *peers, struct gossip_links_event event);
-// For calls from inside the owner or an action: the consequences come later, from the loop.
+// From the event loop: the owner takes what follows at once.
+void node_peers_say_now(struct node_peers *peers, struct gossip_links_event event);
+// For calls from inside the owner or an action: what follows is taken later, from the event loop.
 void node_peers_say_later(struct node_peers *peers, struct gossip_links_event event);
 
 // link.c. False: the socket is closed, and the rules are told.
@@ -91,8 +98,7 @@ struct peer_link *peer_link_make(struct node_peers *peers, const char *address);
 void peer_link_free(struct peer_link *link);
 void peer_link_greet(struct peer_link *link);
 void peer_link_close(struct peer_link *link, const struct gossip_links_action *action);
-void peer_link_up(struct peer_link *link);
-void peer_link_deliver(struct peer_link *link);
+void peer_link_up(struct peer_link *link, struct node_peers_event *event);
 void peer_link_send_members(struct peer_link *link, const uint8_t *packet, size_t count);
 
 // call.c
@@ -100,10 +106,6 @@ enum base_error peer_call_create(struct node_peers *peers) BASE_CHECK;
 void peer_call_destroy(struct node_peers *peers);
 void peer_call_resolve(struct node_peers *peers, const struct gossip_links_target *target);
 void peer_call_open(struct node_peers *peers, const struct gossip_links_action *action);
-
-// act.c. Called from the loop only, because actions call the owner.
-void node_peers_carry_out(struct node_peers *peers); // what waits
-void node_peers_say_now(struct node_peers *peers, struct gossip_links_event event);
 
 // heard.c
 extern const struct node_link_handler peer_link_handler;

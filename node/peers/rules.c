@@ -1,4 +1,4 @@
-// Passes an event to gossip/links; its actions wait for the loop.
+// Passes an event to gossip/links; its actions wait for node_peers_next.
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>
@@ -14,7 +14,7 @@ void node_peers_arm(struct node_peers *peers)
     event_add(peers->timer, &wait);
 }
 
-void node_peers_step(struct node_peers *peers, struct gossip_links_event event)
+static void step(struct node_peers *peers, struct gossip_links_event event)
 {
     if (event.now_ns == 0)
         event.now_ns = node_clock_ns();
@@ -23,8 +23,14 @@ void node_peers_step(struct node_peers *peers, struct gossip_links_event event)
         base_log(BASE_LOG_ERROR, "links", "out of memory: an event about links was not handled");
 }
 
+void node_peers_say_now(struct node_peers *peers, struct gossip_links_event event)
+{
+    step(peers, event);
+    peers->options.ready(peers->options.owner);
+}
+
 void node_peers_say_later(struct node_peers *peers, struct gossip_links_event event)
 {
-    node_peers_step(peers, event);
+    step(peers, event);
     event_active(peers->waiting, EV_TIMEOUT, 0);
 }

@@ -177,7 +177,16 @@ void peer_tell_end(struct peer_link *link, enum base_error code, const char *why
                     "link_down", "%s at %s: %s", link->name, link->address, text);
 }
 
-void peer_tell_half_open(struct node_peers *peers, const char *from)
+// If two nodes divide the examples differently, some are seen twice and others not at all.
+void peer_tell_shards(const struct peer_link *link, const struct gossip_greeting *theirs)
+{
+    const struct node_peers_options *o = &link->peers->options;
+    struct base_reason text;
+    if (node_greeting_deals_otherwise(o->config, o->greeting, theirs, &text))
+        base_log(BASE_LOG_WARN, "other_shards", "%s at %s: %s", theirs->name, link->address, text.text);
+}
+
+void peer_tell_turned_away(struct node_peers *peers, const char *from)
 {
     struct gossip_links_totals totals;
     uint64_t now_ns = node_clock_ns();
@@ -186,12 +195,19 @@ void peer_tell_half_open(struct node_peers *peers, const char *from)
         return;
     peers->turned_away_told_ns = now_ns;
     gossip_links_totals(peers->rules, &totals);
-    base_log(
-        BASE_LOG_WARN, "half_open_limit",
-        "%zu connections wait for their handshake, which is the limit (%u, and %u from one address); the "
-        "one from %s was closed (%llu so far)",
-        totals.half_open, LIMIT_HALF_OPEN, LIMIT_HALF_OPEN_ADDRESS, from,
-        (unsigned long long)totals.turned_away);
+    const unsigned long long so_far = totals.turned_away;
+    if (totals.links + peers->n_entries >= GOSSIP_LINKS_MAX)
+        base_log(
+            BASE_LOG_WARN, "link_limit",
+            "%zu links are open, and the other %zu of at most %u are kept for this node's own calls; the "
+            "connection from %s was closed (%llu so far)",
+            totals.links, GOSSIP_LINKS_MAX - totals.links, GOSSIP_LINKS_MAX, from, so_far);
+    else
+        base_log(
+            BASE_LOG_WARN, "half_open_limit",
+            "%zu connections wait for their handshake, which is the limit (%u, and %u from one address); "
+            "the one from %s was closed (%llu so far)",
+            totals.half_open, LIMIT_HALF_OPEN, LIMIT_HALF_OPEN_ADDRESS, from, so_far);
 }
 
 const char *node_peers_entry_text(const struct node_peers *peers, size_t entry)

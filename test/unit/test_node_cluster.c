@@ -33,82 +33,42 @@ static struct event_base *base;
 static struct node_streams *streams;
 static char fault_path[] = "/tmp/p2pml-cluster-XXXXXX";
 
-static void on_up(void *owner, const struct gossip_id *peer)
+static void take_view(struct node *node, struct gossip_graph *graph)
 {
-    (void)peer;
-    ((struct node *)owner)->ups++;
-}
-
-static void on_down(void *owner, const struct gossip_id *peer)
-{
-    (void)peer;
-    ((struct node *)owner)->downs++;
-}
-
-static void on_message(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
-                       uint8_t *bytes, size_t count)
-{
-    (void)owner, (void)peer, (void)message, (void)bytes, (void)count;
-    fail_msg("nobody sends messages for a worker");
-}
-
-static void on_member(void *owner, const struct gossip_id *peer, enum gossip_member_state state)
-{
-    (void)peer;
-    ((struct node *)owner)->gone += state == GOSSIP_MEMBER_DEAD || state == GOSSIP_MEMBER_LEFT;
-}
-
-static void on_removed(void *owner, const struct gossip_id *peer)
-{
-    (void)owner;
-    (void)peer;
-    fail_msg("nobody is gone for that long");
-}
-
-static void on_view(void *owner, struct gossip_graph *graph)
-{
-    struct node *node = owner;
     node->views++;
     node->in_view = gossip_graph_members(graph);
     assert_ptr_equal(node_cluster_graph(node->cluster), graph); // one for both threads
     gossip_graph_drop(graph);
 }
 
-static void on_changed(void *owner)
+static void take_event(struct node *node, const struct node_cluster_event *event)
 {
-    (void)owner;
+    switch (event->kind) {
+    case NODE_CLUSTER_LINK:
+        assert_in_range(event->link.kind, NODE_PEERS_UP, NODE_PEERS_DOWN); // nobody sends anything else
+        node->ups += event->link.kind == NODE_PEERS_UP;
+        node->downs += event->link.kind == NODE_PEERS_DOWN;
+        break;
+    case NODE_CLUSTER_MEMBER:
+        node->gone += event->state == GOSSIP_MEMBER_DEAD || event->state == GOSSIP_MEMBER_LEFT;
+        break;
+    case NODE_CLUSTER_VIEW:
+        take_view(node, event->graph);
+        break;
+    case NODE_CLUSTER_CHANGED:
+        break;
+    default:
+        fail_msg("nobody is gone for long, or has the identity of another");
+    }
 }
 
-static void on_conflict(void *owner, const char *address)
+static void take_events(void *owner)
 {
-    (void)owner;
-    (void)address;
-    fail_msg("nobody has the identity of another");
+    struct node *node = owner;
+    struct node_cluster_event event;
+    while (node_cluster_next(node->cluster, &event))
+        take_event(node, &event);
 }
-
-static bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
-{
-    (void)owner, (void)address, (void)greeting;
-    return false;
-}
-
-static void on_statistics(void *owner, const struct gossip_id *peer,
-                          const struct gossip_statistics_message *message)
-{
-    (void)owner, (void)peer, (void)message;
-    fail_msg("nobody sends statistics");
-}
-
-static const struct node_peers_handler links_handler = {.up = on_up,
-                                                        .down = on_down,
-                                                        .message = on_message,
-                                                        .statistics = on_statistics,
-                                                        .greeted = on_greeted,
-                                                        .changed = on_changed,
-                                                        .conflict = on_conflict};
-
-static const struct node_cluster_handler handler = {
-    .member = on_member, .removed = on_removed, .view = on_view};
 
 // Node i knows the address of node `entry`, if that is not itself.
 static void make(struct node *node, size_t i)
@@ -154,13 +114,12 @@ static void open_node(struct node *node)
                                                      .message_limit = 1 << 16,
                                                      .counters = &node->counters,
                                                      .listener = listener,
-                                                     .handler = &links_handler,
+                                                     .ready = take_events,
                                                      .owner = node},
                                            .name = node->name,
                                            .starts = {.number = node->generation},
                                            .instance_id = node_clock_ns(),
-                                           .datagrams = datagrams,
-                                           .handler = &handler};
+                                           .datagrams = datagrams};
     assert_int_equal(node_cluster_create(&options, &node->cluster, &why), BASE_OK);
     node_cluster_start(node->cluster);
     node_cluster_flags(node->cluster, GOSSIP_RECORD_ELIGIBLE, 0);

@@ -75,8 +75,8 @@ static void make_pair(struct table *a, struct table *b)
 {
     bind_table(a, 1, "a");
     bind_table(b, 2, "b");
-    a->other = b;
-    b->other = a;
+    introduce(a, b);
+    introduce(b, a);
     open_table(a, false);
     open_table(b, false);
     node_peers_start(a->peers);
@@ -162,13 +162,17 @@ static void a_closed_port_is_evidence_of_who_was_reached(void **state)
     (void)state;
     struct table a, b;
     uint8_t packet[PACKET_BYTES] = {0};
-    make_pair(&a, &b);
+    bind_table(&a, 1, "a");
+    bind_table(&b, 2, "b");
     const struct gossip_id peer = b.identity.id;
-    a.other = NULL;
+    open_table(&a, false);
+    open_table(&b, false);
+    node_peers_start(a.peers);
+    node_peers_start(b.peers);
     node_peers_packet(a.peers, &peer, packet, sizeof packet);
     for (int i = 0; i < 20; i++)
         event_base_loop(base, EVLOOP_NONBLOCK);
-    a.other = &b;
+    introduce(&a, &b);
     run_until(&b.packets, 1); // it has waited
     node_peers_part(a.peers, &peer, GOSSIP_CLOSE_IDLE);
     run_until(&a.downs, 1);
@@ -191,7 +195,7 @@ static void entries_of_the_living_are_left_alone(void **state)
     list(&a, a.address); // and this one leads to a itself
     open_table(&a, false);
     open_table(&b, false);
-    a.alive = true;
+    introduce(&a, &b);
     node_peers_start(b.peers);
     node_peers_start(a.peers);
     run_until(&a.ups, 1);
@@ -205,7 +209,9 @@ static void entries_of_the_living_are_left_alone(void **state)
     assert_memory_equal(&entry->id, &b.identity.id, sizeof entry->id);
     assert_int_equal(node_peers_entry(a.peers, 1)->state, GOSSIP_ENTRY_SELF);
     assert_int_equal(a.ups, 1);
-    a.alive = false;
+    step_membership(&b, (struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_LEAVE});
+    introduce(&a, &b);
+    assert_false(gossip_membership_is_here(a.membership, &b.identity.id));
     node_peers_member(a.peers, &b.identity.id, false);
     run_until(&a.ups, 2);
     close_table(&a);
@@ -234,8 +240,8 @@ static void a_cut_link_stands_still(void **state)
     close(mkstemp(path));
     bind_table(&a, 1, "a");
     bind_table(&b, 2, "b");
-    a.other = &b;
-    b.other = &a;
+    introduce(&a, &b);
+    introduce(&b, &a);
     node_faults_destroy(a.faults);
     assert_int_equal(node_faults_create(path, &a.faults, &why), BASE_OK);
     open_table(&a, false);

@@ -97,146 +97,126 @@ struct table {
     struct gossip_allow_list allow;
     struct node_faults *faults;
     struct node_peers *peers;
-    const struct table *other; // whose address its members' calls go to
+    struct gossip_membership *membership;
     int listener;
     uint16_t port;
     char address[64], *list[MANY];
     bool sends;              // numbered messages, as soon as it is told of a link
-    bool alive;              // what membership is to say of everybody
+    bool takes;              // events
     enum gossip_close parts; // then ends the link for this cause, unless it is IDLE
-    size_t linked, ups, downs, messages, packets, unreachables, twins, missing;
+    size_t ups, downs, messages, packets, unreachables, twins, missing;
 };
 
-static inline void on_up(void *owner, const struct gossip_id *peer)
+static inline void take_up(struct table *t, const struct node_peers_event *event)
 {
-    struct table *t = owner;
     t->ups++;
     in_use++;
+    assert_int_equal(event->own.storage.ss_family, AF_INET);
     for (uint64_t i = 0; t->sends && i < NUMBERED; i++) {
         uint8_t *bytes = malloc(LIMIT_MESSAGE_HEADER_BYTES);
         assert_non_null(bytes);
-        assert_true(node_peers_send(t->peers, peer, bytes, numbered(i, bytes)));
+        assert_true(node_peers_send(t->peers, &event->peer, bytes, numbered(i, bytes)));
     }
     if (t->parts != GOSSIP_CLOSE_IDLE)
-        node_peers_part(t->peers, peer, t->parts);
+        node_peers_part(t->peers, &event->peer, t->parts);
 }
 
-static inline void on_down(void *owner, const struct gossip_id *peer)
+static inline void take_message(struct table *t, const struct node_peers_event *event)
 {
-    (void)peer;
-    ((struct table *)owner)->downs++;
-    in_use--;
-}
-
-static inline void on_message(void *owner, const struct gossip_id *peer, const struct gossip_message *message,
-                              uint8_t *bytes, size_t count)
-{
-    struct table *t = owner;
-    (void)peer;
-    assert_true(count > 0);
-    free(bytes);
-    assert_int_equal(message->as.hello.epoch, t->messages); // none lost, none twice, in order
+    assert_true(event->count > 0);
+    free(event->bytes);
+    assert_int_equal(event->message->as.hello.epoch, t->messages); // none lost, none twice, in order
     t->messages++;
 }
 
-static inline void on_linked(void *owner, const struct gossip_id *peer)
+static inline void take_packet(struct table *t, const struct node_peers_event *event)
 {
-    struct table *t = owner;
-    (void)peer;
-    assert_int_equal(++t->linked, t->ups); // after each `up`, once
-}
-
-static inline void on_packet(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count)
-{
-    struct table *t = owner;
-    (void)peer;
-    assert_int_equal(count, PACKET_BYTES);
-    assert_int_equal(packet[0], t->packets); // in order
+    assert_int_equal(event->message->as.members.packet_bytes, PACKET_BYTES);
+    assert_int_equal(event->message->as.members.packet[0], t->packets); // in order
     t->packets++;
 }
 
-static inline void on_unreachable(void *owner, const struct gossip_id *peer)
+static inline void take_event(struct table *t, const struct node_peers_event *event)
 {
-    (void)peer;
-    ((struct table *)owner)->unreachables++;
+    switch (event->kind) {
+    case NODE_PEERS_UP:
+        take_up(t, event);
+        break;
+    case NODE_PEERS_DOWN:
+        t->downs++;
+        in_use--;
+        break;
+    case NODE_PEERS_MESSAGE:
+        take_message(t, event);
+        break;
+    case NODE_PEERS_PACKET:
+        take_packet(t, event);
+        break;
+    case NODE_PEERS_UNREACHABLE:
+        t->unreachables++;
+        break;
+    case NODE_PEERS_MISSING:
+        t->missing++;
+        break;
+    case NODE_PEERS_CONFLICT:
+        assert_true(event->address[0] != 0);
+        t->twins++;
+        break;
+    case NODE_PEERS_CHANGED:
+        break;
+    default:
+        fail_msg("nobody sends statistics or joins");
+    }
 }
 
-static inline bool on_alive(void *owner, const struct gossip_id *id)
+static inline void take_events(void *owner)
 {
-    (void)id;
-    return ((struct table *)owner)->alive;
+    struct table *t = owner;
+    struct node_peers_event event;
+    assert_false(t->takes); // never from inside a call of its own
+    t->takes = true;
+    while (node_peers_next(t->peers, &event))
+        take_event(t, &event);
+    t->takes = false;
 }
 
-static inline size_t on_addresses(void *owner, const struct gossip_id *id,
-                                  struct node_address out[LIMIT_ADDRESSES])
+static inline void step_membership(struct table *t, struct gossip_membership_event event)
 {
-    const struct table *t = owner;
-    const struct gossip_address loopback = {
-        .family = 4, .ip = {127, 0, 0, 1}, .port = t->other ? t->other->port : 0};
-    (void)id;
-    node_address_of(&loopback, &out[0]);
-    return t->other != NULL;
+    struct gossip_membership_action action;
+    event.now_ns = node_clock_ns();
+    assert_int_equal(gossip_membership_step(t->membership, &event), BASE_OK);
+    while (gossip_membership_next(t->membership, &action))
+        ;
 }
 
-static inline void on_here(void *owner, const struct node_address *own)
+static inline void make_membership(struct table *t, const char *name)
 {
-    (void)owner;
-    assert_int_equal(own->storage.ss_family, AF_INET);
+    const struct gossip_membership_options options = {
+        .identity = &t->identity,
+        .version = {.generation = 1, .instance_id = 1},
+        .name = name,
+        .addresses = {{.family = 4, .ip = {127, 0, 0, 1}, .port = t->port}},
+        .n_addresses = 1,
+        .profile = GOSSIP_PROFILE_LAN,
+        .seed = t->port,
+        .now_ns = node_clock_ns()};
+    assert_int_equal(gossip_membership_create(&options, &t->membership), BASE_OK);
+    step_membership(t, (struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_TIMER}); // signs its record
 }
 
-static inline void on_conflict(void *owner, const char *address)
+// Membership at `t` hears of the other node, as that node now is: alive, or gone.
+static inline void introduce(struct table *t, const struct table *other)
 {
-    assert_true(address[0] != 0);
-    ((struct table *)owner)->twins++;
+    const struct gossip_id *id = &other->identity.id;
+    uint8_t packet[LIMIT_DATAGRAM_BYTES];
+    const size_t bytes = gossip_membership_about(other->membership, id, packet, sizeof packet);
+    assert_true(bytes > 0);
+    step_membership(t, (struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                        .peer = *id,
+                                                        .way = GOSSIP_BY_STREAM,
+                                                        .bytes = packet,
+                                                        .n_bytes = bytes});
 }
-
-static inline void on_missing(void *owner, const struct gossip_id *peer)
-{
-    (void)peer;
-    ((struct table *)owner)->missing++;
-}
-
-static inline void on_changed(void *owner)
-{
-    (void)owner;
-}
-
-static inline size_t on_about(void *owner, const struct gossip_id *id, uint8_t *packet, size_t capacity)
-{
-    (void)owner, (void)id, (void)packet, (void)capacity;
-    return 0;
-}
-
-static inline bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
-{
-    (void)owner, (void)address;
-    assert_true(greeting->name[0] != 0);
-    return false;
-}
-
-static inline void on_statistics(void *owner, const struct gossip_id *peer,
-                                 const struct gossip_statistics_message *message)
-{
-    (void)owner, (void)peer, (void)message;
-    fail_msg("nobody sends statistics");
-}
-
-static const struct node_peers_handler table_handler = {.up = on_up,
-                                                        .down = on_down,
-                                                        .message = on_message,
-                                                        .statistics = on_statistics,
-                                                        .greeted = on_greeted,
-                                                        .conflict = on_conflict,
-                                                        .changed = on_changed};
-
-static const struct node_peers_members table_members = {.linked = on_linked,
-                                                        .packet = on_packet,
-                                                        .about = on_about,
-                                                        .unreachable = on_unreachable,
-                                                        .alive = on_alive,
-                                                        .addresses = on_addresses,
-                                                        .here = on_here,
-                                                        .missing = on_missing};
 
 static inline void bind_table(struct table *t, uint8_t seed, const char *name)
 {
@@ -251,6 +231,7 @@ static inline void bind_table(struct table *t, uint8_t seed, const char *name)
     t->port = node_listener_port(t->listener);
     snprintf(t->address, sizeof t->address, "127.0.0.1:%u", (unsigned)t->port);
     assert_int_equal(node_faults_create("", &t->faults, &why), BASE_OK);
+    make_membership(t, name);
 }
 
 static inline void list(struct table *t, char *address)
@@ -271,10 +252,9 @@ static inline void open_table(struct table *t, bool only_allowed)
                                          .counters = &counted,
                                          .faults = t->faults,
                                          .listener = t->listener,
-                                         .handler = &table_handler,
+                                         .ready = take_events,
                                          .owner = t,
-                                         .members = &table_members,
-                                         .members_owner = t};
+                                         .membership = t->membership};
     assert_int_equal(node_peers_create(&options, &t->peers), BASE_OK);
     tables_open++;
 }
@@ -283,6 +263,7 @@ static inline void close_table(struct table *t)
 {
     node_peers_destroy(t->peers);
     tables_open--;
+    gossip_membership_destroy(t->membership);
     node_faults_destroy(t->faults);
     gossip_identity_wipe(&t->identity);
 }

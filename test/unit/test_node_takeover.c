@@ -17,6 +17,7 @@
 enum { EXAMPLES = 120, SHARDS = 3, STEPS = 1000000, LOCAL = 4, PARAMETERS = 785 * 10 };
 
 struct bench {
+    struct node_round *round; // that the learner waits for
     struct node_config config;
     struct train_dataset own;
     struct train_model *model;
@@ -78,6 +79,7 @@ static void tell_living(struct bench *bench, const uint32_t *living, size_t coun
 static void boundary(struct bench *bench)
 {
     struct node_message *message = boxes_take(&bench->boxes, NODE_MESSAGE_ROUND);
+    bench->round = message->as.round;
     node_message_free(message);
     for (message = node_mailbox_take(bench->boxes.loop, 0); message;
          message = node_mailbox_take(bench->boxes.loop, 0)) {
@@ -90,7 +92,9 @@ static void boundary(struct bench *bench)
 
 static void answer(struct bench *bench)
 {
-    boxes_post(&bench->boxes, node_message_new(NODE_MESSAGE_ROUND_DONE));
+    struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
+    message->as.round = bench->round;
+    boxes_post(&bench->boxes, message);
 }
 
 static void boundary_with(struct bench *bench, size_t examples)
