@@ -12,109 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TICK_NS       (250 * NODE_MILLISECOND_NS)
-#define MESSAGES_TURN 256 // messages handled before sockets have their turn
-
-// -- from the cluster
-
-static void post_received(struct node_loop *loop, const struct node_peers_event *event)
-{
-    struct node_message *message = node_message_new(NODE_MESSAGE_EXCHANGE);
-    BASE_ASSERT(event->bytes && event->count > 0);
-    message->peer = event->peer;
-    message->as.received = *event->message;
-    message->bytes = event->bytes;
-    message->n_bytes = event->count;
-    node_backlog_charge(loop->backlog, message);
-    node_mailbox_put(loop->options.worker, message);
-}
-
-static void post_view(struct node_loop *loop, struct gossip_graph *graph)
-{
-    struct node_message *message = node_message_new(NODE_MESSAGE_VIEW);
-    message->as.graph = graph;
-    node_mailbox_put(loop->options.worker, message);
-}
-
-static void take_member(struct node_loop *loop, const struct node_cluster_event *event)
-{
-    node_loop_tell_joining(loop);
-    if (event->state == GOSSIP_MEMBER_ALIVE)
-        node_loop_warn_of_duplicate_shard(loop, &event->peer);
-    node_loop_live(loop, (struct gossip_life_event){
-                             .kind = GOSSIP_LIFE_MEMBER, .peer = event->peer, .state = event->state});
-}
-
-// `address`: according to a peer; NULL: membership says that the other process was here first.
-static void take_conflict(struct node_loop *loop, const char *address)
-{
-    snprintf(loop->duplicate_at, sizeof loop->duplicate_at, "%s", address ? address : "");
-    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = !address});
-}
-
-static void take_link_event(struct node_loop *loop, const struct node_peers_event *event)
-{
-    switch (event->kind) {
-    case NODE_PEERS_UP:
-        node_loop_post_peer(loop, NODE_MESSAGE_LINK_UP, &event->peer);
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = event->peer});
-        break;
-    case NODE_PEERS_DOWN:
-        node_loop_post_peer(loop, NODE_MESSAGE_LINK_DOWN, &event->peer);
-        break;
-    case NODE_PEERS_MESSAGE:
-        post_received(loop, event);
-        break;
-    case NODE_PEERS_STATISTICS:
-        if (node_loop_statistics_heard(loop, &event->peer, &event->message->as.statistics))
-            node_loop_consider(loop);
-        break;
-    case NODE_PEERS_CONFLICT:
-        take_conflict(loop, event->address);
-        break;
-    case NODE_PEERS_SETTINGS:
-        node_loop_take_settings(loop, event);
-        break;
-    default:
-        BASE_ASSERT(false); // the cluster's
-    }
-}
-
-static void take_event(struct node_loop *loop, const struct node_cluster_event *event)
-{
-    switch (event->kind) {
-    case NODE_CLUSTER_LINK:
-        take_link_event(loop, &event->link);
-        break;
-    case NODE_CLUSTER_MEMBER:
-        take_member(loop, event);
-        break;
-    case NODE_CLUSTER_REMOVED:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = event->peer});
-        break;
-    case NODE_CLUSTER_VIEW:
-        post_view(loop, event->graph);
-        break;
-    case NODE_CLUSTER_CONFLICT:
-        take_conflict(loop, NULL);
-        break;
-    case NODE_CLUSTER_CHANGED:
-        node_loop_tell_joining(loop);
-        node_loop_consider(loop);
-        break;
-    }
-}
-
-static void take_events(void *owner)
-{
-    struct node_loop *loop = owner;
-    struct node_cluster_event event;
-    BASE_ASSERT(!loop->acting); // no request of the life takes events
-    while (node_cluster_next(loop->cluster, &event))
-        take_event(loop, &event);
-}
-
-// -- from the other threads
+#define TICK_NS (250 * NODE_MILLISECOND_NS)
 
 static void worker_congested(void *owner, bool is)
 {
@@ -122,134 +20,11 @@ static void worker_congested(void *owner, bool is)
     node_peers_pause(node_cluster_peers(loop->cluster), is);
 }
 
-static void take_edges(struct node_loop *loop, struct node_message *message)
-{
-    BASE_ASSERT(message->n_bytes % sizeof *loop->edges == 0);
-    free(loop->edges);
-    loop->edges = (struct node_edge_status *)(void *)message->bytes; // malloc'ed, hence aligned
-    loop->n_edges = message->n_bytes / sizeof *loop->edges;
-    message->bytes = NULL;
-    loop->totals = message->totals;
-    node_loop_consider(loop);
-}
-
-static void take_progress(struct node_loop *loop, const struct node_progress *progress)
-{
-    BASE_ASSERT(progress->rollbacks_in_row <= progress->rollbacks);
-    loop->progress = *progress;
-    node_loop_note_progress(loop);
-    node_cluster_progress(loop->cluster, progress->round, progress->step);
-    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS,
-                                                    .round = progress->round,
-                                                    .step = progress->step,
-                                                    .least = progress->least_stop,
-                                                    .ok = progress->stands});
-}
-
-static void take_fetched(struct node_loop *loop, const struct node_message *message)
-{
-    if (message->as.complete)
-        node_loop_drop_statistics(loop);
-    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_FETCHED,
-                                                    .round = message->progress.round,
-                                                    .step = message->progress.step,
-                                                    .ok = message->as.complete});
-}
-
-static void reload_allow_list(struct node_loop *loop)
-{
-    struct base_reason why;
-    struct gossip_allow_list fresh = {0};
-    if (!loop->options.allow) {
-        if (loop->options.config->node.fault_file[0] != 0)
-            return;
-        base_log(BASE_LOG_INFO, "reload", "SIGHUP: no cluster.allow_file is configured, nothing to reload");
-        return;
-    }
-    BASE_ASSERT(loop->options.config->cluster.allow_file[0]); // the list came from there
-    if (gossip_allow_list_load(loop->options.config->cluster.allow_file, &fresh, &why) != BASE_OK) {
-        base_log(BASE_LOG_ERROR, "reload", "the allow-list stays as it was: %s", why.text);
-        return;
-    }
-    gossip_allow_list_destroy(loop->options.allow);
-    *loop->options.allow = fresh;
-    base_log(BASE_LOG_INFO, "reload", "the allow-list has %zu ids now", fresh.count);
-    node_peers_allow_changed(node_cluster_peers(loop->cluster));
-}
-
-static void reload(struct node_loop *loop)
-{
-    reload_allow_list(loop);
-    node_cluster_reload_faults(loop->cluster);
-}
-
-static void handle(struct node_loop *loop, struct node_message *message)
-{
-    struct node_peers *peers = node_cluster_peers(loop->cluster);
-    switch (message->kind) {
-    case NODE_MESSAGE_SEND:
-        (void)node_peers_send(peers, &message->peer, message->bytes,
-                              message->n_bytes); // if it fails, the link is down, and LINK_DOWN follows
-        message->bytes = NULL;
-        break;
-    case NODE_MESSAGE_CLOSE:
-        node_peers_close(peers, &message->peer, message->as.reason);
-        break;
-    case NODE_MESSAGE_OTHER_SCALING:
-        node_peers_part(peers, &message->peer, GOSSIP_CLOSE_OTHER_SCALING);
-        break;
-    case NODE_MESSAGE_EDGES:
-        take_edges(loop, message);
-        break;
-    case NODE_MESSAGE_PROGRESS:
-        take_progress(loop, &message->progress);
-        break;
-    case NODE_MESSAGE_WANTS:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
-        break;
-    case NODE_MESSAGE_FETCHED:
-        take_fetched(loop, message);
-        break;
-    case NODE_MESSAGE_STARVED:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STARVED,
-                                                        .silent_ns = message->as.silent_ns});
-        break;
-    case NODE_MESSAGE_FINISHED:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !message->as.alone});
-        break;
-    case NODE_MESSAGE_LEFT:
-        if (message->as.left.exit_status != 0 && message->as.left.cause[0])
-            snprintf(loop->cause.text, sizeof loop->cause.text, "%s", message->as.left.cause);
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN,
-                                                        .status = message->as.left.exit_status});
-        break;
-    case NODE_MESSAGE_LEAVE_CLUSTER:
-        if (!gossip_life_stopping(loop->life))
-            node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
-        break;
-    case NODE_MESSAGE_RELOAD:
-        reload(loop);
-        break;
-    case NODE_MESSAGE_ASK_STATUS:
-        node_loop_post_status(loop);
-        break;
-    default:
-        BASE_ASSERT(false); // a message that is not for the loop
-    }
-}
-
 static void message_ready(evutil_socket_t s, short what, void *argument)
 {
     (void)s;
     (void)what;
-    struct node_loop *loop = argument;
-    for (int i = 0; i < MESSAGES_TURN; i++) {
-        struct node_message *message = node_mailbox_take(loop->options.inbox, 0);
-        if (!message)
-            return;
-        handle(loop, message);
-        node_message_free(message);
-    }
+    node_loop_take_messages(argument);
 }
 
 // One line for `systemctl status`.
@@ -284,7 +59,7 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
     struct node_loop *loop = argument;
     BASE_ASSERT(!loop->acting); // an event of its own, not a consequence of an action
     if (number == SIGHUP) {
-        reload(loop);
+        node_loop_reload(loop);
         return;
     }
     if (gossip_life_stopping(loop->life)) {
@@ -315,7 +90,7 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                                      .counters = o->counters,
                                                      .listener = ports->peers,
                                                      .joins = o->joins,
-                                                     .ready = take_events,
+                                                     .ready = node_loop_take_events,
                                                      .owner = loop},
                                            .topology = o->topology,
                                            .name = o->name,

@@ -1,6 +1,7 @@
-// What node/loop.c (events, messages, signals), node/loop_life.c (what the life of this node decides, carried
-// out), node/loop_world.c (what it reads), node/loop_words.c (log lines about it), node/loop_bind.c,
-// node/loop_glance.c and node/loop_pages.c share: the loop's state. Included nowhere else.
+// What node/loop.c (making, running, signals), node/loop_events.c (events, messages), node/loop_life.c (what
+// the life of this node decides, carried out), node/loop_world.c (what it reads), node/loop_words.c (log
+// lines about it), node/loop_bind.c, node/loop_glance.c and node/loop_pages.c share: the loop's state.
+// Included nowhere else.
 #ifndef NODE_LOOP_PRIVATE_H
 #define NODE_LOOP_PRIVATE_H
 
@@ -48,6 +49,11 @@ struct node_loop {
     struct node_history history;
     uint64_t noted_ns, line_ns; // rates; the latest line of log.progress
 };
+
+// loop_events.c
+void node_loop_take_events(void *loop); // all of links and members
+void node_loop_take_messages(struct node_loop *loop);
+void node_loop_reload(struct node_loop *loop); // the allow-list and the list of faults
 
 // loop_world.c. `known` is a part of the world and must live as long.
 struct gossip_life_world node_loop_world(const struct node_loop *loop, struct gossip_life_edges *known);
