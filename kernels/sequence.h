@@ -51,10 +51,11 @@ struct kernels_sequence {
                                const float *gain, const float *mean, const float *inverse, const float *skip,
                                float *grad_x, float *grad_gain, float *grad_bias);
 
-    // z += bias, out = gelu(z) in the tanh form (Hendrycks, Gimpel 2016, section 2) that GPT-2 uses: 0.5 z (1
-    // + tanh(sqrt(2/pi) (z + 0.044715 z^3))). NaN stays NaN.
+    // With t = z + bias: out = gelu(t), and z becomes the slope gelu'(t), which backward needs. This is the
+    // tanh form (Hendrycks, Gimpel 2016, section 2) that GPT-2 uses: gelu(t) = 0.5 t (1 + tanh(sqrt(2/pi) (t
+    // + 0.044715 t^3))). NaN stays NaN.
     void (*bias_gelu)(size_t rows, size_t cols, const float *bias, float *z, float *out);
-    void (*gelu_backward)(size_t count, const float *z, float *grad); // grad *= gelu'(z)
+    void (*gelu_backward)(size_t count, const float *slope, float *grad); // grad *= slope
 
     // out[r, c] = x[r, c] + bias[c]; a product with beta 1 then adds the branch of a residual block.
     void (*residual)(size_t rows, size_t cols, const float *bias, const float *x, float *out);

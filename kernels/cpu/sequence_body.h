@@ -163,19 +163,18 @@ static void bias_gelu(size_t rows, size_t cols, const float *restrict bias, floa
 {
     for (size_t r = 0; r < rows; r++, z += cols, out += cols) {
         for (size_t c = 0; c < cols; c++) {
-            const float v = z[c] + bias[c];
-            z[c] = v;
-            out[c] = v * logistic(v * (GELU_LINEAR + GELU_CUBIC * (v * v)));
+            const float v = z[c] + bias[c], square = v * v;
+            const float share = logistic(v * (GELU_LINEAR + GELU_CUBIC * square));
+            out[c] = v * share;
+            z[c] = share + v * (share * (1.0f - share)) * (GELU_LINEAR + 3.0f * GELU_CUBIC * square);
         }
     }
 }
 
-static void gelu_backward(size_t count, const float *restrict z, float *restrict grad)
+static void gelu_backward(size_t count, const float *restrict slope, float *restrict grad)
 {
     for (size_t i = 0; i < count; i++) {
-        const float v = z[i], square = v * v;
-        const float share = logistic(v * (GELU_LINEAR + GELU_CUBIC * square));
-        grad[i] *= share + v * (share * (1.0f - share)) * (GELU_LINEAR + 3.0f * GELU_CUBIC * square);
+        grad[i] *= slope[i];
     }
 }
 

@@ -80,7 +80,7 @@ void kernels_cuda_embed(size_t rows, size_t tokens, size_t width, const uint32_t
 void kernels_cuda_embed_backward(size_t rows, size_t width, const uint32_t *ids, const float *grad,
                                  uint32_t *order, float *token);
 void kernels_cuda_bias_gelu(size_t rows, size_t cols, const float *bias, float *z, float *out);
-void kernels_cuda_gelu_backward(size_t count, const float *z, float *grad);
+void kernels_cuda_gelu_backward(size_t count, const float *slope, float *grad);
 void kernels_cuda_residual(size_t rows, size_t cols, const float *bias, const float *x, float *out);
 void kernels_cuda_dropout(size_t count, uint64_t stream, float part, const float *x, float *out);
 void kernels_cuda_layernorm(size_t rows, size_t cols, const float *x, const float *gain, const float *bias,

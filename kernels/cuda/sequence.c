@@ -65,10 +65,10 @@ static void bias_gelu(size_t rows, size_t cols, const float *bias, float *z, flo
     }
 }
 
-static void gelu_backward(size_t count, const float *z, float *grad)
+static void gelu_backward(size_t count, const float *slope, float *grad)
 {
     if (count > 0) {
-        kernels_cuda_gelu_backward(count, z, grad);
+        kernels_cuda_gelu_backward(count, slope, grad);
         kernels_cuda_launched("gelu_backward");
     }
 }

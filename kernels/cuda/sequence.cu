@@ -97,15 +97,16 @@ KERNEL(bias_gelu_kernel, struct gelu, b)
 {
     EACH(i, b.count)
     {
-        const float z = b.z[i] + b.bias[(uint32_t)i % b.cols];
-        b.z[i] = z;
-        b.out[i] = z * logistic_of(z * (GELU_LINEAR + GELU_CUBIC * (z * z)));
+        const float z = b.z[i] + b.bias[(uint32_t)i % b.cols], square = z * z;
+        const float share = logistic_of(z * (GELU_LINEAR + GELU_CUBIC * square));
+        b.out[i] = z * share;
+        b.z[i] = share + z * (share * (1.0f - share)) * (GELU_LINEAR + 3.0f * GELU_CUBIC * square);
     }
 }
 
 struct gelu_backward {
     size_t count;
-    const float *z;
+    const float *slope;
     float *grad;
 };
 
@@ -113,9 +114,7 @@ KERNEL(gelu_backward_kernel, struct gelu_backward, b)
 {
     EACH(i, b.count)
     {
-        const float z = b.z[i], square = z * z;
-        const float share = logistic_of(z * (GELU_LINEAR + GELU_CUBIC * square));
-        b.grad[i] *= share + z * (share * (1.0f - share)) * (GELU_LINEAR + 3.0f * GELU_CUBIC * square);
+        b.grad[i] *= b.slope[i];
     }
 }
 
@@ -187,9 +186,9 @@ void kernels_cuda_bias_gelu(size_t rows, size_t cols, const float *bias, float *
     LAUNCH(bias_gelu_kernel, grid_for(b.count), b);
 }
 
-void kernels_cuda_gelu_backward(size_t count, const float *z, float *grad)
+void kernels_cuda_gelu_backward(size_t count, const float *slope, float *grad)
 {
-    const struct gelu_backward b = {count, z, grad};
+    const struct gelu_backward b = {count, slope, grad};
     LAUNCH(gelu_backward_kernel, grid_for(count), b);
 }
 

@@ -457,9 +457,9 @@ static inline void twin_elements_once(const struct twins *t, size_t rows, size_t
     }
     twin_end(t, "residual", &sum, 0.0);
     twin_end(t, "dropout", &kept, 0.0);
-    twin_end(t, "bias", &z, 0.0);
     twin_end(t, "gelu", &bent, 2e-6);
-    twin_end(t, "gelu backward", &grad, 2e-5);
+    twin_end(t, "gelu slope", &z, 2e-5);
+    twin_end(t, "gelu backward", &grad, 0.0);
     twin_end(t, "x", &x, 0.0);
     twin_end(t, "b", &bias, 0.0);
 }
