@@ -79,11 +79,6 @@ static void gather(struct train_feed *feed, size_t row, size_t i)
         train_tokens_window(data, row, feed->phase, (uint32_t *)feed->stage.x + at, feed->stage.labels + at);
         return;
     }
-    if (data->csr != NULL) {
-        ((uint32_t *)feed->stage.x)[i] = (uint32_t)row;
-        feed->stage.labels[i] = data->labels[row];
-        return;
-    }
     const float *from = data->x + row * data->features;
     float *to = (float *)feed->stage.x + i * data->features;
     if (train_augment_is_on(&feed->augment)) {
@@ -100,14 +95,35 @@ static void gather(struct train_feed *feed, size_t row, size_t i)
     }
 }
 
+// Of sparse examples, a batch has the numbers and the labels of the rows: as many as fit and the epoch still has, from
+// place `first` on. Returns how many.
+static size_t gather_rows(struct train_feed *feed, size_t first)
+{
+    const struct train_dataset *data = feed->data;
+    const size_t left = data->examples - feed->position, room = feed->batch - first,
+                 count = left < room ? left : room;
+    const uint32_t *restrict order = feed->order + feed->position, *restrict labels = data->labels;
+    uint32_t *restrict row = (uint32_t *)feed->stage.x + first, *restrict label = feed->stage.labels + first;
+    for (size_t i = 0; i < count; i++) {
+        row[i] = order[i];
+        label[i] = labels[order[i]];
+    }
+    feed->position += count;
+    return count;
+}
+
 void train_feed_next(struct train_feed *feed)
 {
     const struct train_dataset *data = feed->data;
-    for (size_t i = 0; i < feed->batch; i++) {
+    for (size_t i = 0; i < feed->batch;) {
         if (feed->position == data->examples) {
             train_feed_seek(feed, feed->epoch + 1, 0);
         }
-        gather(feed, feed->order[feed->position++], i);
+        if (data->csr != NULL) {
+            i += gather_rows(feed, i);
+        } else {
+            gather(feed, feed->order[feed->position++], i++);
+        }
     }
     if (feed->input.x != feed->stage.x) {
         feed->kernels->upload(feed->input.x, feed->stage.x, feed->batch * width_of(data) * sizeof(float));

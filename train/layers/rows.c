@@ -39,9 +39,18 @@ static bool runs(const struct kernels *kernels)
 
 static float margin(const struct train_row *row, const float *weight, float bias)
 {
+    const uint32_t *column = row->column;
+    const float *value = row->value;
+    const size_t count = row->count;
     float sum = bias;
-    for (size_t i = 0; i < row->count; i++) {
-        sum += row->value[i] * weight[train_row_column(row, i)];
+    if (column == NULL) {
+        for (size_t i = 0; i < count; i++) {
+            sum += value[i] * weight[row->first + i];
+        }
+        return sum;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sum += value[i] * weight[column[i]];
     }
     return sum;
 }
@@ -105,10 +114,31 @@ static void add_row(const struct train_row *row, const float *dy, size_t outputs
     }
 }
 
-static void add_row_single(const struct train_row *row, float dy, float *weight)
+static void add_dense_single(size_t count, const float *restrict value, float dy, float *restrict weight)
 {
-    for (size_t i = 0; i < row->count; i++) {
-        weight[train_row_column(row, i)] += row->value[i] * dy;
+    for (size_t i = 0; i < count; i++) {
+        weight[i] += value[i] * dy;
+    }
+}
+
+// The columns of a row differ, so four of its sums are read before one is written.
+static void add_row_single(const struct train_row *row, float dy, float *restrict weight)
+{
+    const uint32_t *restrict column = row->column;
+    const float *restrict value = row->value;
+    const size_t count = row->count;
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        float sum[4];
+        for (size_t k = 0; k < 4; k++) {
+            sum[k] = weight[column[i + k]] + value[i + k] * dy;
+        }
+        for (size_t k = 0; k < 4; k++) {
+            weight[column[i + k]] = sum[k];
+        }
+    }
+    for (; i < count; i++) {
+        weight[column[i]] += value[i] * dy;
     }
 }
 
@@ -126,7 +156,11 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     for (size_t e = 0; e < pass->examples; e++) {
         const struct train_row row = within(train_rows_at(x, e), pass);
         if (outputs == 1) {
-            add_row_single(&row, dy[2 * e + 1], weight);
+            if (row.column != NULL) {
+                add_row_single(&row, dy[2 * e + 1], weight);
+            } else {
+                add_dense_single(row.count, row.value, dy[2 * e + 1], weight + row.first);
+            }
             bias[0] += dy[2 * e + 1];
             continue;
         }
