@@ -12,7 +12,10 @@
 #include <string.h>
 
 #define TILE_VECTORS 2u
+#define FEW_SUMS     6u
+#define NARROW       16u // channels
 #define TILE_COLUMNS (LANES * TILE_VECTORS)
+#define TRIPLES ((TALL_ROWS + 2u) / 3u) // a register for three pixels and one for their distance suffice
 #define TALL_ROWS                                                                                            \
     (TILE_ROWS == 6 ? 12u : TILE_ROWS) // of tiles of one vector; fewer sums would wait for each other
 
@@ -78,10 +81,11 @@ struct sweep {
     const float *x;
     size_t line_stride, step, lines, run;
     const float *w, *bias; // [lines * run, w_columns], [w_columns]: a multiple of LANES; bias NULL: 0
-    size_t w_columns, columns;
-    float *y;    // [p, columns]
-    size_t room; // columns of a pixel that may be written: more than `columns` if a later pixel follows
-    bool relu;
+    size_t w_columns;
+    float *y; // pixels y_step apart
+    size_t y_step;
+    size_t room;       // columns of a pixel that may be written: more than it has if a later pixel follows
+    bool relu, add;    // add: to y
     size_t above, end; // lines of x before `above` and from `end` on are zeros; end 0: none are
 };
 
@@ -104,8 +108,13 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
         }
     }
     const float *w = s->w + j;
+    const size_t step = s->step;
     for (size_t line = 0; line < s->lines; line++) {
-        const float *x = s->x + line * s->line_stride;
+        const float *x[TRIPLES];
+        UNROLL
+        for (size_t i = 0; i < TRIPLES; i++) {
+            x[i] = s->x + line * s->line_stride + 3 * i * step;
+        }
         for (size_t l = 0; l < s->run; l++, w += s->w_columns) {
             vec row[TILE_VECTORS];
             UNROLL
@@ -114,7 +123,7 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
             }
             UNROLL
             for (size_t r = 0; r < rows; r++) {
-                const float factor = x[r * s->step + l];
+                const float factor = x[r / 3][r % 3 * step + l];
                 UNROLL
                 for (size_t v = 0; v < vectors; v++) {
                     sum[r][v] += factor * row[v];
@@ -122,15 +131,21 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
             }
         }
     }
+    const bool relu = s->relu, add = s->add; // y could overlap what s points to
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
         for (size_t v = 0; v < vectors; v++) {
             vec value = sum[r][v];
-            if (s->relu) {
+            if (relu) {
                 value = (vec)((bits)value & ~(bits)(value < (vec){0})); // NaN stays NaN
             }
-            store_some(s->y + r * s->columns + j + v * LANES, value, s->room - j - v * LANES);
+            float *to = s->y + r * s->y_step + j + v * LANES;
+            const size_t left = s->room - j - v * LANES;
+            if (add) {
+                value += left < LANES ? load_part(to, left) : load(to);
+            }
+            store_some(to, value, left);
         }
     }
 }
@@ -177,7 +192,7 @@ static void sweep_line(struct sweep s, size_t pixels, size_t vectors, size_t j)
         const size_t rows = (pixels - done + blocks - block - 1) / (blocks - block);
         sweeps[vectors - 1][rows - 1](&s, j);
         s.x += rows * s.step;
-        s.y += rows * s.columns;
+        s.y += rows * s.y_step;
         done += rows;
     }
 }
@@ -205,7 +220,7 @@ static void sweep_image(const struct sweep *image, size_t lines, size_t pixels, 
             sweep_line(without_zeros(&s, line * lines_apart), pixels,
                        j + TILE_COLUMNS <= image->w_columns ? 2 : 1, j);
             s.x += lines_apart * s.line_stride;
-            s.y += pixels * s.columns;
+            s.y += pixels * s.y_step;
         }
     }
 }
@@ -268,8 +283,8 @@ static void conv(const struct kernels_conv *c, const float *x, const float *weig
                                 .w = weight,
                                 .bias = bias,
                                 .w_columns = columns,
-                                .columns = c->outputs,
                                 .y = y,
+                                .y_step = c->outputs,
                                 .room = room_of(c->outputs, c->out_height * c->out_width, i + 1 == c->images),
                                 .relu = c->relu};
         sweep_image(&s, c->out_height, c->out_width, c->stride);
@@ -289,32 +304,45 @@ struct outer {
     bool add;
 };
 
-INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_t j)
+INLINE void outer_pixel(size_t rows, size_t vectors, const float *x, const float *dy,
+                        vec sum[TALL_ROWS][TILE_VECTORS])
 {
-    vec sum[TALL_ROWS][TILE_VECTORS];
+    vec row[TILE_VECTORS];
+    UNROLL
+    for (size_t v = 0; v < vectors; v++) {
+        row[v] = load(dy + v * LANES);
+    }
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            sum[r][v] = (vec){0};
+            sum[r][v] += x[r] * row[v];
         }
     }
+}
+
+// A tile with few sums has two of each, for every other pixel: additions to one sum wait for each other.
+INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_t j)
+{
+    vec sum[TALL_ROWS][TILE_VECTORS], odd[TALL_ROWS][TILE_VECTORS];
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            sum[r][v] = odd[r][v] = (vec){0};
+        }
+    }
+    const bool pairs = rows * vectors <= FEW_SUMS;
     const float *dy = o->dy + j;
     for (size_t line = 0; line < o->lines; line++) {
         const float *x = o->x + line * o->line_step;
-        for (size_t p = 0; p < o->pixels; p++, x += o->step, dy += o->dy_step) {
-            vec row[TILE_VECTORS];
-            UNROLL
-            for (size_t v = 0; v < vectors; v++) {
-                row[v] = load(dy + v * LANES);
-            }
-            UNROLL
-            for (size_t r = 0; r < rows; r++) {
-                UNROLL
-                for (size_t v = 0; v < vectors; v++) {
-                    sum[r][v] += x[r] * row[v];
-                }
-            }
+        size_t p = 0;
+        for (; pairs && p + 2 <= o->pixels; p += 2, x += 2 * o->step, dy += 2 * o->dy_step) {
+            outer_pixel(rows, vectors, x, dy, sum);
+            outer_pixel(rows, vectors, x + o->step, dy + o->dy_step, odd);
+        }
+        for (; p < o->pixels; p++, x += o->step, dy += o->dy_step) {
+            outer_pixel(rows, vectors, x, dy, sum);
         }
     }
     UNROLL
@@ -322,6 +350,7 @@ INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_
         UNROLL
         for (size_t v = 0; v < vectors; v++) {
             const size_t left = o->columns - j - v * LANES;
+            sum[r][v] += pairs ? odd[r][v] : (vec){0};
             float *to = o->dw + r * o->columns + j + v * LANES;
             if (o->add) {
                 sum[r][v] += left < LANES ? load_part(to, left) : load(to);
@@ -393,12 +422,63 @@ static void conv_input(const struct kernels_conv *c, const float *dy, bool last_
                             .run = c->size * c->outputs,
                             .w = turned,
                             .w_columns = padded(c->channels),
-                            .columns = c->channels,
                             .y = dx,
+                            .y_step = c->channels,
                             .room = room_of(c->channels, c->height * c->width, last_image),
                             .above = border,
                             .end = border + (c->out_height - 1) * c->stride + 1};
     sweep_image(&s, c->height, c->width, 1);
+}
+
+// --- the gradient of an input with few channels, without a border ---
+//
+// Vectors along the channels would be mostly empty. Vectors along a line of a window are not: each pixel of dy,
+// multiplied by a line of the weights, is added to that line of its window in dx.
+
+static bool is_narrow(const struct kernels_conv *c)
+{
+    return c->padding == 0 && c->channels < NARROW;
+}
+
+// weight[y, x, in, out] to [y, out, x, in], its lines of x and in padded.
+static void turn_lines(const struct kernels_conv *c, const float *weight, float *turned)
+{
+    const size_t run = c->size * c->channels, wide = padded(run);
+    for (size_t y = 0; y < c->size; y++, weight += run * c->outputs) {
+        for (size_t o = 0; o < c->outputs; o++, turned += wide) {
+            for (size_t l = 0; l < wide; l++) {
+                turned[l] = l < run ? weight[l * c->outputs + o] : 0.0f;
+            }
+        }
+    }
+}
+
+// The pixels of a tile lie below each other, so no tile adds to what the tile before it has just written. `left`:
+// floats of dx that may be written; zeros are added behind a line of a window.
+static void conv_narrow_input(const struct kernels_conv *c, const float *dy, const float *turned, size_t left,
+                              float *dx)
+{
+    const size_t run = c->size * c->channels, wide = padded(run), line = c->width * c->channels;
+    memset(dx, 0, c->height * line * sizeof *dx);
+    for (size_t y = 0; y < c->size; y++, turned += c->outputs * wide) {
+        for (size_t x = 0; x < c->out_width; x++) {
+            const size_t at = y * line + x * c->stride * c->channels,
+                         last = at + (c->out_height - 1) * c->stride * line;
+            const struct sweep s = {.x = dy + x * c->outputs,
+                                    .step = c->out_width * c->outputs,
+                                    .lines = 1,
+                                    .run = c->outputs,
+                                    .w = turned,
+                                    .w_columns = wide,
+                                    .y = dx + at,
+                                    .y_step = c->stride * line,
+                                    .room = last + wide <= left ? wide : run,
+                                    .add = true};
+            for (size_t j = 0; j < wide; j += TILE_COLUMNS) {
+                sweep_line(s, c->out_height, j + TILE_COLUMNS <= wide ? 2 : 1, j);
+            }
+        }
+    }
 }
 
 static void mask(size_t count, const float *restrict y, float *restrict dy)
@@ -422,15 +502,17 @@ static void sum_rows(size_t rows, size_t columns, const float *from, float *sum)
 {
     for (size_t c = 0; c < columns; c += LANES) {
         const size_t left = smaller(columns - c, LANES);
-        vec all = load_part(sum + c, left);
+        vec all[4] = {load_part(sum + c, left)}; // additions to one sum wait for each other
         size_t r = 0;
-        for (; r * columns + c + LANES <= rows * columns; r++) {
-            all += load(from + r * columns + c);
+        for (; (r + 3) * columns + c + LANES <= rows * columns; r += 4) {
+            for (size_t i = 0; i < 4; i++) {
+                all[i] += load(from + (r + i) * columns + c);
+            }
         }
         for (; r < rows; r++) {
-            all += load_part(from + r * columns + c, left);
+            all[0] += load_part(from + r * columns + c, left);
         }
-        store_some(sum + c, all, left);
+        store_some(sum + c, (all[0] + all[1]) + (all[2] + all[3]), left);
     }
 }
 
@@ -469,7 +551,9 @@ static void conv_backward(const struct kernels_conv *c, const float *x, const fl
     if (dbias != NULL && !accumulate) {
         memset(dbias, 0, c->outputs * sizeof *dbias);
     }
-    if (dx != NULL) {
+    if (dx != NULL && is_narrow(c)) {
+        turn_lines(c, weight, scratch + r.turned);
+    } else if (dx != NULL) {
         turn(c, weight, scratch + r.turned);
         memset(scratch + r.spread, 0, (r.gradient - r.spread) * sizeof *scratch);
     }
@@ -483,7 +567,9 @@ static void conv_backward(const struct kernels_conv *c, const float *x, const fl
         }
         const float *image = with_border(c, x + i * in, scratch + r.image);
         conv_weight(c, image, dy + i * out, last, accumulate || i > 0, scratch + r.gradient, dweight);
-        if (dx != NULL) {
+        if (dx != NULL && is_narrow(c)) {
+            conv_narrow_input(c, dy + i * out, scratch + r.turned, (c->images - i) * in, dx + i * in);
+        } else if (dx != NULL) {
             conv_input(c, dy + i * out, last, scratch + r.turned, scratch + r.spread, dx + i * in);
         }
     }
