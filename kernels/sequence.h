@@ -16,15 +16,13 @@ struct kernels_attention {
     size_t width;
 };
 
-// Floats of workspace for one head at a time: k, v and their gradients; the scores of a block of queries and
-// their gradients; that block of q and of the gradient of the output, each also transposed, and a result; two
-// numbers per query.
+// Floats of workspace for one head at a time: the scores of a block of queries and their gradients; two numbers
+// per query.
 #define KERNELS_ATTENTION_BLOCK 32u
 static inline size_t kernels_attention_scratch(const struct kernels_attention *shape)
 {
     const size_t block = KERNELS_ATTENTION_BLOCK;
-    return 4 * shape->tokens * shape->width + 2 * shape->tokens * block + 5 * block * shape->width +
-           2 * block;
+    return 2 * shape->tokens * block + 2 * block;
 }
 
 struct kernels_norm {

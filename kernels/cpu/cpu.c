@@ -60,15 +60,23 @@ static blasint leading(size_t columns)
     return blas_int(columns > 0 ? columns : 1);
 }
 
+void kernels_cpu_product(const struct kernels_cpu_product *p)
+{
+    if (p->m == 0 || p->n == 0) {
+        return;
+    }
+    cblas_sgemm(CblasRowMajor, p->transpose_a ? CblasTrans : CblasNoTrans,
+                p->transpose_b ? CblasTrans : CblasNoTrans, blas_int(p->m), blas_int(p->n), blas_int(p->k),
+                p->alpha, p->a, leading(p->stride_a), p->b, leading(p->stride_b), p->beta, p->c,
+                leading(p->stride_c));
+}
+
 void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                       const float *a, const float *b, float beta, float *c)
 {
-    if (m == 0 || n == 0) {
-        return;
-    }
-    cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
-                transpose_b ? CblasTrans : CblasNoTrans, blas_int(m), blas_int(n), blas_int(k), alpha, a,
-                leading(transpose_a ? m : k), b, leading(transpose_b ? k : n), beta, c, leading(n));
+    const struct kernels_cpu_product product =
+        kernels_cpu_without_gaps(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+    kernels_cpu_product(&product);
 }
 
 bool kernels_cpu_is_one_piece(size_t m, size_t n, size_t k)
@@ -77,7 +85,7 @@ bool kernels_cpu_is_one_piece(size_t m, size_t n, size_t k)
     return n > 0 && m <= KERNELS_CPU_PIECE / n;
 }
 
-void kernels_cpu_one_piece(kernels_cpu_product *gemm, size_t m, size_t n, size_t k, const float *a,
+void kernels_cpu_one_piece(kernels_cpu_multiplier *gemm, size_t m, size_t n, size_t k, const float *a,
                            const float *b, const struct kernels_taker *taker)
 {
     _Alignas(ALIGNMENT) float c[KERNELS_CPU_PIECE];

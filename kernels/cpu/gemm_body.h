@@ -25,16 +25,6 @@
 #define NARROW     16u            // columns of C below which its transpose is computed
 #define TURNED     512u           // rows of C whose transpose is computed at once
 
-struct product {
-    bool transpose_a, transpose_b;
-    size_t m, n, k;
-    float alpha, beta;
-    const float *a, *b;
-    float *c;
-    size_t stride_a, stride_b, stride_c; // between the rows as they are stored
-    const struct kernels_taker *taker;   // in pieces, else NULL
-};
-
 // Terms [first, first + count) of a product. The first part applies beta, the others add to C.
 struct part {
     size_t first, count;
@@ -80,7 +70,7 @@ static void turn(const float *from, size_t stride, size_t lines, size_t count, f
 }
 
 // Rows [i, i + rows) of A, of the terms of a part, become [terms, rows].
-static void pack_rows(const struct product *p, const struct part *part, size_t i, size_t rows, float *to)
+static void pack_rows(const struct kernels_cpu_product *p, const struct part *part, size_t i, size_t rows, float *to)
 {
     if (!p->transpose_a) {
         turn(p->a + i * p->stride_a + part->first, p->stride_a, rows, part->count, to, rows);
@@ -99,7 +89,7 @@ static size_t wide_for(size_t columns)
 
 // Columns [j, j + columns) of B, of the terms of a part. Of what lies where the strip has no column, nothing
 // is stored.
-static void pack_strip(const struct product *p, const struct part *part, size_t j, size_t columns, float *to)
+static void pack_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j, size_t columns, float *to)
 {
     const size_t wide = wide_for(columns);
     for (size_t half = 0; half < columns; half += LANES) {
@@ -132,13 +122,13 @@ static size_t parts_of(size_t k)
     return (k + PART_TERMS - 1) / PART_TERMS;
 }
 
-static struct part part_of(const struct product *p, size_t first, size_t left)
+static struct part part_of(const struct kernels_cpu_product *p, size_t first, size_t left)
 {
     return (struct part){first, share(p->k - first, left), first == 0 ? p->beta : 1.0f};
 }
 
 // What a taker reads beside a tile.
-static struct ahead beside(const struct product *p, size_t rows, size_t columns, size_t at)
+static struct ahead beside(const struct kernels_cpu_product *p, size_t rows, size_t columns, size_t at)
 {
     if (p->taker == NULL || p->taker->beside[0] == NULL) {
         return (struct ahead){.rows = 0};
@@ -155,7 +145,7 @@ static struct ahead beside(const struct product *p, size_t rows, size_t columns,
 }
 
 // Rows [first, first + rows) of C under a panel of B, at `c`.
-static void over_rows(const struct product *p, const struct part *part, const struct panel *panel,
+static void over_rows(const struct kernels_cpu_product *p, const struct part *part, const struct panel *panel,
                       size_t first, size_t rows, float *c, size_t stride)
 {
     _Alignas(64) float a[TILE_ROWS * PART_TERMS + LANES];
@@ -174,7 +164,7 @@ static void over_rows(const struct product *p, const struct part *part, const st
     }
 }
 
-static void give(const struct product *p, const struct panel *panel, size_t i, size_t rows, float *c)
+static void give(const struct kernels_cpu_product *p, const struct panel *panel, size_t i, size_t rows, float *c)
 {
     const size_t together = panel->count == p->n ? rows : 1;
     for (size_t r = 0; r < rows; r += together) {
@@ -183,7 +173,7 @@ static void give(const struct product *p, const struct panel *panel, size_t i, s
     }
 }
 
-static void give_rows(const struct product *p, const struct part *part, const struct panel *panel)
+static void give_rows(const struct kernels_cpu_product *p, const struct part *part, const struct panel *panel)
 {
     _Alignas(64) float c[GIVEN];
     const size_t blocks = GIVEN / panel->count / TILE_ROWS, most = TILE_ROWS * (blocks > 0 ? blocks : 1);
@@ -195,12 +185,12 @@ static void give_rows(const struct product *p, const struct part *part, const st
 }
 
 // Whether rows of B lie as a strip would.
-static bool is_strip(const struct product *p)
+static bool is_strip(const struct kernels_cpu_product *p)
 {
     return !p->transpose_b && p->stride_b == p->n && (p->n == TILE_COLUMNS || p->n == LANES);
 }
 
-static const float *pack_panel(const struct product *p, const struct part *part, size_t first, size_t columns,
+static const float *pack_panel(const struct kernels_cpu_product *p, const struct part *part, size_t first, size_t columns,
                                float *strips)
 {
     if (is_strip(p)) {
@@ -212,7 +202,7 @@ static const float *pack_panel(const struct product *p, const struct part *part,
     return strips;
 }
 
-static void hold_b(const struct product *p)
+static void hold_b(const struct kernels_cpu_product *p)
 {
     _Alignas(64) float strips[HELD];
     size_t first = 0;
@@ -234,7 +224,7 @@ static void hold_b(const struct product *p)
 }
 
 // The strip of B from column j on, as it lies in memory, while `tiles` tiles are computed.
-static struct ahead next_strip(const struct product *p, const struct part *part, size_t j, size_t tiles)
+static struct ahead next_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j, size_t tiles)
 {
     const size_t columns = j < p->n ? smaller(TILE_COLUMNS, p->n - j) : 0;
     const size_t steps = tiles * share(part->count, STEP);
@@ -253,7 +243,7 @@ static struct ahead next_strip(const struct product *p, const struct part *part,
 }
 
 // The tiles of one strip of C, in rows [first, first + rows).
-static void down_strip(const struct product *p, const struct part *part, size_t j, size_t first, size_t rows,
+static void down_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j, size_t first, size_t rows,
                        const float *a, float *strip)
 {
     const size_t columns = smaller(TILE_COLUMNS, p->n - j);
@@ -281,7 +271,7 @@ static void down_strip(const struct product *p, const struct part *part, size_t 
 }
 
 // Rows [first, first + rows) of A, block by block.
-static void pack_group(const struct product *p, const struct part *part, size_t first, size_t rows, float *a)
+static void pack_group(const struct kernels_cpu_product *p, const struct part *part, size_t first, size_t rows, float *a)
 {
     size_t i = 0;
     for (size_t blocks = blocks_of(rows); blocks > 0; blocks--) {
@@ -291,7 +281,7 @@ static void pack_group(const struct product *p, const struct part *part, size_t 
     }
 }
 
-static void hold_a(const struct product *p)
+static void hold_a(const struct kernels_cpu_product *p)
 {
     _Alignas(64) float a[HELD + LANES], strip[TILE_COLUMNS * PART_TERMS];
     size_t first = 0;
@@ -310,7 +300,7 @@ static void hold_a(const struct product *p)
 }
 
 // The smaller factor stays, unless C is large: it is written in long runs then.
-static void multiply(const struct product *p)
+static void multiply(const struct kernels_cpu_product *p)
 {
     const bool fits = p->n <= HELD / smaller(p->k, PART_TERMS);
     if (p->taker == NULL && p->m < p->n && (!fits || p->m <= LARGE / p->n)) {
@@ -321,10 +311,10 @@ static void multiply(const struct product *p)
 }
 
 // Rows [i, i + rows) of C, by way of their transpose.
-static void multiply_turned(const struct product *p, size_t i, size_t rows)
+static void multiply_turned(const struct kernels_cpu_product *p, size_t i, size_t rows)
 {
     _Alignas(64) float turned[NARROW * TURNED], c[NARROW * TURNED + LANES];
-    const struct product q = {.transpose_a = !p->transpose_b,
+    const struct kernels_cpu_product q = {.transpose_a = !p->transpose_b,
                               .transpose_b = !p->transpose_a,
                               .m = p->n,
                               .n = rows,
@@ -354,33 +344,27 @@ static bool suits(size_t m, size_t n, size_t k)
     return m >= 4 && n >= 4 && k > 0 && (kernels_cpu_threads() == 1 || m <= FEW_TERMS / n / k);
 }
 
+void GEMM(product)(const struct kernels_cpu_product *p)
+{
+    if (!suits(p->m, p->n, p->k)) {
+        kernels_cpu_product(p);
+        return;
+    }
+    const size_t turned = p->n < NARROW && p->m >= NARROW && p->stride_c == p->n ? p->m : 0;
+    for (size_t i = 0; i < turned; i += TURNED) {
+        multiply_turned(p, i, smaller(TURNED, p->m - i));
+    }
+    if (turned == 0) {
+        multiply(p);
+    }
+}
+
 void GEMM(gemm)(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha, const float *a,
                 const float *b, float beta, float *c)
 {
-    if (!suits(m, n, k)) {
-        kernels_cpu_gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
-        return;
-    }
-    const struct product p = {.transpose_a = transpose_a,
-                              .transpose_b = transpose_b,
-                              .m = m,
-                              .n = n,
-                              .k = k,
-                              .alpha = alpha,
-                              .beta = beta,
-                              .a = a,
-                              .b = b,
-                              .c = c,
-                              .stride_a = transpose_a ? m : k,
-                              .stride_b = transpose_b ? k : n,
-                              .stride_c = n};
-    const size_t turned = n < NARROW && m >= NARROW ? m : 0;
-    for (size_t i = 0; i < turned; i += TURNED) {
-        multiply_turned(&p, i, smaller(TURNED, m - i));
-    }
-    if (turned == 0) {
-        multiply(&p);
-    }
+    const struct kernels_cpu_product p =
+        kernels_cpu_without_gaps(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+    GEMM(product)(&p);
 }
 
 static bool suits_pieces(size_t m, size_t n, size_t k)
@@ -401,15 +385,7 @@ void GEMM(pieces)(size_t m, size_t n, size_t k, const float *a, const float *b,
         kernels_cpu_one_piece(GEMM(gemm), m, n, k, a, b, taker);
         return;
     }
-    const struct product p = {.transpose_a = true,
-                              .m = m,
-                              .n = n,
-                              .k = k,
-                              .alpha = 1.0f,
-                              .a = a,
-                              .b = b,
-                              .stride_a = m,
-                              .stride_b = n,
-                              .taker = taker};
+    struct kernels_cpu_product p = kernels_cpu_without_gaps(true, false, m, n, k, 1.0f, a, b, 0.0f, NULL);
+    p.taker = taker;
     multiply(&p);
 }

@@ -1,6 +1,6 @@
 // Embedding, LayerNorm, GELU, attention and dropout on the CPU: plain C that gcc and clang vectorise,
 // compiled once for each instruction set by the file that includes it and names KERNELS_SEQUENCE and
-// KERNELS_GEMM.
+// KERNELS_PRODUCT.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/rows.h"
 
@@ -191,70 +191,89 @@ static void residual(size_t rows, size_t cols, const float *restrict bias, const
 // --- attention ---
 //
 // For one head of one sequence and a block of BLOCK queries, the scores are kept transposed, [keys, BLOCK]:
-// the keys that a block may see are then a prefix of the rows of k and v, no product needs a transposed right
-// factor, and the softmax runs down the columns, all queries of the block side by side.
+// the keys that a block may see are then a prefix of the rows of k and v, and the softmax runs down the columns,
+// all queries of the block side by side. Products read and write the columns of a head where they lie.
 
 #define BLOCK KERNELS_ATTENTION_BLOCK
 
+// One head of one sequence; its gradients and `out` lie as q, k, v and the output do.
 struct head {
-    size_t tokens, width, stride; // stride: floats of a token in qkv
+    size_t tokens, width, stride, out_stride; // of a token in qkv and in the output
     float scale;
-    float *k, *v, *grad_k, *grad_v;   // [tokens, width]
-    float *scores, *grad_scores;      // [tokens, BLOCK]
-    float *q, *q_turned;              // [BLOCK, width], [width, BLOCK]
-    float *grad, *grad_turned, *part; // of the output: [BLOCK, width], [width, BLOCK]; a result
-    float *most, *sum;                // [BLOCK]
+    const float *q, *k, *v;
+    float *scores, *grad_scores; // [tokens, BLOCK]
+    float *most, *sum;           // [BLOCK]
 };
 
-static struct head divide(const struct kernels_attention *shape, float *scratch)
+// Head i of sequence s.
+static struct head head_at(const struct kernels_attention *shape, size_t s, size_t i, const float *qkv,
+                           float *scratch)
 {
-    const size_t all = shape->tokens * shape->width, block = BLOCK * shape->width;
-    const size_t scores = shape->tokens * BLOCK;
-    struct head h = {.tokens = shape->tokens,
-                     .width = shape->width,
-                     .stride = 3 * shape->heads * shape->width,
-                     .scale = 1.0f / sqrtf((float)shape->width)};
-    float **const parts[] = {&h.k,        &h.v,    &h.grad_k,      &h.grad_v, &h.scores, &h.grad_scores, &h.q,
-                             &h.q_turned, &h.grad, &h.grad_turned, &h.part,   &h.most,   &h.sum};
-    const size_t sizes[] = {all,   all,   all,   all,   scores, scores, block,
-                            block, block, block, block, BLOCK,  BLOCK};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        *parts[i] = scratch;
-        scratch += sizes[i];
-    }
-    return h;
+    const size_t all = shape->heads * shape->width, scores = shape->tokens * BLOCK;
+    const float *q = qkv + s * shape->tokens * 3 * all + i * shape->width;
+    return (struct head){.tokens = shape->tokens,
+                         .width = shape->width,
+                         .stride = 3 * all,
+                         .out_stride = all,
+                         .scale = 1.0f / sqrtf((float)shape->width),
+                         .q = q,
+                         .k = q + all,
+                         .v = q + 2 * all,
+                         .scores = scratch,
+                         .grad_scores = scratch + scores,
+                         .most = scratch + 2 * scores,
+                         .sum = scratch + 2 * scores + BLOCK};
 }
 
-// Rows of `width` out of a matrix with `stride`, as [rows, width].
-static void collect(size_t rows, size_t width, size_t stride, const float *restrict from, float *restrict to)
+// scores [keys, block] = scale * keys [keys, width] times queries [block, width], transposed.
+static void score(const struct head *h, size_t count, size_t block, float scale, const float *keys, size_t stride_k,
+                  const float *queries, size_t stride_q, float *scores)
 {
-    for (size_t r = 0; r < rows; r++) {
-        memcpy(to + r * width, from + r * stride, width * sizeof *to);
-    }
+    KERNELS_PRODUCT(&(struct kernels_cpu_product){.transpose_b = true,
+                                                  .m = count,
+                                                  .n = block,
+                                                  .k = h->width,
+                                                  .alpha = scale,
+                                                  .a = keys,
+                                                  .b = queries,
+                                                  .c = scores,
+                                                  .stride_a = stride_k,
+                                                  .stride_b = stride_q,
+                                                  .stride_c = block});
 }
 
-static void spread(size_t rows, size_t width, size_t stride, const float *restrict from, float *restrict to)
+// to [keys, width] = alpha * scores [keys, block] times rows [block, width] + beta * to
+static void sum_of_queries(const struct head *h, size_t count, size_t block, float alpha, const float *scores,
+                           const float *rows, size_t stride, float beta, float *to)
 {
-    for (size_t r = 0; r < rows; r++) {
-        memcpy(to + r * stride, from + r * width, width * sizeof *to);
-    }
+    KERNELS_PRODUCT(&(struct kernels_cpu_product){.m = count,
+                                                  .n = h->width,
+                                                  .k = block,
+                                                  .alpha = alpha,
+                                                  .beta = beta,
+                                                  .a = scores,
+                                                  .b = rows,
+                                                  .c = to,
+                                                  .stride_a = block,
+                                                  .stride_b = stride,
+                                                  .stride_c = h->stride});
 }
 
-static void turn(size_t rows, size_t cols, const float *restrict from, float *restrict to)
+// to [block, width] = alpha * scores [keys, block], transposed, times rows [keys, width]
+static void sum_of_keys(const struct head *h, size_t count, size_t block, float alpha, const float *scores,
+                        const float *rows, float *to, size_t stride)
 {
-    for (size_t c = 0; c < cols; c++) {
-        for (size_t r = 0; r < rows; r++) {
-            to[c * rows + r] = from[r * cols + c];
-        }
-    }
-}
-
-// The scores of the queries `first` .. first + block - 1 with all keys up to the last of them.
-static void score(const struct head *h, size_t first, size_t block, const float *qkv)
-{
-    collect(block, h->width, h->stride, qkv + first * h->stride, h->q);
-    turn(block, h->width, h->q, h->q_turned);
-    KERNELS_GEMM(false, false, first + block, block, h->width, h->scale, h->k, h->q_turned, 0.0f, h->scores);
+    KERNELS_PRODUCT(&(struct kernels_cpu_product){.transpose_a = true,
+                                                  .m = block,
+                                                  .n = h->width,
+                                                  .k = count,
+                                                  .alpha = alpha,
+                                                  .a = scores,
+                                                  .b = rows,
+                                                  .c = to,
+                                                  .stride_a = block,
+                                                  .stride_b = h->stride,
+                                                  .stride_c = stride});
 }
 
 // Scores become exp(score - level), or 0 if the key comes after the query.
@@ -292,22 +311,20 @@ static void column_sums(size_t rows, size_t cols, const float *restrict z, float
     }
 }
 
-static void head_forward(const struct head *h, const float *qkv, size_t out_stride, float *out,
-                         float *log_sum)
+static void head_forward(const struct head *h, float *out, float *log_sum)
 {
     for (size_t first = 0; first < h->tokens; first += BLOCK) {
         const size_t left = h->tokens - first, block = left < BLOCK ? left : BLOCK, keys = first + block;
-        score(h, first, block, qkv);
+        float *to = out + first * h->out_stride;
+        score(h, keys, block, h->scale, h->k, h->stride, h->q + first * h->stride, h->stride, h->scores);
         column_most(first, block, h->scores, h->most);
         exp_scores(first, block, h->most, h->scores);
         column_sums(keys, block, h->scores, h->sum);
-        KERNELS_GEMM(true, false, block, h->width, keys, 1.0f, h->scores, h->v, 0.0f, h->part);
-        for (size_t c = 0; c < block; c++) {
+        sum_of_keys(h, keys, block, 1.0f, h->scores, h->v, to, h->out_stride);
+        for (size_t c = 0; c < block; c++, to += h->out_stride) {
             const float share = 1.0f / h->sum[c];
-            float *to = out + (first + c) * out_stride;
-            const float *from = h->part + c * h->width;
             for (size_t w = 0; w < h->width; w++) {
-                to[w] = from[w] * share;
+                to[w] *= share;
             }
             log_sum[first + c] = h->most[c] + logf(h->sum[c]);
         }
@@ -317,15 +334,10 @@ static void head_forward(const struct head *h, const float *qkv, size_t out_stri
 static void attention(const struct kernels_attention *shape, const float *qkv, float *scratch, float *out,
                       float *log_sum)
 {
-    const struct head h = divide(shape, scratch);
-    const size_t all = shape->heads * shape->width;
     for (size_t s = 0; s < shape->sequences; s++) {
-        for (size_t i = 0; i < shape->heads; i++) {
-            const float *of = qkv + s * h.tokens * h.stride + i * h.width;
-            collect(h.tokens, h.width, h.stride, of + all, h.k);
-            collect(h.tokens, h.width, h.stride, of + 2 * all, h.v);
-            head_forward(&h, of, all, out + s * h.tokens * all + i * h.width,
-                         log_sum + (s * shape->heads + i) * h.tokens);
+        for (size_t i = 0; i < shape->heads; i++, log_sum += shape->tokens) {
+            const struct head h = head_at(shape, s, i, qkv, scratch);
+            head_forward(&h, out + s * h.tokens * h.out_stride + i * h.width, log_sum);
         }
     }
 }
@@ -341,44 +353,37 @@ static void grad_of_scores(size_t keys, size_t block, const float *restrict shar
     }
 }
 
-// k and v are collected; their gradients are added to.
-static void head_backward(const struct head *h, const float *qkv, size_t out_stride, const float *out,
-                          const float *log_sum, const float *grad, float *grad_qkv)
+// The gradients of q, k and v from the queries first .. first + block - 1. The last block comes first: it sees all
+// keys and overwrites their gradients, to which the others add.
+static void block_backward(const struct head *h, size_t first, size_t block, const float *out, const float *log_sum,
+                           const float *grad, float *grad_q)
 {
-    for (size_t first = 0; first < h->tokens; first += BLOCK) {
-        const size_t left = h->tokens - first, block = left < BLOCK ? left : BLOCK, keys = first + block;
-        score(h, first, block, qkv);
-        exp_scores(first, block, log_sum + first, h->scores);
-        collect(block, h->width, out_stride, grad + first * out_stride, h->grad);
-        turn(block, h->width, h->grad, h->grad_turned);
-        for (size_t c = 0; c < block; c++) {
-            h->sum[c] = row_product(h->width, h->grad + c * h->width, out + (first + c) * out_stride);
-        }
-        KERNELS_GEMM(false, false, keys, h->width, block, 1.0f, h->scores, h->grad, 1.0f, h->grad_v);
-        KERNELS_GEMM(false, false, keys, block, h->width, 1.0f, h->v, h->grad_turned, 0.0f, h->grad_scores);
-        grad_of_scores(keys, block, h->scores, h->sum, h->grad_scores);
-        KERNELS_GEMM(false, false, keys, h->width, block, h->scale, h->grad_scores, h->q, 1.0f, h->grad_k);
-        KERNELS_GEMM(true, false, block, h->width, keys, h->scale, h->grad_scores, h->k, 0.0f, h->part);
-        spread(block, h->width, h->stride, h->part, grad_qkv + first * h->stride);
+    const size_t keys = first + block, all = h->out_stride;
+    const float *q = h->q + first * h->stride, *of_block = grad + first * all;
+    const float beta = keys < h->tokens ? 1.0f : 0.0f;
+    score(h, keys, block, h->scale, h->k, h->stride, q, h->stride, h->scores);
+    exp_scores(first, block, log_sum + first, h->scores);
+    for (size_t c = 0; c < block; c++) {
+        h->sum[c] = row_product(h->width, of_block + c * all, out + (first + c) * all);
     }
+    sum_of_queries(h, keys, block, 1.0f, h->scores, of_block, all, beta, grad_q + 2 * all);
+    score(h, keys, block, 1.0f, h->v, h->stride, of_block, all, h->grad_scores);
+    grad_of_scores(keys, block, h->scores, h->sum, h->grad_scores);
+    sum_of_queries(h, keys, block, h->scale, h->grad_scores, q, h->stride, beta, grad_q + all);
+    sum_of_keys(h, keys, block, h->scale, h->grad_scores, h->k, grad_q + first * h->stride, h->stride);
 }
 
 static void attention_backward(const struct kernels_attention *shape, const float *qkv, const float *out,
                                const float *log_sum, const float *grad, float *scratch, float *grad_qkv)
 {
-    const struct head h = divide(shape, scratch);
-    const size_t all = shape->heads * shape->width, bytes = h.tokens * h.width * sizeof(float);
     for (size_t s = 0; s < shape->sequences; s++) {
-        for (size_t i = 0; i < shape->heads; i++) {
-            const size_t in = s * h.tokens * h.stride + i * h.width, at = s * h.tokens * all + i * h.width;
-            collect(h.tokens, h.width, h.stride, qkv + in + all, h.k);
-            collect(h.tokens, h.width, h.stride, qkv + in + 2 * all, h.v);
-            memset(h.grad_k, 0, bytes);
-            memset(h.grad_v, 0, bytes);
-            head_backward(&h, qkv + in, all, out + at, log_sum + (s * shape->heads + i) * h.tokens, grad + at,
-                          grad_qkv + in);
-            spread(h.tokens, h.width, h.stride, h.grad_k, grad_qkv + in + all);
-            spread(h.tokens, h.width, h.stride, h.grad_v, grad_qkv + in + 2 * all);
+        for (size_t i = 0; i < shape->heads; i++, log_sum += shape->tokens) {
+            const struct head h = head_at(shape, s, i, qkv, scratch);
+            const size_t at = s * h.tokens * h.out_stride + i * h.width;
+            for (size_t end = h.tokens; end > 0; end = (end - 1) / BLOCK * BLOCK) {
+                const size_t first = (end - 1) / BLOCK * BLOCK;
+                block_backward(&h, first, end - first, out + at, log_sum, grad + at, grad_qkv + (h.q - qkv));
+            }
         }
     }
 }
