@@ -16,8 +16,8 @@ struct reading {
     struct lab_row row;
     uint64_t earlier_bytes;
 };
-struct standing { // of one node, at a time
-    bool known;
+struct standing {         // of one node, at a time
+    bool known, measured; // measured: since its latest start
     struct lab_row row;
 };
 struct sweep {
@@ -73,17 +73,29 @@ static void read_all(const struct lab_cluster *cluster, struct reading *r)
         qsort(r->moments, r->count, sizeof *r->moments, by_time);
 }
 
-static bool is_gone(const struct lab_cluster *cluster, size_t node, double time)
+// The latest start of a node by an event, -INFINITY without one. INFINITY: an event has ended it.
+static double runs_since(const struct lab_cluster *cluster, size_t node, double time)
 {
-    bool gone = false;
+    double since = -INFINITY;
     for (size_t i = 0; i < cluster->schedule->count; i++) {
         const struct lab_event *event = &cluster->schedule->items[i];
         if (event->kind == LAB_PARTITION || event->node != node || !(cluster->happenings[i].time <= time))
             continue;
-        if (event->kind != LAB_STOP)
-            gone = event->kind != LAB_START;
+        if (event->kind == LAB_START)
+            since = cluster->happenings[i].time;
+        else if (event->kind != LAB_STOP)
+            since = INFINITY;
     }
-    return gone;
+    return since;
+}
+
+// A node that was started again has another model than before, which it has not measured yet.
+static void take_moment(struct sweep *sweep, const struct moment *moment)
+{
+    struct standing *node = &sweep->nodes[moment->node];
+    const double since = runs_since(sweep->source->cluster, moment->node, moment->row.time);
+    const bool measured = moment->row.measured || (node->measured && node->row.time >= since);
+    *node = (struct standing){.known = true, .measured = measured, .row = moment->row};
 }
 
 // Over the nodes present at that time; false: none is.
@@ -98,14 +110,14 @@ static bool sum_up(const struct sweep *sweep, double time, struct lab_sample *sa
         if (!sweep->nodes[i].known)
             continue;
         sample->bytes += row->bytes_sent;
-        if (is_gone(cluster, i, time))
-            continue;
+        if (row->time < runs_since(cluster, i, time))
+            continue; // it has ended, or has not made a round since it was started
         count++;
         rounds += (double)row->round;
         steps += (double)row->step;
         loss += row->loss;
-        if (isnan(row->accuracy))
-            continue; // not measured yet: worst, mean and best are those of the other nodes
+        if (!sweep->nodes[i].measured)
+            continue; // worst, mean and best are those of the other nodes
         measured++;
         accuracy += row->accuracy;
         sample->worst = row->accuracy < sample->worst ? row->accuracy : sample->worst;
@@ -186,9 +198,9 @@ static enum base_error go_through(struct sweep *sweep, const struct reading *r, 
     sweep->begin = r->count ? r->moments[0].row.time : 0;
     for (size_t i = 0; i < r->count && !error; i++) {
         const struct moment *moment = &r->moments[i];
-        struct standing *node = &sweep->nodes[moment->node];
+        const struct standing *node = &sweep->nodes[moment->node];
         bool more = !node->known || moment->row.round > node->row.round;
-        *node = (struct standing){true, moment->row};
+        take_moment(sweep, moment);
         last = more ? moment->row.time : last;
         error = look(sweep, moment->row.time, why);
     }

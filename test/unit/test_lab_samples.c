@@ -142,6 +142,27 @@ static void who_is_killed_is_not_there_until_it_is_back(void **state)
     assert_true(p[count - 1].nodes == 2);
 }
 
+// Rounds of the other node pass before it makes one, and more before it measures its new model.
+static void a_node_that_is_back_counts_from_its_first_round_and_with_a_new_measurement(void **state)
+{
+    struct world *w = *state;
+    struct lab_sample p[16];
+    struct lab_samples_span span;
+    add_rounds(w, 0, 100, 1, 14, 0.8);
+    add_rounds(w, 1, 100.5, 1, 2, 0.6); // killed at 102
+    w->cluster.happenings[0].time = 102;
+    w->cluster.happenings[1].time = 104;
+    add_rounds(w, 1, 108.5, 9, 1, 0.9);
+    add_rounds(w, 1, 111.5, 12, 1, 0.9);
+    size_t count = points_of(w, p, &span);
+    assert_true(count >= 7);
+    assert_true(p[1].round == 2 && p[1].nodes == 2 && p[1].worst == 0.6);
+    for (size_t i = 2; i + 1 < count; i++) {
+        assert_int_equal(p[i].nodes, p[i].time < 8.5 ? 1 : 2);
+        assert_true(p[i].worst == 0.8 && p[i].best == (p[i].time < 11.5 ? 0.8 : 0.9));
+    }
+}
+
 static void what_a_killed_process_sent_stays_sent(void **state)
 {
     struct world *w = *state;
@@ -202,6 +223,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_has_not_measured_yet_leaves_no_gap, make_world, remove_world),
         cmocka_unit_test_setup_teardown(who_is_killed_is_not_there_until_it_is_back, make_world,
                                         remove_world),
+        cmocka_unit_test_setup_teardown(
+            a_node_that_is_back_counts_from_its_first_round_and_with_a_new_measurement, make_world,
+            remove_world),
         cmocka_unit_test_setup_teardown(what_a_killed_process_sent_stays_sent, make_world, remove_world),
         cmocka_unit_test_setup_teardown(nobody_made_a_round, make_world, remove_world),
         cmocka_unit_test_setup_teardown(targets_are_the_first_points_there, make_world, remove_world),
