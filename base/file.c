@@ -127,12 +127,24 @@ static bool fill(int file, unsigned mode, const struct base_span *spans, size_t 
     return fchmod(file, (mode_t)mode) == 0 && write_spans(file, spans, n_spans) && fsync(file) == 0;
 }
 
+// A rename replaces also a device, such as /dev/null, if the directory can be written to.
+static enum base_error check_replaceable(const char *path, struct base_reason *why)
+{
+    struct stat status;
+    if (stat(path, &status) || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
+        return BASE_OK; // rename reports a directory
+    return base_fail(why, BASE_EIO,
+                     "cannot write '%s': it is a device or a pipe, expected the name of a file", path);
+}
+
 enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
                                 size_t n_spans, struct base_reason *why)
 {
-    enum base_error error = BASE_OK;
+    enum base_error error = check_replaceable(path, why);
     char *temporary = NULL;
     int file = -1;
+    if (error != BASE_OK)
+        return error;
     // Opened first, so that between the rename and its fsync only the disk can fail.
     int directory = open_parent(path);
     if (directory < 0)
@@ -189,6 +201,15 @@ enum base_error base_file_create(const char *path, unsigned mode, const void *da
         return BASE_OK;
     unlink(path);
     return base_fail(why, BASE_EIO, "cannot write '%s': %s", path, strerror(code));
+}
+
+void base_file_open_standard(void)
+{
+    int file = open("/dev/null", O_RDWR);
+    while (file >= 0 && file <= STDERR_FILENO) // open takes the lowest free number
+        file = open("/dev/null", O_RDWR);
+    if (file >= 0)
+        close(file);
 }
 
 static const char of_mkstemp[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

@@ -19,7 +19,7 @@ enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, s
 
 // Writes the spans, in order, as the new contents of `path`: temp file in the same directory (mode `mode`),
 // fsync, rename, fsync of the directory. On error (such as a full disk) the old file is untouched and the
-// temp file is removed.
+// temp file is removed. BASE_EIO: `path` is a device or a pipe, which a rename would replace with a file.
 enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
                                 size_t n_spans, struct base_reason *why) BASE_CHECK;
 
@@ -27,6 +27,10 @@ enum base_error base_file_write(const char *path, unsigned mode, const struct ba
 // exists. On another error the file is removed.
 enum base_error base_file_create(const char *path, unsigned mode, const void *data, size_t bytes,
                                  struct base_reason *why) BASE_CHECK;
+
+// Opens /dev/null as each of stdin, stdout and stderr that is closed. To be called at the start of a program:
+// else the next file or socket gets the number 2, and log lines are written into it.
+void base_file_open_standard(void);
 
 // Removes temporary files that base_file_write has left in the directory because its process was killed, for
 // files whose names start with `beginning` ("": all). A process that is writing such a file at the same time

@@ -256,6 +256,15 @@ class Training(ClusterTest):
         self.assertEqual(fine.rows()[-1]["step"], 400)
         self.assertEqual(fine.rows()[-1]["exchanges"], 100)
 
+    def test_no_log_in_a_file_of_the_node_when_its_stderr_is_closed(self):
+        node = self.node("silent", 0, train__steps=20)
+        node.command = ["sh", "-c", 'exec "$@" 2>&-', "sh"] + node.command
+        self.assertEqual(node.start().wait_exit(0), "")
+        for name in os.listdir(node.directory):
+            with open(os.path.join(node.directory, name), "rb") as file:
+                self.assertNotIn(b" info ", file.read(), name)
+        self.assertEqual(os.path.getsize(os.path.join(node.directory, "lock")), 0)
+
     def test_stop_while_waiting_for_peers(self):
         node = self.node("alone", 0, peers="127.0.0.1:1")
         node.start()

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -178,6 +179,45 @@ static void a_failed_rename_leaves_no_temporary_file(void **state)
     rmdir(path);
 }
 
+static void a_pipe_is_not_replaced(void **state)
+{
+    (void)state;
+    struct base_reason why = {0};
+    struct stat status;
+    const char *path = in_directory("pipe"), *link = in_directory("link");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(symlink(path, link), 0); // as /dev/stdout is one
+    assert_int_equal(put(path, "x", &why), BASE_EIO);
+    assert_non_null(strstr(why.text, "a device or a pipe"));
+    assert_int_equal(put(link, "x", &why), BASE_EIO);
+    assert_int_equal(stat(link, &status), 0);
+    assert_true(S_ISFIFO(status.st_mode));
+    assert_int_equal(entries(), 2);
+    unlink(link);
+    unlink(path);
+}
+
+// In a child, whose descriptors are its own.
+static void closed_standard_files_are_open_on_nothing(void **state)
+{
+    (void)state;
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        close(STDIN_FILENO);
+        close(STDERR_FILENO);
+        base_file_open_standard();
+        const int next = open("/dev/null", O_RDONLY);
+        struct stat null, in, error;
+        const bool good = !stat("/dev/null", &null) && !fstat(0, &in) && !fstat(2, &error) &&
+                          in.st_rdev == null.st_rdev && error.st_rdev == null.st_rdev && next > 2 &&
+                          write(2, "x", 1) == 1;
+        _exit(good ? 0 : 1);
+    }
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void a_missing_directory_is_named(void **state)
 {
     (void)state;
@@ -281,6 +321,8 @@ int main(void)
         cmocka_unit_test(the_bytes_and_then_the_name_are_on_disk),
         cmocka_unit_test(a_full_disk_leaves_the_old_file_and_nothing_else),
         cmocka_unit_test(a_failed_rename_leaves_no_temporary_file),
+        cmocka_unit_test(a_pipe_is_not_replaced),
+        cmocka_unit_test(closed_standard_files_are_open_on_nothing),
         cmocka_unit_test(a_missing_directory_is_named),
         cmocka_unit_test(reading_keeps_to_its_limit),
         cmocka_unit_test(a_file_of_unknown_size_is_read_to_its_end),
