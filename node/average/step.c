@@ -48,7 +48,7 @@ static void note_checkpoint(struct node_round *round, enum base_error code, cons
     if (code == BASE_OK)
         return;
     round->checkpoint_error = code;
-    base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s (older checkpoints are still there)", why->text);
+    base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s; earlier checkpoints are kept", why->text);
 }
 
 // A checkpoint that failed beside training is reported here, and begun again at the next rendezvous, unless

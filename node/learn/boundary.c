@@ -8,8 +8,9 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#define PROGRESS_EVERY_NS (100 * NODE_MILLISECOND_NS)
-#define DISK_EVERY_NS     (5 * NODE_SECOND_NS)
+#define PROGRESS_EVERY_NS   (100 * NODE_MILLISECOND_NS)
+#define DISK_EVERY_NS       (5 * NODE_SECOND_NS)
+#define CHECKPOINT_AGAIN_NS (10 * NODE_SECOND_NS) // after two that failed: the disk is full, probably
 
 // Loop and worker drain their boxes until they know that the learner has ended.
 static void post(struct node_mailbox *box, struct node_message *message)
@@ -161,12 +162,22 @@ static void finish_round(struct node_learner *l, struct node_round *round)
 // first round, so that --resume has something to continue from.
 static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
-    uint64_t every_ns = l->options.config->checkpoint.every_ns;
-    bool due = l->checkpoint_ns == 0 || node_clock_ns() - l->checkpoint_ns >= every_ns;
-    return meet->last || (meet->meets && !meet->unusable && (l->save || (every_ns > 0 && due)));
+    const bool every = l->options.config->checkpoint.every_ns > 0;
+    const uint64_t now_ns = node_clock_ns();
+    const bool due = l->save || (every && now_ns >= l->checkpoint_due_ns);
+    return meet->last || (meet->meets && !meet->unusable && due && now_ns >= l->checkpoint_again_ns);
 }
 
-// A checkpoint that failed is tried again at the next boundary.
+// A checkpoint that failed is tried again at the next boundary, and after that only now and then: each try
+// costs a process and a line of the log.
+static void note_failed_checkpoint(struct node_learner *l, uint64_t now_ns)
+{
+    const bool again = l->failure_ns > 0 && now_ns - l->failure_ns < 2 * CHECKPOINT_AGAIN_NS;
+    l->failure_ns = now_ns;
+    l->checkpoint_due_ns = 0;
+    l->checkpoint_again_ns = again ? now_ns + CHECKPOINT_AGAIN_NS : 0;
+}
+
 static void note_checkpoint(struct node_learner *l, const struct node_round *round)
 {
     BASE_ASSERT(!round->fetch || !round->checkpoint); // what is being fetched is not a state yet
@@ -174,7 +185,10 @@ static void note_checkpoint(struct node_learner *l, const struct node_round *rou
         return;
     l->checkpoint_failed = round->checkpoint_error != BASE_OK;
     l->save = l->save && (l->checkpoint_failed || !round->checkpoint);
-    l->checkpoint_ns = l->checkpoint_failed ? 0 : node_clock_ns();
+    if (l->checkpoint_failed)
+        note_failed_checkpoint(l, node_clock_ns());
+    else
+        l->checkpoint_due_ns = node_clock_ns() + l->options.config->checkpoint.every_ns;
 }
 
 void node_learner_agree(struct node_learner *l)

@@ -223,7 +223,8 @@ static void *learn(void *argument)
     if (l->options.trainee)
         step_back();
     node_learner_tell(l, "waiting", true);
-    l->checkpoint_ns = l->options.resume.resumed ? node_clock_ns() : 0;
+    l->checkpoint_due_ns =
+        l->options.resume.resumed ? node_clock_ns() + l->options.config->checkpoint.every_ns : 0;
     do {
         node_learner_listen(l, false);
         next = gossip_rounds_next(&l->rounds);

@@ -14,10 +14,12 @@ struct node_learner {
     struct gossip_learner_vectors vectors;
     struct gossip_rounds rounds; // what comes next
     float *device_scratch;       // [parameters] for evaluation on a device; NULL where the vectors are there
-    uint64_t progress_ns, checkpoint_ns;
-    const char *state; // as last reported
-    double accuracy;   // latest measured
-    double rmse;       // of a regression, likewise
+    uint64_t progress_ns;
+    uint64_t checkpoint_due_ns;               // the next one, 0: at once
+    uint64_t checkpoint_again_ns, failure_ns; // not before; the latest that failed, 0: none
+    const char *state;                        // as last reported
+    double accuracy;                          // latest measured
+    double rmse;                              // of a regression, likewise
     bool regression;
     double loss, rate; // of the latest round that had steps, NAN before
     double pace;       // of this node's steps over the median of its neighbours'
