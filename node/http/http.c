@@ -18,6 +18,7 @@
 #define SWEEP_NS        (100 * NODE_MILLISECOND_NS) // while there are connections
 #define REST_NS         NODE_SECOND_NS              // without connections: an idle node sleeps
 #define LIFE_NS         (10 * NODE_SECOND_NS)       // of one connection, however slowly it sends
+#define CROWDED_NS      (500 * NODE_MILLISECOND_NS) // instead, while there are CONNECTIONS_MAX: others may wait
 
 // The page loads everything from this server and has no inline script.
 #define POLICY                                                                                               \
@@ -86,13 +87,13 @@ static void sweep(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     struct node_http *http = argument;
-    uint64_t now_ns = node_clock_ns();
+    uint64_t now_ns = node_clock_ns(), life_ns = http->count < CONNECTIONS_MAX ? LIFE_NS : CROWDED_NS;
     for (struct connection *c = LIST_FIRST(&http->connections), *next; c; c = next) {
         next = LIST_NEXT(c, others);
         BASE_ASSERT(now_ns >= c->born_ns);
         if (is_over(c))
             forget(http, c);
-        else if (now_ns - c->born_ns > LIFE_NS && bufferevent_getfd(c->stream) >= 0)
+        else if (now_ns - c->born_ns > life_ns && bufferevent_getfd(c->stream) >= 0)
             shutdown(bufferevent_getfd(c->stream), SHUT_RDWR); // evhttp sees the end and frees it
     }
     accept_while_there_is_room(http);

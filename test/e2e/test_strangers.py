@@ -1,5 +1,6 @@
 """Garbage, silence and dripping bytes on both ports: closed without an answer, and no other peer is delayed."""
 
+import contextlib
 import os
 import random
 import resource
@@ -8,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 
 from cluster import ClusterTest, free_ports, signal, unittest, wait_until
 
@@ -199,13 +201,34 @@ class Strangers(ClusterTest):
             s.close()
         self.finish()
 
+    def test_a_page_among_dripping_connections(self):
+        """Each of them could last for 10 s, 32 at a time: the probe of a service manager would wait for 40 s."""
+        slow = [self.connect(self.ports[2]) for _ in range(128)]
+        stop = threading.Event()
+
+        def drip():
+            while not stop.wait(0.5):
+                for s in slow:
+                    with contextlib.suppress(OSError):
+                        s.send(b"G")
+        threading.Thread(target=drip, daemon=True).start()
+        begun = time.monotonic()
+        try:
+            self.assertTrue(self.http(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").endswith(b"\r\n\r\nok\n"))
+            self.assertLess(time.monotonic() - begun, 20)
+        finally:
+            stop.set()
+        for s in slow:
+            s.close()
+        self.finish()
+
     def http(self, request):
         with self.connect(self.ports[2]) as s:
             try:
                 s.sendall(request)
             except (ConnectionResetError, BrokenPipeError):
                 return b""
-            return ended(s)
+            return ended(s, 60)
 
     def test_http_answers(self):
         self.assertTrue(self.http(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").endswith(b"\r\n\r\nok\n"))
