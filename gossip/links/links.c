@@ -402,6 +402,10 @@ bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *a
         return false;
     const struct queued *first = &links->action[links->first_action];
     *action = first->action;
+    if (!action->owner && action->link) { // bound since: a link may be closed before its CALL is carried out
+        const struct link *link = links_find(links, action->link);
+        action->owner = link ? link->owner : NULL;
+    }
     links->handed = first->packet;
     links->first_action = (links->first_action + 1) % links->actions_capacity;
     links->n_actions--;

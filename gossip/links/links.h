@@ -191,7 +191,7 @@ struct gossip_links_action {
     enum gossip_links_action_kind kind;
     enum gossip_close why;
     uint64_t link;
-    void *owner, *other; // as bound; NULL: not bound
+    void *owner, *other; // as bound; NULL: not bound, such as a CLOSE behind a CALL that could not be made
     struct gossip_id peer;
     struct gossip_links_target target;
     size_t address;
@@ -220,7 +220,8 @@ uint64_t gossip_links_deadline(const struct gossip_links *links);
 // the limit of one host, one that has ANSWERED is spared while it is young. 0: none may give way, or this
 // node is leaving: close the new connection without a byte.
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
-// The owner's pointer that comes back with every action about this link; of a CALL, before the next step.
+// The owner's pointer that comes back with every action about this link; of a CALL, before the next action is
+// taken.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);
 // The active link of this peer, 0 and NULL: there is none.
 uint64_t gossip_links_active(const struct gossip_links *links, const struct gossip_id *peer, void **owner);

@@ -121,7 +121,8 @@ static void act(struct sim_node *node, const struct gossip_links_action *action)
             greet(node, link);
         break;
     case GOSSIP_LINKS_CLOSE:
-        close_link(node, link, action->why);
+        if (link) // else its call could not be made
+            close_link(node, link, action->why);
         break;
     case GOSSIP_LINKS_UP:
         up(node, link);

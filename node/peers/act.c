@@ -63,7 +63,8 @@ static void carry_out(struct node_peers *peers, const struct gossip_links_action
         peer_link_greet(action->owner);
         break;
     case GOSSIP_LINKS_CLOSE:
-        peer_link_close(action->owner, action);
+        if (action->owner) // else its call could not be made
+            peer_link_close(action->owner, action);
         break;
     case GOSSIP_LINKS_SEND:
         peer_link_send_members(action->owner, action->bytes, action->count);

@@ -109,6 +109,25 @@ static void every_address_is_tried_before_a_pause(void **state)
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, S) - 100 * S, 0, 300 * MS);
 }
 
+// The owner may say LEAVE while actions wait: the call is then carried out, and its link closed.
+static void a_call_that_is_closed_before_it_is_made_has_its_owner(void **state)
+{
+    (void)state;
+    int owner = 0;
+    struct gossip_links_action call, close;
+    SAY(GOSSIP_LINKS_START);
+    const struct gossip_links_event resolved = {
+        .kind = GOSSIP_LINKS_RESOLVED, .now_ns = w.now_ns, .target = {.entry = 0}, .count = 1};
+    const struct gossip_links_event leave = {.kind = GOSSIP_LINKS_LEAVE, .now_ns = w.now_ns};
+    assert_int_equal(gossip_links_step(w.links, &resolved), BASE_OK);
+    assert_int_equal(gossip_links_step(w.links, &leave), BASE_OK);
+    assert_true(gossip_links_next(w.links, &call) && call.kind == GOSSIP_LINKS_CALL);
+    gossip_links_bind(w.links, call.link, &owner);
+    assert_true(gossip_links_next(w.links, &close) && close.kind == GOSSIP_LINKS_CLOSE);
+    assert_true(close.link == call.link && close.owner == &owner);
+    SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_OTHER);
+}
+
 static void a_call_has_five_seconds_and_a_stranger_three(void **state)
 {
     (void)state;
@@ -327,6 +346,7 @@ int main(void)
         CASE(entries_that_nobody_answered_are_called_when_somebody_calls),
         CASE(entries_that_nobody_answered_are_called_when_somebody_joins),
         CASE(every_address_is_tried_before_a_pause),
+        CASE(a_call_that_is_closed_before_it_is_made_has_its_owner),
         CASE(a_call_has_five_seconds_and_a_stranger_three),
         CASE(entries_of_the_living_are_left_alone),
         CASE(an_entry_with_many_addresses_looks_for_others),

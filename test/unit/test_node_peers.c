@@ -218,6 +218,50 @@ static void entries_of_the_living_are_left_alone(void **state)
     close_table(&b);
 }
 
+// An event between the answer of the resolver and the actions that follow from it.
+struct between {
+    struct event *event;
+    struct table *table;
+    bool seen; // `event` runs for the second time, behind the answer
+};
+
+static void leave_between(evutil_socket_t socket, short what, void *argument)
+{
+    (void)socket;
+    (void)what;
+    struct between *between = argument;
+    if (between->seen)
+        node_peers_leave(between->table->peers);
+    else
+        event_active(between->event, EV_TIMEOUT, 0);
+    between->seen = true;
+}
+
+// A call is decided, and its link closed, before it is made: it ends, and so does one that cannot be made.
+static void a_node_may_leave_while_a_call_waits(void **state)
+{
+    (void)state;
+    char entries[][32] = {"127.0.0.1:1", "255.255.255.255:1"};
+    for (size_t i = 0; i < 2; i++) {
+        struct table a;
+        struct between between = {.table = &a};
+        bind_table(&a, 1, "a");
+        list(&a, entries[i]);
+        open_table(&a, false);
+        node_peers_start(a.peers);
+        event_base_loop(base,
+                        EVLOOP_ONCE | EVLOOP_NONBLOCK); // asks the resolver, which knows numbers at once
+        between.event = event_new(base, -1, 0, leave_between, &between);
+        event_active(between.event, EV_TIMEOUT, 0);
+        for (int turn = 0; turn < 20; turn++)
+            event_base_loop(base, EVLOOP_NONBLOCK);
+        assert_true(between.seen);
+        assert_int_equal(node_peers_counters(a.peers).links, 0);
+        event_free(between.event);
+        close_table(&a);
+    }
+}
+
 static void write_faults(const char *path, const struct gossip_id *id)
 {
     char hex[GOSSIP_ID_HEX] = "";
@@ -291,6 +335,7 @@ int main(void)
         CASE(who_is_refused_for_its_scaling_hears_the_other_first),
         CASE(a_closed_port_is_evidence_of_who_was_reached),
         CASE(entries_of_the_living_are_left_alone),
+        CASE(a_node_may_leave_while_a_call_waits),
         CASE(a_cut_link_stands_still),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
