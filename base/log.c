@@ -2,6 +2,7 @@
 #include "base/limits.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -11,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_BYTES 1024u // newline included
+#define LINE_BYTES  1024u // newline included
+#define PATIENCE_MS 1000  // with a stderr that nobody reads
 
 #define NAME_WORDS (LIMIT_NODE_NAME_BYTES / sizeof(uint64_t))
 
@@ -22,6 +24,8 @@ static struct {
     _Atomic uint64_t node[NAME_WORDS]; // zero-terminated text
 } settings = {.least = BASE_LOG_INFO, .format = BASE_LOG_TEXT};
 _Static_assert(LIMIT_NODE_NAME_BYTES % sizeof(uint64_t) == 0, "a name is stored as words");
+
+static atomic_uint lost; // lines, since stderr has taken one
 
 struct line {
     char bytes[LINE_BYTES];
@@ -153,6 +157,18 @@ static void put_plain(struct line *line, enum base_log_level level, const char *
     put_raw(line, "\n");
 }
 
+// A terminal that is stopped (Ctrl-S), or a pipe that nobody reads, must not hold up the node: after one
+// wait, lines are lost until there is room again. Where stderr has failed, write() says so.
+static bool has_room(void)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int found;
+    do
+        found = poll(&out, 1, atomic_load(&lost) > 0 ? 0 : PATIENCE_MS);
+    while (found < 0 && errno == EINTR);
+    return found != 0;
+}
+
 static void write_line(enum base_log_level level, const char *event, const char *fields, const char *format,
                        va_list arguments)
 {
@@ -165,6 +181,15 @@ static void write_line(enum base_log_level level, const char *event, const char 
         put_json(&line, level, event, fields, message);
     else
         put_plain(&line, level, event, message);
+    if (!has_room()) {
+        atomic_fetch_add(&lost, 1);
+        errno = saved;
+        return;
+    }
+    const unsigned count = atomic_exchange(&lost, 0);
+    if (count > 0)
+        base_log(BASE_LOG_WARN, "lines_lost", "%u lines were not written: nothing read them from stderr",
+                 count);
     // One write per line, so that the lines of several threads do not mix. A line that stderr refuses is
     // lost, because it cannot be reported anywhere.
     while (write(STDERR_FILENO, line.bytes, line.used) < 0 && errno == EINTR)

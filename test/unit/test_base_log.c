@@ -157,6 +157,33 @@ static void errno_survives(void **state)
     assert_int_equal(after, ENOSPC);
 }
 
+// In packet mode a pipe takes 16 lines.
+static void a_stderr_that_nobody_reads_holds_nothing_up(void **state)
+{
+    (void)state;
+    const unsigned lines = 40;
+    unsigned taken = 0;
+    char expected[64];
+    base_log_configure(BASE_LOG_INFO, BASE_LOG_TEXT, "");
+    assert_int_equal(fcntl(ends[1], F_SETFL, O_DIRECT), 0); // writes wait for room
+    dup2(ends[1], STDERR_FILENO);
+    alarm(120); // instead of waiting for ever
+    for (unsigned i = 0; i < lines; i++)
+        base_log(BASE_LOG_INFO, "event", "line");
+    while (read(ends[0], line, sizeof line) > 0)
+        taken++;
+    base_log(BASE_LOG_INFO, "event", "read again");
+    alarm(0);
+    dup2(terminal, STDERR_FILENO);
+    assert_in_range(taken, 1, lines - 1);
+    snprintf(expected, sizeof expected, "lines_lost %u lines were not written", lines - taken);
+    line[read(ends[0], line, sizeof line - 1)] = 0;
+    assert_non_null(strstr(line, expected));
+    line[read(ends[0], line, sizeof line - 1)] = 0;
+    assert_non_null(strstr(line, "event read again\n"));
+    assert_int_equal(fcntl(ends[1], F_SETFL, O_DIRECT | O_NONBLOCK), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +194,7 @@ int main(void)
         cmocka_unit_test(control_characters_and_broken_utf8_are_replaced),
         cmocka_unit_test(long_lines_are_cut_whole),
         cmocka_unit_test(errno_survives),
+        cmocka_unit_test(a_stderr_that_nobody_reads_holds_nothing_up),
     };
     return cmocka_run_group_tests(tests, take_stderr, give_stderr);
 }
