@@ -24,8 +24,11 @@ static bool put(const char *text)
 enum base_error lab_screen_open(struct lab_screen *screen, struct base_reason *why)
 {
     const char *kind = getenv("TERM");
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || (kind && strcmp(kind, "dumb") == 0))
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return base_fail(why, BASE_EIO, "stdin and stdout are not a terminal; --once prints one table");
+    if (kind && strcmp(kind, "dumb") == 0)
+        return base_fail(why, BASE_EIO,
+                         "TERM is 'dumb': this terminal has no cursor; --once prints one table");
     if (tcgetattr(STDIN_FILENO, &screen->before) != 0)
         return base_fail(why, BASE_EIO, "cannot read the terminal's settings: %s", strerror(errno));
     struct termios raw = screen->before;

@@ -52,6 +52,8 @@ enum base_error node_address_parse(const char *text, char *host, uint16_t *port,
     const char *end = bracket ? strchr(start, ']') : strrchr(start, ':');
     const char *colon = bracket && end ? end + 1 : end;
     node_schema_found(text, strlen(text), found);
+    if (strstr(text, "://"))
+        return base_fail(why, BASE_EINVAL, "found %s, which is a URL, expected host:port alone", found);
     if (!end || *colon != ':')
         return base_fail(why, BASE_EINVAL, "found %s, expected host:port or [IPv6 address]:port", found);
     size_t length = (size_t)(end - start);

@@ -23,10 +23,10 @@ def http_of(node):
 class Terminal:
     """The program on a pseudo-terminal; `screen` is what its latest drawing shows."""
 
-    def __init__(self, *arguments, width=120, height=20):
+    def __init__(self, *arguments, width=120, height=20, kind="xterm"):
         self.master, slave = pty.openpty()
         self.size(width, height)
-        environment = {**os.environ, "TERM": "xterm"}
+        environment = {**os.environ, "TERM": kind}
         self.process = subprocess.Popen([PROGRAM, "top", *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment,
                                         start_new_session=True)
         os.close(slave)
@@ -100,6 +100,14 @@ class Top(cluster.ClusterTest):
                               stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, 1)
         self.assertIn("--once", done.stderr)
+
+    def test_a_dumb_terminal_is_told(self):
+        dumb = Terminal("127.0.0.1:1", kind="dumb")
+        self.addCleanup(dumb.end)
+        self.assertEqual(dumb.process.wait(60), 1)
+        dumb.read()
+        self.assertIn(b"TERM is 'dumb'", dumb.bytes)
+        self.assertIn(b"--once", dumb.bytes)
 
     def test_a_cluster_in_a_terminal(self):
         nodes = self.three()

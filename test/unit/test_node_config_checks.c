@@ -72,6 +72,8 @@ static void wrong_names_and_addresses_are_named(void **state)
          "--set: peers: found \"localhost:0\", expected the port where that node listens"},
         {{"peers=::1:7400"},
          "--set: peers: found \"::1:7400\", expected an IPv6 address in brackets: [address]:port"},
+        {{"peers=http://localhost:7480/"},
+         "--set: peers: found \"http://localhost:7480/\", which is a URL, expected host:port alone"},
         {{"node.group=rack 7"},
          "--set: node.group: found \"rack 7\", expected only letters, digits, '.', '_' and '-'"},
     };
