@@ -49,6 +49,15 @@ static void note_bytes(struct node_loop *loop, uint64_t now_ns)
     node_rates_sweep(loop->received_rates);
 }
 
+static void note_exchanges(struct node_loop *loop, uint64_t now_ns)
+{
+    const struct gossip_graph *graph = node_cluster_graph(loop->cluster);
+    const bool could = gossip_life_state(loop->life) == GOSSIP_LIFE_TRAINING &&
+                       gossip_life_pauses(loop->life) == 0 && graph && gossip_graph_neighbours(graph) > 0 &&
+                       loop->options.config->average.method != NODE_METHOD_LOCAL;
+    node_meets_note(&loop->meets, could, loop->progress.exchanges, loop->progress.round, now_ns);
+}
+
 static void log_line(void *owner, const struct node_status *status)
 {
     (void)owner;
@@ -75,6 +84,7 @@ void node_loop_glance(struct node_loop *loop)
         loop->noted_ns = now_ns;
         note_members(loop, now_ns);
         note_bytes(loop, now_ns);
+        note_exchanges(loop, now_ns);
     }
     if (every_ns == 0 || now_ns - loop->line_ns < every_ns)
         return;

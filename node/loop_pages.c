@@ -66,6 +66,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .progress = loop->progress,
         .steps = loop->options.config->train.steps,
         .still_ns = node_rates_still_ns(loop->step_rates, self),
+        .unmet_ns = node_meets_unmet_ns(&loop->meets, loop->progress.round, node_clock_ns()),
         .pauses = gossip_life_pauses(loop->life),
         .sent_per_s = node_rates_per_second(loop->sent_rates, self),
         .received_per_s = node_rates_per_second(loop->received_rates, self),

@@ -229,7 +229,7 @@ static size_t list_absent(const struct node_status *s, char *text, size_t capaci
 
 static bool is_alone(const struct node_status *s, struct node_glance *g)
 {
-    char absent[160];
+    char absent[160], span[NODE_SPAN_TEXT];
     bool steps = is(s, "training") || is(s, "isolated");
     if (!steps || s->membership.cut_off)
         return false;
@@ -238,6 +238,12 @@ static bool is_alone(const struct node_status *s, struct node_glance *g)
                         "This node trains, but averages with no other node: no exchange with any of its %zu "
                         "neighbours works. Can they reach each other's peer port?",
                         g->neighbours);
+    if (s->unmet_ns > 0)
+        return conclude(
+            g, NODE_ALONE,
+            "This node has completed no exchange for %s, though %zu of %zu neighbours are linked. "
+            "Does the path to them lose large packets (MTU), or is it too slow?",
+            node_span_text((double)s->unmet_ns / (double)NODE_SECOND_NS, span), g->linked, g->neighbours);
     if (g->here > 1)
         return false;
     if (g->known > 1)

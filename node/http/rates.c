@@ -12,6 +12,9 @@
 #define GRACE_NS  2000000000ull
 #define SECOND_NS 1000000000.0
 
+#define UNMET_NS     60000000000ull // without an exchange, and so many rounds
+#define UNMET_ROUNDS 3u
+
 struct sample {
     uint64_t value, at_ns;
 };
@@ -130,4 +133,19 @@ double node_rates_per_second(const struct node_rates *rates, const struct gossip
     const struct sample *oldest = c->samples, *latest = &c->samples[c->count - 1];
     uint64_t until_ns = node_rates_still_ns(rates, id) > 0 ? c->told_ns : latest->at_ns;
     return (double)(latest->value - oldest->value) * SECOND_NS / (double)(until_ns - oldest->at_ns);
+}
+
+void node_meets_note(struct node_meets *meets, bool could, uint64_t exchanges, uint64_t round,
+                     uint64_t now_ns)
+{
+    if (could && meets->at_ns != 0 && exchanges == meets->exchanges)
+        return;
+    BASE_ASSERT(now_ns >= meets->at_ns);
+    *meets = (struct node_meets){exchanges, round, now_ns};
+}
+
+uint64_t node_meets_unmet_ns(const struct node_meets *meets, uint64_t round, uint64_t now_ns)
+{
+    const bool few = round < meets->round + UNMET_ROUNDS || now_ns - meets->at_ns < UNMET_NS;
+    return meets->at_ns == 0 || few ? 0 : now_ns - meets->at_ns;
 }

@@ -7,6 +7,7 @@
 #define NODE_HTTP_RATES_H
 
 #include "gossip/id.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 struct node_rates;
@@ -22,5 +23,15 @@ void node_rates_sweep(struct node_rates *rates);
 double node_rates_per_second(const struct node_rates *rates, const struct gossip_id *id); // NAN: not known
 // Time for which the counter has not grown, if that is long compared with what is usual for it; else 0.
 uint64_t node_rates_still_ns(const struct node_rates *rates, const struct gossip_id *id);
+
+// Since when a node that could exchange has completed no exchange. Zeroed at the start.
+struct node_meets {
+    uint64_t exchanges, round; // when it completed one, or could not
+    uint64_t at_ns;
+};
+void node_meets_note(struct node_meets *meets, bool could, uint64_t exchanges, uint64_t round,
+                     uint64_t now_ns);
+// 0: it has completed one in its latest three rounds, or in the last minute.
+uint64_t node_meets_unmet_ns(const struct node_meets *meets, uint64_t round, uint64_t now_ns);
 
 #endif

@@ -109,6 +109,8 @@ static void each_condition_is_told(void **state)
     expect(&s, NODE_MINORITY,
            "hears no other node, though others should be there: its network may be down. It waits");
     s = well();
+    s.unmet_ns = 90 * S;
+    expect(&s, NODE_ALONE, "completed no exchange for 90 s, though 2 of 2 neighbours are linked");
     s.progress.state = "isolated";
     expect(&s, NODE_ALONE, "2 neighbours works");
     entries[0].shown.state = GOSSIP_ENTRY_REFUSED;
@@ -239,6 +241,23 @@ static void rates_follow_their_counters(void **state)
     node_rates_destroy(rates);
 }
 
+static void exchanges_that_stop_are_noticed(void **state)
+{
+    (void)state;
+    struct node_meets meets = {0};
+    assert_int_equal(node_meets_unmet_ns(&meets, 100, 1000 * S), 0);
+    node_meets_note(&meets, false, 0, 0, S); // waits for others
+    node_meets_note(&meets, false, 0, 0, 100 * S);
+    node_meets_note(&meets, true, 0, 0, 101 * S);
+    assert_int_equal(node_meets_unmet_ns(&meets, 3, 159 * S), 0);
+    assert_int_equal(node_meets_unmet_ns(&meets, 2, 200 * S), 0); // rounds are long
+    assert_int_equal(node_meets_unmet_ns(&meets, 3, 200 * S), 100 * S);
+    node_meets_note(&meets, true, 1, 5, 201 * S);
+    assert_int_equal(node_meets_unmet_ns(&meets, 8, 202 * S), 0);
+    node_meets_note(&meets, true, 1, 90, 300 * S);
+    assert_int_equal(node_meets_unmet_ns(&meets, 90, 300 * S), 99 * S);
+}
+
 static void the_curve_is_bounded_and_whole(void **state)
 {
     (void)state;
@@ -289,6 +308,7 @@ int main(void)
         cmocka_unit_test(the_line_says_it_all),
         cmocka_unit_test(spans_are_for_people),
         cmocka_unit_test(rates_follow_their_counters),
+        cmocka_unit_test(exchanges_that_stop_are_noticed),
         cmocka_unit_test(the_curve_is_bounded_and_whole),
         cmocka_unit_test(the_curve_skips_what_is_not_finite),
     };
