@@ -8,19 +8,20 @@ PATH="$PATH:/usr/sbin:/sbin"
 usage="usage: test/roots.sh [--dir DIR] [--sudo] [--keep] [--command COMMAND]... [SUITE]...
   SUITE              bookworm (Debian 12), trixie (Debian 13), jammy (Ubuntu 22.04), noble (Ubuntu 24.04); all four without one
   --command COMMAND  in place of ./demo.sh and ./test.sh; may be repeated; runs in bash, in the tree
+  --file FILE        a file of the tree that is not committed and that each root gets as well; may be repeated
   --dir DIR          where the roots are made; build/roots
   --sudo             runs the commands as a user who may use sudo, not as root
   --keep             leaves the roots in DIR; without it only logs are left
   P2PML_DEBIAN_MIRROR, P2PML_UBUNTU_MIRROR: where packages come from. Without them: as this host's apt, if it is of that
   distribution."
 
-suites=() commands=() directory=build/roots user=root keep=no
+suites=() commands=() files=() directory=build/roots user=root keep=no
 while [ $# -gt 0 ]; do
     case $1 in
     -h | --help) echo "$usage" && exit 0 ;;
-    --command | --dir)
+    --command | --dir | --file)
         [ $# -gt 1 ] || { echo "roots.sh: $1: expected a value behind it" >&2 && exit 2; }
-        [ "$1" = --dir ] && directory=$2 || commands+=("$2")
+        case $1 in --command) commands+=("$2") ;; --dir) directory=$2 ;; --file) files+=("$2") ;; esac
         shift
         ;;
     --sudo) user=builder ;;
@@ -77,6 +78,7 @@ make_root() { # make_root SUITE ROOT
     cp -L /etc/resolv.conf /etc/hosts "$2/etc/" || return
     apt-config dump | grep -E '^Acquire::(http|https|Check-)' >"$2/etc/apt/apt.conf.d/00host" # the way to the packages; may be none
     git clone -q --depth 1 "file://$PWD" "$2/src"
+    [ ${#files[@]} = 0 ] || tar c "${files[@]}" | tar x -C "$2/src"
 }
 
 # Processes and mounts of a command end with it: both are in namespaces of their own.

@@ -1,23 +1,26 @@
-"""Any PyTorch model with any ``torch.optim`` optimiser, trained together with other nodes.
-
-On the CPU the parameters become views of one flat fp32 buffer, which is the node's model vector: an exchange copies nothing here.
-Parameters in other formats or on another device keep an fp32 master there, and are copied only at a boundary."""
+"""Any PyTorch model with any ``torch.optim`` optimiser, trained together with other nodes."""
 
 from __future__ import annotations
 
 import math
-import operator
 import warnings
 import weakref
-from itertools import chain
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
-from . import _c, errors, torchrun
+from . import errors, torchrun
+from ._adam import SecondMoments, is_adam
+from ._flat import Named, Parameters, order
 from .node import Node, Round
 
-_attached: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref[Attachment]]" = weakref.WeakKeyDictionary()
+try:
+    from torch.optim.optimizer import register_optimizer_step_post_hook as _register
+except ImportError:  # torch 1
+    _register = None  # type: ignore[assignment, unused-ignore]
+
+_attached: "weakref.WeakKeyDictionary[torch.nn.Module, List[Attachment]]" = weakref.WeakKeyDictionary()
+_HOOKS = (2, 3)  # since this version of torch a compiled model leaves the hooks of optimisers alone
 
 
 def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int = 30, *,
@@ -29,34 +32,42 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     Shared are the parameters that ``optimizer`` updates, so adapters alone where only they are trained. Buffers (such as the
     running statistics of batch norm) stay each node's own. ``state``: a ``state_dict`` of an attachment of this model, to go on
     from there with its edges, whatever is in the node's directory. ``timeout``: seconds to wait for the cluster; None: as long as
-    ``node.start_timeout`` and the others take. ``group``: under torchrun, and ``patience``, see :func:`p2pml.torchrun.within`."""
+    ``node.start_timeout`` and the others take. ``group``: under torchrun, and ``patience``, see :func:`p2pml.torchrun.within`.
+    If the node cannot join, or Ctrl-C interrupts it, the node is closed."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(f"the optimiser is {type(optimizer).__name__}, expected one of torch.optim's kind")
+    if isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
         model = model.module  # the names of a model are the same on hosts with one process
-    reference = _attached.get(model)
-    known = reference() if reference is not None else None
-    if known is not None and not known.closed:
-        raise errors.OrderError("this model is attached to a node already; close that attachment first")
+    named = order(model, optimizer)
+    _check_free(named)
     host = torchrun.within(node, group, patience)
+    attachment = Attachment(host, model, optimizer, named)
     try:
         if state is not None:
-            _restore(host, state, Attachment._order(model, optimizer))
-        attachment = Attachment(host, model, optimizer, every, share_second_moment)
+            _restore(host, state, named)
+        attachment.start(every, share_second_moment, timeout)
     except BaseException:
-        if isinstance(host, (torchrun.Leader, torchrun.Follower)):
-            host.release()
+        attachment.abandon()
         raise
-    _attached[model] = weakref.ref(attachment)
-    try:
-        attachment.start(timeout)
-    except BaseException:
-        attachment.detach()
-        raise
+    _attached[model] = [one for one in _attached.get(model, []) if one.active] + [attachment]
+    _watch()
     return attachment
 
 
-def _restore(node: Any, state: Dict[str, Any], named: List[Tuple[str, torch.nn.Parameter]]) -> None:
+def _all_attached() -> "Iterator[Attachment]":
+    return (one for some in list(_attached.values()) for one in list(some) if one.active)
+
+
+def _check_free(named: Named) -> None:
+    for other in _all_attached():
+        taken = next((name for name, p in named if id(p) in other.known), None)
+        if taken is not None:
+            raise errors.OrderError(f"parameter '{taken}' of this model is attached to a node already; close that attachment first")
+
+
+def _restore(node: Any, state: Dict[str, Any], named: Named) -> None:
     theirs = [(name, tuple(shape)) for name, shape in state["tensors"]]
     mine = [(name, tuple(p.shape)) for name, p in named]
     if theirs != mine:
@@ -66,211 +77,64 @@ def _restore(node: Any, state: Dict[str, Any], named: List[Tuple[str, torch.nn.P
     node.restore(state["step"], state["checkpoint"].numpy().tobytes())
 
 
-class _Group:
-    """One parameter group: a run of the flat vector."""
+_watching: Any = None
 
-    def __init__(self, options: Dict[str, Any], first: int, last: int):
-        self.options, self.first, self.last = options, first, last
 
-    @property
-    def rate(self) -> float:
-        return float(self.options["lr"])
+def _watch() -> None:
+    """From the first attachment on, looks at the steps of optimisers that are not attached."""
+    global _watching
+    if _watching is None and _register is not None:
+        _watching = _register(lambda optimizer, *_: [one.notice(optimizer) for one in _all_attached()])
 
 
 class Attachment:
     """The result of :func:`attach`. ``state_dict()`` is its state for the program's own checkpoints; ``close()`` leaves the cluster."""
 
-    def __init__(self, node: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int,
-                 share_second_moment: bool):
-        self.node, self.model, self.optimizer = node, model, optimizer
+    def __init__(self, node: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, named: Named):
+        self.node, self.optimizer = node, optimizer
         self.closed = self._ended = False
+        self._model = weakref.ref(model)  # weak: an attachment lives as long as its model
+        self._named = named
+        self.known = {id(p) for _, p in named}
         self._exchanging = False  # until the result of the exchange is in the parameters
         self._steps = 0            # since the last exchange
         self._scale = 0.0          # sum of their learning rates
+        self._strange = 0          # steps of other optimisers since the last one of this one
         self._round: Optional[Round] = None
-        self._named = self._order(model, optimizer)
-        adam = isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW))
-        self._shares_moment = adam and share_second_moment
-        node.open([(name, p.shape) for name, p in self._named], average__local_steps=every,
-                  train__optimizer="adamw" if self._shares_moment else "sgd", train__rate=0.001)
-        self._flat: torch.Tensor = torch.frombuffer(node.buffer(_c.MODEL), dtype=torch.float32)
-        correction = node.buffer(_c.CORRECTION)
-        self._correction = None if correction is None else torch.frombuffer(correction, dtype=torch.float32)
-        moment = node.buffer(_c.SECOND_MOMENT)
-        self._moment = None if moment is None else torch.frombuffer(moment, dtype=torch.float32)
-        self._lay_out()
+        self._parameters: Optional[Parameters] = None
+        self._moments: Optional[SecondMoments] = None
         self._handle: Any = None
+        self._opens = False
+
+    def start(self, every: int, share_second_moment: bool, timeout: Optional[float]) -> None:
+        shares = share_second_moment and is_adam(self.optimizer)
+        self.node._check_open(False)
+        self._opens = True
+        self.node.open([(name, p.shape) for name, p in self._named], average__local_steps=every,
+                       train__optimizer="adamw" if shares else "sgd", train__rate=0.001)
+        self._parameters = Parameters(self._named, self.optimizer, self.node)
+        if shares:
+            self._moments = SecondMoments(self._parameters, self.optimizer, self.node)
         self._hook()
+        self._take(self.node.start(timeout))
 
-    # -- the vector
-
-    @staticmethod
-    def _order(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> List[Tuple[str, torch.nn.Parameter]]:
-        """The parameters group by group, so that each group is one part of the vector."""
-        names = {id(p): name for name, p in model.named_parameters()}
-        named: List[Tuple[str, torch.nn.Parameter]] = []
-        for number, group in enumerate(optimizer.param_groups):
-            for p in group["params"]:
-                if not p.requires_grad:
-                    continue
-                if id(p) not in names:
-                    raise errors.ConfigurationError(f"group {number} of the optimiser has a parameter of shape "
-                                                    f"{tuple(p.shape)} that is not in the model")
-                if not p.is_floating_point():
-                    raise errors.ConfigurationError(f"parameter '{names[id(p)]}' is {p.dtype}, expected a floating-point type")
-                named.append((names[id(p)], p))
-        if not named:
-            raise errors.ConfigurationError("the optimiser has no parameter that is trained")
-        return named
-
-    def _lay_out(self) -> None:
-        self._views: List[torch.Tensor] = []
-        self._groups: List[_Group] = []
-        at, index = 0, 0
-        for group in self.optimizer.param_groups:
-            first = at
-            for _ in (p for p in group["params"] if p.requires_grad):
-                p = self._named[index][1]
-                self._views.append(self._flat[at:at + p.numel()].view(p.shape))
-                at, index = at + p.numel(), index + 1
-            self._groups.append(_Group(group, first, at))
-        self._direct = [p.dtype == torch.float32 and p.device.type == "cpu" for _, p in self._named]
-        self._copied = [i for i, direct in enumerate(self._direct) if not direct]  # parameters with a master in the vector
-        self._params = [p for _, p in self._named]
-        self._known = {id(p) for p in self._params}
-        self._lists = [list(group["params"]) for group in self.optimizer.param_groups]
-        self._frozen = [p for params in self._lists for p in params if not p.requires_grad]
-        self._pointers = [view.data_ptr() for view in self._views]
-        self._moments: List[torch.Tensor] = []
-        if self._moment is not None:
-            parts = torch.split(self._moment, [p.numel() for p in self._params])
-            self._moments = [part.view(p.shape) for part, p in zip(parts, self._params)]
-        self._bound: Any = None  # the optimiser's state, if all its second moments are in the vector
-        self._last: List[Any] = [None] * len(self._views)
-        with torch.no_grad():
-            for i, ((_, p), view) in enumerate(zip(self._named, self._views)):
-                view.copy_(p.detach())
-                if self._direct[i]:
-                    p.data = view
-                else:
-                    self._last[i] = p.detach().clone()
-        devices = {p.device for _, p in self._named if p.device.type != "cpu"}
-        self._device_correction = {d: torch.zeros_like(self._flat, device=d) for d in devices} if self._correction is not None else {}
-
-    def _are_the_same(self) -> bool:
-        groups, lists = self.optimizer.param_groups, self._lists
-        return len(groups) == len(lists) and all(len(g["params"]) == len(before) and all(map(operator.is_, g["params"], before))
-                                                 for g, before in zip(groups, lists))
-
-    def _lie_in_vector(self) -> bool:
-        """Whether the optimiser has the same parameters, all of them in place, so that nothing must be checked or copied."""
-        if self._copied or self._frozen:
-            return False
-        now = chain.from_iterable(group["params"] for group in self.optimizer.param_groups)
-        return list(map(torch.Tensor.data_ptr, now)) == self._pointers
-
-    def _check_groups(self) -> None:
-        if self._are_the_same() and not any(p.requires_grad for p in self._frozen):
-            return
-        known = self._known
-        for number, group in enumerate(self.optimizer.param_groups):
-            for p in group["params"]:
-                if id(p) not in known and p.requires_grad:
-                    raise errors.MismatchError(f"group {number} of the optimiser has a parameter of shape {tuple(p.shape)} that it had "
-                                               "not when the model was attached; attach the changed model to a node of its own")
-
-    def _to_vector(self) -> None:
-        """Before an exchange. A low-precision parameter that did not move leaves its fp32 master as it is."""
-        if not self._lie_in_vector():
-            self._copy_to_vector()
-
-    @torch.no_grad()
-    def _copy_to_vector(self) -> None:
-        for i, ((name, p), view) in enumerate(zip(self._named, self._views)):
-            if p.shape != view.shape:
-                raise errors.MismatchError(f"parameter '{name}' is {tuple(p.shape)} now, it was {tuple(view.shape)} when the model "
-                                           "was attached; attach the changed model to a node of its own")
-            if not self._direct[i]:
-                now = p.detach()
-                moved = torch.ne(now, self._last[i])
-                view.copy_(torch.where(moved.to("cpu"), now.to("cpu", torch.float32), view))
-            elif p.data_ptr() != view.data_ptr():  # the program put other memory there
-                view.copy_(p.detach())
-                p.data = view
-
-    def _from_vector(self) -> None:
-        if self._copied:
-            self._copy_from_vector()
-
-    @torch.no_grad()
-    def _copy_from_vector(self) -> None:
-        for i in self._copied:
-            p = self._params[i]
-            p.copy_(self._views[i])
-            self._last[i] = p.detach().clone()
-        if self._correction is not None:
-            for copy in self._device_correction.values():
-                copy.copy_(self._correction)
-
-    # -- Adam's second moment
-
-    @torch.no_grad()
-    def _take_moments(self) -> None:
-        """Keeps the vector's values, which are those of the cluster."""
-        for p, view in zip(self._params, self._moments):
-            state = self.optimizer.state.get(p)
-            if not state and bool(view.any()):
-                state = self._new_state(p)
-            if state and "exp_avg_sq" in state and state["exp_avg_sq"].data_ptr() != view.data_ptr():
-                state["exp_avg_sq"].copy_(view)
-        self._bind_moments()
-
-    def _bind_moments(self) -> None:
-        """Optimiser state appears with the first step, or with a loaded state_dict, all of it at once: from then on its second moment is
-        in the vector."""
-        state = self.optimizer.state
-        first = state.get(self._params[0], {}).get("exp_avg_sq") if self._moments else None
-        if self._moments and not (self._bound is state and first is self._moments[0]):
-            self._copy_moments()
-
-    @torch.no_grad()
-    def _copy_moments(self) -> None:
-        bound = True
-        for p, view, direct in zip(self._params, self._moments, self._direct):
-            held = self.optimizer.state.get(p, {}).get("exp_avg_sq")
-            direct = direct and held is not None and held.dtype == torch.float32
-            bound = bound and direct
-            if held is None or held is view:
-                continue
-            view.copy_(held)
-            if direct:
-                self.optimizer.state[p]["exp_avg_sq"] = view
-        self._bound = self.optimizer.state if bound else None
-
-    def _new_state(self, p: torch.nn.Parameter) -> Dict[str, Any]:
-        done = float(self._round.steps_done if self._round else 0)
-        group = next(g for g in self.optimizer.param_groups if any(q is p for q in g["params"]))
-        state: Dict[str, Any] = self.optimizer.state[p]
-        on = p.device if group.get("capturable") or group.get("fused") else "cpu"
-        state["step"] = torch.tensor(done, device=on)
-        for key in ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group.get("amsgrad") else ()):
-            state[key] = torch.zeros_like(p, memory_format=torch.preserve_format)
-        return state
-
-    # -- steps and rounds
+    # -- the optimiser's steps
 
     def _hook(self) -> None:
         me = weakref.ref(self)
 
-        def after(optimizer: Any = None, *_: Any) -> None:
+        def after(*_: Any) -> None:
             attachment = me()
             if attachment is not None:
                 attachment._after_step()
         self.optimizer.__dict__["_p2pml"] = self  # lives as long as the optimiser
-        if hasattr(self.optimizer, "register_step_post_hook"):
+        if torch.__version__ >= _HOOKS:  # type: ignore[operator, unused-ignore]
             self._handle = self.optimizer.register_step_post_hook(after)
-            return
-        original = self.optimizer.step  # torch 1
+        else:
+            self._wrap(after)
+
+    def _wrap(self, after: Any) -> None:
+        original = self.optimizer.step
 
         def step(*arguments: Any, **options: Any) -> Any:
             result = original(*arguments, **options)
@@ -295,8 +159,47 @@ class Attachment:
         self._handle = None
         self.optimizer.__dict__.pop("_p2pml", None)
 
-    def start(self, timeout: Optional[float]) -> None:
-        self._take(self.node.start(timeout))
+    def _after_step(self) -> None:
+        if not self.active:
+            return
+        self._strange = 0
+        try:
+            if self._take_interrupted():
+                return
+            rate = self._flat.rate()
+            self._flat.correct(rate)
+            self._steps += 1
+            self._scale += rate
+            if self._steps >= max(1, self._round.steps if self._round else 1):
+                self.exchange()
+        except errors.Ended as why:
+            self._end(str(why))
+
+    def notice(self, other: torch.optim.Optimizer) -> None:
+        """``other`` has taken a step. One that wraps this optimiser, or that this one wraps, steps with it; a second step without one of this
+        optimiser is training that no other node would hear of."""
+        if other is self.optimizer or not self._is_trained_by(other):
+            return
+        self._strange += 1
+        if self._strange > 1:
+            raise errors.OrderError(f"another optimiser ({type(other).__name__}) trains the model that is attached with a "
+                                    f"{type(self.optimizer).__name__}: its steps would not be shared; close the attachment, and attach "
+                                    "the model with that optimiser to a node that joins anew")
+
+    def _is_trained_by(self, other: torch.optim.Optimizer) -> bool:
+        theirs = {id(p) for group in other.param_groups for p in group["params"]}
+        if not theirs.isdisjoint(self.known):
+            return True
+        model = self._model()
+        now = {id(p) for p in model.parameters()} if model is not None else set()
+        return not theirs.isdisjoint(now) and not self.known <= now  # new parameters in the places of those that were attached
+
+    # -- rounds
+
+    @property
+    def _flat(self) -> Parameters:
+        assert self._parameters is not None
+        return self._parameters
 
     def _take(self, round: Optional[Round]) -> None:
         """``round`` None: an interruption has lost it; its result is in the vector."""
@@ -304,11 +207,9 @@ class Attachment:
         if round is not None and round.rolled_back:
             warnings.warn("the model held NaN or infinity: these steps are undone, and the model is again that of the last exchange; a "
                           "smaller learning rate may help", RuntimeWarning, stacklevel=2)
-        self._from_vector()
-        if round is None or round.another:
-            self._take_moments()
-        elif self._moments and self._bound is None:
-            self._moments_to_state()
+        self._flat.from_vector()
+        if self._moments is not None:
+            self._moments.from_vector(round is None or bool(round.another), self._round.steps_done if self._round else 0)
         self._exchanging = False
 
     def _take_interrupted(self) -> bool:
@@ -320,60 +221,20 @@ class Attachment:
         self._take(self.node.recover() if lent else None)
         return lent
 
-    @torch.no_grad()
-    def _moments_to_state(self) -> None:
-        """Updates the moments that cannot be in the vector."""
-        for p, view in zip(self._params, self._moments):
-            held = self.optimizer.state.get(p, {}).get("exp_avg_sq")
-            if held is not None and held is not view:
-                held.copy_(view)
-
-    @torch.no_grad()
-    def _correct(self) -> None:
-        """model += rate * correction, outside the optimiser, group by group."""
-        if self._correction is None:
-            return
-        if all(self._direct):
-            for group in self._groups:
-                self._flat[group.first:group.last].add_(self._correction[group.first:group.last], alpha=group.rate)
-            return
-        at = index = 0
-        for group in self._groups:
-            while at < group.last:
-                p = self._named[index][1]
-                source = self._device_correction.get(p.device, self._correction)
-                p.add_(source[at:at + p.numel()].view(p.shape).to(p.dtype), alpha=group.rate)
-                at, index = at + p.numel(), index + 1
-
-    def _after_step(self) -> None:
-        if not self.active:
-            return
-        try:
-            if self._take_interrupted():
-                return
-            self._correct()
-            self._steps += 1
-            count = sum(g.last - g.first for g in self._groups)
-            self._scale += sum(g.rate * (g.last - g.first) for g in self._groups) / count
-            if self._steps >= max(1, self._round.steps if self._round else 1):
-                self.exchange()
-        except errors.Ended as why:
-            self._end(str(why))
-
     def exchange(self, loss: float = math.nan) -> None:
         """A boundary now, independent of ``every``."""
         if self._exchanging and self._take_interrupted():  # the vectors are the node's until that exchange ends
             return
-        if not self._lie_in_vector():
-            self._check_groups()
-            self._copy_to_vector()
-        self._bind_moments()
+        self._flat.check_groups()
+        self._flat.to_vector()
+        if self._moments is not None:
+            self._moments.to_vector()
         self._exchanging = True
         self._take(self.node.exchange(self._steps, self._scale, loss))
 
     def _end(self, why: str) -> None:
         self._ended = True
-        self._from_vector()
+        self._flat.from_vector()
         warnings.warn(f"{why}; training continues alone", RuntimeWarning, stacklevel=3)
 
     # -- state and end
@@ -404,31 +265,37 @@ class Attachment:
 
     def detach(self) -> None:
         """The parameters get their own memory; the node runs until it is closed."""
-        if self.closed:
-            return
-        self.closed = True
         self._unhook()
         if isinstance(self.node, (torchrun.Leader, torchrun.Follower)):
             self.node.release()
-        with torch.no_grad():
-            for i, (_, p) in enumerate(self._named):
-                if self._direct[i]:
-                    p.data = p.data.clone()
-                state = self.optimizer.state.get(p, {})
-                if "exp_avg_sq" in state:
-                    state["exp_avg_sq"] = state["exp_avg_sq"].clone()
+        if self._parameters is not None:
+            self._parameters.release()
+        if self._moments is not None:
+            self._moments.release()
+        self.closed = True
+        model = self._model()
+        if model is not None and self in _attached.get(model, []):
+            _attached[model].remove(self)
+
+    def abandon(self) -> None:
+        """After an attach that failed. A node that could not be opened can be attached again."""
+        self.detach()
+        if self._opens and self.node._handle is not None:
+            self.node.close()
 
     def close(self) -> None:
         """Leaves the cluster; the parameters stay those of the last checkpoint."""
         if self.closed:
             return
-        if not self._ended and not self.node.lent and not self._exchanging:
-            self._to_vector()
+        if self._handle is not None and not self._ended and not self.node.lent and not self._exchanging:
+            try:
+                self._flat.to_vector()
+            except errors.MismatchError as why:  # whatever the program did, the node leaves
+                warnings.warn(f"{why}; the node leaves with the model of the last exchange", RuntimeWarning, stacklevel=2)
         self.node.leave()
-        self._from_vector()
+        if self._handle is not None:
+            self._flat.from_vector()
         self.detach()
-        self._flat, self._correction, self._moment = torch.empty(0), None, None  # with the last view of them the directory is free again
-        self._views = self._moments = []
         self.node.close()
 
     def __enter__(self) -> "Attachment":

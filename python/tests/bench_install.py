@@ -1,7 +1,8 @@
 """From `pip install` to two processes that have trained together, phase by phase: bench_install.py WHEEL|FOLDER [PACKAGE...]
 
 In a virtual environment of its own. WHEEL: of python/manylinux.sh. FOLDER: of the sources, which are built first (P2PML_BUILD: not). PACKAGE: what is
-installed beside it; numpy. Prints elapsed and processor time of each phase; the limit is 120 s from `pip install` on."""
+installed beside it; numpy. With torch among them the two processes train with `attach`, without it in numpy. Prints elapsed and processor
+time of each phase; the limit is 120 s from `pip install` on."""
 
 import os
 import resource
@@ -10,9 +11,10 @@ import sys
 import tempfile
 import time
 
-from processes import ROOT, free_ports
+import pair
 
 LIMIT = 120
+WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
 
 
 def processor():
@@ -29,22 +31,7 @@ def phase(name, call):
 
 
 def run(*command):
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=CLEAN)
-
-
-def train(python, folder):
-    """Both lack a class, and reach what neither can alone."""
-    ports = free_ports(2)
-    program = os.path.join(ROOT, "python", "examples", "logistic.py")
-    both = [subprocess.Popen([python, program, os.path.join(folder, str(i)), ports[i], ports[1 - i], str(i)], stdout=subprocess.PIPE, text=True, env=CLEAN)
-            for i in range(2)]
-    for process in both:
-        said = process.communicate()[0]
-        if process.returncode != 0 or float(said.split()[-1]) < 0.85:
-            raise SystemExit(f"the two have not trained together: status {process.returncode}, {said!r}")
-
-
-CLEAN = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "P2PML_LIBRARY")}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=pair.CLEAN)
 
 
 def main():
@@ -57,7 +44,7 @@ def main():
         total = phase("pip install p2pml", lambda: run(python, "-m", "pip", "install", "-q", what))
         total += phase(f"pip install {' '.join(packages)}", lambda: run(python, "-m", "pip", "install", "-q", *packages))
         total += phase("first import", lambda: run(python, "-c", f"import p2pml, {', '.join(packages)}; from p2pml import _c; _c.library()"))
-        total += phase("two processes, 1,000 steps", lambda: train(python, folder))
+        total += phase("two processes, training", lambda: pair.train(python, WORKER if "torch" in packages else None))
     print(f"from pip install: {total:.1f} s, limit {LIMIT}")
     raise SystemExit(total > LIMIT)
 

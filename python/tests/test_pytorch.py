@@ -137,12 +137,12 @@ class InOneProcess(unittest.TestCase):
                 pass
             finally:
                 sys.settrace(None)
-            before, correct = attachment._round.steps_done, attachment._correct
-            with unittest.mock.patch.object(attachment, "_correct", lambda: (self.assertFalse(attachment.node.lent, at), correct())):
+            before, correct = attachment._round.steps_done, attachment._flat.correct
+            with unittest.mock.patch.object(attachment._flat, "correct", lambda rate: (self.assertFalse(attachment.node.lent, at), correct(rate))):
                 self.step(model, optimizer, 2)  # which write to the vectors only when they are this side's
             self.assertFalse(attachment.node.lent or attachment._exchanging, at)
             self.assertGreater(attachment._round.steps_done, before, at)
-            self.assertTrue(attachment._lie_in_vector(), at)
+            self.assertTrue(attachment._flat.lie_in_vector(), at)
             self.assertTrue(all(bool(torch.isfinite(p).all()) for p in model.parameters()), at)
         self.assertGreater(at, 30)  # lines there are
 
@@ -307,18 +307,17 @@ class InOneProcess(unittest.TestCase):
                 with self.assertRaises(KeyboardInterrupt):
                     attachment.exchange()
             self.assertTrue(attachment.node.lent)
-            copy, lent = attachment._copy_to_vector, []
-            attachment._copy_to_vector = lambda: (lent.append(attachment.node.lent), copy())
-            attachment.exchange()
-            attachment.exchange()
+            copy, lent = attachment._flat.to_vector, []
+            with unittest.mock.patch.object(attachment._flat, "to_vector", lambda: (lent.append(attachment.node.lent), copy())):
+                attachment.exchange()
+                attachment.exchange()
             self.assertEqual(lent, [False])
-            del attachment._copy_to_vector, copy
 
     def test_the_result_of_an_interrupted_exchange_is_taken(self):
         model = torch.nn.Linear(3, 2).to(torch.bfloat16)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         with p2pml.attach(self.join(), model, optimizer, every=100) as attachment:
-            with unittest.mock.patch.object(p2pml.pytorch.Attachment, "_from_vector", side_effect=KeyboardInterrupt):
+            with unittest.mock.patch.object(attachment._flat, "from_vector", side_effect=KeyboardInterrupt):
                 with self.assertRaises(KeyboardInterrupt):
                     attachment.exchange()
             self.assertFalse(attachment.node.lent)

@@ -1,0 +1,100 @@
+"""Adam's second moment in the node's vector.
+
+The optimiser's state appears with its first step, or with a loaded state_dict: from the next boundary on its ``exp_avg_sq`` are views of the
+vector, where they are fp32 on the CPU; others are copied at each boundary."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from . import _c
+from ._flat import Parameters, parts
+
+_KEY = "exp_avg_sq"
+
+
+def is_adam(optimizer: torch.optim.Optimizer) -> bool:
+    return isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW))
+
+
+class SecondMoments:
+    def __init__(self, parameters: Parameters, optimizer: torch.optim.Optimizer, node: Any):
+        self._params, self._direct, self._optimizer, self._node = parameters.params, parameters.direct, optimizer, node
+        self._bound: Optional[Any] = None  # the optimiser's state, if all its second moments are in the vector
+        self._states: List[Any] = []       # what it held then, and the states of the shared parameters
+        self._mine: List[Dict[str, Any]] = []
+        self._map()
+
+    def _map(self) -> None:
+        self._vector = torch.frombuffer(self._node.buffer(_c.SECOND_MOMENT), dtype=torch.float32)
+        self._views = parts(self._vector, self._params)
+        self._address = self._vector.data_ptr()
+
+    def _are_bound(self) -> bool:
+        state = self._optimizer.state
+        return (self._bound is state and len(state) == len(self._states) and all(map(operator.is_, state.values(), self._states))
+                and all(map(operator.is_, [held.get(_KEY) for held in self._mine], self._views))
+                and self._vector.data_ptr() == self._address)
+
+    def to_vector(self) -> None:
+        """Before an exchange."""
+        if not self._are_bound():
+            self._bind()
+
+    def _bind(self) -> None:
+        if self._vector.data_ptr() != self._address:  # another process was given the optimiser's state
+            self._map()
+        state, bound = self._optimizer.state, True
+        for p, view, direct in zip(self._params, self._views, self._direct):
+            held = state.get(p, {}).get(_KEY)
+            direct = direct and held is not None and held.dtype == torch.float32
+            bound = bound and direct
+            if held is None or held is view:
+                continue
+            view.copy_(held)
+            if direct:
+                state[p][_KEY] = view
+        self._bound = state if bound else None
+        if bound:
+            self._states, self._mine = list(state.values()), [state[p] for p in self._params]
+
+    def from_vector(self, another: bool, steps_done: int) -> None:
+        """After an exchange. ``another``: the vector holds a member's model and moments, which are taken also where there is no state yet."""
+        if another:
+            self._take(steps_done)
+            self._bind()
+        elif self._bound is None:
+            self._copy_to_state()
+
+    def _take(self, steps_done: int) -> None:
+        for p, view in zip(self._params, self._views):
+            state = self._optimizer.state.get(p)
+            if not state and bool(view.any()):
+                state = self._new_state(p, steps_done)
+            if state and _KEY in state and state[_KEY].data_ptr() != view.data_ptr():
+                state[_KEY].copy_(view)
+
+    def _new_state(self, p: torch.nn.Parameter, steps_done: int) -> Any:
+        group = next(g for g in self._optimizer.param_groups if any(q is p for q in g["params"]))
+        on = p.device if group.get("capturable") or group.get("fused") else "cpu"
+        keys = ("exp_avg", _KEY) + (("max_exp_avg_sq",) if group.get("amsgrad") else ())
+        state: Dict[str, Any] = {key: torch.zeros_like(p, memory_format=torch.preserve_format) for key in keys}
+        self._optimizer.state[p] = {"step": torch.tensor(float(steps_done), device=on), **state}  # at once: Ctrl-C leaves no half of it
+        return self._optimizer.state[p]
+
+    def _copy_to_state(self) -> None:
+        """Updates the moments that cannot be in the vector."""
+        for p, view in zip(self._params, self._views):
+            held = self._optimizer.state.get(p, {}).get(_KEY)
+            if held is not None and held is not view:
+                held.copy_(view)
+
+    def release(self) -> None:
+        for p, view in zip(self._params, self._views):
+            state = self._optimizer.state.get(p, {})
+            if state.get(_KEY) is view:
+                state[_KEY] = view.clone()
+        self._vector, self._views, self._mine, self._states, self._bound = torch.empty(0), [], [], [], None
