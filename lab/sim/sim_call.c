@@ -59,7 +59,7 @@ static void join_ends(struct sim_node *node, struct sim_link *link, struct sim_n
     struct sim_link *theirs = sim_link_add(other, stream, node->host, false);
 
     link->stream = stream;
-    theirs->handle = gossip_links_accept(other->rules, sim_node_now(other), node->host, theirs);
+    theirs->handle = gossip_links_accept(other->links.rules, sim_node_now(other), node->host, theirs);
     BASE_ASSERT(theirs->handle != 0);
     link->authenticated = theirs->authenticated = true;
     link->peer = other->self;
@@ -82,7 +82,8 @@ static bool join(struct sim_node *node, struct sim_link *link)
     struct sim_world *world = node->world;
     struct sim_node *other = world->node[link->host];
 
-    if (!gossip_links_wants(node->rules, sim_member_id(node, other->self)) || node->peer[other->self].link) {
+    if (!gossip_links_wants(node->links.rules, sim_member_id(node, other->self)) ||
+        node->peer[other->self].link) {
         sim_link_end(node, link, GOSSIP_END_OTHER);
         return true;
     }
@@ -98,10 +99,10 @@ static void join_all(struct sim_node *node, uint64_t now_ns)
 {
     bool waits = false;
 
-    for (struct sim_link *link = node->links; link; link = link->next)
+    for (struct sim_link *link = node->links.list; link; link = link->next)
         if (link->stream == SIM_NO_STREAM && !link->closed)
             waits |= !join(node, link);
-    node->join_ns = waits ? now_ns + JOIN_NS : UINT64_MAX;
+    node->links.join_ns = waits ? now_ns + JOIN_NS : UINT64_MAX;
 }
 
 void sim_call_open(struct sim_node *node, const struct gossip_links_action *call)
@@ -118,11 +119,11 @@ void sim_call_open(struct sim_node *node, const struct gossip_links_action *call
     link = sim_link_add(
         node, world->options.known ? SIM_NO_STREAM : sim_net_call(&world->net, node->host, host), host, true);
     link->handle = call->link;
-    gossip_links_bind(node->rules, call->link, link);
+    gossip_links_bind(node->links.rules, call->link, link);
     if (!world->options.known)
         sim_world_trace(world, node->host, "call", NULL, host, 0);
     else if (!join(node, link))
-        node->join_ns = sim_node_now(node) + JOIN_NS;
+        node->links.join_ns = sim_node_now(node) + JOIN_NS;
 }
 
 void sim_link_packet(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count)
@@ -143,15 +144,16 @@ void sim_link_want(struct sim_node *node)
 {
     const size_t most = gossip_graph_neighbours(sim_graph(node)) + GOSSIP_LIFE_DONORS;
 
-    node->wanted = sim_must(realloc(node->wanted, most * sizeof *node->wanted));
-    node->n_wanted = gossip_graph_links(sim_graph(node), node->kept, node->n_orphans, node->wanted);
-    node->wants_changed = true;
+    node->links.wanted = sim_must(realloc(node->links.wanted, most * sizeof *node->links.wanted));
+    node->links.n_wanted =
+        gossip_graph_links(sim_graph(node), node->life.kept, node->life.n_kept, node->links.wanted);
+    node->links.wants_changed = true;
 }
 
 void sim_link_tick(struct sim_node *node, uint64_t now_ns)
 {
-    if (now_ns >= gossip_links_deadline(node->rules))
+    if (now_ns >= gossip_links_deadline(node->links.rules))
         sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_TIMER});
-    if (now_ns >= node->join_ns)
+    if (now_ns >= node->links.join_ns)
         join_all(node, now_ns);
 }

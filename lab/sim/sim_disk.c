@@ -43,12 +43,12 @@ static void own(const struct sim_checkpoint *checkpoint, struct gossip_edge_reco
 
 static bool save_edges(struct sim_node *node, struct sim_checkpoint *latest)
 {
-    size_t count = gossip_exchange_edges(node->exchange);
+    size_t count = gossip_exchange_edges(node->train.exchange);
 
     latest->record = sim_must(calloc(count + 1, sizeof *latest->record));
     for (; latest->count < count; latest->count++) {
         struct gossip_edge_record *record = &latest->record[latest->count];
-        if (gossip_exchange_export(node->exchange, latest->count, record) != BASE_OK)
+        if (gossip_exchange_export(node->train.exchange, latest->count, record) != BASE_OK)
             return false;
         own(latest, record);
     }
@@ -57,10 +57,10 @@ static bool save_edges(struct sim_node *node, struct sim_checkpoint *latest)
 
 static void save_orphans(struct sim_node *node, struct sim_checkpoint *latest)
 {
-    latest->n_orphans = gossip_exchange_orphans(node->exchange);
+    latest->n_orphans = gossip_exchange_orphans(node->train.exchange);
     latest->kept = sim_must(calloc(latest->n_orphans + 1, sizeof *latest->kept));
     for (size_t i = 0; i < latest->n_orphans; i++) {
-        latest->kept[i] = gossip_exchange_orphan_at(node->exchange, i);
+        latest->kept[i] = gossip_exchange_orphan_at(node->train.exchange, i);
         latest->kept[i].correction = vector(latest, latest->kept[i].correction);
     }
 }
@@ -68,7 +68,7 @@ static void save_orphans(struct sim_node *node, struct sim_checkpoint *latest)
 void sim_disk_save(struct sim_node *node)
 {
     const struct gossip_learner *learner = &node->world->options.learner->learner;
-    const struct gossip_rounds *rounds = &node->rounds;
+    const struct gossip_rounds *rounds = &node->train.rounds;
     struct sim_checkpoint *latest = &node->disk.latest;
 
     if (node->world->options.diskless)
@@ -81,11 +81,11 @@ void sim_disk_save(struct sim_node *node)
                                       .step = rounds->step,
                                       .open = rounds->open,
                                       .open_scale = rounds->step_scale};
-    latest->part[GOSSIP_PART_MODEL] = vector(latest, gossip_exchange_model(node->exchange));
-    latest->part[GOSSIP_PART_OUTER] = vector(latest, node->vectors.outer);
-    latest->part[GOSSIP_PART_SECOND] = vector(latest, node->vectors.second_moment);
+    latest->part[GOSSIP_PART_MODEL] = vector(latest, gossip_exchange_model(node->train.exchange));
+    latest->part[GOSSIP_PART_OUTER] = vector(latest, node->train.vectors.outer);
+    latest->part[GOSSIP_PART_SECOND] = vector(latest, node->train.vectors.second_moment);
     if (rounds->open)
-        latest->round_start = vector(latest, node->vectors.round_start);
+        latest->round_start = vector(latest, node->train.vectors.round_start);
     if (learner->freeze)
         latest->learner_bytes = learner->freeze(learner->owner, node->host, &latest->learner);
     if (!save_edges(node, latest))

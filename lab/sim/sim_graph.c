@@ -6,21 +6,20 @@ void sim_graph_start(struct sim_node *node)
 {
     const bool trains = node->world->options.learner;
 
-    BASE_ASSERT(gossip_edges_create(node->world->options.local || !trains, &node->edges) == BASE_OK);
+    BASE_ASSERT(gossip_edges_create(node->world->options.local || !trains, &node->graph.edges) == BASE_OK);
 }
 
 void sim_graph_stop(struct sim_node *node)
 {
-    sim_plans_drop(node->world, node->shared);
-    gossip_edges_destroy(node->edges);
-    node->shared = NULL;
-    node->edges = NULL;
-    node->trains = false;
+    sim_plans_drop(node->world, node->graph.plan);
+    gossip_edges_destroy(node->graph.edges);
+    node->graph.plan = NULL;
+    node->graph.edges = NULL;
 }
 
 const struct gossip_graph *sim_graph(const struct sim_node *node)
 {
-    return node->edges ? gossip_edges_graph(node->edges) : NULL;
+    return node->graph.edges ? gossip_edges_graph(node->graph.edges) : NULL;
 }
 
 size_t sim_graph_neighbour(const struct sim_node *node, size_t index)
@@ -30,16 +29,16 @@ size_t sim_graph_neighbour(const struct sim_node *node, size_t index)
 
 static void take_view(struct sim_node *node)
 {
-    struct sim_plan *before = node->shared;
+    struct sim_plan *before = node->graph.plan;
     struct gossip_graph *graph;
     size_t count;
     const struct gossip_record *view = sim_member_view(node, &count);
 
-    node->shared = sim_plans_take(node->world, view, count);
+    node->graph.plan = sim_plans_take(node->world, view, count);
     sim_plans_drop(node->world, before);
-    BASE_ASSERT(gossip_graph_create(node->shared->plan, sim_member_id(node, node->self), SIZE_MAX, &graph) ==
-                BASE_OK);
-    gossip_edges_follow(node->edges, graph);
+    BASE_ASSERT(gossip_graph_create(node->graph.plan->plan, sim_member_id(node, node->self), SIZE_MAX,
+                                    &graph) == BASE_OK);
+    gossip_edges_follow(node->graph.edges, graph);
     sim_world_trace(node->world, node->host, "view", NULL, count, gossip_graph_neighbours(graph));
     SIM_TELL(node, plan, node);
 }
@@ -50,7 +49,7 @@ void sim_graph_claim_slot(struct sim_node *node)
 
     if (!sim_member_info(node, node->self, &info))
         return;
-    const uint32_t slot = gossip_graph_slot(sim_graph(node), info.record->slot, node->trains);
+    const uint32_t slot = gossip_graph_slot(sim_graph(node), info.record->slot, node->life.trains);
     if (slot != info.record->slot)
         sim_member_slot(node, slot);
 }
@@ -59,8 +58,8 @@ static void follow_edges(struct sim_node *node)
 {
     struct gossip_edge_change change;
 
-    gossip_edges_fetching(node->edges, node->joiner);
-    while (gossip_edges_next(node->edges, &change)) {
+    gossip_edges_fetching(node->graph.edges, node->fetch.joiner);
+    while (gossip_edges_next(node->graph.edges, &change)) {
         struct gossip_exchange_event event = {.kind = change.up ? GOSSIP_EXCHANGE_LINK_UP
                                                                 : GOSSIP_EXCHANGE_LINK_DOWN,
                                               .peer = change.peer,
@@ -71,13 +70,13 @@ static void follow_edges(struct sim_node *node)
 
 void sim_graph_follow(struct sim_node *node, bool view_changed)
 {
-    if (view_changed || !node->shared) {
+    if (view_changed || !node->graph.plan) {
         take_view(node);
         sim_graph_claim_slot(node);
     }
     sim_link_want(node);
     follow_edges(node);
-    node->consider = true;
+    node->news.consider = true;
 }
 
 static void forget(struct sim_node *node, const struct gossip_id *peer, bool dead)
@@ -94,13 +93,13 @@ static bool has_part_of(const struct sim_node *node, const struct gossip_id *pee
 {
     struct gossip_edge_info info;
 
-    for (size_t i = gossip_exchange_edges(node->exchange); i-- > 0;) {
-        gossip_exchange_edge_info(node->exchange, i, &info);
+    for (size_t i = gossip_exchange_edges(node->train.exchange); i-- > 0;) {
+        gossip_exchange_edge_info(node->train.exchange, i, &info);
         if (gossip_id_compare(&info.peer, peer) == 0)
             return true;
     }
-    for (size_t i = gossip_exchange_orphans(node->exchange); i-- > 0;) {
-        const struct gossip_orphan_record kept = gossip_exchange_orphan_at(node->exchange, i);
+    for (size_t i = gossip_exchange_orphans(node->train.exchange); i-- > 0;) {
+        const struct gossip_orphan_record kept = gossip_exchange_orphan_at(node->train.exchange, i);
         if (gossip_id_compare(&kept.peer, peer) == 0)
             return true;
     }
@@ -109,7 +108,7 @@ static bool has_part_of(const struct sim_node *node, const struct gossip_id *pee
 
 void sim_graph_forget_dead(struct sim_node *node, const struct gossip_id *peer)
 {
-    if (node->exchange && has_part_of(node, peer))
+    if (node->train.exchange && has_part_of(node, peer))
         forget(node, peer, true);
 }
 
@@ -117,6 +116,6 @@ void sim_graph_forget(struct sim_node *node)
 {
     struct gossip_id peer;
 
-    while (gossip_edges_forget(node->edges, node->exchange, &peer))
+    while (gossip_edges_forget(node->graph.edges, node->train.exchange, &peer))
         forget(node, &peer, false);
 }

@@ -22,8 +22,8 @@ void sim_known_at(const struct sim_node *node, size_t identity, struct gossip_me
                                         .since_ns =
                                             (uint64_t)((int64_t)known->since_ns[identity] + node->clock_ns),
                                         .heard_ns = there,
-                                        .round = other->rounds.round,
-                                        .step = other->rounds.step,
+                                        .round = other->train.rounds.round,
+                                        .step = other->train.rounds.step,
                                         .progress_ns = sim_node_now(node),
                                         .answered = other->running};
 }
@@ -146,14 +146,14 @@ void sim_known_start(struct sim_node *node)
     struct gossip_record *record = &node->world->known.record[node->self];
     const uint32_t *group = node->world->options.group;
 
-    *record =
-        (struct gossip_record){.id = *sim_member_id(node, node->self),
-                               .version = {.generation = node->generation, .instance_id = node->instance},
-                               .slot = TOPOLOGY_NO_SLOT,
-                               .shard = (uint32_t)node->self,
-                               .group = group ? group[node->self] : 0,
-                               .n_addresses = 1,
-                               .addresses = {sim_net_address(node->host)}};
+    *record = (struct gossip_record){
+        .id = *sim_member_id(node, node->self),
+        .version = {.generation = node->member.generation, .instance_id = node->member.instance},
+        .slot = TOPOLOGY_NO_SLOT,
+        .shard = (uint32_t)node->self,
+        .group = group ? group[node->self] : 0,
+        .n_addresses = 1,
+        .addresses = {sim_net_address(node->host)}};
     snprintf(record->name, sizeof record->name, "node-%02zu", node->self);
     catch_up(node);
     change(node->world, node->self, GOSSIP_MEMBER_ALIVE);

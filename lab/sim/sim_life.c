@@ -29,7 +29,7 @@ static bool listed(const void *owner, const struct gossip_id *peer)
     const struct sim_node *node = owner;
 
     for (size_t i = 0; i < node->entries; i++) {
-        const struct gossip_entry *entry = gossip_links_entry(node->rules, i);
+        const struct gossip_entry *entry = gossip_links_entry(node->links.rules, i);
         if (entry->known && gossip_id_compare(&entry->id, peer) == 0)
             return true;
     }
@@ -40,14 +40,14 @@ static size_t edges(const void *owner)
 {
     const struct sim_node *node = owner;
 
-    return node->exchange ? gossip_exchange_edges(node->exchange) : 0;
+    return node->train.exchange ? gossip_exchange_edges(node->train.exchange) : 0;
 }
 
 static bool edge(const void *owner, size_t index, struct gossip_id *peer)
 {
     struct gossip_edge_info info;
 
-    gossip_exchange_edge_info(((const struct sim_node *)owner)->exchange, index, &info);
+    gossip_exchange_edge_info(((const struct sim_node *)owner)->train.exchange, index, &info);
     *peer = info.peer;
     return info.state == GOSSIP_EDGE_LIVE && !info.silent;
 }
@@ -56,7 +56,7 @@ static bool apart(const void *owner, size_t index, uint64_t scaling[2])
 {
     struct gossip_edge_info info;
 
-    gossip_exchange_edge_info(((const struct sim_node *)owner)->exchange, index, &info);
+    gossip_exchange_edge_info(((const struct sim_node *)owner)->train.exchange, index, &info);
     if (!info.other_scaling)
         return false;
     scaling[0] = info.scaling;
@@ -71,11 +71,11 @@ static void self(const void *owner, struct gossip_life_self *self)
 
     *self = (struct gossip_life_self){.links_ended = true}; // links end with the process
     if (!node->world->options.known)
-        gossip_life_see_membership(self, node->membership);
+        gossip_life_see_membership(self, node->member.membership);
     gossip_life_see_graph(self, sim_graph(node), &known);
     for (size_t i = 0; i < node->entries; i++)
         if (node->entry[i] != node->host)
-            gossip_life_see_entry(self, sim_graph(node), gossip_links_entry(node->rules, i));
+            gossip_life_see_entry(self, sim_graph(node), gossip_links_entry(node->links.rules, i));
 }
 
 static void census(const void *owner, struct gossip_life_census *census)
@@ -100,10 +100,10 @@ static void end(struct sim_node *node, int status)
 
 static void want_links(struct sim_node *node, const struct gossip_life_action *action)
 {
-    node->n_orphans = action->count;
+    node->life.n_kept = action->count;
     for (size_t i = 0; i < action->count; i++)
-        node->kept[i] = action->ids[i];
-    node->links_changed = true;
+        node->life.kept[i] = action->ids[i];
+    node->news.links_changed = true;
 }
 
 static void order(struct sim_node *node, const struct gossip_life_action *action)
@@ -126,7 +126,7 @@ static void set_flags(struct sim_node *node, const struct gossip_life_action *ac
     sim_member_flags(node, action->set, action->clear);
     if (!((action->set | action->clear) & GOSSIP_RECORD_TRAINING))
         return;
-    node->trains = action->set & GOSSIP_RECORD_TRAINING;
+    node->life.trains = action->set & GOSSIP_RECORD_TRAINING;
     sim_graph_claim_slot(node);
 }
 
@@ -196,64 +196,65 @@ static void step(struct sim_node *node, const struct gossip_life_event *event)
                                             .listed = listed,
                                             .self = self,
                                             .census = node->world->options.known ? census : NULL};
-    const enum gossip_life_state before = gossip_life_state(node->life);
+    const enum gossip_life_state before = gossip_life_state(node->life.rules);
     struct gossip_life_action action;
 
-    node->consider = false;
-    gossip_life_step(node->life, event, &world);
-    if (gossip_life_state(node->life) != before) {
+    node->news.consider = false;
+    gossip_life_step(node->life.rules, event, &world);
+    if (gossip_life_state(node->life.rules) != before) {
         sim_world_trace(node->world, node->host, "state",
-                        gossip_life_state_name(gossip_life_state(node->life)), node->rounds.round, 0);
+                        gossip_life_state_name(gossip_life_state(node->life.rules)), node->train.rounds.round,
+                        0);
         SIM_TELL(node, phase, node);
     }
-    while (gossip_life_next(node->life, &action))
+    while (gossip_life_next(node->life.rules, &action))
         act(node, &action);
 }
 
 // Events caused by an action are handled after all actions of its step.
 void sim_life_tell(struct sim_node *node, struct gossip_life_event event)
 {
-    if (!node->life)
+    if (!node->life.rules)
         return;
     event.now_ns = sim_node_now(node);
     if (event.kind == GOSSIP_LIFE_PROGRESS || (event.kind == GOSSIP_LIFE_FETCHED && event.ok))
         sim_member_progress(node);
-    BASE_ASSERT(node->n_events < SIM_LIFE_EVENTS);
-    node->event[node->n_events++] = event;
-    if (node->n_events > 1)
+    BASE_ASSERT(node->life.n_events < SIM_LIFE_EVENTS);
+    node->life.event[node->life.n_events++] = event;
+    if (node->life.n_events > 1)
         return;
-    for (size_t i = 0; i < node->n_events; i++)
-        step(node, &node->event[i]);
-    node->n_events = 0;
+    for (size_t i = 0; i < node->life.n_events; i++)
+        step(node, &node->life.event[i]);
+    node->life.n_events = 0;
 }
 
 // Only a check postpones the next one: otherwise short rounds would postpone it for ever.
 void sim_life_look(struct sim_node *node)
 {
-    node->look_ns = sim_node_now(node) + SIM_LOOK_NS;
-    if (!node->n_events)
+    node->life.look_ns = sim_node_now(node) + SIM_LOOK_NS;
+    if (!node->life.n_events)
         sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK});
 }
 
 enum gossip_life_state sim_life_state(const struct sim_node *node)
 {
-    return node->life ? gossip_life_state(node->life) : GOSSIP_LIFE_ENDED;
+    return node->life.rules ? gossip_life_state(node->life.rules) : GOSSIP_LIFE_ENDED;
 }
 
 // Polls the inputs that change without an event: answers of members, rounds of other nodes.
 uint64_t sim_life_deadline(const struct sim_node *node)
 {
-    if (!node->life)
+    if (!node->life.rules)
         return UINT64_MAX;
-    const uint64_t due_ns = gossip_life_deadline(node->life);
+    const uint64_t due_ns = gossip_life_deadline(node->life.rules);
     const bool rests = !node->world->options.learner && sim_life_state(node) == GOSSIP_LIFE_WAITING;
 
-    return rests || due_ns < node->look_ns ? due_ns : node->look_ns;
+    return rests || due_ns < node->life.look_ns ? due_ns : node->life.look_ns;
 }
 
 bool sim_life_others(const struct sim_node *node)
 {
-    return node->life && gossip_life_others(node->life);
+    return node->life.rules && gossip_life_others(node->life.rules);
 }
 
 bool sim_life_waits(const struct sim_node *node)
@@ -269,15 +270,15 @@ void sim_life_start(struct sim_node *node)
     const struct gossip_life_options options = {
         .self = *sim_member_id(node, node->self),
         .trains = o->learner,
-        .resumed = node->resumed,
+        .resumed = node->train.resumed,
         .sync = o->exchange.sync,
         .local = o->local,
         .alone_stops = o->learner && o->learner->alone,
-        .round = node->rounds.round,
-        .step = node->rounds.step,
+        .round = node->train.rounds.round,
+        .step = node->train.rounds.step,
         .steps = o->steps,
         .local_steps = o->local_steps ? o->local_steps : 1,
-        .reach = node->exchange ? gossip_exchange_reach(node->exchange) : 0,
+        .reach = node->train.exchange ? gossip_exchange_reach(node->train.exchange) : 0,
         .start_members = o->start_members,
         .partition = o->partition,
         .start_timeout_ns = o->start_timeout_ns ? o->start_timeout_ns : START_TIMEOUT_NS,
@@ -287,15 +288,16 @@ void sim_life_start(struct sim_node *node)
         .takeover_after_ns = o->takeover_ns ? o->takeover_ns : UINT64_MAX,
         .now_ns = sim_node_now(node)};
 
-    node->look_ns = options.now_ns;
+    node->life.look_ns = options.now_ns;
     sim_member_progress(node);
-    node->n_events = node->n_orphans = 0;
-    BASE_ASSERT(gossip_life_create(&options, &node->life) == BASE_OK);
+    node->life.n_events = node->life.n_kept = 0;
+    BASE_ASSERT(gossip_life_create(&options, &node->life.rules) == BASE_OK);
 }
 
 void sim_life_stop(struct sim_node *node)
 {
-    gossip_life_destroy(node->life);
-    node->life = NULL;
-    node->n_events = 0;
+    gossip_life_destroy(node->life.rules);
+    node->life.rules = NULL;
+    node->life.n_events = 0;
+    node->life.trains = false;
 }

@@ -8,7 +8,7 @@
 
 struct sim_link *sim_link_find(const struct sim_node *node, uint64_t stream)
 {
-    for (struct sim_link *link = node->links; link; link = link->next)
+    for (struct sim_link *link = node->links.list; link; link = link->next)
         if (link->stream == stream && !link->closed)
             return link;
     return NULL;
@@ -20,7 +20,7 @@ bool sim_link_send(struct sim_node *node, size_t peer, const struct gossip_messa
 
     if (!link)
         return false;
-    gossip_links_sent(node->rules, link->handle, sim_node_now(node));
+    gossip_links_sent(node->links.rules, link->handle, sim_node_now(node));
     sim_link_say(node, link, message);
     return true;
 }
@@ -29,7 +29,7 @@ bool sim_link_send(struct sim_node *node, size_t peer, const struct gossip_messa
 
 static void greet(struct sim_node *node, struct sim_link *link)
 {
-    const struct gossip_message message = {.kind = GOSSIP_GREETING, .as.greeting = node->greeting};
+    const struct gossip_message message = {.kind = GOSSIP_GREETING, .as.greeting = node->links.greeting};
     struct sim_node *other = node->world->node[link->host];
 
     if (!node->world->options.known) {
@@ -40,7 +40,7 @@ static void greet(struct sim_node *node, struct sim_link *link)
     if (theirs)
         sim_link_tell(other, (struct gossip_links_event){.kind = GOSSIP_LINKS_GREETING,
                                                          .link = theirs->handle,
-                                                         .greeting = &node->greeting});
+                                                         .greeting = &node->links.greeting});
 }
 
 static void close_link(struct sim_node *node, struct sim_link *link, enum gossip_close why)
@@ -62,8 +62,8 @@ static void up(struct sim_node *node, struct sim_link *link)
     struct sim_peer *at = &node->peer[link->peer];
 
     at->link = link;
-    node->links_changed = true;
-    BASE_ASSERT(gossip_edges_linked(node->edges, sim_member_id(node, link->peer)) == BASE_OK);
+    node->news.links_changed = true;
+    BASE_ASSERT(gossip_edges_linked(node->graph.edges, sim_member_id(node, link->peer)) == BASE_OK);
     node->world->counts.links++;
     sim_world_trace(node->world, node->host, "linked", NULL, link->peer, link->initiator);
     sim_member_tell(node, GOSSIP_MEMBERSHIP_LINKED, link->peer);
@@ -73,8 +73,8 @@ static void up(struct sim_node *node, struct sim_link *link)
 static void down(struct sim_node *node, struct sim_link *link)
 {
     node->peer[link->peer].link = NULL;
-    node->links_changed = true;
-    gossip_edges_unlinked(node->edges, sim_member_id(node, link->peer));
+    node->news.links_changed = true;
+    gossip_edges_unlinked(node->graph.edges, sim_member_id(node, link->peer));
     sim_world_trace(node->world, node->host, "unlinked", NULL, link->peer, 0);
 }
 
@@ -98,8 +98,9 @@ static void send_packet(struct sim_node *node, struct sim_link *link, const uint
 static void explain(struct sim_node *node, struct sim_link *link, const struct gossip_id *peer)
 {
     uint8_t bytes[LIMIT_DATAGRAM_BYTES];
-    const size_t count =
-        node->membership ? gossip_membership_about(node->membership, peer, bytes, sizeof bytes) : 0;
+    const size_t count = node->member.membership
+                             ? gossip_membership_about(node->member.membership, peer, bytes, sizeof bytes)
+                             : 0;
 
     if (count > 0)
         send_packet(node, link, bytes, count);
@@ -150,7 +151,7 @@ static void act(struct sim_node *node, const struct gossip_links_action *action)
                         action->since_ns);
         break;
     case GOSSIP_LINKS_ENTRY:
-        node->consider = true;
+        node->news.consider = true;
         break;
     }
 }
@@ -162,16 +163,16 @@ void sim_link_tell_later(struct sim_node *node, struct gossip_links_event event)
     event.now_ns = sim_node_now(node);
     if (event.kind != GOSSIP_LINKS_MESSAGE)
         event.entropy = base_rng_u64(&node->rng);
-    node->links_pending = true;
-    BASE_ASSERT(gossip_links_step(node->rules, &event) == BASE_OK);
+    node->links.pending = true;
+    BASE_ASSERT(gossip_links_step(node->links.rules, &event) == BASE_OK);
 }
 
 static void carry_out(struct sim_node *node)
 {
     struct gossip_links_action action;
 
-    node->links_pending = false;
-    while (node->running && gossip_links_next(node->rules, &action))
+    node->links.pending = false;
+    while (node->running && gossip_links_next(node->links.rules, &action))
         act(node, &action);
 }
 
@@ -184,24 +185,27 @@ void sim_link_tell(struct sim_node *node, struct gossip_links_event event)
 // Every change of a view repeats the same wishes.
 static void tell_wanted(struct sim_node *node)
 {
-    const size_t bytes = node->n_wanted * sizeof *node->wanted;
+    const size_t bytes = node->links.n_wanted * sizeof *node->links.wanted;
 
-    node->wants_changed = false;
-    if (node->n_wanted == node->n_told && (!bytes || memcmp(node->wanted, node->told, bytes) == 0))
+    node->links.wants_changed = false;
+    if (node->links.n_wanted == node->links.n_told &&
+        (!bytes || memcmp(node->links.wanted, node->links.told, bytes) == 0))
         return;
-    node->told = sim_must(realloc(node->told, (node->n_wanted + 1) * sizeof *node->told));
-    node->n_told = node->n_wanted;
+    node->links.told =
+        sim_must(realloc(node->links.told, (node->links.n_wanted + 1) * sizeof *node->links.told));
+    node->links.n_told = node->links.n_wanted;
     if (bytes)
-        memcpy(node->told, node->wanted, bytes);
-    sim_link_tell_later(node, (struct gossip_links_event){
-                                  .kind = GOSSIP_LINKS_WANT, .ids = node->told, .count = node->n_told});
+        memcpy(node->links.told, node->links.wanted, bytes);
+    sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_WANT,
+                                                          .ids = node->links.told,
+                                                          .count = node->links.n_told});
 }
 
 void sim_link_reconcile(struct sim_node *node)
 {
-    if (node->wants_changed)
+    if (node->links.wants_changed)
         tell_wanted(node);
-    if (node->links_pending)
+    if (node->links.pending)
         carry_out(node);
 }
 
@@ -239,8 +243,8 @@ struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t hos
     struct sim_link *link = sim_must(calloc(1, sizeof *link));
 
     *link = (struct sim_link){
-        .next = node->links, .stream = stream, .host = host, .peer = SIZE_MAX, .initiator = initiator};
-    node->links = link;
+        .next = node->links.list, .stream = stream, .host = host, .peer = SIZE_MAX, .initiator = initiator};
+    node->links.list = link;
     if (world->options.sealed && !world->options.known) {
         memcpy(options.psk, world->psk, sizeof options.psk);
         for (size_t i = 0; i < sizeof options.entropy; i++)
@@ -266,8 +270,8 @@ void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from)
 {
     struct sim_link *link = sim_link_add(node, stream, from, false);
 
-    link->handle = gossip_links_accept(node->rules, sim_node_now(node), from, link);
-    node->links_pending = true; // an older connection may be replaced
+    link->handle = gossip_links_accept(node->links.rules, sim_node_now(node), from, link);
+    node->links.pending = true; // an older connection may be replaced
     if (!link->handle) {
         sim_net_close(&node->world->net, node->host, stream);
         link->closed = true;
@@ -306,7 +310,7 @@ void sim_link_authenticated(struct sim_node *node, struct sim_link *link, size_t
 void sim_link_end(struct sim_node *node, struct sim_link *link, enum gossip_link_end end)
 {
     link->closed = true;
-    node->links_closed = true;
+    node->links.closed = true;
     if (link->stream != SIM_NO_STREAM)
         sim_net_close(&node->world->net, node->host, link->stream);
     sim_link_tell(node,
@@ -324,7 +328,7 @@ static void free_link(struct sim_link *link)
 
 void sim_link_free_closed(struct sim_node *node)
 {
-    for (struct sim_link **at = &node->links; *at && node->links_closed;) {
+    for (struct sim_link **at = &node->links.list; *at && node->links.closed;) {
         struct sim_link *link = *at;
         if (!link->closed) {
             at = &link->next;
@@ -333,7 +337,7 @@ void sim_link_free_closed(struct sim_node *node)
         *at = link->next;
         free_link(link);
     }
-    node->links_closed = false;
+    node->links.closed = false;
 }
 
 // -- life
@@ -342,7 +346,7 @@ void sim_link_start(struct sim_node *node)
 {
     const struct sim_learner *learner = node->world->options.learner;
     const bool known = node->world->options.known;
-    struct gossip_greeting *greeting = &node->greeting;
+    struct gossip_greeting *greeting = &node->links.greeting;
 
     *greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL,
                                          .version = "sim",
@@ -354,30 +358,30 @@ void sim_link_start(struct sim_node *node)
                                                  .entries = node->entries,
                                                  .call_ns = known ? UINT64_MAX / 4 : 0, // sim_call.c
                                                  .now_ns = sim_node_now(node)};
-    BASE_ASSERT(gossip_links_create(&options, &node->rules) == BASE_OK);
-    node->join_ns = UINT64_MAX;
+    BASE_ASSERT(gossip_links_create(&options, &node->links.rules) == BASE_OK);
+    node->links.join_ns = UINT64_MAX;
     sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_START});
 }
 
 void sim_link_stop(struct sim_node *node)
 {
-    gossip_links_destroy(node->rules);
-    node->rules = NULL;
-    while (node->links) {
-        struct sim_link *link = node->links;
-        node->links = link->next;
+    gossip_links_destroy(node->links.rules);
+    node->links.rules = NULL;
+    while (node->links.list) {
+        struct sim_link *link = node->links.list;
+        node->links.list = link->next;
         free_link(link);
     }
-    free(node->wanted);
-    free(node->told);
-    node->wanted = node->told = NULL;
-    node->n_told = node->n_wanted = 0;
-    node->wants_changed = node->links_closed = false;
+    free(node->links.wanted);
+    free(node->links.told);
+    node->links.wanted = node->links.told = NULL;
+    node->links.n_told = node->links.n_wanted = 0;
+    node->links.wants_changed = node->links.closed = false;
 }
 
 uint64_t sim_link_deadline(const struct sim_node *node)
 {
-    uint64_t due_ns = gossip_links_deadline(node->rules);
+    uint64_t due_ns = gossip_links_deadline(node->links.rules);
 
-    return due_ns < node->join_ns ? due_ns : node->join_ns;
+    return due_ns < node->links.join_ns ? due_ns : node->links.join_ns;
 }

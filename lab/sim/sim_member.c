@@ -30,7 +30,7 @@ void sim_member_start(struct sim_node *node)
     const struct sim_world *world = node->world;
     struct gossip_membership_options options = {
         .identity = &world->identity[node->self],
-        .version = {.generation = node->generation},
+        .version = {.generation = node->member.generation},
         .addresses = {sim_net_address(node->host)},
         .n_addresses = 1,
         .shard = (uint32_t)node->self,
@@ -42,24 +42,24 @@ void sim_member_start(struct sim_node *node)
         .now_ns = sim_node_now(node),
         .recent_starts = recent_starts(node)};
     struct gossip_datagrams_options sealing = {
-        .identity = &world->identity[node->self], .cluster = "sim", .generation = node->generation};
+        .identity = &world->identity[node->self], .cluster = "sim", .generation = node->member.generation};
     char name[LIMIT_NODE_NAME_BYTES];
     uint64_t entropy = base_rng_u64(&node->rng);
 
     snprintf(name, sizeof name, "node-%02zu", node->self);
     options.name = name;
-    node->instance = options.version.instance_id = base_rng_u64(&node->rng);
+    node->member.instance = options.version.instance_id = base_rng_u64(&node->rng);
     if (world->options.known) {
         sim_member_promise(node);
         sim_known_start(node);
         return;
     }
-    BASE_ASSERT(gossip_membership_create(&options, &node->membership) == BASE_OK);
+    BASE_ASSERT(gossip_membership_create(&options, &node->member.membership) == BASE_OK);
     sim_member_promise(node);
     memcpy(sealing.psk, world->psk, sizeof sealing.psk);
     memcpy(sealing.entropy, &entropy, sizeof sealing.entropy);
     if (world->options.sealed)
-        BASE_ASSERT(gossip_datagrams_create(&sealing, &node->datagrams) == BASE_OK);
+        BASE_ASSERT(gossip_datagrams_create(&sealing, &node->member.datagrams) == BASE_OK);
 }
 
 void sim_member_stop(struct sim_node *node)
@@ -69,10 +69,10 @@ void sim_member_stop(struct sim_node *node)
                       sim_life_state(node) == GOSSIP_LIFE_LEFT || sim_life_state(node) == GOSSIP_LIFE_ENDED);
         return;
     }
-    gossip_membership_destroy(node->membership);
-    gossip_datagrams_destroy(node->datagrams);
-    node->membership = NULL;
-    node->datagrams = NULL;
+    gossip_membership_destroy(node->member.membership);
+    gossip_datagrams_destroy(node->member.datagrams);
+    node->member.membership = NULL;
+    node->member.datagrams = NULL;
 }
 
 // The source of the latest authentic datagram if it is recent, else the addresses of the record in turn.
@@ -97,9 +97,9 @@ static bool seal(struct sim_node *node, size_t peer, uint64_t generation, const 
     struct gossip_member_info info;
     uint32_t self = (uint32_t)node->self;
 
-    if (node->datagrams)
-        return gossip_datagram_seal_for(node->datagrams, sim_member_id(node, peer), generation, bytes, count,
-                                        sealed, sealed_bytes) == BASE_OK;
+    if (node->member.datagrams)
+        return gossip_datagram_seal_for(node->member.datagrams, sim_member_id(node, peer), generation, bytes,
+                                        count, sealed, sealed_bytes) == BASE_OK;
     if (!sim_member_info(node, peer, &info))
         return false;
     if (!generation)
@@ -119,15 +119,15 @@ static bool unseal(struct sim_node *node, const uint8_t *sealed, size_t sealed_b
     uint32_t from;
     uint64_t generation;
 
-    if (node->datagrams) {
-        if (gossip_datagram_open(node->datagrams, sealed, sealed_bytes, bytes, count, &id) != BASE_OK)
+    if (node->member.datagrams) {
+        if (gossip_datagram_open(node->member.datagrams, sealed, sealed_bytes, bytes, count, &id) != BASE_OK)
             return false;
         *peer = sim_world_find(node->world, &id);
         return *peer != SIZE_MAX;
     }
     memcpy(&from, sealed, sizeof from);
     memcpy(&generation, sealed + sizeof from, sizeof generation);
-    if (generation != node->generation || from == node->self || !sim_member_info(node, from, &info))
+    if (generation != node->member.generation || from == node->self || !sim_member_info(node, from, &info))
         return false;
     *peer = from;
     *count = sealed_bytes - PLAIN_HEADER;
@@ -145,8 +145,8 @@ void sim_member_send(struct sim_node *node, size_t peer, uint64_t generation, co
     if (peer == node->self || !address_of(node, peer, &host) ||
         !seal(node, peer, generation, bytes, count, sealed, &sealed_bytes))
         return;
-    node->datagrams_sent++;
-    node->datagram_bytes_sent += count + LIMIT_DATAGRAM_OVERHEAD;
+    node->traffic.datagrams_sent++;
+    node->traffic.datagram_bytes_sent += count + LIMIT_DATAGRAM_OVERHEAD;
     node->peer[peer].sent_host = (uint32_t)host + 1;
     sim_world_trace(node->world, node->host, "datagram", NULL, host, count);
     sim_net_datagram(&node->world->net, node->host, host, sealed, sealed_bytes,
@@ -162,7 +162,7 @@ void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *byte
         node->world->counts.rejected++;
         return;
     }
-    node->datagram_bytes_received += plain_bytes + LIMIT_DATAGRAM_OVERHEAD;
+    node->traffic.datagram_bytes_received += plain_bytes + LIMIT_DATAGRAM_OVERHEAD;
     node->peer[peer].host = (uint32_t)from;
     node->peer[peer].host_ns = sim_node_now(node);
     sim_world_trace(node->world, node->host, "heard", NULL, peer, plain_bytes);
@@ -188,10 +188,10 @@ static void record(struct sim_node *node, size_t peer)
     struct gossip_member_info info;
 
     SIM_TELL(node, record, node, peer);
-    if (!sim_member_info(node, peer, &info) || !node->datagrams || peer == node->self)
+    if (!sim_member_info(node, peer, &info) || !node->member.datagrams || peer == node->self)
         return;
     enum base_error error =
-        gossip_datagrams_peer(node->datagrams, sim_member_id(node, peer), info.record->exchange_public,
+        gossip_datagrams_peer(node->member.datagrams, sim_member_id(node, peer), info.record->exchange_public,
                               info.record->version.generation);
     if (error != BASE_OK)
         sim_world_break(node->world, node->host, "the keys of a member were refused");
@@ -221,7 +221,7 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
         record(node, peer);
         break;
     case GOSSIP_MEMBERSHIP_VIEW:
-        node->view_changed = true;
+        node->news.view_changed = true;
         SIM_TELL(node, view, node);
         break;
     case GOSSIP_MEMBERSHIP_SUSPECTED:
@@ -230,11 +230,11 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
         break;
     case GOSSIP_MEMBERSHIP_GENERATION:
         node->world->counts.raised_generations++;
-        sim_world_trace(node->world, node->host, "boot", NULL, action->generation, node->generation);
+        sim_world_trace(node->world, node->host, "boot", NULL, action->generation, node->member.generation);
         SIM_TELL(node, generation, node, action->generation);
-        node->generation = node->disk.generation = action->generation;
-        if (node->datagrams)
-            gossip_datagrams_generation(node->datagrams, action->generation);
+        node->member.generation = node->disk.generation = action->generation;
+        if (node->member.datagrams)
+            gossip_datagrams_generation(node->member.datagrams, action->generation);
         break;
     case GOSSIP_MEMBERSHIP_CONFLICT:
         sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = true});
@@ -244,8 +244,8 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
         break;
     case GOSSIP_MEMBERSHIP_REMOVED:
         sim_world_trace(node->world, node->host, "removed", NULL, peer, 0);
-        if (node->datagrams)
-            gossip_datagrams_forget(node->datagrams, &action->peer);
+        if (node->member.datagrams)
+            gossip_datagrams_forget(node->member.datagrams, &action->peer);
         sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = action->peer});
         sim_link_close(node, peer, GOSSIP_CLOSE_IDLE);
         sim_link_member(node, peer, false);
@@ -256,10 +256,10 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
 static enum base_error step(struct sim_node *node, const struct gossip_membership_event *event)
 {
     struct gossip_membership_action action;
-    enum base_error error = gossip_membership_step(node->membership, event);
+    enum base_error error = gossip_membership_step(node->member.membership, event);
 
     node->world->counts.steps++;
-    for (size_t i = 0; gossip_membership_next(node->membership, &action); i++) {
+    for (size_t i = 0; gossip_membership_next(node->member.membership, &action); i++) {
         SIM_TELL(node, actions, node, i);
         carry_out(node, &action);
     }

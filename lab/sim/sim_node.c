@@ -70,12 +70,12 @@ static void schedule(struct sim_node *node)
 // Whether the process waits for others to begin, and something has changed.
 static bool is_considering(const struct sim_node *node)
 {
-    return node->consider && sim_life_waits(node);
+    return node->news.consider && sim_life_waits(node);
 }
 
 static bool has_news(const struct sim_node *node)
 {
-    return node->view_changed || node->links_changed || is_considering(node);
+    return node->news.view_changed || node->news.links_changed || is_considering(node);
 }
 
 void sim_node_reconcile(struct sim_node *node)
@@ -88,8 +88,8 @@ void sim_node_reconcile(struct sim_node *node)
     }
     for (int turns = 0; node->running && has_news(node); turns++) {
         BASE_ASSERT(turns < 100);
-        bool view_changed = node->view_changed, links_changed = node->links_changed;
-        node->view_changed = node->links_changed = false;
+        bool view_changed = node->news.view_changed, links_changed = node->news.links_changed;
+        node->news.view_changed = node->news.links_changed = false;
         if (view_changed || links_changed)
             sim_graph_follow(node, view_changed);
         if (is_considering(node))
@@ -131,7 +131,7 @@ static void take(struct sim_node *node, const struct sim_input *input)
         sim_known_take(node, (const struct sim_change *)(const void *)input->bytes);
         break;
     case SIM_IN_VIEW:
-        node->view_changed = true;
+        node->news.view_changed = true;
         break;
     }
 }
@@ -260,17 +260,18 @@ void sim_node_start(struct sim_node *node)
     node->wake_ns = UINT64_MAX;
     node->wake_number++;
     node->disk.started_ns[node->disk.starts++ % SIM_STARTS] = world->queue.now_ns;
-    node->generation = ++node->disk.generation;
+    node->member.generation = ++node->disk.generation;
     node->started_ns = sim_node_now(node);
     node->peer = sim_must(calloc(world->options.nodes, sizeof *node->peer));
-    node->view_changed = node->links_changed = true;
-    sim_world_trace(world, node->host, "start", NULL, node->generation, 0);
+    node->news.view_changed = node->news.links_changed = true;
+    sim_world_trace(world, node->host, "start", NULL, node->member.generation, 0);
     list_peers(node);
     sim_net_host(&world->net, node->host, SIM_HOST_OPEN);
     sim_graph_start(node);
     sim_link_start(node);
     sim_member_start(node);
-    node->greeting.instance_id = node->instance;
+    node->links.greeting.instance_id = node->member.instance;
+    sim_fetch_start(node);
     sim_train_start(node);
     sim_life_start(node);
     SIM_TELL(node, started, node);
@@ -290,7 +291,7 @@ void sim_node_kill(struct sim_node *node, bool host_too)
     while (node->input)
         drop_first(node);
     sim_link_stop(node);
-    sim_fetch_stop(node, false);
+    sim_fetch_stop(node);
     sim_train_stop(node);
     sim_graph_stop(node);
     sim_member_stop(node);
@@ -302,7 +303,7 @@ void sim_node_kill(struct sim_node *node, bool host_too)
 
 void sim_node_leave(struct sim_node *node)
 {
-    if (gossip_life_stopping(node->life))
+    if (gossip_life_stopping(node->life.rules))
         return;
     sim_world_trace(node->world, node->host, "leave", NULL, 0, 0);
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});

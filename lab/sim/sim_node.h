@@ -60,53 +60,48 @@ struct sim_peer {             // one identity, as this process knows it
 
 #define SIM_NAME SIZE_MAX // an entry of the peer list that leads to several hosts (sim_options.name_ns)
 
-struct sim_node {
-    struct sim_world *world;
-    size_t host, self; // self: identity
-    bool running, paused, slow, liar;
-    bool miser;       // tests: gives no node its model
-    uint64_t boasts;  // tests: claims that its model is so many rounds and steps further
-    int64_t clock_ns; // local monotonic = virtual + this
-    uint64_t wake_ns, wake_number, inbox_ns, paused_ns, jumped_ns;
-    struct base_rng rng;
-    struct sim_disk disk;
-    struct sim_input *input, **input_last; // received while the process was paused or slow
-    size_t inputs;
+// The parts of a process. Each is written by the file of its name only (sim_member.c ...); sim_node.c, which
+// starts a process, sets its generation and the instance_id of its greeting.
 
+struct sim_node_member { // and sim_view.c
     struct gossip_membership *membership;
     struct gossip_datagrams *datagrams;
-    uint64_t generation, instance, member_ns; // member_ns: local, of membership's timer
-    bool view_changed, links_changed, stop;
-    bool consider;         // an input that its life waits for may have changed
-    struct sim_peer *peer; // [identities]
-    struct sim_link *links;
-    struct gossip_links *rules;         // decides which links exist
-    struct gossip_greeting greeting;    // of this process
+    uint64_t generation, instance;
+    uint64_t timer_ns; // local: the next timer of membership
+};
+
+struct sim_node_links {              // and sim_call.c, sim_receive.c
+    struct gossip_links *rules;      // decides which links exist
+    struct gossip_greeting greeting; // of this process
+    struct sim_link *list;
     const struct gossip_message *heard; // received on a link and not yet handled
     struct gossip_id *wanted, *told;    // [n_wanted] members to link to; the list given to the rules
     size_t n_wanted, n_told;
-    bool wants_changed, links_pending, links_closed; // the rules must be informed; links must be freed
-    uint64_t join_ns;                                // local: with known membership, the next attempt
-    size_t entry[8], entries;                        // hosts of the peer list, or SIM_NAME
-    // Since the simulation began, across restarts. On peer streams all framing and handshakes
-    // included, as a daemon's bytes_sent; datagrams sealed, without UDP and IP. Plain ones count as sealed.
-    uint64_t bytes_sent, bytes_received;
-    uint64_t datagrams_sent, datagram_bytes_sent, datagram_bytes_received;
+    bool wants_changed, pending, closed; // the rules must be informed; links must be freed
+    uint64_t join_ns;                    // local: with known membership, the next attempt
+};
 
-    struct gossip_life *life;
+struct sim_node_life {
+    struct gossip_life *rules;
     struct gossip_life_event event[SIM_LIFE_EVENTS]; // received while another one is handled
     size_t n_events;
-    uint64_t look_ns;                          // local: the next check of its life
-    struct gossip_rounds rounds;               // the next action, and the rounds and steps done
-    bool going, ordered, told_done, over;      // sim_train.c
-    bool round_is_over;                        // the learner must still be informed
+    uint64_t look_ns;                          // local: the next check
     struct gossip_id kept[GOSSIP_LIFE_DONORS]; // links wanted in addition to the neighbours
-    size_t n_orphans;
-    uint64_t started_ns, train_ns, checkpoint_ns; // local
-    struct gossip_exchange *exchange;
-    struct sim_plan *shared; // with all processes that have the same view
-    struct gossip_edges *edges;
+    size_t n_kept;
     bool trains; // as in its record, or in its next signed record
+};
+
+struct sim_node_graph {
+    struct sim_plan *plan; // shared by all processes that have the same view
+    struct gossip_edges *edges;
+};
+
+struct sim_node_train {
+    struct gossip_rounds rounds; // the next action, and the rounds and steps done
+    bool going, ordered, told_done, over;
+    bool round_is_over;               // the learner must still be informed
+    uint64_t begun_ns, checkpoint_ns; // local
+    struct gossip_exchange *exchange;
     struct gossip_learner_vectors vectors;
     bool asks; // the round of the meeting has it
     struct gossip_id partner;
@@ -114,9 +109,55 @@ struct sim_node {
     uint64_t rounds_done;             // since the process started
     bool in_round, stepping, resumed; // the exchange has the vectors; the learner has them
     enum sim_origin origin;           // of the vectors
+};
+
+struct sim_node_fetch {
     struct gossip_donor *donor;
     struct gossip_joiner *joiner;
     struct gossip_snapshot_vectors into;
+};
+
+// Since the simulation began, across restarts. On peer streams all framing and handshakes included, as a
+// daemon's bytes_sent; datagrams sealed, without UDP and IP. Plain ones count as sealed.
+struct sim_traffic {
+    uint64_t bytes_sent, bytes_received;
+    uint64_t datagrams_sent, datagram_bytes_sent, datagram_bytes_received;
+};
+
+struct sim_news { // inputs whose consequences sim_node_reconcile() carries out
+    bool view_changed, links_changed;
+    bool consider; // an input that its life waits for may have changed
+};
+
+struct sim_node_faults { // of tests
+    bool liar;
+    bool miser;      // gives no node its model
+    uint64_t boasts; // claims that its model is so many rounds and steps further
+};
+
+struct sim_node {
+    struct sim_world *world;
+    size_t host, self; // self: identity
+    bool running, paused, slow, stop;
+    int64_t clock_ns;    // local monotonic = virtual + this
+    uint64_t started_ns; // local
+    uint64_t wake_ns, wake_number, inbox_ns, paused_ns, jumped_ns;
+    struct base_rng rng;
+    struct sim_disk disk;
+    struct sim_input *input, **input_last; // received while the process was paused or slow
+    size_t inputs;
+    struct sim_peer *peer;    // [identities]
+    size_t entry[8], entries; // hosts of the peer list, or SIM_NAME
+
+    struct sim_news news;
+    struct sim_node_member member;
+    struct sim_node_links links;
+    struct sim_node_graph graph;
+    struct sim_node_life life;
+    struct sim_node_train train;
+    struct sim_node_fetch fetch;
+    struct sim_traffic traffic;
+    struct sim_node_faults faults;
 };
 
 // -- for the user of the world

@@ -84,9 +84,11 @@ bool sim_life_others(const struct sim_node *node);       // others train
 uint64_t sim_life_deadline(const struct sim_node *node); // local
 
 // -- snapshots (sim_fetch.c)
+void sim_fetch_start(struct sim_node *node);
+void sim_fetch_stop(struct sim_node *node);
 void sim_fetch_begin(struct sim_node *node);
 // With `complete`, the fetched model is copied into the vectors.
-void sim_fetch_stop(struct sim_node *node, bool complete);
+void sim_fetch_end(struct sim_node *node, bool complete);
 void sim_fetch_donors(struct sim_node *node, const struct gossip_life_action *action);
 void sim_fetch_timeout(struct sim_node *node);
 void sim_fetch_linked(struct sim_node *node, size_t peer); // a link is in use; it may replace another

@@ -5,7 +5,7 @@
 
 void sim_link_deliver(struct sim_node *node, struct sim_link *link)
 {
-    const struct gossip_message *message = node->heard;
+    const struct gossip_message *message = node->links.heard;
     size_t peer = link->peer;
 
     if (message->kind != GOSSIP_MEMBERS) {
@@ -34,9 +34,9 @@ static void take_message(struct sim_node *node, struct sim_link *link, const uin
         event.kind = GOSSIP_LINKS_BYE;
         event.reason = message.as.bye.reason;
     }
-    node->heard = &message;
+    node->links.heard = &message;
     sim_link_tell(node, event);
-    node->heard = NULL;
+    node->links.heard = NULL;
 }
 
 // Returns the number of bytes that belonged to the handshake.

@@ -9,7 +9,7 @@ enum { HANDSHAKE_CALLER = 50 + 162, HANDSHAKE_CALLED = 194 };
 static void put(struct sim_node *node, const struct sim_link *link, const uint8_t *bytes, size_t count,
                 size_t wire_bytes)
 {
-    node->bytes_sent += wire_bytes;
+    node->traffic.bytes_sent += wire_bytes;
     sim_net_write(&node->world->net, node->host, link->stream, bytes, count, wire_bytes);
 }
 
@@ -30,7 +30,7 @@ void sim_link_introduce(struct sim_node *node, const struct sim_link *link)
 
 void sim_link_count_received(struct sim_node *node, const struct sim_link *link, size_t count)
 {
-    node->bytes_received +=
+    node->traffic.bytes_received +=
         link->session ? count : wire_bytes_of(!link->authenticated, !link->initiator, count);
 }
 

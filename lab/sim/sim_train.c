@@ -16,18 +16,18 @@ static struct gossip_exchange_options exchange_options(const struct sim_node *no
     options.self = *sim_member_id(node, node->self);
     options.parameters = learner_of(node)->learner.parameters;
     options.start = learner_of(node)->start;
-    options.model = node->vectors.model;
-    options.round = node->rounds.round;
+    options.model = node->train.vectors.model;
+    options.round = node->train.rounds.round;
     return options;
 }
 
 static void take_edges(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
     for (size_t i = 0; checkpoint && i < checkpoint->count; i++)
-        if (gossip_exchange_import(node->exchange, &checkpoint->record[i]) != BASE_OK)
+        if (gossip_exchange_import(node->train.exchange, &checkpoint->record[i]) != BASE_OK)
             sim_world_break(node->world, node->host, "an edge of a whole checkpoint was refused");
     for (size_t i = 0; checkpoint && i < checkpoint->n_orphans; i++)
-        if (gossip_exchange_keep(node->exchange, &checkpoint->kept[i]) != BASE_OK)
+        if (gossip_exchange_keep(node->train.exchange, &checkpoint->kept[i]) != BASE_OK)
             sim_world_break(node->world, node->host, "an orphaned correction was refused");
 }
 
@@ -37,30 +37,31 @@ static void publish(struct sim_node *node, const struct sim_checkpoint *checkpoi
     const struct gossip_exchange_options options = exchange_options(node);
     struct base_reason why;
 
-    BASE_ASSERT(gossip_exchange_create(&options, &node->exchange, &why) == BASE_OK);
+    BASE_ASSERT(gossip_exchange_create(&options, &node->train.exchange, &why) == BASE_OK);
     take_edges(node, checkpoint);
-    const float *correction = gossip_exchange_correction(node->exchange);
-    for (size_t j = 0; node->vectors.correction && j < options.parameters; j++)
-        node->vectors.correction[j] = correction ? correction[j] : 0;
+    const float *correction = gossip_exchange_correction(node->train.exchange);
+    for (size_t j = 0; node->train.vectors.correction && j < options.parameters; j++)
+        node->train.vectors.correction[j] = correction ? correction[j] : 0;
     if (learner->ready)
-        learner->ready(learner->learner.owner, node->host, node->origin);
+        learner->ready(learner->learner.owner, node->host, node->train.origin);
 }
 
 static void read_back(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
     const struct gossip_learner *learner = &learner_of(node)->learner;
     const size_t bytes = learner->parameters * sizeof(float);
-    float *part[GOSSIP_PARTS] = {node->vectors.model, node->vectors.outer, node->vectors.second_moment};
+    float *part[GOSSIP_PARTS] = {node->train.vectors.model, node->train.vectors.outer,
+                                 node->train.vectors.second_moment};
 
     for (size_t p = 0; p < GOSSIP_PARTS; p++)
         if (part[p] && checkpoint->part[p])
             memcpy(part[p], checkpoint->part[p], bytes);
     if (learner->thaw)
         learner->thaw(learner->owner, node->host, checkpoint->learner, checkpoint->learner_bytes);
-    if (node->vectors.round_start)
-        memcpy(node->vectors.round_start,
-               checkpoint->round_start ? checkpoint->round_start : node->vectors.model, bytes);
-    node->origin = SIM_FROM_CHECKPOINT;
+    if (node->train.vectors.round_start)
+        memcpy(node->train.vectors.round_start,
+               checkpoint->round_start ? checkpoint->round_start : node->train.vectors.model, bytes);
+    node->train.origin = SIM_FROM_CHECKPOINT;
     node->world->counts.resumed++;
 }
 
@@ -77,7 +78,7 @@ static void begin_rounds(struct sim_node *node, const struct sim_checkpoint *che
         rounds.open = checkpoint->open;
         rounds.open_scale = checkpoint->open_scale;
     }
-    gossip_rounds_init(&node->rounds, &rounds);
+    gossip_rounds_init(&node->train.rounds, &rounds);
 }
 
 void sim_train_start(struct sim_node *node)
@@ -85,17 +86,17 @@ void sim_train_start(struct sim_node *node)
     const struct gossip_learner *learner = learner_of(node) ? &learner_of(node)->learner : NULL;
     const struct sim_checkpoint *checkpoint = learner ? sim_disk_load(&node->disk) : NULL;
 
-    node->rounds_done = 0;
-    node->in_round = node->stepping = node->told_done = node->over = node->going = node->ordered = false;
-    node->round_is_over = false;
-    node->train_ns = node->checkpoint_ns = node->started_ns;
-    node->resumed = checkpoint != NULL;
-    node->origin = SIM_FROM_SEED;
+    node->train.rounds_done = 0;
+    node->train.in_round = node->train.stepping = node->train.told_done = node->train.over =
+        node->train.going = node->train.ordered = false;
+    node->train.round_is_over = false;
+    node->train.begun_ns = node->train.checkpoint_ns = node->started_ns;
+    node->train.resumed = checkpoint != NULL;
+    node->train.origin = SIM_FROM_SEED;
     begin_rounds(node, checkpoint);
     if (!learner)
         return;
-    learner->begin(learner->owner, node->host, &node->vectors);
-    BASE_ASSERT(gossip_donor_create(learner->parameters, &node->donor) == BASE_OK);
+    learner->begin(learner->owner, node->host, &node->train.vectors);
     if (checkpoint)
         read_back(node, checkpoint);
     publish(node, checkpoint);
@@ -103,17 +104,14 @@ void sim_train_start(struct sim_node *node)
 
 void sim_train_stop(struct sim_node *node)
 {
-    if (node->exchange) {
-        gossip_exchange_destroy(node->exchange);
+    if (node->train.exchange) {
+        gossip_exchange_destroy(node->train.exchange);
         SIM_TELL(node, lost, node);
     }
-    if (node->donor) {
-        gossip_donor_destroy(node->donor);
+    if (learner_of(node))
         learner_of(node)->learner.end(learner_of(node)->learner.owner, node->host);
-    }
-    node->donor = NULL;
-    node->exchange = NULL;
-    node->vectors = (struct gossip_learner_vectors){0};
+    node->train.exchange = NULL;
+    node->train.vectors = (struct gossip_learner_vectors){0};
 }
 
 static bool checkpoint_is_due(struct sim_node *node)
@@ -123,9 +121,9 @@ static bool checkpoint_is_due(struct sim_node *node)
 
     if (options->checkpoint_rounds)
         return base_rng_below(&node->rng, options->checkpoint_rounds) == 0;
-    if (!options->checkpoint_ns || now_ns - node->checkpoint_ns < options->checkpoint_ns)
+    if (!options->checkpoint_ns || now_ns - node->train.checkpoint_ns < options->checkpoint_ns)
         return false;
-    node->checkpoint_ns = now_ns;
+    node->train.checkpoint_ns = now_ns;
     return true;
 }
 
@@ -146,18 +144,19 @@ static uint64_t sequence_of(const struct gossip_message *message)
 // The vectors belong to the process again. After the last rendezvous, no more messages are answered.
 static void round_done(struct sim_node *node, uint64_t round)
 {
-    const struct gossip_rounds_meet meet = node->rounds.meet;
+    const struct gossip_rounds_meet meet = node->train.rounds.meet;
 
-    node->in_round = false;
+    node->train.in_round = false;
     if (meet.last)
-        gossip_exchange_freeze(node->exchange);
+        gossip_exchange_freeze(node->train.exchange);
     if (meet.meets) {
-        node->rounds_done++;
-        SIM_TELL(node, round_done, node, sim_node_now(node) - node->train_ns);
+        node->train.rounds_done++;
+        SIM_TELL(node, round_done, node, sim_node_now(node) - node->train.begun_ns);
     }
-    gossip_rounds_met(&node->rounds, meet.meets || meet.follows ? round : meet.round,
-                      gossip_exchange_met(node->exchange, node->asks ? &node->partner : NULL, meet.round));
-    node->round_is_over = meet.meets && !node->rounds.stepped;
+    gossip_rounds_met(&node->train.rounds, meet.meets || meet.follows ? round : meet.round,
+                      gossip_exchange_met(node->train.exchange,
+                                          node->train.asks ? &node->train.partner : NULL, meet.round));
+    node->train.round_is_over = meet.meets && !node->train.rounds.stepped;
     if (meet.last)
         sim_disk_save(node);
     go_on(node);
@@ -170,7 +169,7 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
     uint64_t round = 0;
 
     event->now_ns = sim_node_now(node);
-    enum base_error error = gossip_exchange_step(node->exchange, event, &actions);
+    enum base_error error = gossip_exchange_step(node->train.exchange, event, &actions);
     for (size_t i = 0; i < actions.count; i++) {
         if (actions.list[i].kind == GOSSIP_EXCHANGE_ROUND_DONE) {
             done = true;
@@ -183,7 +182,7 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
                         sequence_of(&actions.list[i].message));
         sim_link_send(node, peer, &actions.list[i].message);
     }
-    node->consider = true;
+    node->news.consider = true;
     SIM_TELL(node, exchanged, node);
     if (done)
         round_done(node, round);
@@ -199,7 +198,7 @@ static void tell(struct sim_node *node, size_t peer, const struct gossip_message
     struct gossip_exchange_event event = {
         .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = *sim_member_id(node, peer), .message = message};
 
-    if (!node->exchange || node->joiner) // in which case there is no edge
+    if (!node->train.exchange || node->fetch.joiner) // in which case there is no edge
         return;
     sim_world_trace(node->world, node->host, "got", gossip_message_kind_name(message->kind), peer,
                     sequence_of(message));
@@ -221,10 +220,11 @@ void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_m
 static void take_steps(struct sim_node *node, uint64_t count)
 {
     const struct gossip_learner *learner = &learner_of(node)->learner;
-    uint64_t ns = learner->steps(learner->owner, node->host, count, gossip_exchange_pace(node->exchange));
+    uint64_t ns =
+        learner->steps(learner->owner, node->host, count, gossip_exchange_pace(node->train.exchange));
 
-    node->stepping = true;
-    node->train_ns = sim_node_now(node) + ns;
+    node->train.stepping = true;
+    node->train.begun_ns = sim_node_now(node) + ns;
 }
 
 static void end_steps(struct sim_node *node)
@@ -233,9 +233,9 @@ static void end_steps(struct sim_node *node)
     struct gossip_learner_steps did = {0};
 
     learner->boundary(learner->owner, node->host, &did);
-    node->stepping = false;
-    node->step_ns = did.step_ns;
-    gossip_rounds_stepped(&node->rounds, did.step, did.step_scale, did.finite);
+    node->train.stepping = false;
+    node->train.step_ns = did.step_ns;
+    gossip_rounds_stepped(&node->train.rounds, did.step, did.step_scale, did.finite);
     go_on(node);
 }
 
@@ -245,42 +245,42 @@ static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 
     if (meet->meets)
         sim_graph_forget(node);
-    gossip_rounds_event(meet, node->edges, sim_life_others(node), &event);
-    node->asks = event.round.meets;
-    node->partner = event.round.partner;
-    event.round.pace_ns = node->step_ns;
-    event.round.model = node->vectors.model;
-    event.round.second_moment = node->vectors.second_moment;
-    event.round.correction = node->vectors.correction;
-    event.round.correction_stays = node->vectors.correction_stays;
-    node->in_round = true;
-    node->train_ns = sim_node_now(node);
+    gossip_rounds_event(meet, node->graph.edges, sim_life_others(node), &event);
+    node->train.asks = event.round.meets;
+    node->train.partner = event.round.partner;
+    event.round.pace_ns = node->train.step_ns;
+    event.round.model = node->train.vectors.model;
+    event.round.second_moment = node->train.vectors.second_moment;
+    event.round.correction = node->train.vectors.correction;
+    event.round.correction_stays = node->train.vectors.correction_stays;
+    node->train.in_round = true;
+    node->train.begun_ns = sim_node_now(node);
     sim_train_event(node, &event);
 }
 
 static void fetch(struct sim_node *node)
 {
     sim_fetch_begin(node);
-    node->links_changed = true; // its edges go down
+    node->news.links_changed = true; // its edges go down
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
 }
 
 static void tell_progress(struct sim_node *node)
 {
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS,
-                                                   .round = node->rounds.round,
-                                                   .step = node->rounds.step,
-                                                   .least = gossip_rounds_least_stop(&node->rounds),
-                                                   .ok = gossip_rounds_stand(&node->rounds)});
+                                                   .round = node->train.rounds.round,
+                                                   .step = node->train.rounds.step,
+                                                   .least = gossip_rounds_least_stop(&node->train.rounds),
+                                                   .ok = gossip_rounds_stand(&node->train.rounds)});
 }
 
 static void end_round(struct sim_node *node)
 {
     const struct sim_learner *learner = learner_of(node);
 
-    node->round_is_over = false;
+    node->train.round_is_over = false;
     if (learner->done)
-        learner->done(learner->learner.owner, node->host, &node->rounds);
+        learner->done(learner->learner.owner, node->host, &node->train.rounds);
     sim_fetch_freeze(node);
     tell_progress(node);
     if (checkpoint_is_due(node))
@@ -292,33 +292,33 @@ static void adopt(struct sim_node *node, const struct gossip_rounds_next *next)
     const struct gossip_learner *learner = &learner_of(node)->learner;
 
     learner->adopt(learner->owner, node->host, next->change, next->step);
-    if (node->round_is_over)
+    if (node->train.round_is_over)
         end_round(node);
-    else if (node->rounds.state != GOSSIP_ROUNDS_LEFT)
+    else if (node->train.rounds.state != GOSSIP_ROUNDS_LEFT)
         sim_fetch_freeze(node);
 }
 
 // Nothing to do before the next order.
 static void wait(struct sim_node *node)
 {
-    if (gossip_rounds_stand(&node->rounds))
+    if (gossip_rounds_stand(&node->train.rounds))
         tell_progress(node);
-    if (node->rounds.state != GOSSIP_ROUNDS_FINISHED || node->told_done)
+    if (node->train.rounds.state != GOSSIP_ROUNDS_FINISHED || node->train.told_done)
         return;
-    node->told_done = true;
-    if (node->rounds.ended_alone && learner_of(node)->alone)
+    node->train.told_done = true;
+    if (node->train.rounds.ended_alone && learner_of(node)->alone)
         learner_of(node)->alone(learner_of(node)->learner.owner, node->host);
-    sim_life_tell(node,
-                  (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !node->rounds.ended_alone});
+    sim_life_tell(
+        node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !node->train.rounds.ended_alone});
 }
 
 static void end(struct sim_node *node, int status)
 {
     const struct sim_learner *learner = learner_of(node);
 
-    node->over = true;
-    if (learner->finish && node->rounds.complete)
-        learner->finish(learner->learner.owner, node->host, &node->rounds);
+    node->train.over = true;
+    if (learner->finish && node->train.rounds.complete)
+        learner->finish(learner->learner.owner, node->host, &node->train.rounds);
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = status});
 }
 
@@ -351,37 +351,37 @@ static void go_on(struct sim_node *node)
 {
     struct gossip_rounds_next next = {.todo = GOSSIP_ROUNDS_ADOPT};
 
-    if (node->going)
+    if (node->train.going)
         return;
-    node->going = true;
-    while (!node->over && node->rounds.doing == GOSSIP_ROUNDS_WAIT &&
-           (next.todo != GOSSIP_ROUNDS_WAIT || node->ordered)) {
-        node->ordered = false;
-        next = gossip_rounds_next(&node->rounds);
+    node->train.going = true;
+    while (!node->train.over && node->train.rounds.doing == GOSSIP_ROUNDS_WAIT &&
+           (next.todo != GOSSIP_ROUNDS_WAIT || node->train.ordered)) {
+        node->train.ordered = false;
+        next = gossip_rounds_next(&node->train.rounds);
         carry_out(node, &next);
     }
-    node->going = false;
+    node->train.going = false;
 }
 
 static void give_up(struct sim_node *node)
 {
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
 
-    if (node->rounds.doing == GOSSIP_ROUNDS_FETCH)
+    if (node->train.rounds.doing == GOSSIP_ROUNDS_FETCH)
         sim_train_fetched(node, false, 0, 0);
-    else if (node->in_round)
+    else if (node->train.in_round)
         sim_train_event(node, &event);
 }
 
 void sim_train_order(struct sim_node *node, const struct gossip_order *order)
 {
-    if (!node->exchange)
+    if (!node->train.exchange)
         return;
-    gossip_rounds_order(&node->rounds, order);
-    node->ordered = true;
+    gossip_rounds_order(&node->train.rounds, order);
+    node->train.ordered = true;
     if (order->kind == GOSSIP_ORDER_STOP && order->round > 0)
         tell_progress(node); // it may be past that round
-    if (gossip_rounds_gives_up(&node->rounds))
+    if (gossip_rounds_gives_up(&node->train.rounds))
         give_up(node);
     go_on(node);
 }
@@ -390,19 +390,20 @@ void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uin
 {
     const struct sim_learner *learner = learner_of(node);
 
-    if (node->rounds.doing != GOSSIP_ROUNDS_FETCH)
+    if (node->train.rounds.doing != GOSSIP_ROUNDS_FETCH)
         return;
-    sim_fetch_stop(node, complete);
-    node->links_changed = true; // its edges come up
-    gossip_rounds_fetched(&node->rounds, complete, round, step);
+    sim_fetch_end(node, complete);
+    node->news.links_changed = true; // its edges come up
+    gossip_rounds_fetched(&node->train.rounds, complete, round, step);
     if (complete) {
-        node->origin = SIM_FROM_SNAPSHOT;
-        gossip_exchange_adopt(node->exchange, node->vectors.model, node->vectors.second_moment, round);
-        for (size_t j = 0; node->vectors.correction && j < learner->learner.parameters; j++)
-            node->vectors.correction[j] = 0;
+        node->train.origin = SIM_FROM_SNAPSHOT;
+        gossip_exchange_adopt(node->train.exchange, node->train.vectors.model,
+                              node->train.vectors.second_moment, round);
+        for (size_t j = 0; node->train.vectors.correction && j < learner->learner.parameters; j++)
+            node->train.vectors.correction[j] = 0;
         SIM_TELL(node, lost, node);
         if (learner->ready)
-            learner->ready(learner->learner.owner, node->host, node->origin);
+            learner->ready(learner->learner.owner, node->host, node->train.origin);
     }
     sim_life_tell(node, (struct gossip_life_event){
                             .kind = GOSSIP_LIFE_FETCHED, .round = round, .step = step, .ok = complete});
@@ -411,18 +412,18 @@ void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uin
 
 void sim_train_tick(struct sim_node *node, uint64_t now_ns)
 {
-    if (!node->exchange)
+    if (!node->train.exchange)
         return;
-    if (now_ns >= gossip_exchange_deadline(node->exchange)) {
+    if (now_ns >= gossip_exchange_deadline(node->train.exchange)) {
         struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TIMER};
         sim_train_event(node, &event);
-        SIM_TELL(node, deadline, node, gossip_exchange_deadline(node->exchange),
+        SIM_TELL(node, deadline, node, gossip_exchange_deadline(node->train.exchange),
                  "a timer of the exchange does not pass");
     }
-    if (!node->stepping || now_ns < node->train_ns)
+    if (!node->train.stepping || now_ns < node->train.begun_ns)
         return;
     if (node->world->resting)
-        node->train_ns = now_ns + SIM_LOOK_NS;
+        node->train.begun_ns = now_ns + SIM_LOOK_NS;
     else
         end_steps(node);
 }
@@ -431,9 +432,9 @@ uint64_t sim_train_deadline(const struct sim_node *node)
 {
     uint64_t deadline_ns = UINT64_MAX;
 
-    if (node->exchange && gossip_exchange_deadline(node->exchange) < deadline_ns)
-        deadline_ns = gossip_exchange_deadline(node->exchange);
-    if (node->exchange && node->stepping && node->train_ns < deadline_ns)
-        deadline_ns = node->train_ns;
+    if (node->train.exchange && gossip_exchange_deadline(node->train.exchange) < deadline_ns)
+        deadline_ns = gossip_exchange_deadline(node->train.exchange);
+    if (node->train.exchange && node->train.stepping && node->train.begun_ns < deadline_ns)
+        deadline_ns = node->train.begun_ns;
     return deadline_ns;
 }

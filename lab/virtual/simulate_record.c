@@ -47,13 +47,13 @@ void simulate_row_make(struct sim_trainer *p, const char *state)
     const struct simulation *s = p->simulation;
     const struct sim_node *node = s->world.node[p->node];
     struct gossip_exchange_totals totals = {.consensus = NAN};
-    if (node->exchange)
-        gossip_exchange_totals(node->exchange, &totals);
+    if (node->train.exchange)
+        gossip_exchange_totals(node->train.exchange, &totals);
     p->row = (struct node_metrics_row){.time = simulate_unix(sim_world_now(&s->world)),
                                        .round = p->round,
                                        .step = p->step,
-                                       .bytes_sent = node->bytes_sent - p->sent_before,
-                                       .bytes_received = node->bytes_received - p->received_before,
+                                       .bytes_sent = node->traffic.bytes_sent - p->sent_before,
+                                       .bytes_received = node->traffic.bytes_received - p->received_before,
                                        .exchanges = totals.exchanges,
                                        .delta_bytes = totals.delta_bytes_out,
                                        .dense_bytes = totals.dense_bytes_out,
@@ -141,8 +141,8 @@ static void ended(void *owner, struct sim_node *node)
     struct simulation *s = owner;
     struct lab_node *ended = &s->cluster->nodes[node->self];
     ended->end_time = simulate_unix(sim_world_now(node->world));
-    s->sim_trainers[node->self].sent_before = node->bytes_sent;
-    s->sim_trainers[node->self].received_before = node->bytes_received;
+    s->sim_trainers[node->self].sent_before = node->traffic.bytes_sent;
+    s->sim_trainers[node->self].received_before = node->traffic.bytes_received;
 }
 
 void simulate_watch(struct simulation *s, struct sim_watch *watch)
@@ -154,6 +154,6 @@ uint64_t simulate_bytes_sent(const struct simulation *s)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < s->cluster->count; i++)
-        bytes += s->world.node[i]->bytes_sent;
+        bytes += s->world.node[i]->traffic.bytes_sent;
     return bytes;
 }

@@ -166,7 +166,7 @@ static float *measure(struct simulation *s, struct gathering *g, struct lab_samp
 
 static bool is_there(const struct sim_node *node)
 {
-    return node->running && node->exchange;
+    return node->running && node->train.exchange;
 }
 
 static double mean_round(const struct simulation *s)
@@ -185,7 +185,7 @@ static struct gathering *gather(struct simulation *s)
     struct gathering *g = sim_must(calloc(1, sizeof *g));
     for (size_t i = 0; i < s->cluster->count; i++)
         if (is_there(s->world.node[i]))
-            ask(s, g, i, gossip_exchange_model(s->world.node[i]->exchange));
+            ask(s, g, i, gossip_exchange_model(s->world.node[i]->train.exchange));
     return g;
 }
 

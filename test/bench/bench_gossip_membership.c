@@ -240,7 +240,7 @@ static void cut_offs(void)
             while (!(totals.cut_off && totals.minority) &&
                    sim_world_now(&world) < from_ns + 60 * SIM_SECOND) {
                 run_for(50 * SIM_MS);
-                gossip_membership_totals(world.node[5]->membership, &totals);
+                gossip_membership_totals(world.node[5]->member.membership, &totals);
             }
             samples.second[samples.count++] = seconds(sim_world_now(&world) - from_ns);
             sim_world_destroy(&world);
@@ -321,7 +321,7 @@ static void partition(size_t nodes)
 static void count_from_here(void)
 {
     for (size_t i = 0; i < world.options.nodes; i++)
-        world.node[i]->datagrams_sent = world.node[i]->datagram_bytes_sent = 0;
+        world.node[i]->traffic.datagrams_sent = world.node[i]->traffic.datagram_bytes_sent = 0;
 }
 
 // Bytes a second: the mean of the members, and the most of one.
@@ -334,7 +334,9 @@ static double load(uint64_t ns, size_t wire_bytes, double *most)
         const struct sim_node *node = world.node[i];
         if (!node->running)
             continue;
-        double bytes = (double)(node->datagram_bytes_sent + wire_bytes * node->datagrams_sent) / seconds(ns);
+        double bytes =
+            (double)(node->traffic.datagram_bytes_sent + wire_bytes * node->traffic.datagrams_sent) /
+            seconds(ns);
         nodes++;
         sum += bytes;
         top = bytes > top ? bytes : top;

@@ -252,8 +252,8 @@ static uint64_t furthest_round(const struct sim_world *world)
     uint64_t furthest = 0;
 
     for (size_t i = 0; i < world->options.nodes; i++)
-        if (world->node[i]->running && world->node[i]->rounds.round > furthest)
-            furthest = world->node[i]->rounds.round;
+        if (world->node[i]->running && world->node[i]->train.rounds.round > furthest)
+            furthest = world->node[i]->train.rounds.round;
     return furthest;
 }
 

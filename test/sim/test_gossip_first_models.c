@@ -68,7 +68,7 @@ static void build(uint64_t seed)
 static bool all_train(void)
 {
     for (size_t i = 0; i < world.options.nodes; i++)
-        if (gossip_life_state(world.node[i]->life) != GOSSIP_LIFE_TRAINING)
+        if (gossip_life_state(world.node[i]->life.rules) != GOSSIP_LIFE_TRAINING)
             return false;
     return true;
 }

@@ -311,8 +311,8 @@ static void report(const struct course *course, const struct course *plain, uint
     for (size_t i = 0; i < options->nodes; i++)
         printf("  node %zu: %s, doing %d, round %llu, step %llu%s\n", i,
                course->world.node[i]->running ? "runs" : "has ended",
-               (int)course->world.node[i]->rounds.state,
-               (unsigned long long)course->world.node[i]->rounds.round,
+               (int)course->world.node[i]->train.rounds.state,
+               (unsigned long long)course->world.node[i]->train.rounds.round,
                (unsigned long long)course->sim_trainer[i].step, course->gone[i] ? ", killed for good" : "");
     printf("  replay: P2PML_SEED=%llu P2PML_TRACE=1 test_gossip_slow\n", (unsigned long long)seed);
 }

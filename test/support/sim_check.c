@@ -74,14 +74,14 @@ static void step(void *owner, struct sim_node *node)
     sim_apart_look(owner);
     if (node->world->counts.steps % 64)
         return;
-    count = gossip_membership_count(node->membership);
-    gossip_membership_totals(node->membership, &totals);
+    count = gossip_membership_count(node->member.membership);
+    gossip_membership_totals(node->member.membership, &totals);
     need(node, count <= nodes, "more members than there are");
     need(node, totals.alive + totals.suspect + totals.dead + totals.left == count, "states do not add up");
     need(node, totals.health <= 8, "local health over its bound");
     for (size_t i = 0; i < count; i++) {
         struct gossip_member_info info;
-        gossip_membership_info(node->membership, i, &info);
+        gossip_membership_info(node->member.membership, i, &info);
         need(node, info.suspectors <= 8, "suspicions over their bound");
         need(node, i || sim_world_find(node->world, &info.record->id) == node->self, "self is not first");
         need(node, info.state != GOSSIP_MEMBER_SUSPECT || info.suspectors, "suspected by nobody");
@@ -116,7 +116,7 @@ static bool runs(const struct sim_node *observer, size_t identity)
     struct gossip_member_info info;
 
     return process && (!sim_member_info(observer, identity, &info) ||
-                       info.record->version.instance_id == process->instance);
+                       info.record->version.instance_id == process->member.instance);
 }
 
 static void died(struct sim_check *check, struct sim_node *node, size_t peer,
@@ -125,7 +125,7 @@ static void died(struct sim_check *check, struct sim_node *node, size_t peer,
     struct sim_world *world = node->world;
     const struct sim_node *subject = sim_check_process(world, peer);
     bool told = !action->known; // it was judged where it was found
-    bool explained = told || !runs(node, peer) || node->liar || world->node[peer]->liar ||
+    bool explained = told || !runs(node, peer) || node->faults.liar || world->node[peer]->faults.liar ||
                      sim_check_excused(world, peer) || sim_check_excused(world, node->host) ||
                      kept_apart(world, node->host, peer) ||
                      sim_apart_for(check, node->host, subject->host, tolerated_ns(world)) ||
@@ -175,7 +175,7 @@ static void view(void *owner, struct sim_node *node)
 {
     (void)owner;
     size_t count;
-    const struct gossip_record *view = gossip_membership_view(node->membership, &count);
+    const struct gossip_record *view = gossip_membership_view(node->member.membership, &count);
 
     for (size_t i = 0; i < count; i++) {
         size_t peer = sim_world_find(node->world, &view[i].id);
@@ -207,7 +207,7 @@ static void packet(void *owner, struct sim_node *node, size_t bytes)
 static void refused(void *owner, struct sim_node *node, size_t peer)
 {
     (void)owner;
-    bool liar = peer != SIZE_MAX && node->world->node[peer]->liar;
+    bool liar = peer != SIZE_MAX && node->world->node[peer]->faults.liar;
 
     need(node, liar, "what an honest member said was refused");
 }
@@ -215,7 +215,7 @@ static void refused(void *owner, struct sim_node *node, size_t peer)
 static void generation(void *owner, struct sim_node *node, uint64_t generation)
 {
     (void)owner;
-    need(node, generation > node->generation, "a generation that does not grow");
+    need(node, generation > node->member.generation, "a generation that does not grow");
 }
 
 static void conflict(void *owner, struct sim_node *node)
@@ -249,9 +249,10 @@ static void exchanged(void *owner, struct sim_node *node)
 {
     const struct sim_check *check = owner;
 
-    for (size_t i = 0; check->gentle && !check->may_lose && i < gossip_exchange_edges(node->exchange); i++) {
+    for (size_t i = 0; check->gentle && !check->may_lose && i < gossip_exchange_edges(node->train.exchange);
+         i++) {
         struct gossip_edge_info info;
-        gossip_exchange_edge_info(node->exchange, i, &info);
+        gossip_exchange_edge_info(node->train.exchange, i, &info);
         need(node, !info.mismatches, "the ends of an edge did not fit, though nothing was lost");
     }
 }

@@ -318,7 +318,7 @@ static void left(void *owner, struct sim_event *event)
     struct sim_node *node = faults->world->node[event->a];
     uint64_t back_ns = until(faults, 100, 15000);
 
-    if (node->instance != event->b)
+    if (node->member.instance != event->b)
         return;
     sim_fault_kill(faults, (size_t)event->a, false, back_ns);
 }
@@ -332,7 +332,7 @@ static void fault_leave(struct sim_faults *faults)
         return;
     sim_check_excuse(faults->world, host, now(faults) + SIM_SECOND);
     sim_node_leave(node);
-    later(faults, now(faults) + 500 * SIM_MS, left, host, node->instance);
+    later(faults, now(faults) + 500 * SIM_MS, left, host, node->member.instance);
 }
 
 static void fault_backup(struct sim_faults *faults)

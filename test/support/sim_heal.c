@@ -41,7 +41,7 @@ static bool agrees(struct sim_world *world, struct sim_node *node, uint64_t hash
 {
     struct gossip_membership_totals totals;
     size_t count, counting = 0;
-    const struct gossip_record *view = gossip_membership_view(node->membership, &count);
+    const struct gossip_record *view = gossip_membership_view(node->member.membership, &count);
 
     for (size_t i = 0; i < world->options.nodes; i++) {
         const struct sim_node *other = sim_check_process(world, i);
@@ -49,7 +49,7 @@ static bool agrees(struct sim_world *world, struct sim_node *node, uint64_t hash
         bool known = sim_member_info(node, i, &info);
         bool here = known && (info.state == GOSSIP_MEMBER_ALIVE || info.state == GOSSIP_MEMBER_SUSPECT);
         counting += sim_check_counts(world, i);
-        if (other && other->liar)
+        if (other && other->faults.liar)
             continue;
         *what = other ? "one who lives is not known, or held for dead" : "one who is gone is held for alive";
         if (here != (other != NULL))
@@ -58,7 +58,7 @@ static bool agrees(struct sim_world *world, struct sim_node *node, uint64_t hash
         if (other && !(info.record->flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD)))
             return false;
     }
-    gossip_membership_totals(node->membership, &totals);
+    gossip_membership_totals(node->member.membership, &totals);
     *what = "hashes of the view differ";
     if (totals.view_hash != hash)
         return false;
@@ -77,9 +77,9 @@ bool sim_check_agree(struct sim_world *world, const char **what)
 
     for (size_t i = 0; i < world->options.nodes; i++) {
         struct sim_node *node = sim_check_process(world, i);
-        if (!node || node->liar)
+        if (!node || node->faults.liar)
             continue;
-        gossip_membership_totals(node->membership, &totals);
+        gossip_membership_totals(node->member.membership, &totals);
         hash = first ? totals.view_hash : hash;
         first = false;
         if (!agrees(world, node, hash, what))
@@ -90,8 +90,8 @@ bool sim_check_agree(struct sim_world *world, const char **what)
 
 static bool edge_of(const struct sim_node *node, size_t peer, struct gossip_edge_info *info)
 {
-    for (size_t i = 0; node->exchange && i < gossip_exchange_edges(node->exchange); i++) {
-        gossip_exchange_edge_info(node->exchange, i, info);
+    for (size_t i = 0; node->train.exchange && i < gossip_exchange_edges(node->train.exchange); i++) {
+        gossip_exchange_edge_info(node->train.exchange, i, info);
         if (gossip_id_compare(&info->peer, sim_member_id(node, peer)) == 0)
             return true;
     }
@@ -149,12 +149,12 @@ void sim_check_describe(const struct sim_world *world, FILE *file)
             fprintf(file, "  node %zu is gone\n", i);
             continue;
         }
-        gossip_membership_totals(node->membership, &totals);
+        gossip_membership_totals(node->member.membership, &totals);
         fprintf(file, "  node %zu%s%s%s%s boot %llu phase %d round %llu health %u view %zu hash %04x:", i,
                 node->host == i ? "" : " (twin)", node->paused ? " paused" : "", node->slow ? " slow" : "",
-                node->liar ? " liar" : "", (unsigned long long)node->generation,
-                (int)gossip_life_state(node->life), (unsigned long long)node->rounds.round, totals.health,
-                gossip_graph_members(sim_graph(node)), (unsigned)(totals.view_hash & 0xffff));
+                node->faults.liar ? " liar" : "", (unsigned long long)node->member.generation,
+                (int)gossip_life_state(node->life.rules), (unsigned long long)node->train.rounds.round,
+                totals.health, gossip_graph_members(sim_graph(node)), (unsigned)(totals.view_hash & 0xffff));
         for (size_t k = 0; k < world->options.nodes; k++) {
             struct gossip_member_info info;
             struct gossip_edge_info edge;
@@ -183,7 +183,8 @@ double sim_check_pull(const struct sim_world *world)
 
     for (size_t i = 0; i < world->options.nodes; i++) {
         const struct sim_node *node = sim_check_counts(world, i) ? sim_check_process(world, i) : NULL;
-        const float *correction = node && node->exchange ? gossip_exchange_correction(node->exchange) : NULL;
+        const float *correction =
+            node && node->train.exchange ? gossip_exchange_correction(node->train.exchange) : NULL;
         for (size_t j = 0; correction && j < SIM_PARAMETERS; j++)
             sum[j] += (double)correction[j];
     }
@@ -235,11 +236,11 @@ static size_t mean_of(const struct sim_world *world, bool counting, double *mean
     memset(mean, 0, SIM_PARAMETERS * sizeof *mean);
     for (size_t i = 0; i < world->options.nodes; i++) {
         const struct sim_node *node = sim_check_process(world, i);
-        if (!node || !node->exchange || (counting && !sim_check_counts(world, i)))
+        if (!node || !node->train.exchange || (counting && !sim_check_counts(world, i)))
             continue;
         count++;
         for (size_t j = 0; j < SIM_PARAMETERS; j++)
-            mean[j] += (double)gossip_exchange_model(node->exchange)[j];
+            mean[j] += (double)gossip_exchange_model(node->train.exchange)[j];
     }
     for (size_t j = 0; j < SIM_PARAMETERS && count; j++)
         mean[j] /= (double)count;
@@ -253,8 +254,8 @@ double sim_check_distance(const struct sim_world *world)
     mean_of(world, true, mean);
     for (size_t i = 0; i < world->options.nodes; i++) {
         const struct sim_node *node = sim_check_counts(world, i) ? sim_check_process(world, i) : NULL;
-        for (size_t j = 0; node && node->exchange && j < SIM_PARAMETERS; j++)
-            most = fmax(most, fabs((double)gossip_exchange_model(node->exchange)[j] - mean[j]));
+        for (size_t j = 0; node && node->train.exchange && j < SIM_PARAMETERS; j++)
+            most = fmax(most, fabs((double)gossip_exchange_model(node->train.exchange)[j] - mean[j]));
     }
     return most;
 }

@@ -84,7 +84,7 @@ static inline void ready(void *owner, size_t host, enum sim_origin origin)
 {
     struct lesson *lesson = owner;
     struct sim_trainer *sim_trainer = &lesson->sim_trainer[host];
-    const struct gossip_rounds *rounds = &lesson->world.node[host]->rounds;
+    const struct gossip_rounds *rounds = &lesson->world.node[host]->train.rounds;
 
     assert_int_equal(rounds->step, rounds->round * STEPS);
     if (origin == SIM_FROM_SEED)
@@ -108,7 +108,7 @@ static inline uint64_t steps(void *owner, size_t host, uint64_t count, double pa
 
     assert_true(sim_trainer->alive && !sim_trainer->computing && pace > 0);
     assert_int_equal(count, STEPS);
-    assert_true(lesson->world.node[host]->rounds.round < lesson->last);
+    assert_true(lesson->world.node[host]->train.rounds.round < lesson->last);
     sim_trainer->computing = true;
     sim_trainer->asked_ns = sim_world_now(&lesson->world);
     return round_ns(lesson, host);
@@ -119,7 +119,7 @@ static inline void boundary(void *owner, size_t host, struct gossip_learner_step
 {
     struct lesson *lesson = owner;
     struct sim_trainer *sim_trainer = &lesson->sim_trainer[host];
-    float rate = 0.5f / (1 + 0.2f * (float)(lesson->world.node[host]->rounds.round + 1));
+    float rate = 0.5f / (1 + 0.2f * (float)(lesson->world.node[host]->train.rounds.round + 1));
 
     assert_true(sim_trainer->computing);
     sim_trainer->computing = false;
@@ -129,11 +129,11 @@ static inline void boundary(void *owner, size_t host, struct gossip_learner_step
         for (size_t j = 0; j < PARAMETERS; j++)
             sim_trainer->model[j] -=
                 rate / STEPS * (sim_trainer->model[j] - target(host, j) - sim_trainer->correction[j]);
-    *did = (struct gossip_learner_steps){.step = lesson->world.node[host]->rounds.step + STEPS,
+    *did = (struct gossip_learner_steps){.step = lesson->world.node[host]->train.rounds.step + STEPS,
                                          .step_scale = rate,
                                          .step_ns = lesson->step_ns,
                                          .finite = true};
-    uint64_t round = lesson->world.node[host]->rounds.round + 1;
+    uint64_t round = lesson->world.node[host]->train.rounds.round + 1;
     if (host == 1 && round >= lesson->bad_from && round < lesson->bad_to) {
         sim_trainer->model[round % PARAMETERS] = NAN;
         did->finite = false;

@@ -30,11 +30,11 @@ static void header(struct sim_node *node, struct base_writer *writer, uint8_t ki
 
 static bool victim(struct sim_node *node, struct gossip_member_info *info)
 {
-    size_t count = gossip_membership_count(node->membership);
+    size_t count = gossip_membership_count(node->member.membership);
 
     if (count < 2)
         return false;
-    gossip_membership_info(node->membership, 1 + (size_t)base_rng_below(&node->rng, count - 1), info);
+    gossip_membership_info(node->member.membership, 1 + (size_t)base_rng_below(&node->rng, count - 1), info);
     return true;
 }
 
@@ -118,6 +118,6 @@ void sim_liar_begin(struct sim_node *node)
                                     .n_bytes = sizeof *liar};
 
     liar->node = node;
-    node->liar = true;
+    node->faults.liar = true;
     sim_queue_push(&node->world->queue, &event);
 }

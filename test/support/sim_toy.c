@@ -46,7 +46,7 @@ static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
                        sim_trainer->x);
     for (size_t j = 0; j < SIM_PARAMETERS; j++)
         toy->given[j] += (double)sim_trainer->x[j] - (double)before[j];
-    *did = (struct gossip_learner_steps){.step = node->rounds.step + sim_trainer->steps,
+    *did = (struct gossip_learner_steps){.step = node->train.rounds.step + sim_trainer->steps,
                                          .step_scale = toy->rate * (float)sim_trainer->steps,
                                          .finite = true};
 }

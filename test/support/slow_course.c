@@ -26,7 +26,7 @@ static void ready(void *owner, size_t host, enum sim_origin origin)
     struct course *course = owner;
 
     (void)origin;
-    course->sim_trainer[host].step = course->world.node[host]->rounds.step;
+    course->sim_trainer[host].step = course->world.node[host]->train.rounds.step;
 }
 
 static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
@@ -44,7 +44,7 @@ static bool others_train(const struct sim_node *node)
     for (size_t i = 0; i < world->options.nodes; i++) {
         const struct sim_node *other = world->node[i];
         if (other != node && gossip_graph_has(sim_graph(node), &world->identity[i].id) && other->running &&
-            !other->paused && other->rounds.state == GOSSIP_ROUNDS_TRAINING)
+            !other->paused && other->train.rounds.state == GOSSIP_ROUNDS_TRAINING)
             return true;
     }
     return false;
@@ -52,9 +52,9 @@ static bool others_train(const struct sim_node *node)
 
 static bool has_live_edge(const struct sim_node *node)
 {
-    for (size_t i = 0; node->exchange && i < gossip_exchange_edges(node->exchange); i++) {
+    for (size_t i = 0; node->train.exchange && i < gossip_exchange_edges(node->train.exchange); i++) {
         struct gossip_edge_info info;
-        gossip_exchange_edge_info(node->exchange, i, &info);
+        gossip_exchange_edge_info(node->train.exchange, i, &info);
         if (info.state == GOSSIP_EDGE_LIVE)
             return true;
     }
@@ -80,7 +80,7 @@ static void watch_alone(struct course *course, const struct sim_node *node)
 // It stood still or was away, and takes its next step in the round that they tell: until then it is in none.
 static bool asks_its_neighbours(const struct sim_node *node)
 {
-    return node->rounds.doing == GOSSIP_ROUNDS_MEET && node->rounds.meet.follows;
+    return node->train.rounds.doing == GOSSIP_ROUNDS_MEET && node->train.rounds.meet.follows;
 }
 
 // Who no longer counts is about to take a model and a round of the others', whose views say so a moment
@@ -89,12 +89,12 @@ static void watch_lead(struct course *course, const struct sim_node *node, uint6
 {
     for (size_t i = 0; i < gossip_graph_neighbours(sim_graph(node)); i++) {
         const struct sim_node *other = course->world.node[sim_graph_neighbour(node, i)];
-        if (!other->running || other->paused || other->rounds.state != GOSSIP_ROUNDS_TRAINING ||
-            !gossip_life_counts(other->life) || asks_its_neighbours(other) || course->apart[other->host] ||
-            course->apart[node->host] || round <= other->rounds.round + 1)
+        if (!other->running || other->paused || other->train.rounds.state != GOSSIP_ROUNDS_TRAINING ||
+            !gossip_life_counts(other->life.rules) || asks_its_neighbours(other) ||
+            course->apart[other->host] || course->apart[node->host] || round <= other->train.rounds.round + 1)
             continue;
-        if (round - other->rounds.round - 1 > course->lead) {
-            course->lead = round - other->rounds.round - 1;
+        if (round - other->train.rounds.round - 1 > course->lead) {
+            course->lead = round - other->train.rounds.round - 1;
             course->lead_of = node->host;
             sim_world_trace(&course->world, node->host, "lead", NULL, other->host, course->lead);
         }
@@ -108,9 +108,9 @@ static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 
     (void)pace;
     BASE_ASSERT(count == LOCAL_STEPS);
-    sim_world_trace(&course->world, host, "steps", NULL, node->rounds.round + 1, 0);
+    sim_world_trace(&course->world, host, "steps", NULL, node->train.rounds.round + 1, 0);
     watch_alone(course, node);
-    watch_lead(course, node, node->rounds.round + 1);
+    watch_lead(course, node, node->train.rounds.round + 1);
     return course->compute_ns + base_rng_below(&course->rng, course->compute_ns / 4 + 1);
 }
 
@@ -259,8 +259,9 @@ static uint64_t cluster_round(const struct course *course)
     size_t count = 0;
 
     for (size_t i = 0; i < course->world.options.nodes; i++)
-        if (course->world.node[i]->running && course->world.node[i]->rounds.state >= GOSSIP_ROUNDS_TRAINING)
-            round[count++] = course->world.node[i]->rounds.round;
+        if (course->world.node[i]->running &&
+            course->world.node[i]->train.rounds.state >= GOSSIP_ROUNDS_TRAINING)
+            round[count++] = course->world.node[i]->train.rounds.round;
     qsort(round, count, sizeof *round, by_number);
     return count ? round[(count - 1) / 2] : 0;
 }
@@ -275,13 +276,14 @@ static bool others_run(const struct course *course, size_t host)
 
 static bool is_held_out(const struct sim_node *node)
 {
-    return node->running && gossip_life_pauses(node->life) & GOSSIP_LIFE_HELD_OUT;
+    return node->running && gossip_life_pauses(node->life.rules) & GOSSIP_LIFE_HELD_OUT;
 }
 
 static bool any_has_finished(const struct course *course)
 {
     for (size_t i = 0; i < course->world.options.nodes; i++)
-        if (course->world.node[i]->running && course->world.node[i]->rounds.state == GOSSIP_ROUNDS_FINISHED)
+        if (course->world.node[i]->running &&
+            course->world.node[i]->train.rounds.state == GOSSIP_ROUNDS_FINISHED)
             return true;
     return false;
 }

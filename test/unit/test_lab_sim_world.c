@@ -30,8 +30,8 @@ static void test_all_learn_and_end(void **state)
             assert_int_equal(sim_trainer->ended, 1);
             for (size_t j = 0; j < PARAMETERS; j++)
                 assert_true(fabsf(sim_trainer->model[j] - target(0, j) - 1.5f) < 0.3f);
-            sent += lesson.world.node[i]->bytes_sent;
-            received += lesson.world.node[i]->bytes_received;
+            sent += lesson.world.node[i]->traffic.bytes_sent;
+            received += lesson.world.node[i]->traffic.bytes_received;
         }
         assert_int_equal(lesson.deaths, 0); // a node that leaves in order is not dead
         assert_true(lesson.left > 0);
@@ -79,7 +79,7 @@ static void test_clusters_behind_one_name_become_one(void **state)
         run_for(&lesson, 2 * SIM_SECOND);
         for (size_t i = 0; i < NODES; i++) {
             struct gossip_links_totals links;
-            gossip_links_totals(lesson.world.node[i]->rules, &links);
+            gossip_links_totals(lesson.world.node[i]->links.rules, &links);
             assert_int_equal(links.active, 1);
         }
         run_to_end(&lesson);
@@ -214,11 +214,11 @@ static void test_a_donor_keeps_no_copy(void **state)
     run_for(&lesson, 5 * SIM_SECOND);
     assert_int_equal(lesson.sim_trainer[NODES - 1].fetched, 1);
     for (size_t i = 0; i < NODES; i++)
-        donors += gossip_donor_deadline(lesson.world.node[i]->donor) != UINT64_MAX;
+        donors += gossip_donor_deadline(lesson.world.node[i]->fetch.donor) != UINT64_MAX;
     assert_true(donors > 0);
     run_for(&lesson, 10 * SIM_SECOND);
     for (size_t i = 0; i < NODES; i++)
-        assert_int_equal(gossip_donor_deadline(lesson.world.node[i]->donor), UINT64_MAX);
+        assert_int_equal(gossip_donor_deadline(lesson.world.node[i]->fetch.donor), UINT64_MAX);
     sim_world_destroy(&lesson.world);
 }
 
@@ -233,7 +233,7 @@ static void test_donors_that_boast_are_not_believed(void **state)
             one_comes_late_to_many_rounds(&lesson, SEALED);
             for (size_t i = 0; i < NODES - 1; i++)
                 if (i != honest)
-                    lesson.world.node[i]->boasts = far ? UINT64_MAX / 2 : 5000;
+                    lesson.world.node[i]->faults.boasts = far ? UINT64_MAX / 2 : 5000;
             run_for(&lesson, 20 * SIM_SECOND);
             assert_int_equal(late->fetched, 1);
             assert_true(late->rounds > 0 && late->rounds <= lesson.sim_trainer[honest].rounds + 2);
@@ -252,7 +252,7 @@ static void test_donors_that_give_nothing_are_not_waited_for(void **state)
         const bool none = honest == NODES - 1;
         one_comes_late_to_many_rounds(&lesson, SEALED);
         for (size_t i = 0; i < NODES - 1; i++)
-            lesson.world.node[i]->miser = i != honest;
+            lesson.world.node[i]->faults.miser = i != honest;
         run_for(&lesson, 25 * SIM_SECOND);
         assert_int_equal(late->fetched, !none);
         run_for(&lesson, 270 * SIM_SECOND);

@@ -85,7 +85,7 @@ static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
     if (world->round_ns)
         return world->round_ns;
     if (world->warms_up)
-        return world->sim.node[host]->rounds_done < world->warms_up ? 50 * SIM_MS : 2 * SIM_MS;
+        return world->sim.node[host]->train.rounds_done < world->warms_up ? 50 * SIM_MS : 2 * SIM_MS;
     return (host + 9) * SIM_MS;
 }
 
@@ -254,9 +254,9 @@ static void run_until_all_are_gone(void)
 
 static void run_to_round(size_t host, uint64_t round)
 {
-    for (int i = 0; i < 60000 && world->sim.node[host]->rounds.round < round; i++)
+    for (int i = 0; i < 60000 && world->sim.node[host]->train.rounds.round < round; i++)
         run(SIM_MS);
-    assert_true(world->sim.node[host]->rounds.round >= round);
+    assert_true(world->sim.node[host]->train.rounds.round >= round);
 }
 
 // Names the first round that differs.
@@ -289,7 +289,7 @@ static void run_undisturbed(uint64_t seed, size_t nodes, enum optimizer optimize
 static bool all_have_trained(uint64_t rounds)
 {
     for (size_t i = 0; i < world->nodes; i++)
-        if (world->sim.node[i]->rounds_done < rounds)
+        if (world->sim.node[i]->train.rounds_done < rounds)
             return false;
     return true;
 }
@@ -304,7 +304,7 @@ static void cut_all(bool cut)
 static bool all_stand_before_the_last(void)
 {
     for (size_t i = 0; i < NODES; i++)
-        if (world->sim.node[i]->rounds.round + 1 != world->sim.node[i]->rounds.orders.stop_at)
+        if (world->sim.node[i]->train.rounds.round + 1 != world->sim.node[i]->train.rounds.orders.stop_at)
             return false;
     return true;
 }
@@ -461,15 +461,16 @@ static void one_that_stops_and_comes_back_costs_no_reference(void **state)
         assert_false(w.sim.node[2]->running);
         run(50 * SIM_MS);
         sim_node_start(w.sim.node[2]);
-        uint64_t before = w.sim.node[2]->rounds.round;
-        assert_true(w.sim.node[0]->rounds.round < before + gossip_exchange_reach(w.sim.node[0]->exchange));
+        uint64_t before = w.sim.node[2]->train.rounds.round;
+        assert_true(w.sim.node[0]->train.rounds.round <
+                    before + gossip_exchange_reach(w.sim.node[0]->train.exchange));
         run(SIM_SECOND);
         run_to_round(2, before + 10);
     }
     for (size_t i = 0; i < NODES; i++)
-        for (size_t e = 0; e < gossip_exchange_edges(w.sim.node[i]->exchange); e++) {
+        for (size_t e = 0; e < gossip_exchange_edges(w.sim.node[i]->train.exchange); e++) {
             struct gossip_edge_info info;
-            gossip_exchange_edge_info(w.sim.node[i]->exchange, e, &info);
+            gossip_exchange_edge_info(w.sim.node[i]->train.exchange, e, &info);
             if (i == 2 || sim_world_find(&w.sim, &info.peer) == 2) {
                 edges++;
                 resyncs += info.resyncs;
