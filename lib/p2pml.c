@@ -1,307 +1,37 @@
 // p2pml.h over node/: setup, threads, and the hosted learner (node/learn/hosted.h).
+#include "lib/node.h"
 #include "lib/open.h"
 
 #include "base/error.h"
-#include "base/limits.h"
 #include "base/log.h"
-#include "node/config/config.h"
-#include "node/learn/hosted.h"
-#include "node/loop.h"
 #include "node/queue/clock.h"
 #include "node/setup.h"
-#include "node/threads.h"
-#include "train/optimizer.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-#define N_VECTORS 3
 
 _Static_assert((int)P2PML_ENOMEM == BASE_ENOMEM && (int)P2PML_EORDER == BASE_ESTATE, "one list of errors");
 
-//     OPEN --start--> STARTING --OK--> TURN <==> LENT            any --> ENDED
-//                                        |         |
-//                                        +--leave--+--> LEAVING
-enum state { OPEN, STARTING, TURN, LENT, LEAVING, ENDED };
 static const char *const state_names[] = {
     "open", "starting", "in the program's turn", "in the node's turn", "leaving", "ended"};
 
-struct p2pml_node {
-    pid_t process; // that opened it: only this one may use its threads
-    enum state state;
-    const struct node_config *config; // &own, or the caller's
-    struct node_config own;
-    bool resume, changes;
-    int file; // of the vectors, if another process maps them; -1: private memory
-    struct train_tensor *tensors;
-    size_t n_tensors, parameters, vector_bytes; // bytes: of whole pages
-    float *vectors[N_VECTORS];
-    struct gossip_blob blob, blob_before; // before: at the beginning of the turn, if
-    bool blob_set;                        // the program has replaced it since then
-    bool has_setup, running;              // running: the thread is to be joined
-    struct node_setup setup;
-    struct node_hosted *hosted;
-    struct node_threads *threads;
-    pthread_t thread;
-    int status;             // of the thread,
-    struct base_reason why; // which writes these two before it ends
-    struct base_reason reason;
-};
-
-// -- opening
-
-enum base_error lib_defaults(struct node_config *config, struct base_reason *why)
-{
-    enum base_error code = node_schema_defaults(&node_config_schema, config, why);
-    if (code == BASE_OK)
-        code = node_schema_assign(&node_config_schema, "default", "train.steps=1000000000000", config, why);
-    return code;
-}
-
-static enum base_error read_config(struct node_config *config, const struct p2pml_options *o,
-                                   struct base_reason *why)
-{
-    const struct node_schema *schema = &node_config_schema;
-    enum base_error code = lib_defaults(config, why);
-    if (code == BASE_OK && o->config_file)
-        code = node_schema_read_file(schema, o->config_file, config, why);
-    if (code == BASE_OK && o->config_text)
-        code =
-            node_schema_read_text(schema, "config_text", o->config_text, strlen(o->config_text), config, why);
-    for (size_t i = 0; code == BASE_OK && o->settings && o->settings[i]; i++)
-        code = node_schema_assign(schema, "settings", o->settings[i], config, why);
-    if (code == BASE_OK)
-        code = node_config_check(config, why);
-    if (code == BASE_OK)
-        code = node_config_check_runnable(config, why);
-    if (code == BASE_OK)
-        node_config_complete(config);
-    return code;
-}
-
-static enum base_error copy_tensor(const struct p2pml_tensor *from, size_t at, struct train_tensor *to,
-                                   struct base_reason *why)
-{
-    if (!from->name || strlen(from->name) >= sizeof to->name)
-        return base_fail(why, BASE_EINVAL, "tensor %zu: its name is missing or has over %zu bytes", at,
-                         sizeof to->name - 1);
-    if (from->dims > TRAIN_DIMS || (from->dims > 0 && !from->shape))
-        return base_fail(why, BASE_EINVAL, "tensor '%s': found %zu dimensions, expected 0 to %d", from->name,
-                         from->dims, TRAIN_DIMS);
-    strcpy(to->name, from->name);
-    to->n_dims = from->dims;
-    for (size_t i = 0; i < from->dims; i++)
-        to->shape[i] = from->shape[i];
-    return BASE_OK;
-}
-
-// The kernels run on the CPU: the averaged vectors lie in the program's memory.
-static enum base_error make_model(const p2pml_node *n, const struct kernels **kernels,
-                                  struct train_model **model, struct base_reason *why)
-{
-    enum base_error code = kernels_open("cpu", 1, kernels, why);
-    if (code != BASE_OK)
-        return code;
-    return train_model_create_tensors(n->tensors, n->n_tensors, *kernels, model, why);
-}
-
-static enum base_error take_tensors(p2pml_node *n, const struct lib_options *o, struct base_reason *why)
-{
-    const struct kernels *kernels;
-    struct train_model *model;
-    if (o->n_tensors > LIMIT_TENSORS)
-        return base_fail(why, BASE_ELIMIT, "found %zu tensors, expected at most %u", o->n_tensors,
-                         LIMIT_TENSORS);
-    n->tensors = calloc(o->n_tensors + 1, sizeof *n->tensors);
-    if (!n->tensors)
-        return base_fail(why, BASE_ENOMEM, "out of memory for %zu tensors", o->n_tensors);
-    n->n_tensors = o->n_tensors;
-    for (size_t i = 0; i < o->n_tensors; i++) {
-        enum base_error code = copy_tensor(&o->tensors[i], i, &n->tensors[i], why);
-        if (code != BASE_OK)
-            return code;
-    }
-    enum base_error code = make_model(n, &kernels, &model, why);
-    if (code != BASE_OK)
-        return code;
-    n->parameters = train_model_parameters(model);
-    train_model_destroy(model);
-    return BASE_OK;
-}
-
-// Sealed, so that neither process can remove pages that the other uses.
-static enum base_error make_file(const p2pml_node *n, int *made, struct base_reason *why)
-{
-    const int file = memfd_create("p2pml-vectors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file >= 0 && ftruncate(file, (off_t)(N_VECTORS * n->vector_bytes)) == 0 &&
-        fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-        *made = file;
-        return BASE_OK;
-    }
-    (void)base_fail(why, BASE_EIO, "no file in memory for vectors of %zu parameters: %s", n->parameters,
-                    strerror(errno));
-    if (file >= 0)
-        close(file);
-    return BASE_EIO;
-}
-
-// At the address `at`; NULL: anywhere.
-static void *map_vector(const p2pml_node *n, int file, size_t which, void *at)
-{
-    const int access = PROT_READ | PROT_WRITE, fixed = at ? MAP_FIXED : 0;
-    if (file < 0)
-        return mmap(at, n->vector_bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
-    return mmap(at, n->vector_bytes, access, MAP_SHARED | fixed, file, (off_t)(which * n->vector_bytes));
-}
-
-static bool copy_vector(const p2pml_node *n, int file, size_t which)
-{
-    const char *from = (const char *)n->vectors[which];
-    for (size_t done = 0; done < n->vector_bytes;) {
-        const ssize_t bytes =
-            pwrite(file, from + done, n->vector_bytes - done, (off_t)(which * n->vector_bytes + done));
-        if (bytes <= 0 && errno != EINTR)
-            return false;
-        done += bytes > 0 ? (size_t)bytes : 0;
-    }
-    return true;
-}
-
-// Moves the vectors to other memory at the same addresses: a process that still writes into the old memory no
-// longer reaches them. On failure they stay where they are.
-static enum base_error renew_file(p2pml_node *n, struct base_reason *why)
-{
-    int file = -1;
-    enum base_error code = make_file(n, &file, why);
-    for (size_t i = 0; code == BASE_OK && i < N_VECTORS; i++)
-        if (n->vectors[i] && !copy_vector(n, file, i))
-            code = base_fail(why, BASE_ENOMEM, "no memory for a copy of the vectors: %s", strerror(errno));
-    for (size_t i = 0; code == BASE_OK && i < N_VECTORS; i++)
-        if (n->vectors[i]) // replaces as many pages of the same kind, which cannot fail
-            BASE_ASSERT(map_vector(n, file, i, n->vectors[i]) == n->vectors[i]);
-    if (code == BASE_OK) {
-        close(n->file);
-        n->file = file;
-    } else if (file >= 0) {
-        close(file);
-    }
-    return code;
-}
-
-static enum base_error map_vectors(p2pml_node *n, bool shared, struct base_reason *why)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const bool wanted[N_VECTORS] = {[P2PML_MODEL] = true,
-                                    [P2PML_SECOND_MOMENT] = n->config->train.optimizer == TRAIN_ADAMW,
-                                    [P2PML_CORRECTION] = n->config->average.drift_correction};
-    n->vector_bytes = (n->parameters * sizeof(float) + page - 1) / page * page;
-    if (shared) {
-        enum base_error code = make_file(n, &n->file, why);
-        if (code != BASE_OK)
-            return code;
-    }
-    for (size_t i = 0; i < N_VECTORS; i++) {
-        if (!wanted[i])
-            continue;
-        void *at = map_vector(n, n->file, i, NULL);
-        if (at == MAP_FAILED)
-            return base_fail(why, BASE_ENOMEM, "out of memory for vectors of %zu parameters", n->parameters);
-        n->vectors[i] = at;
-    }
-    return BASE_OK;
-}
-
-static void release(p2pml_node *n)
-{
-    for (size_t i = 0; i < N_VECTORS; i++)
-        if (n->vectors[i])
-            munmap(n->vectors[i], n->vector_bytes);
-    if (n->file >= 0)
-        close(n->file);
-    node_schema_free(&node_config_schema, &n->own);
-    free(n->tensors);
-    free(n);
-}
-
-enum base_error lib_open(const struct lib_options *o, p2pml_node **node, struct base_reason *why)
-{
-    p2pml_node *n = calloc(1, sizeof *n);
-    if (!n)
-        return base_fail(why, BASE_ENOMEM, "out of memory for a node");
-    n->process = getpid();
-    n->config = o->config;
-    n->resume = o->resume;
-    n->changes = o->changes;
-    n->file = -1;
-    enum base_error code = BASE_OK;
-    if (o->config->average.outer_momentum > 0)
-        code = base_fail(why, BASE_EINVAL,
-                         "average.outer_momentum: found %g, expected 0: only the built-in trainer has it",
-                         o->config->average.outer_momentum);
-    if (code == BASE_OK)
-        code = take_tensors(n, o, why);
-    if (code == BASE_OK)
-        code = map_vectors(n, o->shared, why);
-    if (code == BASE_OK)
-        *node = n;
-    else
-        release(n);
-    return code;
-}
-
-p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t bytes)
-{
-    struct base_reason why = {""};
-    struct node_config config = {0};
-    enum base_error code = BASE_OK;
-    p2pml_node *n = NULL;
-    if (options->size != sizeof *options)
-        code = base_fail(&why, BASE_EMISMATCH,
-                         "the program was built for another version of libp2pml: options of %zu bytes, "
-                         "expected %zu",
-                         options->size, sizeof *options);
-    if (code == BASE_OK)
-        code = read_config(&config, options, &why);
-    if (code == BASE_OK) {
-        const struct lib_options o = {.config = &config,
-                                      .tensors = options->tensors,
-                                      .n_tensors = options->n_tensors,
-                                      .resume = options->resume,
-                                      .changes = options->changes};
-        code = lib_open(&o, &n, &why);
-    }
-    if (bytes > 0)
-        snprintf(reason, bytes, "%s", code == BASE_OK ? "" : why.text);
-    if (code != BASE_OK) {
-        node_schema_free(&node_config_schema, &config);
-        return NULL;
-    }
-    n->own = config;
-    n->config = &n->own;
-    return n;
-}
-
 int lib_descriptor(const p2pml_node *n)
 {
-    return n->file;
+    return n->vectors.file;
 }
 
 size_t lib_stride(const p2pml_node *n)
 {
-    return n->vector_bytes;
+    return n->vectors.bytes;
 }
 
 bool lib_succeeded(const p2pml_node *n)
 {
-    return n->state == ENDED && n->status == 0;
+    return n->state == LIB_ENDED && n->status == 0;
 }
 
 // -- calls
@@ -333,8 +63,8 @@ static int out_of_order(p2pml_node *n, const char *call, const char *expected)
 float *p2pml_vector(p2pml_node *n, int which, size_t *parameters)
 {
     if (parameters)
-        *parameters = n->parameters;
-    return which >= 0 && which < N_VECTORS ? n->vectors[which] : NULL;
+        *parameters = n->vectors.parameters;
+    return which >= 0 && which < LIB_VECTORS ? n->vectors.at[which] : NULL;
 }
 
 int p2pml_fd(const p2pml_node *n)
@@ -353,19 +83,21 @@ const char *p2pml_reason(const p2pml_node *n)
 static enum base_error make_training(struct node_setup *s, void *context, struct base_reason *why)
 {
     p2pml_node *n = context;
-    const size_t bytes = n->parameters * sizeof(float);
+    const size_t bytes = n->vectors.parameters * sizeof(float);
     s->guest = true;
     s->blob = &n->blob;
-    enum base_error code = make_model(n, &s->kernels, &s->model, why);
+    enum base_error code = lib_make_model(n, &s->kernels, &s->model, why);
     if (code != BASE_OK)
         return code;
     s->start = malloc(bytes);
-    if (!s->start || train_trainer_hold(s->model, n->vectors[P2PML_MODEL], n->vectors[P2PML_SECOND_MOMENT],
-                                        n->vectors[P2PML_CORRECTION], &s->trainer) != BASE_OK)
-        return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters", n->parameters);
-    if (!s->kernels->host->apply->finite(n->vectors[P2PML_MODEL], n->parameters))
+    if (!s->start ||
+        train_trainer_hold(s->model, n->vectors.at[P2PML_MODEL], n->vectors.at[P2PML_SECOND_MOMENT],
+                           n->vectors.at[P2PML_CORRECTION], &s->trainer) != BASE_OK)
+        return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters",
+                         n->vectors.parameters);
+    if (!s->kernels->host->apply->finite(n->vectors.at[P2PML_MODEL], n->vectors.parameters))
         return base_fail(why, BASE_EINVAL, "the model vector holds NaN or infinity before training");
-    memcpy(s->start, n->vectors[P2PML_MODEL], bytes);
+    memcpy(s->start, n->vectors.at[P2PML_MODEL], bytes);
     train_model_describe(s->model, s->greeting.model, sizeof s->greeting.model);
     s->greeting.schema = train_model_schema(s->model);
     return BASE_OK;
@@ -400,12 +132,12 @@ static enum base_error make(p2pml_node *n, struct base_reason *why)
     if (code != BASE_OK)
         return code;
     n->has_setup = true;
-    code = node_hosted_create(n->setup.trainer, &n->blob, n->vectors[P2PML_CORRECTION] != NULL, n->changes,
+    code = node_hosted_create(n->setup.trainer, &n->blob, n->vectors.at[P2PML_CORRECTION] != NULL, n->changes,
                               &n->hosted);
     if (code != BASE_OK)
         return base_fail(why, code, "no memory or descriptor for the turns of program and node");
     const struct node_threads_options threads = {
-        .setup = &n->setup, .manager = n->file >= 0, .hosted = n->hosted};
+        .setup = &n->setup, .manager = n->vectors.file >= 0, .hosted = n->hosted};
     code = node_threads_open(&threads, &n->threads, why);
     if (code == BASE_OK && pthread_create(&n->thread, NULL, run, n) != 0)
         code = base_fail(why, BASE_ENOMEM, "no thread can be started");
@@ -434,7 +166,7 @@ static int end(p2pml_node *n)
     if (n->running)
         pthread_join(n->thread, NULL);
     n->running = false;
-    n->state = ENDED;
+    n->state = LIB_ENDED;
     if (n->why.text[0] && n->status != 0)
         return fail(n, P2PML_ENDED, "the node has ended: %s", n->why.text);
     return fail(n, P2PML_ENDED, "%s",
@@ -474,7 +206,7 @@ static int await_turn(p2pml_node *n, int timeout_ms, struct p2pml_round *round)
     case NODE_HOSTED_PROGRAM:
         break;
     }
-    n->state = TURN;
+    n->state = LIB_TURN;
     n->blob_set = false;
     if (round)
         tell(n, round);
@@ -486,16 +218,16 @@ int p2pml_start(p2pml_node *n, int timeout_ms, struct p2pml_round *round)
     int code = check_process(n, "p2pml_start");
     if (code != P2PML_OK)
         return code;
-    if (n->state == ENDED)
+    if (n->state == LIB_ENDED)
         return P2PML_ENDED;
-    if (n->state != OPEN && n->state != STARTING)
+    if (n->state != LIB_OPEN && n->state != LIB_STARTING)
         return out_of_order(n, "p2pml_start", "it has been started already");
-    if (n->state == OPEN) {
+    if (n->state == LIB_OPEN) {
         code = make_quietly(n);
         if (code != P2PML_OK)
             return code;
         n->running = true;
-        n->state = STARTING;
+        n->state = LIB_STARTING;
     }
     return await_turn(n, timeout_ms, round);
 }
@@ -505,9 +237,9 @@ int p2pml_round_begin(p2pml_node *n, uint64_t steps, double step_scale, double l
     int code = check_process(n, "p2pml_round_begin");
     if (code != P2PML_OK)
         return code;
-    if (n->state == ENDED)
+    if (n->state == LIB_ENDED)
         return P2PML_ENDED;
-    if (n->state != TURN)
+    if (n->state != LIB_TURN)
         return out_of_order(n, "p2pml_round_begin",
                             "p2pml_start, and after each round p2pml_round_end, must have returned OK first");
     if (!(step_scale >= 0) || isinf(step_scale))
@@ -515,30 +247,30 @@ int p2pml_round_begin(p2pml_node *n, uint64_t steps, double step_scale, double l
                     "p2pml_round_begin: step_scale is %g, expected the sum of the steps' learning rates",
                     step_scale);
     node_hosted_give(n->hosted, steps, step_scale, loss);
-    n->state = LENT;
+    n->state = LIB_LENT;
     return P2PML_OK;
 }
 
 void lib_reload(p2pml_node *n)
 {
-    if (n->state != OPEN && n->state != ENDED)
+    if (n->state != LIB_OPEN && n->state != LIB_ENDED)
         node_threads_reload(n->threads);
 }
 
 int lib_undo(p2pml_node *n)
 {
-    if (n->state == ENDED)
+    if (n->state == LIB_ENDED)
         return P2PML_ENDED;
-    if (n->state != TURN)
+    if (n->state != LIB_TURN)
         return out_of_order(n, "lib_undo", "there are no steps to undo");
     struct base_reason why = {""};
-    if (n->file >= 0 && renew_file(n, &why) != BASE_OK)
+    if (n->vectors.file >= 0 && lib_vectors_renew(&n->vectors, &why) != BASE_OK)
         base_log(BASE_LOG_WARN, "trainer", "%s; writes of the dropped trainer still reach this node",
                  why.text);
     if (n->blob_set)
         n->blob = n->blob_before;
     node_hosted_undo(n->hosted);
-    n->state = LENT;
+    n->state = LIB_LENT;
     return P2PML_OK;
 }
 
@@ -547,9 +279,9 @@ int p2pml_round_end(p2pml_node *n, int timeout_ms, struct p2pml_round *round)
     int code = check_process(n, "p2pml_round_end");
     if (code != P2PML_OK)
         return code;
-    if (n->state == ENDED)
+    if (n->state == LIB_ENDED)
         return P2PML_ENDED;
-    if (n->state != LENT)
+    if (n->state != LIB_LENT)
         return out_of_order(n, "p2pml_round_end", "p2pml_round_begin must lend the vectors first");
     return await_turn(n, timeout_ms, round);
 }
@@ -558,7 +290,7 @@ char *p2pml_status(p2pml_node *n)
 {
     if (check_process(n, "p2pml_status") != P2PML_OK)
         return NULL;
-    if (n->state != OPEN && n->state != ENDED) {
+    if (n->state != LIB_OPEN && n->state != LIB_ENDED) {
         char *text = node_threads_status(n->threads);
         if (text)
             return text;
@@ -573,7 +305,7 @@ int p2pml_save(p2pml_node *n)
     int code = check_process(n, "p2pml_save");
     if (code != P2PML_OK)
         return code;
-    if (n->state == OPEN || n->state >= LEAVING)
+    if (n->state == LIB_OPEN || n->state >= LIB_LEAVING)
         return out_of_order(n, "p2pml_save", "a checkpoint can be written only while it trains");
     node_threads_save(n->threads);
     return P2PML_OK;
@@ -584,13 +316,13 @@ int p2pml_blob(p2pml_node *n, const void *data, size_t bytes, const void **now, 
     int code = check_process(n, "p2pml_blob");
     if (code != P2PML_OK)
         return code;
-    if (n->state != OPEN && n->state != TURN && n->state != ENDED)
+    if (n->state != LIB_OPEN && n->state != LIB_TURN && n->state != LIB_ENDED)
         return out_of_order(n, "p2pml_blob", "the program has lent it the blob with the vectors");
     if (data && bytes > sizeof n->blob.data)
         return fail(n, P2PML_ELIMIT, "p2pml_blob: found %zu bytes, expected at most %zu", bytes,
                     sizeof n->blob.data);
     if (data) {
-        if (n->state == TURN && !n->blob_set)
+        if (n->state == LIB_TURN && !n->blob_set)
             n->blob_before = n->blob;
         n->blob_set = true;
         memmove(n->blob.data, data, bytes);
@@ -608,14 +340,14 @@ int p2pml_leave(p2pml_node *n, int timeout_ms)
     int code = check_process(n, "p2pml_leave");
     if (code != P2PML_OK)
         return code;
-    if (n->state == OPEN)
+    if (n->state == LIB_OPEN)
         return end(n);
-    if (n->state == ENDED)
+    if (n->state == LIB_ENDED)
         return P2PML_ENDED;
-    if (n->state != LEAVING) {
+    if (n->state != LIB_LEAVING) {
         node_hosted_release(n->hosted);
         node_threads_leave(n->threads);
-        n->state = LEAVING;
+        n->state = LIB_LEAVING;
     }
     if (node_hosted_wait(n->hosted, deadline_of(timeout_ms)) != NODE_HOSTED_OVER)
         return P2PML_AGAIN;
@@ -630,5 +362,5 @@ void p2pml_close(p2pml_node *n)
         (void)p2pml_leave(n, -1);
         unmake(n);
     }
-    release(n);
+    lib_free(n);
 }

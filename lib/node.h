@@ -1,0 +1,48 @@
+// What a node of libp2pml is made of. open.c makes it from a configuration and tensors, p2pml.c starts its
+// threads and takes turns with them.
+#ifndef LIB_NODE_H
+#define LIB_NODE_H
+
+#include "gossip/life/learner.h"
+#include "lib/p2pml.h"
+#include "lib/vectors.h"
+#include "node/config/config.h"
+#include "node/learn/hosted.h"
+#include "node/setup.h"
+#include "node/threads.h"
+#include <pthread.h>
+#include <sys/types.h>
+
+//     OPEN --start--> STARTING --OK--> TURN <==> LENT            any --> ENDED
+//                                        |         |
+//                                        +--leave--+--> LEAVING
+enum lib_state { LIB_OPEN, LIB_STARTING, LIB_TURN, LIB_LENT, LIB_LEAVING, LIB_ENDED };
+
+struct p2pml_node {
+    pid_t process; // opened the node, and is the only one that may use its threads
+    enum lib_state state;
+    const struct node_config *config; // &own, or the caller's
+    struct node_config own;
+    bool resume, changes;
+    struct train_tensor *tensors;
+    size_t n_tensors;
+    struct lib_vectors vectors;
+    struct gossip_blob blob, blob_before; // before: at the beginning of the turn, if
+    bool blob_set;                        // the program has replaced it since then
+    bool has_setup, running;              // running: the thread is to be joined
+    struct node_setup setup;
+    struct node_hosted *hosted;
+    struct node_threads *threads;
+    pthread_t thread;
+    int status;             // of the thread,
+    struct base_reason why; // which writes these two before it ends
+    struct base_reason reason;
+};
+
+// The model that the tensors describe. Its kernels run on the CPU: the averaged vectors lie in the program's
+// memory.
+enum base_error lib_make_model(const p2pml_node *node, const struct kernels **kernels,
+                               struct train_model **model, struct base_reason *why) BASE_CHECK;
+void lib_free(p2pml_node *node); // that has no threads, or whose threads belong to another process
+
+#endif
