@@ -33,35 +33,37 @@ static void take_edges(struct sim_node *node, const struct sim_checkpoint *check
 
 static void publish(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
+    struct sim_node_train *train = &node->train;
     const struct sim_learner *learner = learner_of(node);
     const struct gossip_exchange_options options = exchange_options(node);
     struct base_reason why;
 
-    BASE_ASSERT(gossip_exchange_create(&options, &node->train.exchange, &why) == BASE_OK);
+    BASE_ASSERT(gossip_exchange_create(&options, &train->exchange, &why) == BASE_OK);
     take_edges(node, checkpoint);
-    const float *correction = gossip_exchange_correction(node->train.exchange);
-    for (size_t j = 0; node->train.vectors.correction && j < options.parameters; j++)
-        node->train.vectors.correction[j] = correction ? correction[j] : 0;
+    const float *correction = gossip_exchange_correction(train->exchange);
+    for (size_t j = 0; train->vectors.correction && j < options.parameters; j++)
+        train->vectors.correction[j] = correction ? correction[j] : 0;
     if (learner->ready)
-        learner->ready(learner->learner.owner, node->host, node->train.origin);
+        learner->ready(learner->learner.owner, node->host, train->origin);
 }
 
 static void read_back(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
+    struct sim_node_train *train = &node->train;
+
     const struct gossip_learner *learner = &learner_of(node)->learner;
     const size_t bytes = learner->parameters * sizeof(float);
-    float *part[GOSSIP_PARTS] = {node->train.vectors.model, node->train.vectors.outer,
-                                 node->train.vectors.second_moment};
+    float *part[GOSSIP_PARTS] = {train->vectors.model, train->vectors.outer, train->vectors.second_moment};
 
     for (size_t p = 0; p < GOSSIP_PARTS; p++)
         if (part[p] && checkpoint->part[p])
             memcpy(part[p], checkpoint->part[p], bytes);
     if (learner->thaw)
         learner->thaw(learner->owner, node->host, checkpoint->learner, checkpoint->learner_bytes);
-    if (node->train.vectors.round_start)
-        memcpy(node->train.vectors.round_start,
-               checkpoint->round_start ? checkpoint->round_start : node->train.vectors.model, bytes);
-    node->train.origin = SIM_FROM_CHECKPOINT;
+    if (train->vectors.round_start)
+        memcpy(train->vectors.round_start,
+               checkpoint->round_start ? checkpoint->round_start : train->vectors.model, bytes);
+    train->origin = SIM_FROM_CHECKPOINT;
     node->world->counts.resumed++;
 }
 
@@ -86,13 +88,10 @@ void sim_train_start(struct sim_node *node)
     const struct gossip_learner *learner = learner_of(node) ? &learner_of(node)->learner : NULL;
     const struct sim_checkpoint *checkpoint = learner ? sim_disk_load(&node->disk) : NULL;
 
-    node->train.rounds_done = 0;
-    node->train.in_round = node->train.stepping = node->train.told_done = node->train.over =
-        node->train.going = node->train.ordered = false;
-    node->train.round_is_over = false;
-    node->train.begun_ns = node->train.checkpoint_ns = node->started_ns;
-    node->train.resumed = checkpoint != NULL;
-    node->train.origin = SIM_FROM_SEED;
+    node->train = (struct sim_node_train){.begun_ns = node->started_ns,
+                                          .checkpoint_ns = node->started_ns,
+                                          .resumed = checkpoint != NULL,
+                                          .origin = SIM_FROM_SEED};
     begin_rounds(node, checkpoint);
     if (!learner)
         return;
@@ -104,14 +103,16 @@ void sim_train_start(struct sim_node *node)
 
 void sim_train_stop(struct sim_node *node)
 {
-    if (node->train.exchange) {
-        gossip_exchange_destroy(node->train.exchange);
+    struct sim_node_train *train = &node->train;
+
+    if (train->exchange) {
+        gossip_exchange_destroy(train->exchange);
         SIM_TELL(node, lost, node);
     }
     if (learner_of(node))
         learner_of(node)->learner.end(learner_of(node)->learner.owner, node->host);
-    node->train.exchange = NULL;
-    node->train.vectors = (struct gossip_learner_vectors){0};
+    train->exchange = NULL;
+    train->vectors = (struct gossip_learner_vectors){0};
 }
 
 static bool checkpoint_is_due(struct sim_node *node)
@@ -144,19 +145,19 @@ static uint64_t sequence_of(const struct gossip_message *message)
 // The vectors belong to the process again. After the last rendezvous, no more messages are answered.
 static void round_done(struct sim_node *node, uint64_t round)
 {
-    const struct gossip_rounds_meet meet = node->train.rounds.meet;
+    struct sim_node_train *train = &node->train;
+    const struct gossip_rounds_meet meet = train->rounds.meet;
 
-    node->train.in_round = false;
+    train->in_round = false;
     if (meet.last)
-        gossip_exchange_freeze(node->train.exchange);
+        gossip_exchange_freeze(train->exchange);
     if (meet.meets) {
-        node->train.rounds_done++;
-        SIM_TELL(node, round_done, node, sim_node_now(node) - node->train.begun_ns);
+        train->rounds_done++;
+        SIM_TELL(node, round_done, node, sim_node_now(node) - train->begun_ns);
     }
-    gossip_rounds_met(&node->train.rounds, meet.meets || meet.follows ? round : meet.round,
-                      gossip_exchange_met(node->train.exchange,
-                                          node->train.asks ? &node->train.partner : NULL, meet.round));
-    node->train.round_is_over = meet.meets && !node->train.rounds.stepped;
+    gossip_rounds_met(&train->rounds, meet.meets || meet.follows ? round : meet.round,
+                      gossip_exchange_met(train->exchange, train->asks ? &train->partner : NULL, meet.round));
+    train->round_is_over = meet.meets && !train->rounds.stepped;
     if (meet.last)
         sim_disk_save(node);
     go_on(node);
@@ -219,42 +220,45 @@ void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_m
 
 static void take_steps(struct sim_node *node, uint64_t count)
 {
-    const struct gossip_learner *learner = &learner_of(node)->learner;
-    uint64_t ns =
-        learner->steps(learner->owner, node->host, count, gossip_exchange_pace(node->train.exchange));
+    struct sim_node_train *train = &node->train;
 
-    node->train.stepping = true;
-    node->train.begun_ns = sim_node_now(node) + ns;
+    const struct gossip_learner *learner = &learner_of(node)->learner;
+    uint64_t ns = learner->steps(learner->owner, node->host, count, gossip_exchange_pace(train->exchange));
+
+    train->stepping = true;
+    train->begun_ns = sim_node_now(node) + ns;
 }
 
 static void end_steps(struct sim_node *node)
 {
+    struct sim_node_train *train = &node->train;
     const struct gossip_learner *learner = &learner_of(node)->learner;
     struct gossip_learner_steps did = {0};
 
     learner->boundary(learner->owner, node->host, &did);
-    node->train.stepping = false;
-    node->train.step_ns = did.step_ns;
-    gossip_rounds_stepped(&node->train.rounds, did.step, did.step_scale, did.finite);
+    train->stepping = false;
+    train->step_ns = did.step_ns;
+    gossip_rounds_stepped(&train->rounds, did.step, did.step_scale, did.finite);
     go_on(node);
 }
 
 static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 {
+    struct sim_node_train *train = &node->train;
     struct gossip_exchange_event event;
 
     if (meet->meets)
         sim_graph_forget(node);
     gossip_rounds_event(meet, node->graph.edges, sim_life_others(node), &event);
-    node->train.asks = event.round.meets;
-    node->train.partner = event.round.partner;
-    event.round.pace_ns = node->train.step_ns;
-    event.round.model = node->train.vectors.model;
-    event.round.second_moment = node->train.vectors.second_moment;
-    event.round.correction = node->train.vectors.correction;
-    event.round.correction_stays = node->train.vectors.correction_stays;
-    node->train.in_round = true;
-    node->train.begun_ns = sim_node_now(node);
+    train->asks = event.round.meets;
+    train->partner = event.round.partner;
+    event.round.pace_ns = train->step_ns;
+    event.round.model = train->vectors.model;
+    event.round.second_moment = train->vectors.second_moment;
+    event.round.correction = train->vectors.correction;
+    event.round.correction_stays = train->vectors.correction_stays;
+    train->in_round = true;
+    train->begun_ns = sim_node_now(node);
     sim_train_event(node, &event);
 }
 
@@ -267,11 +271,13 @@ static void fetch(struct sim_node *node)
 
 static void tell_progress(struct sim_node *node)
 {
+    struct sim_node_train *train = &node->train;
+
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS,
-                                                   .round = node->train.rounds.round,
-                                                   .step = node->train.rounds.step,
-                                                   .least = gossip_rounds_least_stop(&node->train.rounds),
-                                                   .ok = gossip_rounds_stand(&node->train.rounds)});
+                                                   .round = train->rounds.round,
+                                                   .step = train->rounds.step,
+                                                   .least = gossip_rounds_least_stop(&train->rounds),
+                                                   .ok = gossip_rounds_stand(&train->rounds)});
 }
 
 static void end_round(struct sim_node *node)
@@ -301,24 +307,27 @@ static void adopt(struct sim_node *node, const struct gossip_rounds_next *next)
 // Nothing to do before the next order.
 static void wait(struct sim_node *node)
 {
-    if (gossip_rounds_stand(&node->train.rounds))
+    struct sim_node_train *train = &node->train;
+
+    if (gossip_rounds_stand(&train->rounds))
         tell_progress(node);
-    if (node->train.rounds.state != GOSSIP_ROUNDS_FINISHED || node->train.told_done)
+    if (train->rounds.state != GOSSIP_ROUNDS_FINISHED || train->told_done)
         return;
-    node->train.told_done = true;
-    if (node->train.rounds.ended_alone && learner_of(node)->alone)
+    train->told_done = true;
+    if (train->rounds.ended_alone && learner_of(node)->alone)
         learner_of(node)->alone(learner_of(node)->learner.owner, node->host);
-    sim_life_tell(
-        node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !node->train.rounds.ended_alone});
+    sim_life_tell(node,
+                  (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !train->rounds.ended_alone});
 }
 
 static void end(struct sim_node *node, int status)
 {
+    struct sim_node_train *train = &node->train;
     const struct sim_learner *learner = learner_of(node);
 
-    node->train.over = true;
-    if (learner->finish && node->train.rounds.complete)
-        learner->finish(learner->learner.owner, node->host, &node->train.rounds);
+    train->over = true;
+    if (learner->finish && train->rounds.complete)
+        learner->finish(learner->learner.owner, node->host, &train->rounds);
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = status});
 }
 
@@ -349,18 +358,19 @@ static void carry_out(struct sim_node *node, const struct gossip_rounds_next *ne
 // Loops because an action may finish at once, and orders of the life may arrive in between.
 static void go_on(struct sim_node *node)
 {
+    struct sim_node_train *train = &node->train;
     struct gossip_rounds_next next = {.todo = GOSSIP_ROUNDS_ADOPT};
 
-    if (node->train.going)
+    if (train->going)
         return;
-    node->train.going = true;
-    while (!node->train.over && node->train.rounds.doing == GOSSIP_ROUNDS_WAIT &&
-           (next.todo != GOSSIP_ROUNDS_WAIT || node->train.ordered)) {
-        node->train.ordered = false;
-        next = gossip_rounds_next(&node->train.rounds);
+    train->going = true;
+    while (!train->over && train->rounds.doing == GOSSIP_ROUNDS_WAIT &&
+           (next.todo != GOSSIP_ROUNDS_WAIT || train->ordered)) {
+        train->ordered = false;
+        next = gossip_rounds_next(&train->rounds);
         carry_out(node, &next);
     }
-    node->train.going = false;
+    train->going = false;
 }
 
 static void give_up(struct sim_node *node)
@@ -375,35 +385,37 @@ static void give_up(struct sim_node *node)
 
 void sim_train_order(struct sim_node *node, const struct gossip_order *order)
 {
-    if (!node->train.exchange)
+    struct sim_node_train *train = &node->train;
+
+    if (!train->exchange)
         return;
-    gossip_rounds_order(&node->train.rounds, order);
-    node->train.ordered = true;
+    gossip_rounds_order(&train->rounds, order);
+    train->ordered = true;
     if (order->kind == GOSSIP_ORDER_STOP && order->round > 0)
         tell_progress(node); // it may be past that round
-    if (gossip_rounds_gives_up(&node->train.rounds))
+    if (gossip_rounds_gives_up(&train->rounds))
         give_up(node);
     go_on(node);
 }
 
 void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uint64_t step)
 {
+    struct sim_node_train *train = &node->train;
     const struct sim_learner *learner = learner_of(node);
 
-    if (node->train.rounds.doing != GOSSIP_ROUNDS_FETCH)
+    if (train->rounds.doing != GOSSIP_ROUNDS_FETCH)
         return;
     sim_fetch_end(node, complete);
     node->news.links_changed = true; // its edges come up
-    gossip_rounds_fetched(&node->train.rounds, complete, round, step);
+    gossip_rounds_fetched(&train->rounds, complete, round, step);
     if (complete) {
-        node->train.origin = SIM_FROM_SNAPSHOT;
-        gossip_exchange_adopt(node->train.exchange, node->train.vectors.model,
-                              node->train.vectors.second_moment, round);
-        for (size_t j = 0; node->train.vectors.correction && j < learner->learner.parameters; j++)
-            node->train.vectors.correction[j] = 0;
+        train->origin = SIM_FROM_SNAPSHOT;
+        gossip_exchange_adopt(train->exchange, train->vectors.model, train->vectors.second_moment, round);
+        for (size_t j = 0; train->vectors.correction && j < learner->learner.parameters; j++)
+            train->vectors.correction[j] = 0;
         SIM_TELL(node, lost, node);
         if (learner->ready)
-            learner->ready(learner->learner.owner, node->host, node->train.origin);
+            learner->ready(learner->learner.owner, node->host, train->origin);
     }
     sim_life_tell(node, (struct gossip_life_event){
                             .kind = GOSSIP_LIFE_FETCHED, .round = round, .step = step, .ok = complete});
@@ -412,29 +424,32 @@ void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uin
 
 void sim_train_tick(struct sim_node *node, uint64_t now_ns)
 {
-    if (!node->train.exchange)
+    struct sim_node_train *train = &node->train;
+
+    if (!train->exchange)
         return;
-    if (now_ns >= gossip_exchange_deadline(node->train.exchange)) {
+    if (now_ns >= gossip_exchange_deadline(train->exchange)) {
         struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TIMER};
         sim_train_event(node, &event);
-        SIM_TELL(node, deadline, node, gossip_exchange_deadline(node->train.exchange),
+        SIM_TELL(node, deadline, node, gossip_exchange_deadline(train->exchange),
                  "a timer of the exchange does not pass");
     }
-    if (!node->train.stepping || now_ns < node->train.begun_ns)
+    if (!train->stepping || now_ns < train->begun_ns)
         return;
     if (node->world->resting)
-        node->train.begun_ns = now_ns + SIM_LOOK_NS;
+        train->begun_ns = now_ns + SIM_LOOK_NS;
     else
         end_steps(node);
 }
 
 uint64_t sim_train_deadline(const struct sim_node *node)
 {
+    const struct sim_node_train *train = &node->train;
     uint64_t deadline_ns = UINT64_MAX;
 
-    if (node->train.exchange && gossip_exchange_deadline(node->train.exchange) < deadline_ns)
-        deadline_ns = gossip_exchange_deadline(node->train.exchange);
-    if (node->train.exchange && node->train.stepping && node->train.begun_ns < deadline_ns)
-        deadline_ns = node->train.begun_ns;
+    if (train->exchange && gossip_exchange_deadline(train->exchange) < deadline_ns)
+        deadline_ns = gossip_exchange_deadline(train->exchange);
+    if (train->exchange && train->stepping && train->begun_ns < deadline_ns)
+        deadline_ns = train->begun_ns;
     return deadline_ns;
 }
