@@ -77,6 +77,17 @@ static void watch_alone(struct course *course, const struct sim_node *node)
         course->alone = sim_trainer->quick;
 }
 
+static const char *edge_to(const struct sim_node *node, const struct sim_node *other)
+{
+    for (size_t i = 0; i < gossip_exchange_edges(node->exchange); i++) {
+        struct gossip_edge_info info;
+        gossip_exchange_edge_info(node->exchange, i, &info);
+        if (gossip_id_compare(&info.peer, sim_member_id(node, other->self)) == 0)
+            return info.silent ? "silent" : gossip_edge_state_name(info.state);
+    }
+    return "none";
+}
+
 // It stood still or was away, and takes its next step in the round that they tell: until then it is in none.
 static bool asks_its_neighbours(const struct sim_node *node)
 {
@@ -96,7 +107,8 @@ static void watch_lead(struct course *course, const struct sim_node *node, uint6
         if (round - other->train.rounds.round - 1 > course->lead) {
             course->lead = round - other->train.rounds.round - 1;
             course->lead_of = node->host;
-            sim_world_trace(&course->world, node->host, "lead", NULL, other->host, course->lead);
+            sim_world_trace(&course->world, node->host, "lead", edge_to(node, other), other->host,
+                            course->lead);
         }
     }
 }
