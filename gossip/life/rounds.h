@@ -45,7 +45,7 @@ enum gossip_order_kind {
     GOSSIP_ORDER_START, // training may begin; may be repeated at any time to tell the cluster's progress
     GOSSIP_ORDER_FETCH, // take a donor's model instead of its own. The open round ends without its exchange;
                         // local steps that have not reached their boundary are lost
-    GOSSIP_ORDER_PAUSE, // `on`: no step from the next boundary on; else go on
+    GOSSIP_ORDER_PAUSE, // `on`: no step from the next boundary on, and no wait for an exchange; else go on
     GOSSIP_ORDER_STOP,  // end at the next boundary (`round` 0): checkpoint, LEFT; else stand still at that of
                         // `round` until LEAVE, or a later STOP
     GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
@@ -138,7 +138,8 @@ void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t
 uint64_t gossip_rounds_least_stop(const struct gossip_rounds *rounds);
 // It has come to the round of its STOP: it waits there for LEAVE, or to be told that others stop later.
 bool gossip_rounds_stand(const struct gossip_rounds *rounds);
-// An order came that ends the current action: a stop the FETCH, a fetch the wait of a MEET for its exchange.
+// An order came that ends the current action: a stop the FETCH, a fetch or a pause the wait of a MEET for its
+// exchange.
 bool gossip_rounds_gives_up(const struct gossip_rounds *rounds);
 
 #endif

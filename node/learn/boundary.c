@@ -133,7 +133,7 @@ void node_learner_listen(struct node_learner *l, bool wait)
 }
 
 // An order may end a fetch, which otherwise lasts until a donor has given its model. An order to take another
-// model may end the wait for an exchange.
+// model or to pause may end the wait for an exchange.
 static void finish_round(struct node_learner *l, struct node_round *round)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND);

@@ -117,7 +117,8 @@ static void orders_take_effect_at_the_next_boundary(void **state)
     bench_create(&bench);
     order(&bench, GOSSIP_ORDER_START, false);
     struct node_round *round = take_round(&bench);
-    order(&bench, GOSSIP_ORDER_PAUSE, true); // in the middle of a rendezvous
+    order(&bench, GOSSIP_ORDER_PAUSE, true); // in the middle of a rendezvous: its wait ends
+    take_give_up(&bench);
     answer(&bench, round);
     pass_round(&bench, 1, false, LOCAL);
     wait_for_state(&bench, "paused");
