@@ -169,6 +169,7 @@ static void told_while_it_waits(void **state)
     boxes_order(&bench.boxes, GOSSIP_ORDER_START, false);
     boundary_with(&bench, EXAMPLES);
     boxes_order(&bench.boxes, GOSSIP_ORDER_PAUSE, true);
+    node_message_free(boxes_take(&bench.boxes, NODE_MESSAGE_GIVE_UP)); // of the exchange
     answer(&bench);
     boundary(&bench);
     answer(&bench); // it pauses
