@@ -257,6 +257,7 @@ static enum base_error dispatch(struct gossip_membership *m, const struct gossip
 enum base_error gossip_membership_step(struct gossip_membership *m,
                                        const struct gossip_membership_event *event)
 {
+    BASE_ASSERT(m->actions_taken == m->n_actions); // those of earlier steps were taken
     m->n_actions = m->actions_taken = m->arena_used = 0;
     m->now_ns = event->now_ns > m->now_ns ? event->now_ns : m->now_ns;
     uint64_t late_ns = m->now_ns > m->promised_ns ? m->now_ns - m->promised_ns : 0;
