@@ -240,7 +240,7 @@ static void make_start(void *setup, float *start)
 }
 
 // A program of the user's own has its vectors in ordinary memory.
-const struct kernels *node_setup_exchange_kernels(const struct node_setup *s)
+static const struct kernels *exchange_kernels(const struct node_setup *s)
 {
     return s->trainee.trainer ? node_built_in_kernels(&s->trainee) : s->kernels->host;
 }
@@ -255,7 +255,7 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
     if (code != BASE_OK)
         return code;
     options.self = s->identity.id;
-    options.kernels = node_setup_exchange_kernels(s);
+    options.kernels = exchange_kernels(s);
     options.parameters = d;
     options.start = s->seeded ? NULL : s->start;
     options.make_start = make_start;

@@ -71,8 +71,6 @@ enum base_error node_setup_training(struct node_setup *setup, void *context,
                                     struct base_reason *why) BASE_CHECK;
 enum base_error node_setup_create(const struct node_config *config, const struct node_setup_options *options,
                                   struct node_setup *setup, struct base_reason *why) BASE_CHECK;
-// In whose memory the exchange has its vectors, once `training` is made.
-const struct kernels *node_setup_exchange_kernels(const struct node_setup *setup);
 // <node.dir>/<name>. BASE_ELIMIT.
 enum base_error node_setup_path(const struct node_config *config, const char *name,
                                 char path[NODE_PATH_BYTES], struct base_reason *why) BASE_CHECK;

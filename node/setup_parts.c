@@ -1,6 +1,7 @@
 // From the configuration to model, trainer and exchange, for the node and for the lab.
 #include "base/hash.h"
 #include "node/config/private.h"
+#include "node/learn/data.h"
 #include "node/setup.h"
 
 #include <stdio.h>
@@ -125,15 +126,6 @@ bool node_setup_lends(const struct node_config *config)
            (config->device.exchange == NODE_EXCHANGE_AUTO && !host);
 }
 
-// The nodes average their models node by node. With unequal shards that is the mean over all examples only
-// if each node counts in proportion to its examples: shard / mean shard.
-static double shard_weight(const struct node_config *config, const struct train_dataset *data)
-{
-    if (data->examples == data->whole)
-        return 1.0;
-    return (double)data->examples * (double)config->data.shards / (double)data->whole;
-}
-
 enum base_error node_setup_trainer(const struct node_config *config, const char *name,
                                    struct train_model *model, const struct train_dataset *data,
                                    const float *start, struct train_trainer **trainer,
@@ -158,10 +150,10 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
         .l2 = config->train.l2,
         .blocks = config->train.blocks,
         .block_seed = config->model.seed,
+        .weight = node_data_weight(config, data, config->data.shards),
         // nodes that share a shard must not see it in the same order
         .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
     };
-    options.weight = config->train.weight > 0 ? config->train.weight : shard_weight(config, data);
     enum base_error code = node_config_schedule(config, &options.schedule, why);
     if (code != BASE_OK)
         return code;

@@ -142,11 +142,6 @@ static enum base_error start_learner(struct node_threads *t)
     return node_learner_start(&options, &t->learner);
 }
 
-static void post(struct node_mailbox *box, struct node_message *message)
-{
-    BASE_ASSERT(node_mailbox_post_by(box, message, UINT64_MAX) == BASE_OK);
-}
-
 static enum base_error start(struct node_threads *t)
 {
     enum base_error code = start_worker(t);
@@ -154,7 +149,7 @@ static enum base_error start(struct node_threads *t)
         return code;
     code = start_learner(t);
     if (code != BASE_OK) {
-        post(t->worker_box, node_message_new(NODE_MESSAGE_STOP));
+        node_mailbox_deliver(t->worker_box, node_message_new(NODE_MESSAGE_STOP));
         node_worker_join(t->worker);
     }
     return code;
@@ -167,13 +162,13 @@ static void end_without_loop(struct node_threads *t)
     node_hosted_release(t->options.hosted);
     struct node_message *stop = node_message_new(NODE_MESSAGE_ORDER);
     stop->as.order = (struct gossip_order){.kind = GOSSIP_ORDER_STOP};
-    post(t->learner_box, stop);
+    node_mailbox_deliver(t->learner_box, stop);
     for (bool left = false; !left;) {
         struct node_message *message = node_mailbox_take(t->loop_box, UINT64_MAX);
         left = message && message->kind == NODE_MESSAGE_LEFT;
         node_message_free(message);
     }
-    post(t->worker_box, node_message_new(NODE_MESSAGE_STOP));
+    node_mailbox_deliver(t->worker_box, node_message_new(NODE_MESSAGE_STOP));
 }
 
 int node_threads_run(struct node_threads *t, struct base_reason *why)

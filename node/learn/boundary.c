@@ -13,14 +13,9 @@
 #define CHECKPOINT_AGAIN_NS (10 * NODE_SECOND_NS) // after two that failed: the disk is full, probably
 
 // Loop and worker drain their boxes until they know that the learner has ended.
-static void post(struct node_mailbox *box, struct node_message *message)
-{
-    BASE_ASSERT(node_mailbox_post_by(box, message, UINT64_MAX) == BASE_OK);
-}
-
 void node_learner_post(struct node_learner *l, struct node_message *message)
 {
-    post(l->options.loop, message);
+    node_mailbox_deliver(l->options.loop, message);
 }
 
 // Called on this thread, because a file system that hangs would block the loop.
@@ -141,11 +136,11 @@ static void finish_round(struct node_learner *l, struct node_round *round)
     round->step = l->rounds.step;
     round->round_start = l->vectors.round_start;
     message->as.round = round;
-    post(l->options.worker, message);
+    node_mailbox_deliver(l->options.worker, message);
     for (bool done = false; !done;) {
         if (!ended && gossip_rounds_gives_up(&l->rounds)) {
-            post(l->options.worker,
-                 node_message_new(round->fetch ? NODE_MESSAGE_END_FETCH : NODE_MESSAGE_GIVE_UP));
+            node_mailbox_deliver(l->options.worker, node_message_new(round->fetch ? NODE_MESSAGE_END_FETCH
+                                                                                  : NODE_MESSAGE_GIVE_UP));
             ended = true;
         }
         message = node_mailbox_take(l->options.inbox, UINT64_MAX);

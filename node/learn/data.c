@@ -326,36 +326,33 @@ static enum base_error load_shard(const struct node_config *config, size_t shard
     return code == BASE_OK && !whole ? cut(config, shard, living, train, why) : code;
 }
 
+// After an error the caller's sets stay as they were. `train`, `test`: NULL if they are not wanted.
+static enum base_error hand_over(enum base_error code, struct train_dataset loaded[2],
+                                 struct train_dataset *train, struct train_dataset *test)
+{
+    struct train_dataset *const to[2] = {train, test};
+    for (size_t i = 0; i < 2; i++)
+        if (code == BASE_OK && to[i])
+            *to[i] = loaded[i];
+        else
+            train_dataset_destroy(&loaded[i]);
+    return code;
+}
+
 enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
                                struct train_dataset *test, struct base_reason *why)
 {
-    struct train_dataset examples = {0}, tests = {0};
-    enum base_error code = load_shard(config, shard, NULL, &examples, test ? &tests : NULL, why);
-    if (code != BASE_OK) {
-        train_dataset_destroy(&examples);
-        train_dataset_destroy(&tests);
-        return code;
-    }
-    *train = examples;
-    if (test)
-        *test = tests;
-    return BASE_OK;
+    struct train_dataset loaded[2] = {{0}};
+    enum base_error code = load_shard(config, shard, NULL, &loaded[0], test ? &loaded[1] : NULL, why);
+    return hand_over(code, loaded, train, test);
 }
 
 enum base_error node_data_load_open(const struct node_config *config, struct train_dataset *train,
                                     struct train_dataset *test, struct base_reason *why)
 {
-    struct train_dataset examples = {0}, tests = {0};
+    struct train_dataset loaded[2] = {{0}};
     BASE_ASSERT(node_config_gathers(config));
-    enum base_error code = load_all(config, true, &examples, &tests, why);
-    if (code != BASE_OK) {
-        train_dataset_destroy(&examples);
-        train_dataset_destroy(&tests);
-        return code;
-    }
-    *train = examples;
-    *test = tests;
-    return BASE_OK;
+    return hand_over(load_all(config, true, &loaded[0], &loaded[1], why), loaded, train, test);
 }
 
 // The model says what its data mean, so no training example is needed.
@@ -377,35 +374,23 @@ static enum base_error load_tests_like(const struct node_config *config, struct 
 enum base_error node_data_load_tests(const struct node_config *config, struct train_meaning *like,
                                      struct train_dataset *test, struct base_reason *why)
 {
-    struct train_dataset train = {0}, tests = {0};
+    struct train_dataset loaded[2] = {{0}};
     enum base_error code;
     if (like)
-        code = load_tests_like(config, like, &tests, why);
+        code = load_tests_like(config, like, &loaded[1], why);
     else if (!node_config_finds_classes(config) && !config->data.scale && !config->data.scale_from[0])
-        code = load(config, true, NULL, &tests, why);
+        code = load(config, true, NULL, &loaded[1], why);
     else
-        code = load_all(config, false, &train, &tests, why);
-    train_dataset_destroy(&train);
-    if (code != BASE_OK) {
-        train_dataset_destroy(&tests);
-        return code;
-    }
-    *test = tests;
-    return BASE_OK;
+        code = load_all(config, false, &loaded[0], &loaded[1], why);
+    return hand_over(code, loaded, NULL, test);
 }
 
 enum base_error node_data_load_living(const struct node_config *config, size_t shard, const bool *living,
                                       struct train_dataset *train, struct base_reason *why)
 {
-    struct train_dataset examples = {0};
+    struct train_dataset loaded[2] = {{0}};
     BASE_ASSERT(shard < config->data.shards && living[shard]);
-    enum base_error code = load_shard(config, shard, living, &examples, NULL, why);
-    if (code != BASE_OK) {
-        train_dataset_destroy(&examples);
-        return code;
-    }
-    *train = examples;
-    return BASE_OK;
+    return hand_over(load_shard(config, shard, living, &loaded[0], NULL, why), loaded, train, NULL);
 }
 
 double node_data_weight(const struct node_config *config, const struct train_dataset *data, size_t living)

@@ -1,6 +1,6 @@
 #include "node/learn/hosted.h"
 
-#include "node/queue/clock.h"
+#include "node/queue/condition.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,13 +206,9 @@ int node_hosted_descriptor(const struct node_hosted *hosted)
 
 enum node_hosted_turn node_hosted_wait(struct node_hosted *h, uint64_t deadline_ns)
 {
-    const struct timespec until = {.tv_sec = (time_t)(deadline_ns / NODE_SECOND_NS),
-                                   .tv_nsec = (long)(deadline_ns % NODE_SECOND_NS)};
     pthread_mutex_lock(&h->lock);
-    int error = 0;
-    while (h->turn == NODE_HOSTED_NODE && deadline_ns > 0 && error == 0)
-        error = deadline_ns == UINT64_MAX ? pthread_cond_wait(&h->passed, &h->lock)
-                                          : pthread_cond_timedwait(&h->passed, &h->lock, &until);
+    while (h->turn == NODE_HOSTED_NODE && node_condition_wait(&h->lock, &h->passed, deadline_ns))
+        ;
     enum node_hosted_turn turn = h->turn;
     pthread_mutex_unlock(&h->lock);
     return turn;
@@ -292,17 +288,6 @@ static bool make_lists(struct node_hosted *h)
     return h->model_before && h->correction_before && h->index && h->model_change && h->correction_now;
 }
 
-static bool make_condition(pthread_cond_t *condition)
-{
-    pthread_condattr_t monotonic;
-    if (pthread_condattr_init(&monotonic) != 0)
-        return false;
-    bool made = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
-                pthread_cond_init(condition, &monotonic) == 0;
-    pthread_condattr_destroy(&monotonic);
-    return made;
-}
-
 enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_blob *blob, bool correction,
                                    bool tracks, struct node_hosted **out)
 {
@@ -314,7 +299,7 @@ enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_
     h->parameters = train_model_parameters(train_trainer_of(trainer));
     h->correction = correction;
     h->pace = 1;
-    BASE_ASSERT(pthread_mutex_init(&h->lock, NULL) == 0 && make_condition(&h->passed));
+    node_condition_init(&h->lock, &h->passed);
     h->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->ready < 0 || (tracks && !make_lists(h))) {
         enum base_error error = h->ready < 0 ? BASE_EIO : BASE_ENOMEM;

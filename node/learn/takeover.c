@@ -2,11 +2,9 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "node/learn/data.h"
-#include <errno.h>
-#include <pthread.h>
+#include "node/queue/condition.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct choice { // what to train on while exactly these shards live
     bool living[LIMIT_PEERS];
@@ -148,11 +146,7 @@ enum base_error node_shards_create(const struct node_config *config, const struc
     s->meaning = train_meaning_digest(own->meaning);
     for (size_t i = 0; i < s->shards; i++)
         s->requested[i] = s->choices[0].living[i] = true;
-    pthread_condattr_t monotonic;
-    const bool made = pthread_condattr_init(&monotonic) == 0;
-    BASE_ASSERT(made && pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
-    BASE_ASSERT(pthread_mutex_init(&s->lock, NULL) == 0 && pthread_cond_init(&s->ended, &monotonic) == 0);
-    pthread_condattr_destroy(&monotonic);
+    node_condition_init(&s->lock, &s->ended);
     if (!copy_config(config, &s->config)) {
         release(s);
         return BASE_ENOMEM;
@@ -314,13 +308,9 @@ void node_shards_commit(struct node_shards *s, bool taken)
 
 bool node_shards_wait(struct node_shards *s, uint64_t deadline_ns)
 {
-    const struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                                   .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    int result = 0;
     pthread_mutex_lock(&s->lock);
-    while (s->loading && result != ETIMEDOUT)
-        result = deadline_ns == UINT64_MAX ? pthread_cond_wait(&s->ended, &s->lock)
-                                           : pthread_cond_timedwait(&s->ended, &s->lock, &until);
+    while (s->loading && node_condition_wait(&s->lock, &s->ended, deadline_ns))
+        ;
     const bool idle = !s->loading;
     pthread_mutex_unlock(&s->lock);
     return idle;

@@ -1,14 +1,10 @@
 #include "node/queue/mailbox.h"
 
-#include "node/queue/clock.h"
+#include "node/queue/condition.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 struct node_mailbox {
@@ -35,12 +31,7 @@ enum base_error node_mailbox_create(size_t capacity, struct node_mailbox **mailb
     }
     *box = (struct node_mailbox){
         .descriptor = descriptor, .capacity = capacity, .items = items, .room = capacity};
-    pthread_condattr_t monotonic;
-    bool made = pthread_condattr_init(&monotonic) == 0;
-    BASE_ASSERT(made && pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
-    BASE_ASSERT(pthread_mutex_init(&box->lock, NULL) == 0 &&
-                pthread_cond_init(&box->arrived, &monotonic) == 0);
-    pthread_condattr_destroy(&monotonic);
+    node_condition_init(&box->lock, &box->arrived);
     *mailbox = box;
     return BASE_OK;
 }
@@ -106,17 +97,9 @@ enum base_error node_mailbox_post_by(struct node_mailbox *mailbox, void *item, u
     return error;
 }
 
-// Until something is there (true) or the deadline has passed.
-static bool wait_for_item(struct node_mailbox *mailbox, uint64_t deadline_ns)
+void node_mailbox_deliver(struct node_mailbox *mailbox, void *item)
 {
-    const struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                                   .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    int result = 0;
-    while (!mailbox->count && deadline_ns && result != ETIMEDOUT)
-        result = deadline_ns == UINT64_MAX
-                     ? pthread_cond_wait(&mailbox->arrived, &mailbox->lock)
-                     : pthread_cond_timedwait(&mailbox->arrived, &mailbox->lock, &until);
-    return mailbox->count > 0;
+    BASE_ASSERT(node_mailbox_post_by(mailbox, item, UINT64_MAX) == BASE_OK);
 }
 
 void *node_mailbox_take(struct node_mailbox *mailbox, uint64_t deadline_ns)
@@ -124,7 +107,9 @@ void *node_mailbox_take(struct node_mailbox *mailbox, uint64_t deadline_ns)
     void *item = NULL;
     uint64_t counter;
     pthread_mutex_lock(&mailbox->lock);
-    if (wait_for_item(mailbox, deadline_ns)) {
+    while (!mailbox->count && node_condition_wait(&mailbox->lock, &mailbox->arrived, deadline_ns))
+        ;
+    if (mailbox->count) {
         item = mailbox->items[mailbox->first];
         mailbox->first = (mailbox->first + 1) % mailbox->room;
         if (!--mailbox->count)

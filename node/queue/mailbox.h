@@ -16,9 +16,11 @@ void node_mailbox_destroy(struct node_mailbox *mailbox, void (*release)(void *it
 enum base_error node_mailbox_post(struct node_mailbox *mailbox, void *item) BASE_CHECK;
 // For the loop, which must not wait: posts even if the box is full, and never fails.
 void node_mailbox_put(struct node_mailbox *mailbox, void *item);
-// While it is full, tries again every millisecond until `deadline_ns` (UINT64_MAX: for ever).
+// While it is full, tries again every millisecond until `deadline_ns`.
 enum base_error node_mailbox_post_by(struct node_mailbox *mailbox, void *item,
                                      uint64_t deadline_ns) BASE_CHECK;
+// The same for ever: for a box whose taker goes on until it knows that nothing more comes.
+void node_mailbox_deliver(struct node_mailbox *mailbox, void *item);
 // Waits until `deadline_ns` (CLOCK_MONOTONIC; 0: don't wait, UINT64_MAX: for ever). NULL when nothing came.
 void *node_mailbox_take(struct node_mailbox *mailbox, uint64_t deadline_ns);
 // An eventfd that is readable while the box is not empty (level-triggered; take() clears it).

@@ -25,7 +25,8 @@ const char *node_model_label(const struct node_model_about *about, size_t class,
     return number;
 }
 
-void node_model_labels_text(const struct node_model_about *about, size_t classes, char text[NODE_MODEL_TEXT])
+// "0..9", "1..3" or "-1 1".
+static void labels_text(const struct node_model_about *about, size_t classes, char text[NODE_MODEL_TEXT])
 {
     const int32_t first = label_number(about, 0), last = label_number(about, classes - 1);
     snprintf(text, NODE_MODEL_TEXT, first < 0 ? "%" PRId32 " %" PRId32 : "%" PRId32 "..%" PRId32, first,
@@ -61,7 +62,7 @@ enum base_error node_model_about_pairs(const struct node_model_about *about,
     if (about->kind[0])
         snprintf(add(pairs, count, "data_kind")->value, sizeof pairs->value, "%s", about->kind);
     if (spec->loss == TRAIN_CROSS_ENTROPY && !is_named)
-        node_model_labels_text(about, spec->classes, add(pairs, count, "labels")->value);
+        labels_text(about, spec->classes, add(pairs, count, "labels")->value);
     snprintf(add(pairs, count, "input_divisor")->value, sizeof pairs->value, "%.9g",
              (double)about->input_divisor);
     if (about->meaning) {
@@ -82,12 +83,12 @@ static enum base_error read_labels(const char *text, size_t classes, struct node
     char known[NODE_MODEL_TEXT];
     for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
         about->first_label = firsts[i];
-        node_model_labels_text(about, classes, known);
+        labels_text(about, classes, known);
         if ((firsts[i] >= 0 || classes == 2) && !strcmp(text, known))
             return BASE_OK;
     }
     about->first_label = 0;
-    node_model_labels_text(about, classes, known);
+    labels_text(about, classes, known);
     return base_fail(why, BASE_EFORMAT,
                      "metadata 'labels' is '%.40s', expected for example '%s' for %zu classes", text, known,
                      classes);

@@ -86,7 +86,5 @@ struct node_text_pair;
 enum base_error node_model_about_pairs(const struct node_model_about *about,
                                        const struct train_model_spec *spec, struct node_text_pair *pairs,
                                        size_t *count, char **owned, struct base_reason *why) BASE_CHECK;
-// "0..9", "1..3" or "-1 1".
-void node_model_labels_text(const struct node_model_about *about, size_t classes, char text[NODE_MODEL_TEXT]);
 
 #endif
