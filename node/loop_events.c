@@ -40,6 +40,7 @@ static void take_member(struct node_loop *loop, const struct node_cluster_event 
 // `address`: according to a peer; NULL: membership says that the other process was here first.
 static void take_conflict(struct node_loop *loop, const char *address)
 {
+    BASE_ASSERT(!address || address[0]);
     snprintf(loop->duplicate_at, sizeof loop->duplicate_at, "%s", address ? address : "");
     node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = !address});
 }

@@ -10,6 +10,7 @@
 
 void node_loop_take_settings(struct node_loop *loop, const struct node_peers_event *event)
 {
+    BASE_ASSERT(event->settings && loop->options.joins);
     if (loop->taken) {
         free(event->settings);
         return;

@@ -75,6 +75,7 @@ void node_worker_round_done(struct node_worker *worker)
     struct node_round *round = worker->round;
     if (!round)
         return;
+    BASE_ASSERT(!round->fetch || !round->checkpoint);
     round->met =
         round->fetch || gossip_exchange_met(worker->options.exchange, worker->asks ? &worker->partner : NULL,
                                             round->meet.round);

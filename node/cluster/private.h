@@ -22,6 +22,7 @@ struct node_cluster {
     struct event *timer;
     bool changed, leaving; // something that a decision may depend on; asked to leave
     bool left;             // ... and membership knows
+    bool stepped;          // membership, since its timer was armed
     bool trains;           // as its record says, or will with the next signature
     struct node_cluster_counters counters;
     bool addresses_given; // by the configuration

@@ -75,6 +75,7 @@ static void remove_member(struct node_cluster *cluster, const struct gossip_id *
 static bool act(struct node_cluster *cluster, const struct gossip_membership_action *action,
                 struct node_cluster_event *event)
 {
+    BASE_ASSERT(!event->graph); // the owner has taken the last one
     event->peer = action->peer;
     cluster->changed |= action->kind != GOSSIP_MEMBERSHIP_SEND;
     switch (action->kind) {
@@ -124,6 +125,7 @@ static void leave(struct node_cluster *cluster)
 bool node_cluster_next(struct node_cluster *cluster, struct node_cluster_event *event)
 {
     struct gossip_membership_action action;
+    BASE_ASSERT(cluster->leaving || !cluster->left);
     *event = (struct node_cluster_event){.kind = NODE_CLUSTER_CHANGED};
     for (;;) {
         while (gossip_membership_next(cluster->membership, &action))
@@ -140,7 +142,8 @@ bool node_cluster_next(struct node_cluster *cluster, struct node_cluster_event *
             return true;
         }
     }
-    node_cluster_arm(cluster);
+    if (cluster->stepped)
+        node_cluster_arm(cluster);
     const bool changed = cluster->changed;
     cluster->changed = false;
     return changed;
@@ -149,6 +152,7 @@ bool node_cluster_next(struct node_cluster *cluster, struct node_cluster_event *
 void node_cluster_arm(struct node_cluster *cluster)
 {
     const bool leaves = cluster->leaving && !cluster->left;
+    cluster->stepped = false;
     uint64_t deadline_ns = leaves ? 0 : gossip_membership_deadline(cluster->membership);
     uint64_t now_ns = node_clock_ns();
     if (deadline_ns == UINT64_MAX) {
@@ -165,6 +169,7 @@ enum base_error node_cluster_step(struct node_cluster *cluster, struct gossip_me
 {
     BASE_ASSERT(!cluster->left || event->kind != GOSSIP_MEMBERSHIP_UNREACHABLE);
     event->now_ns = node_clock_ns();
+    cluster->stepped = true;
     return gossip_membership_step(cluster->membership, event);
 }
 

@@ -17,6 +17,7 @@ static void on_datagram(void *owner, const struct node_address *from, const uint
         cluster->counters.refused++;
         return;
     }
+    BASE_ASSERT(event.n_bytes <= sizeof plain);
     if (node_faults_has(cluster->faults, &event.peer))
         return;
     node_endpoints_heard(cluster->endpoints, &event.peer, from, node_clock_ns());
@@ -50,6 +51,7 @@ static void take_packet(struct node_cluster *cluster, const struct node_peers_ev
                                             .way = GOSSIP_BY_STREAM,
                                             .bytes = link->message->as.members.packet,
                                             .n_bytes = link->message->as.members.packet_bytes};
+    BASE_ASSERT(link->message->kind == GOSSIP_MEMBERS);
     if (node_cluster_step(cluster, &event) == BASE_OK)
         return;
     cluster->counters.refused++;
@@ -88,6 +90,7 @@ static void advertise(struct node_cluster *cluster, const struct node_address *o
 
 bool node_cluster_take_link(struct node_cluster *cluster, const struct node_peers_event *link)
 {
+    BASE_ASSERT((link->kind == NODE_PEERS_MESSAGE) == (link->bytes != NULL)); // the owner's to free
     switch (link->kind) {
     case NODE_PEERS_UP:
         advertise(cluster, &link->own);

@@ -4,6 +4,7 @@
 
 static void tell_entry(struct node_peers *peers, size_t entry)
 {
+    BASE_ASSERT(entry < peers->n_entries);
     if (gossip_links_entry(peers->rules, entry)->state == GOSSIP_ENTRY_SELF)
         base_log(BASE_LOG_INFO, "peer_self", "peers: %s is this node itself; left out",
                  node_peers_entry_text(peers, entry));
@@ -84,6 +85,7 @@ static void carry_out(struct node_peers *peers, const struct gossip_links_action
 static bool hand_over(struct node_peers *peers, const struct gossip_links_action *action,
                       struct node_peers_event *event)
 {
+    BASE_ASSERT(!event->bytes); // no message of an earlier event is lost
     event->peer = action->peer;
     switch (action->kind) {
     case GOSSIP_LINKS_UP:
@@ -124,6 +126,7 @@ bool node_peers_next(struct node_peers *peers, struct node_peers_event *event)
         carry_out(peers, &action);
     }
     node_peers_arm(peers);
+    BASE_ASSERT(!peers->settings || peers->settles);
     if (peers->settings) {
         event->kind = NODE_PEERS_SETTINGS;
         event->name = peers->settles->name;

@@ -151,6 +151,7 @@ static enum base_error open_file(struct node_tensorboard *t, const char *directo
                                  struct base_reason *why)
 {
     struct timespec now;
+    BASE_ASSERT(t->file < 0);
     clock_gettime(CLOCK_REALTIME, &now);
     int used = snprintf(t->path, sizeof t->path, "%s/%s", directory, node);
     if (used < 0 || (size_t)used >= sizeof t->path - 96)
