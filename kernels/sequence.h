@@ -16,8 +16,8 @@ struct kernels_attention {
     size_t width;
 };
 
-// Floats of workspace for one head at a time: the scores of a block of queries and their gradients; two numbers
-// per query.
+// Floats of workspace for one head at a time: the scores of a block of queries and their gradients; two
+// numbers per query.
 #define KERNELS_ATTENTION_BLOCK 32u
 static inline size_t kernels_attention_scratch(const struct kernels_attention *shape)
 {

@@ -95,8 +95,8 @@ static void gather(struct train_feed *feed, size_t row, size_t i)
     }
 }
 
-// Of sparse examples, a batch has the numbers and the labels of the rows: as many as fit and the epoch still has, from
-// place `first` on. Returns how many.
+// Of sparse examples, a batch has the numbers and the labels of the rows: as many as fit and the epoch still
+// has, from place `first` on. Returns how many.
 static size_t gather_rows(struct train_feed *feed, size_t first)
 {
     const struct train_dataset *data = feed->data;

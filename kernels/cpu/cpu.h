@@ -32,8 +32,8 @@ void kernels_cpu_copy(void *to, const void *from, size_t bytes);
 void kernels_cpu_wait(void);
 void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                       const float *a, const float *b, float beta, float *c);
-// The product of kernels->gemm for matrices with gaps: their rows, as they are stored, are `stride` floats apart.
-// taker: in pieces; else NULL.
+// The product of kernels->gemm for matrices with gaps: their rows, as they are stored, are `stride` floats
+// apart. taker: in pieces; else NULL.
 struct kernels_cpu_product {
     bool transpose_a, transpose_b;
     size_t m, n, k;
@@ -43,8 +43,8 @@ struct kernels_cpu_product {
     size_t stride_a, stride_b, stride_c;
     const struct kernels_taker *taker;
 };
-static inline struct kernels_cpu_product kernels_cpu_without_gaps(bool transpose_a, bool transpose_b, size_t m,
-                                                                  size_t n, size_t k, float alpha,
+static inline struct kernels_cpu_product kernels_cpu_without_gaps(bool transpose_a, bool transpose_b,
+                                                                  size_t m, size_t n, size_t k, float alpha,
                                                                   const float *a, const float *b, float beta,
                                                                   float *c)
 {
@@ -73,7 +73,7 @@ void kernels_cpu_gemm_avx512(bool transpose_a, bool transpose_b, size_t m, size_
 // Products in pieces (kernels.h). A product that is small enough is one piece.
 #define KERNELS_CPU_PIECE (64u * 1024u) // floats, on the stack
 typedef void kernels_cpu_multiplier(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k,
-                                 float alpha, const float *a, const float *b, float beta, float *c);
+                                    float alpha, const float *a, const float *b, float beta, float *c);
 bool kernels_cpu_is_one_piece(size_t m, size_t n, size_t k);
 void kernels_cpu_one_piece(kernels_cpu_multiplier *gemm, size_t m, size_t n, size_t k, const float *a,
                            const float *b, const struct kernels_taker *taker);

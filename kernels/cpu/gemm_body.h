@@ -70,7 +70,8 @@ static void turn(const float *from, size_t stride, size_t lines, size_t count, f
 }
 
 // Rows [i, i + rows) of A, of the terms of a part, become [terms, rows].
-static void pack_rows(const struct kernels_cpu_product *p, const struct part *part, size_t i, size_t rows, float *to)
+static void pack_rows(const struct kernels_cpu_product *p, const struct part *part, size_t i, size_t rows,
+                      float *to)
 {
     if (!p->transpose_a) {
         turn(p->a + i * p->stride_a + part->first, p->stride_a, rows, part->count, to, rows);
@@ -89,7 +90,8 @@ static size_t wide_for(size_t columns)
 
 // Columns [j, j + columns) of B, of the terms of a part. Of what lies where the strip has no column, nothing
 // is stored.
-static void pack_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j, size_t columns, float *to)
+static void pack_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j, size_t columns,
+                       float *to)
 {
     const size_t wide = wide_for(columns);
     for (size_t half = 0; half < columns; half += LANES) {
@@ -164,7 +166,8 @@ static void over_rows(const struct kernels_cpu_product *p, const struct part *pa
     }
 }
 
-static void give(const struct kernels_cpu_product *p, const struct panel *panel, size_t i, size_t rows, float *c)
+static void give(const struct kernels_cpu_product *p, const struct panel *panel, size_t i, size_t rows,
+                 float *c)
 {
     const size_t together = panel->count == p->n ? rows : 1;
     for (size_t r = 0; r < rows; r += together) {
@@ -190,8 +193,8 @@ static bool is_strip(const struct kernels_cpu_product *p)
     return !p->transpose_b && p->stride_b == p->n && (p->n == TILE_COLUMNS || p->n == LANES);
 }
 
-static const float *pack_panel(const struct kernels_cpu_product *p, const struct part *part, size_t first, size_t columns,
-                               float *strips)
+static const float *pack_panel(const struct kernels_cpu_product *p, const struct part *part, size_t first,
+                               size_t columns, float *strips)
 {
     if (is_strip(p)) {
         return p->b + part->first * p->n;
@@ -224,7 +227,8 @@ static void hold_b(const struct kernels_cpu_product *p)
 }
 
 // The strip of B from column j on, as it lies in memory, while `tiles` tiles are computed.
-static struct ahead next_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j, size_t tiles)
+static struct ahead next_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j,
+                               size_t tiles)
 {
     const size_t columns = j < p->n ? smaller(TILE_COLUMNS, p->n - j) : 0;
     const size_t steps = tiles * share(part->count, STEP);
@@ -243,8 +247,8 @@ static struct ahead next_strip(const struct kernels_cpu_product *p, const struct
 }
 
 // The tiles of one strip of C, in rows [first, first + rows).
-static void down_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j, size_t first, size_t rows,
-                       const float *a, float *strip)
+static void down_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j, size_t first,
+                       size_t rows, const float *a, float *strip)
 {
     const size_t columns = smaller(TILE_COLUMNS, p->n - j);
     struct ahead ahead = next_strip(p, part, j + TILE_COLUMNS, blocks_of(rows));
@@ -271,7 +275,8 @@ static void down_strip(const struct kernels_cpu_product *p, const struct part *p
 }
 
 // Rows [first, first + rows) of A, block by block.
-static void pack_group(const struct kernels_cpu_product *p, const struct part *part, size_t first, size_t rows, float *a)
+static void pack_group(const struct kernels_cpu_product *p, const struct part *part, size_t first,
+                       size_t rows, float *a)
 {
     size_t i = 0;
     for (size_t blocks = blocks_of(rows); blocks > 0; blocks--) {
@@ -315,17 +320,17 @@ static void multiply_turned(const struct kernels_cpu_product *p, size_t i, size_
 {
     _Alignas(64) float turned[NARROW * TURNED], c[NARROW * TURNED + LANES];
     const struct kernels_cpu_product q = {.transpose_a = !p->transpose_b,
-                              .transpose_b = !p->transpose_a,
-                              .m = p->n,
-                              .n = rows,
-                              .k = p->k,
-                              .alpha = p->alpha,
-                              .a = p->b,
-                              .b = p->a + i * (p->transpose_a ? 1 : p->stride_a),
-                              .c = turned,
-                              .stride_a = p->stride_b,
-                              .stride_b = p->stride_a,
-                              .stride_c = rows};
+                                          .transpose_b = !p->transpose_a,
+                                          .m = p->n,
+                                          .n = rows,
+                                          .k = p->k,
+                                          .alpha = p->alpha,
+                                          .a = p->b,
+                                          .b = p->a + i * (p->transpose_a ? 1 : p->stride_a),
+                                          .c = turned,
+                                          .stride_a = p->stride_b,
+                                          .stride_b = p->stride_a,
+                                          .stride_c = rows};
     float *to = p->c + i * p->n;
     multiply(&q);
     for (size_t lines = p->n; lines > 0;

@@ -15,7 +15,7 @@
 #define FEW_SUMS     6u
 #define NARROW       16u // channels
 #define TILE_COLUMNS (LANES * TILE_VECTORS)
-#define TRIPLES ((TALL_ROWS + 2u) / 3u) // a register for three pixels and one for their distance suffice
+#define TRIPLES      ((TALL_ROWS + 2u) / 3u) // a register for three pixels and one for their distance suffice
 #define TALL_ROWS                                                                                            \
     (TILE_ROWS == 6 ? 12u : TILE_ROWS) // of tiles of one vector; fewer sums would wait for each other
 
@@ -432,8 +432,8 @@ static void conv_input(const struct kernels_conv *c, const float *dy, bool last_
 
 // --- the gradient of an input with few channels, without a border ---
 //
-// Vectors along the channels would be mostly empty. Vectors along a line of a window are not: each pixel of dy,
-// multiplied by a line of the weights, is added to that line of its window in dx.
+// Vectors along the channels would be mostly empty. Vectors along a line of a window are not: each pixel of
+// dy, multiplied by a line of the weights, is added to that line of its window in dx.
 
 static bool is_narrow(const struct kernels_conv *c)
 {
@@ -453,8 +453,8 @@ static void turn_lines(const struct kernels_conv *c, const float *weight, float 
     }
 }
 
-// The pixels of a tile lie below each other, so no tile adds to what the tile before it has just written. `left`:
-// floats of dx that may be written; zeros are added behind a line of a window.
+// The pixels of a tile lie below each other, so no tile adds to what the tile before it has just written.
+// `left`: floats of dx that may be written; zeros are added behind a line of a window.
 static void conv_narrow_input(const struct kernels_conv *c, const float *dy, const float *turned, size_t left,
                               float *dx)
 {

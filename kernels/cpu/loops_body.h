@@ -108,8 +108,8 @@ static void normalise_rows(size_t rows, size_t cols, float *restrict z, const ui
 
 #define PAIRS 1024u // rows of two classes that are computed at once
 
-// Two classes, without a branch or a call for each row. `lead` is by how much the other class is ahead of the label:
-// the loss is log(1 + e^lead), and its gradient +-logistic(lead).
+// Two classes, without a branch or a call for each row. `lead` is by how much the other class is ahead of the
+// label: the loss is log(1 + e^lead), and its gradient +-logistic(lead).
 static void pair_losses(size_t rows, float *restrict z, const uint32_t *restrict labels, float scale,
                         float *restrict losses, struct kernels_loss *loss)
 {

@@ -77,8 +77,8 @@ static inline float exp_nonpositive(float x)
     return result.f;
 }
 
-// log(1 + e) for 0 <= e <= 1 within 2e-7 relative: 2 artanh(s) with s = e / (2 + e), as a series in s^2 <= 1/9
-// (error 9^-8 / 17).
+// log(1 + e) for 0 <= e <= 1 within 2e-7 relative: 2 artanh(s) with s = e / (2 + e), as a series in s^2 <=
+// 1/9 (error 9^-8 / 17).
 static inline float log_1_plus(float e)
 {
     const float s = e / (2.0f + e), square = s * s;

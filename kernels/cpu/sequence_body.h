@@ -191,8 +191,9 @@ static void residual(size_t rows, size_t cols, const float *restrict bias, const
 // --- attention ---
 //
 // For one head of one sequence and a block of BLOCK queries, the scores are kept transposed, [keys, BLOCK]:
-// the keys that a block may see are then a prefix of the rows of k and v, and the softmax runs down the columns,
-// all queries of the block side by side. Products read and write the columns of a head where they lie.
+// the keys that a block may see are then a prefix of the rows of k and v, and the softmax runs down the
+// columns, all queries of the block side by side. Products read and write the columns of a head where they
+// lie.
 
 #define BLOCK KERNELS_ATTENTION_BLOCK
 
@@ -226,8 +227,8 @@ static struct head head_at(const struct kernels_attention *shape, size_t s, size
 }
 
 // scores [keys, block] = scale * keys [keys, width] times queries [block, width], transposed.
-static void score(const struct head *h, size_t count, size_t block, float scale, const float *keys, size_t stride_k,
-                  const float *queries, size_t stride_q, float *scores)
+static void score(const struct head *h, size_t count, size_t block, float scale, const float *keys,
+                  size_t stride_k, const float *queries, size_t stride_q, float *scores)
 {
     KERNELS_PRODUCT(&(struct kernels_cpu_product){.transpose_b = true,
                                                   .m = count,
@@ -353,10 +354,10 @@ static void grad_of_scores(size_t keys, size_t block, const float *restrict shar
     }
 }
 
-// The gradients of q, k and v from the queries first .. first + block - 1. The last block comes first: it sees all
-// keys and overwrites their gradients, to which the others add.
-static void block_backward(const struct head *h, size_t first, size_t block, const float *out, const float *log_sum,
-                           const float *grad, float *grad_q)
+// The gradients of q, k and v from the queries first .. first + block - 1. The last block comes first: it
+// sees all keys and overwrites their gradients, to which the others add.
+static void block_backward(const struct head *h, size_t first, size_t block, const float *out,
+                           const float *log_sum, const float *grad, float *grad_q)
 {
     const size_t keys = first + block, all = h->out_stride;
     const float *q = h->q + first * h->stride, *of_block = grad + first * all;

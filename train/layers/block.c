@@ -69,9 +69,10 @@ static struct kernels_attention shape_of(const struct train_layer *layer, size_t
 
 // The results of forward that backward needs. z: the slopes of GELU.
 struct kept {
-    float *normal_1, *qkv, *mixed, *x2, *normal_2, *z, *bent; // rows of 1, 3, 1, 1, 1, 4, 4 widths; z: GELU's slope
-    float *mean_1, *inverse_1, *mean_2, *inverse_2;           // [rows]
-    float *log_sum;                                           // [examples, heads, tokens]
+    float *normal_1, *qkv, *mixed, *x2, *normal_2, *z,
+        *bent;                                      // rows of 1, 3, 1, 1, 1, 4, 4 widths; z: GELU's slope
+    float *mean_1, *inverse_1, *mean_2, *inverse_2; // [rows]
+    float *log_sum;                                 // [examples, heads, tokens]
 };
 
 // Divides the memory at `at` and returns the number of floats; `at` NULL: only returns it.
