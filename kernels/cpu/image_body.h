@@ -13,7 +13,6 @@
 
 #define TILE_VECTORS 2u
 #define FEW_SUMS     6u
-#define NARROW       16u // channels
 #define TILE_COLUMNS (LANES * TILE_VECTORS)
 #define TRIPLES      ((TALL_ROWS + 2u) / 3u) // a register for three pixels and one for their distance suffice
 #define TALL_ROWS                                                                                            \
@@ -430,56 +429,7 @@ static void conv_input(const struct kernels_conv *c, const float *dy, bool last_
     sweep_image(&s, c->height, c->width, 1);
 }
 
-// --- the gradient of an input with few channels, without a border ---
-//
-// Vectors along the channels would be mostly empty. Vectors along a line of a window are not: each pixel of
-// dy, multiplied by a line of the weights, is added to that line of its window in dx.
-
-static bool is_narrow(const struct kernels_conv *c)
-{
-    return c->padding == 0 && c->channels < NARROW;
-}
-
-// weight[y, x, in, out] to [y, out, x, in], its lines of x and in padded.
-static void turn_lines(const struct kernels_conv *c, const float *weight, float *turned)
-{
-    const size_t run = c->size * c->channels, wide = padded(run);
-    for (size_t y = 0; y < c->size; y++, weight += run * c->outputs) {
-        for (size_t o = 0; o < c->outputs; o++, turned += wide) {
-            for (size_t l = 0; l < wide; l++) {
-                turned[l] = l < run ? weight[l * c->outputs + o] : 0.0f;
-            }
-        }
-    }
-}
-
-// The pixels of a tile lie below each other, so no tile adds to what the tile before it has just written.
-// `left`: floats of dx that may be written; zeros are added behind a line of a window.
-static void conv_narrow_input(const struct kernels_conv *c, const float *dy, const float *turned, size_t left,
-                              float *dx)
-{
-    const size_t run = c->size * c->channels, wide = padded(run), line = c->width * c->channels;
-    memset(dx, 0, c->height * line * sizeof *dx);
-    for (size_t y = 0; y < c->size; y++, turned += c->outputs * wide) {
-        for (size_t x = 0; x < c->out_width; x++) {
-            const size_t at = y * line + x * c->stride * c->channels,
-                         last = at + (c->out_height - 1) * c->stride * line;
-            const struct sweep s = {.x = dy + x * c->outputs,
-                                    .step = c->out_width * c->outputs,
-                                    .lines = 1,
-                                    .run = c->outputs,
-                                    .w = turned,
-                                    .w_columns = wide,
-                                    .y = dx + at,
-                                    .y_step = c->stride * line,
-                                    .room = last + wide <= left ? wide : run,
-                                    .add = true};
-            for (size_t j = 0; j < wide; j += TILE_COLUMNS) {
-                sweep_line(s, c->out_height, j + TILE_COLUMNS <= wide ? 2 : 1, j);
-            }
-        }
-    }
-}
+#include "kernels/cpu/image_narrow.h"
 
 static void mask(size_t count, const float *restrict y, float *restrict dy)
 {
@@ -575,105 +525,9 @@ static void conv_backward(const struct kernels_conv *c, const float *x, const fl
     }
 }
 
+#include "kernels/cpu/image_norm.h"
 #include "kernels/cpu/image_pool.h"
 #include "kernels/cpu/image_shortcut.h"
-
-// --- group normalisation ---
-
-static void norm_statistics(const struct kernels_group_norm *n, const float *x, float *mean, float *scale)
-{
-    const size_t width = n->channels / n->groups;
-    const double count = (double)(width * n->pixels);
-    for (size_t g = 0; g < n->groups; g++) {
-        double sum = 0, square = 0;
-        for (size_t p = 0; p < n->pixels; p++) {
-            for (size_t c = 0; c < width; c++) {
-                sum += (double)x[p * n->channels + g * width + c];
-            }
-        }
-        const double middle = sum / count;
-        for (size_t p = 0; p < n->pixels; p++) {
-            for (size_t c = 0; c < width; c++) {
-                const double d = (double)x[p * n->channels + g * width + c] - middle;
-                square += d * d;
-            }
-        }
-        mean[g] = (float)middle;
-        scale[g] = (float)(1.0 / sqrt(square / count + (double)n->epsilon));
-    }
-}
-
-static void norm(const struct kernels_group_norm *n, const float *x, const float *gamma, const float *beta,
-                 float *kept, float *y)
-{
-    const size_t width = n->channels / n->groups;
-    for (size_t image = 0; image < n->images; image++, kept += 2 * n->groups) {
-        norm_statistics(n, x, kept, kept + n->groups);
-        for (size_t p = 0; p < n->pixels; p++, x += n->channels, y += n->channels) {
-            for (size_t g = 0; g < n->groups; g++) {
-                const float mean = kept[g], scale = kept[n->groups + g];
-                for (size_t c = g * width; c < (g + 1) * width; c++) {
-                    const float value = (x[c] - mean) * scale * gamma[c] + beta[c];
-                    y[c] = n->relu && 0.0f > value ? 0.0f : value;
-                }
-            }
-        }
-    }
-}
-
-// With h = (x - mean) scale: dgamma = sum dy h, dbeta = sum dy, and
-// dx = scale (gamma dy - mean(gamma dy) - h mean(gamma dy h)), means over the group.
-static void norm_backward(const struct kernels_group_norm *n, const float *x, const float *y,
-                          const float *gamma, const float *kept, float *dy, bool accumulate, float *scratch,
-                          float *dgamma, float *dbeta, float *dx)
-{
-    const size_t channels = n->channels, width = channels / n->groups, image_size = n->pixels * channels;
-    float *with_h = scratch, *plain = scratch + channels, *middle = scratch + 2 * channels,
-          *scale = scratch + 3 * channels, *mean_plain = scratch + 4 * channels,
-          *mean_h = scratch + 5 * channels;
-    if (!accumulate) {
-        memset(dgamma, 0, channels * sizeof *dgamma);
-        memset(dbeta, 0, channels * sizeof *dbeta);
-    }
-    for (size_t i = 0; i < n->images; i++, kept += 2 * n->groups) {
-        const float *restrict in = x + i * image_size;
-        float *restrict up = dy + i * image_size;
-        float *restrict down = dx != NULL ? dx + i * image_size : NULL;
-        if (n->relu) {
-            mask(image_size, y + i * image_size, up);
-        }
-        memset(scratch, 0, 2 * channels * sizeof *scratch);
-        for (size_t c = 0; c < channels; c++) {
-            middle[c] = kept[c / width];
-            scale[c] = kept[n->groups + c / width];
-        }
-        for (size_t p = 0; p < image_size; p += channels) {
-            for (size_t c = 0; c < channels; c++) {
-                with_h[c] += up[p + c] * ((in[p + c] - middle[c]) * scale[c]);
-                plain[c] += up[p + c];
-            }
-        }
-        for (size_t g = 0; g < n->groups; g++) {
-            float sum_h = 0, sum = 0;
-            for (size_t c = g * width; c < (g + 1) * width; c++) {
-                sum_h += gamma[c] * with_h[c];
-                sum += gamma[c] * plain[c];
-            }
-            for (size_t c = g * width; c < (g + 1) * width; c++) {
-                mean_h[c] = sum_h / (float)(width * n->pixels);
-                mean_plain[c] = sum / (float)(width * n->pixels);
-            }
-        }
-        add_rows(1, channels, with_h, dgamma);
-        add_rows(1, channels, plain, dbeta);
-        for (size_t p = 0; p < image_size && dx != NULL; p += channels) {
-            for (size_t c = 0; c < channels; c++) {
-                const float h = (in[p + c] - middle[c]) * scale[c];
-                down[p + c] = scale[c] * (gamma[c] * up[p + c] - mean_plain[c] - h * mean_h[c]);
-            }
-        }
-    }
-}
 
 const struct kernels_image KERNELS_IMAGE = {
     .conv = conv,

@@ -124,12 +124,12 @@ static void pair_losses(size_t rows, float *restrict z, const uint32_t *restrict
         const union float_bits level = {.u = lead.u | sign}, ahead = {.u = lead.u & ~behind};
         const union float_bits e = {.f = exp_nonpositive(level.f)},
                                part = {.u = (e.u & behind) | (one.u & ~behind)};
-        union float_bits slope = {.f = part.f / (1.0f + e.f) * scale};
+        union float_bits slope = {.f = part.f * scale / (1.0f + e.f)};
         slope.u ^= turned;
         losses[r] = ahead.f + log_1_plus(e.f);
         z[2 * r] = -slope.f;
         z[2 * r + 1] = slope.f;
-        correct += (uint32_t)(lead.u - sign - 1 < 0x7f800000u) | (uint32_t)((lead.u | turned) == 0);
+        correct += (uint32_t)(lead.u - sign - 1 < 0x7f800000u) | (uint32_t)((lead.u << 1 | turned) == 0);
     }
     loss->correct += correct;
     loss->loss_sum += (double)row_sum(rows, losses);

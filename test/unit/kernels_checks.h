@@ -274,54 +274,72 @@ static inline void checks_softmax(void **state)
         checks_softmax_one(k, s, 10, 3.0, false);
     }
     checks_softmax_one(k, 3, 5000, 3.0, false);
-    checks_softmax_one(k, 3, 40, 0.0, true); // constant rows
+    checks_softmax_one(k, 3, 40, 0.0, true);        // constant rows
+    for (size_t rows = 1020; rows < 1050; rows++) { // two classes have loops of their own
+        checks_softmax_one(k, rows, 2, 3.0, false);
+        checks_softmax_one(k, rows, 2, 30.0, false);
+        checks_softmax_one(k, rows, 2, 1.0, true);
+    }
 }
 
 // With two logits 0 and -d the second share is e^-d / (1 + e^-d), however small: that shows the relative
-// error of exp.
-static inline void checks_softmax_exp(void **state)
+// error of exp. A third logit has no share.
+static inline void checks_softmax_exp_of(const struct kernels *k, size_t cols)
 {
-    const struct kernels *k = *state;
     const size_t rows = 20000;
-    struct checks_vector z = checks_make(k, 2 * rows);
+    struct checks_vector z = checks_make(k, cols * rows);
     uint32_t *labels = k->alloc(rows * sizeof *labels); // zeroed: label 0
     assert_non_null(labels);
     for (size_t r = 0; r < rows; r++) {
-        z.host[2 * r] = 0.0f;
-        z.host[2 * r + 1] = (float)(-86.0 * (double)r / (double)rows);
+        z.host[cols * r] = 0.0f;
+        z.host[cols * r + cols - 1] = -1000.0f;
+        z.host[cols * r + 1] = (float)(-86.0 * (double)r / (double)rows);
     }
     checks_send(k, &z);
     struct kernels_loss loss;
-    k->softmax_cross_entropy(rows, 2, z.device, labels, 1.0f, &loss);
+    k->softmax_cross_entropy(rows, cols, z.device, labels, 1.0f, &loss);
     float *found = checks_result(k, &z);
     for (size_t r = 0; r < rows; r++) {
-        const double e = exp((double)z.host[2 * r + 1]), expected = e / (1.0 + e);
-        checks_close("exp", rows, r, (double)found[2 * r + 1], expected, 4e-7 * expected);
+        const double e = exp((double)z.host[cols * r + 1]), expected = e / (1.0 + e);
+        checks_close("exp", rows, r, (double)found[cols * r + 1], expected, 4e-7 * expected);
     }
     free(found);
     k->release(labels);
     checks_free(k, &z);
 }
 
-static inline void checks_softmax_nan(void **state)
+static inline void checks_softmax_exp(void **state)
 {
-    const struct kernels *k = *state;
-    for (size_t at = 0; at < 20; at++) {
-        struct checks_vector z = checks_gaussian(k, 40, 1.0);
+    checks_softmax_exp_of(*state, 2);
+    checks_softmax_exp_of(*state, 3);
+}
+
+static inline void checks_softmax_nan_of(const struct kernels *k, size_t cols)
+{
+    for (size_t at = 0; at < cols; at++) {
+        struct checks_vector z = checks_gaussian(k, 2 * cols, 1.0);
         uint32_t host_labels[2] = {(uint32_t)at, 0}, *labels = k->alloc(sizeof host_labels);
         assert_non_null(labels);
         z.host[at] = NAN;
-        z.host[20] = 100.0f; // the second row is right
+        z.host[cols] = 100.0f; // the second row is right
         checks_send(k, &z);
         k->upload(labels, host_labels, sizeof host_labels);
         struct kernels_loss loss;
-        k->softmax_cross_entropy(2, 20, z.device, labels, 1.0f, &loss);
-        free(checks_result(k, &z));
+        k->softmax_cross_entropy(2, cols, z.device, labels, 1.0f, &loss);
+        float *found = checks_result(k, &z);
+        assert_true(isnan(found[at]) && !isnan(found[cols]));
+        free(found);
         assert_true(isnan(loss.loss_sum));
         assert_int_equal(loss.correct, 1);
         k->release(labels);
         checks_free(k, &z);
     }
+}
+
+static inline void checks_softmax_nan(void **state)
+{
+    checks_softmax_nan_of(*state, 2);
+    checks_softmax_nan_of(*state, 20);
 }
 
 // Fresh memory is zero, and what goes up comes down.

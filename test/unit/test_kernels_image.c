@@ -183,6 +183,18 @@ static void convolutions_go_back(void **state)
                                                           .padding = 1 + i % 2 - i % 3 / 2,
                                                           .outputs = outputs[i]});
             }
+            for (size_t height = 3; height <= 18;
+                 height += 5) { // no border: few channels have code of their own
+                for (size_t channels = 1; channels <= 17; channels += 2) {
+                    goes_back(k->image, (struct kernels_conv){.images = 1 + channels % 3,
+                                                              .height = height,
+                                                              .width = 3 + channels % 5,
+                                                              .channels = channels,
+                                                              .size = 1 + (height + channels) % 3,
+                                                              .stride = 1 + i % 3,
+                                                              .outputs = outputs[i]});
+                }
+            }
         }
     }
 }
