@@ -203,15 +203,6 @@ enum base_error base_file_create(const char *path, unsigned mode, const void *da
     return base_fail(why, BASE_EIO, "cannot write '%s': %s", path, strerror(code));
 }
 
-void base_file_open_standard(void)
-{
-    int file = open("/dev/null", O_RDWR);
-    while (file >= 0 && file <= STDERR_FILENO) // open takes the lowest free number
-        file = open("/dev/null", O_RDWR);
-    if (file >= 0)
-        close(file);
-}
-
 static const char of_mkstemp[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 void base_file_sweep(const char *directory, const char *beginning)

@@ -28,10 +28,6 @@ enum base_error base_file_write(const char *path, unsigned mode, const struct ba
 enum base_error base_file_create(const char *path, unsigned mode, const void *data, size_t bytes,
                                  struct base_reason *why) BASE_CHECK;
 
-// Opens /dev/null as each of stdin, stdout and stderr that is closed. To be called at the start of a program:
-// else the next file or socket gets the number 2, and log lines are written into it.
-void base_file_open_standard(void);
-
 // Removes temporary files that base_file_write has left in the directory because its process was killed, for
 // files whose names start with `beginning` ("": all). A process that is writing such a file at the same time
 // will fail. A file that can't be removed is logged.

@@ -1,8 +1,8 @@
 // p2pml-node: one node of a cluster. Exit status: 0 done or stopped cleanly, 1 failed while running, 2 bad
 // usage or configuration.
-#include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "daemon/address.h"
 #include "daemon/trainer.h"
 #include "lib/open.h"
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
 {
     struct arguments a = {0};
     int status = EXIT_USAGE;
-    base_file_open_standard();
+    base_process_begin();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);  // until the loop handles it
     signal(SIGXFSZ, SIG_IGN); // a write over the file size limit then fails instead of ending the process

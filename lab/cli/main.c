@@ -1,5 +1,5 @@
 // p2pml: the tools around the nodes.
-#include "base/file.h"
+#include "base/process.h"
 #include "lab/cli/command.h"
 #include "lab/experiment/options.h"
 
@@ -31,7 +31,7 @@ static const char names[] = "run, sim, data, eval, predict, generate, export, re
 
 int main(int argc, char **argv)
 {
-    base_file_open_standard();
+    base_process_begin();
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
         fprintf(stderr, "p2pml: a command is missing: %s\n", names);

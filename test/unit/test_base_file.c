@@ -15,7 +15,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -197,27 +196,6 @@ static void a_pipe_is_not_replaced(void **state)
     unlink(path);
 }
 
-// In a child, whose descriptors are its own.
-static void closed_standard_files_are_open_on_nothing(void **state)
-{
-    (void)state;
-    int status;
-    const pid_t child = fork();
-    if (child == 0) {
-        close(STDIN_FILENO);
-        close(STDERR_FILENO);
-        base_file_open_standard();
-        const int next = open("/dev/null", O_RDONLY);
-        struct stat null, in, error;
-        const bool good = !stat("/dev/null", &null) && !fstat(0, &in) && !fstat(2, &error) &&
-                          in.st_rdev == null.st_rdev && error.st_rdev == null.st_rdev && next > 2 &&
-                          write(2, "x", 1) == 1;
-        _exit(good ? 0 : 1);
-    }
-    assert_true(child > 0 && waitpid(child, &status, 0) == child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static void a_missing_directory_is_named(void **state)
 {
     (void)state;
@@ -322,7 +300,6 @@ int main(void)
         cmocka_unit_test(a_full_disk_leaves_the_old_file_and_nothing_else),
         cmocka_unit_test(a_failed_rename_leaves_no_temporary_file),
         cmocka_unit_test(a_pipe_is_not_replaced),
-        cmocka_unit_test(closed_standard_files_are_open_on_nothing),
         cmocka_unit_test(a_missing_directory_is_named),
         cmocka_unit_test(reading_keeps_to_its_limit),
         cmocka_unit_test(a_file_of_unknown_size_is_read_to_its_end),
