@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define TEMPORARY      ".tmp-XXXXXX" // appended to the name of the file
 #define ANY_CHARACTERS 6u            // number of X in it
+#define TRIES          100           // of other characters
 
 static enum base_error failed(struct base_reason *why, const char *verb, const char *path)
 {
@@ -121,6 +123,35 @@ static int open_parent(const char *path)
     return directory;
 }
 
+static const char any[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+// As mkostemp, which ignores the umask. Replaces the last characters of the path; -1: errno says why.
+static int create_temporary(char *path, mode_t mode)
+{
+    char *end = path + strlen(path) - ANY_CHARACTERS;
+    for (int tries = 0; tries < TRIES; tries++) {
+        uint8_t chance[ANY_CHARACTERS];
+        if (getrandom(chance, sizeof chance, 0) != (ssize_t)sizeof chance)
+            return -1;
+        for (size_t i = 0; i < ANY_CHARACTERS; i++)
+            end[i] = any[chance[i] % (sizeof any - 1)];
+        int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (file >= 0 || errno != EEXIST)
+            return file;
+    }
+    return -1;
+}
+
+// The owner may always read and write; others what the umask leaves.
+static bool allow_owner(int file, unsigned mode, unsigned *allowed)
+{
+    struct stat status;
+    if (fstat(file, &status))
+        return false;
+    *allowed = (status.st_mode & 0777) | (mode & 0700);
+    return true;
+}
+
 // The file is complete and on disk under its temporary name when this returns true.
 static bool fill(int file, unsigned mode, const struct base_span *spans, size_t n_spans)
 {
@@ -154,12 +185,12 @@ enum base_error base_file_write(const char *path, unsigned mode, const struct ba
         error = base_fail(why, BASE_ENOMEM, "no memory to write '%s'", path);
         goto out;
     }
-    file = mkostemp(temporary, O_CLOEXEC);
+    file = create_temporary(temporary, (mode_t)mode);
     if (file < 0) {
         error = failed(why, "create a temporary file beside", path);
         goto out;
     }
-    bool whole = fill(file, mode, spans, n_spans);
+    bool whole = allow_owner(file, mode, &mode) && fill(file, mode, spans, n_spans);
     // Some file systems report a full disk only here.
     int filled = errno, closed = close(file);
     if (!whole)
@@ -203,8 +234,6 @@ enum base_error base_file_create(const char *path, unsigned mode, const void *da
     return base_fail(why, BASE_EIO, "cannot write '%s': %s", path, strerror(code));
 }
 
-static const char of_mkstemp[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-
 void base_file_sweep(const char *directory, const char *beginning)
 {
     DIR *entries = opendir(directory);
@@ -214,7 +243,7 @@ void base_file_sweep(const char *directory, const char *beginning)
         const size_t length = strlen(entry->d_name), ending = sizeof TEMPORARY - 1;
         if (length <= ending || strncmp(entry->d_name, beginning, strlen(beginning)) != 0 ||
             strncmp(entry->d_name + length - ending, TEMPORARY, ending - ANY_CHARACTERS) != 0 ||
-            strspn(entry->d_name + length - ANY_CHARACTERS, of_mkstemp) != ANY_CHARACTERS ||
+            strspn(entry->d_name + length - ANY_CHARACTERS, any) != ANY_CHARACTERS ||
             fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) || !S_ISREG(status.st_mode))
             continue;
         if (unlinkat(dirfd(entries), entry->d_name, 0))

@@ -17,7 +17,8 @@ struct base_span {
 enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, size_t *bytes,
                                struct base_reason *why) BASE_CHECK;
 
-// Writes the spans, in order, as the new contents of `path`: temp file in the same directory (mode `mode`),
+// Writes the spans, in order, as the new contents of `path`: temp file in the same directory (mode `mode`
+// without what the umask takes from group and others),
 // fsync, rename, fsync of the directory. On error (such as a full disk) the old file is untouched and the
 // temp file is removed. BASE_EIO: `path` is a device or a pipe, which a rename would replace with a file.
 enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,

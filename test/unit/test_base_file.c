@@ -118,6 +118,27 @@ static void spans_are_written_in_order_with_the_mode(void **state)
     unlink(path);
 }
 
+static void the_umask_counts_for_others_only(void **state)
+{
+    (void)state;
+    static const struct {
+        mode_t mask, mode;
+    } cases[] = {{022, 0644}, {027, 0640}, {077, 0600}, {0777, 0600}};
+    struct base_reason why = {0};
+    const char *path = in_directory("model");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct stat status;
+        const mode_t mask = umask(cases[i].mask);
+        const enum base_error error = put(path, "x", &why);
+        umask(mask);
+        assert_int_equal(error, BASE_OK);
+        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(status.st_mode & 0777, cases[i].mode);
+    }
+    assert_int_equal(entries(), 1);
+    unlink(path);
+}
+
 static void a_name_without_a_directory_is_beside_us(void **state)
 {
     (void)state;
@@ -295,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spans_are_written_in_order_with_the_mode),
+        cmocka_unit_test(the_umask_counts_for_others_only),
         cmocka_unit_test(a_name_without_a_directory_is_beside_us),
         cmocka_unit_test(the_bytes_and_then_the_name_are_on_disk),
         cmocka_unit_test(a_full_disk_leaves_the_old_file_and_nothing_else),
