@@ -194,10 +194,11 @@ class Result:
                    for begin, end, names in self.trial.apart)
 
     def together(self, life, t):
-        """(name, round) of the living neighbours of a node in its own eyes."""
+        """(name, round) of the living neighbours of a node in its own eyes that had made a round by then. One that comes
+        back begins at the round that the others had when it heard of them: nobody was ahead of it before."""
         for name in life.neighbours_at(t):
             other = self.lives[name]
-            round_ = other.round_at(t + LATE)
+            round_ = other.round_at(t + LATE) if other.round_at(t) is not None else None
             if round_ is not None and not self.parted(life.name, name, t):
                 yield name, round_
 
