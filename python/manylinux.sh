@@ -36,8 +36,8 @@ mirror=$(sed -nE 's/^(deb( \[[^]]*\])?|URIs:) +(https?:[^ ]+).*/\3/p' /etc/apt/s
 debootstrap --variant=minbase bullseye "$root" ${mirror:+"$mirror"} >>"$log" 2>&1 || fail "debootstrap failed"
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 apt-config dump | grep -E '^Acquire::(http|https|Check-)' >"$root/etc/apt/apt.conf.d/00host" || true
-mkdir -p "$root/etc/ssl/certs" "$root/src"
-cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+mkdir -p "$root/src"
+cp -L /etc/ssl/certs/ca-certificates.crt "$root/host.crt" # of this host's way to the packages; not where ca-certificates writes
 git ls-files | tar c -T - | tar x -C "$root/src"
 
 in_root() {
@@ -46,7 +46,7 @@ in_root() {
         root=$1
         mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" || exit 125
         exec chroot "$root" /usr/bin/env -i PATH=/venv/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive \
-            PIP_CERT=/etc/ssl/certs/ca-certificates.crt bash -ec "$2"' \
+            PIP_CERT=/host.crt bash -ec "$2"' \
         in_root "$root" "$1" >>"$log" 2>&1
 }
 
@@ -86,7 +86,7 @@ in_root "cd /usr/lib/$arch-linux-gnu
     CFLAGS='-include /first.h -Wno-error=conversion' cmake -G Ninja -S /src -B /build -DCMAKE_TOOLCHAIN_FILE=/target.cmake \
         -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DP2PML_CUDA=off -DP2PML_CURL=off \
         -DCMAKE_C_STANDARD_LIBRARIES='-Wl,--as-needed -lz -lpthread -lm' \
-        -DCMAKE_EXE_LINKER_FLAGS='/wrap.o -Wl,--wrap=exp,--wrap=log,--wrap=pow'
+        -DCMAKE_EXE_LINKER_FLAGS='/wrap.o -lm -Wl,--wrap=exp,--wrap=log,--wrap=pow'
     cmake --build /build ${P2PML_JOBS:+-j$P2PML_JOBS} --target p2pml_shared p2pml-node p2pml" || fail "the build failed"
 
 step "the wheel"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import functools
 import glob
 import json
 import logging
@@ -35,17 +36,17 @@ class Round(NamedTuple):
 
 
 class _Handle:
-    """The library's node. Every view of its vectors keeps it alive; with the last view the memory is freed."""
+    """The library's node. Every view of its vectors keeps it alive; with the last view the memory is freed, and the directory is free again.
+    No line of Python runs for that, which Ctrl-C could interrupt, as it could in __del__."""
 
     def __init__(self, pointer: int):
         self.pointer = pointer
         self.process = os.getpid()
+        _closers[:] = [one for one in _closers if one() is not None]
+        _closers.append(weakref.ref(self, functools.partial(_c.library().close_behind, pointer)))
 
-    def __del__(self) -> None:
-        try:
-            _c.library().close(self.pointer)
-        except Exception:  # the interpreter ends
-            pass
+
+_closers: "List[weakref.ref[_Handle]]" = []
 
 
 def _text(value: Any) -> str:

@@ -48,6 +48,9 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
         if state is not None:
             _restore(host, state, named)
         attachment.start(every, share_second_moment, timeout)
+    except TimeoutError:
+        attachment.abandon()
+        raise TimeoutError(f"the other nodes were not ready within {timeout} s; the node is closed: join again to wait longer") from None
     except BaseException:
         attachment.abandon()
         raise
@@ -265,6 +268,10 @@ class Attachment:
 
     def detach(self) -> None:
         """The parameters get their own memory; the node runs until it is closed."""
+        self._release()
+        self.closed = True
+
+    def _release(self) -> None:
         self._unhook()
         if isinstance(self.node, (torchrun.Leader, torchrun.Follower)):
             self.node.release()
@@ -272,16 +279,16 @@ class Attachment:
             self._parameters.release()
         if self._moments is not None:
             self._moments.release()
-        self.closed = True
         model = self._model()
         if model is not None and self in _attached.get(model, []):
             _attached[model].remove(self)
 
     def abandon(self) -> None:
         """After an attach that failed. A node that could not be opened can be attached again."""
-        self.detach()
+        self._release()
         if self._opens and self.node._handle is not None:
             self.node.close()
+        self.closed = True
 
     def close(self) -> None:
         """Leaves the cluster; the parameters stay those of the last checkpoint."""
@@ -295,8 +302,9 @@ class Attachment:
         self.node.leave()
         if self._handle is not None:
             self._flat.from_vector()
-        self.detach()
+        self._release()
         self.node.close()
+        self.closed = True  # last: Ctrl-C before it, and close can be called again
 
     def __enter__(self) -> "Attachment":
         return self

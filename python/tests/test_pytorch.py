@@ -3,10 +3,8 @@
 import glob
 import os
 import resource
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import unittest
 import unittest.mock
@@ -15,6 +13,7 @@ import warnings
 import torch
 
 import p2pml
+from loops import Loop, small
 from processes import Processes, free_ports, patience
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -63,27 +62,7 @@ class Together(Processes):
         self.assertIn("KeyboardInterrupt", self.read(0))
 
 
-def small():
-    model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
-    return model, torch.optim.SGD(model.parameters(), lr=0.01)  # with 0.1 half of all first weights diverge
-
-
-class InOneProcess(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="p2pml-python-")
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-
-    def join(self, name="node", **more):
-        node = p2pml.join(dir=os.path.join(self.folder, name), log__level="error", **more)
-        self.addCleanup(node.close)
-        return node
-
-    def step(self, model, optimizer, times=1):
-        for _ in range(times):
-            optimizer.zero_grad()
-            model(torch.ones(4, 3)).pow(2).sum().backward()
-            optimizer.step()
-
+class InOneProcess(Loop):
     def test_alone_it_is_the_same_as_without(self):
         for kind in (torch.optim.SGD, torch.optim.AdamW, torch.optim.RMSprop):
             torch.manual_seed(1)
