@@ -38,7 +38,7 @@ class AtRandom(Processes):
         held["model"], held["optimizer"] = model, optimizer
         held["node"] = p2pml.join(f"127.0.0.1:{self.ports[0]}", listen=f"127.0.0.1:{self.ports[1]}", dir=os.path.join(self.folder, "mine"),
                                   log__level="error", node__start_timeout="300s")
-        held["attachment"] = p2pml.attach(held["node"], model, optimizer, every=2)
+        held["attachment"] = p2pml.attach(held["node"], model, optimizer, every=10)
         self.train(held, steps)
         held["attachment"].close()
 
@@ -52,7 +52,7 @@ class AtRandom(Processes):
         held = {}
         try:
             signal.setitimer(signal.ITIMER_REAL, self.random.uniform(1e-4, whole))
-            self.life(held, 20)
+            self.life(held, 40)
         except KeyboardInterrupt:
             return held
         finally:
@@ -64,7 +64,7 @@ class AtRandom(Processes):
         attachment = held.get("attachment")
         if attachment is not None and attachment.active and attachment.node.ended is None:
             held["optimizer"].state.clear()  # Ctrl-C within torch may have left half of a parameter's state
-            self.train(held, 4)
+            self.train(held, 20)
             self.assertFalse(attachment.node.lent or attachment._exchanging)
             self.assertTrue(attachment._flat.lie_in_vector())
             attachment.close()
@@ -82,7 +82,7 @@ class AtRandom(Processes):
         for i in range(MOMENTS):
             if i % 20 == 0:  # the machine may be faster or slower now
                 began = time.monotonic()
-                self.life({}, 20)
+                self.life({}, 40)
                 whole = time.monotonic() - began
             held = self.interrupted(whole)
             if held is not None:

@@ -1,14 +1,17 @@
-"""What programs do to a model that is attached. Each case trains as without p2pml, or raises an error that says what happened."""
+"""What programs do to a model that is attached. Each case trains as without p2pml, or raises an error that says what happened. And what
+attach costs, in counts."""
 
 import copy
 import os
 import subprocess
 import sys
+import time
 import types
 import unittest
 import unittest.mock
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import p2pml
 import p2pml.pytorch
@@ -377,6 +380,61 @@ class Programs(Loop):
         model, _ = small()
         model.load_state_dict(torch.load(path))
         return model
+
+
+class Counts(TorchDispatchMode):
+    """Elements that operations of torch read or write: of each one the largest tensor. Views touch none."""
+    views = ("detach", "view", "split", "slice", "alias", "as_strided", "t.default", "transpose")
+
+    def __init__(self):
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if not any(name in str(function) for name in self.views):
+            self.elements += max((t.numel() for t in (*args, result) if isinstance(t, torch.Tensor)), default=0)
+        return result
+
+
+class Costs(Loop):
+    """In passes over the vector. One add_ is one pass."""
+
+    def passes(self, call, size):
+        with Counts() as counts:
+            call()
+        return counts.elements / size
+
+    def test_passes_of_a_boundary_and_of_a_step(self):
+        for kind, boundary, step in ((torch.float32, 0, 1), (torch.bfloat16, 6, 2)):
+            model, _ = small()
+            model.to(kind)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+            attachment = self.attach(model, optimizer, str(kind), every=10 ** 6, share_second_moment=kind == torch.float32)
+            for p in model.parameters():
+                p.grad = torch.ones_like(p)
+            for _ in range(3):
+                optimizer.step()
+                attachment.exchange()
+            size = attachment.node.parameters
+            self.assertEqual(self.passes(lambda: attachment._flat._vector.add_(1.0), size), 1)
+            self.assertLessEqual(self.passes(attachment.exchange, size), boundary, kind)
+            self.assertLessEqual(self.passes(lambda: attachment._flat.correct(0.01), size), step, kind)
+
+    def test_the_library_makes_no_pass_in_this_thread(self):
+        model = torch.nn.Linear(2048, 2048)  # 16 MB: a pass takes milliseconds, a boundary without one a fraction of that
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        attachment = self.attach(model, optimizer, every=10 ** 6)
+        other = torch.zeros(attachment.node.parameters)
+
+        def least(call):
+            times = []
+            for _ in range(10):
+                began = time.thread_time()  # of this thread's processor, whatever else the machine does
+                call()
+                times.append(time.thread_time() - began)
+            return min(times)
+        self.assertLess(least(attachment.exchange), least(lambda: attachment._flat._vector.add_(other)))
 
 
 if __name__ == "__main__":
