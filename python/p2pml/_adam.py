@@ -34,7 +34,7 @@ class SecondMoments:
         self._address = self._vector.data_ptr()
 
     def _are_bound(self) -> bool:
-        state = self._optimizer.state
+        state: Dict[Any, Any] = self._optimizer.state
         return (self._bound is state and len(state) == len(self._states) and all(map(operator.is_, state.values(), self._states))
                 and all(map(operator.is_, [held.get(_KEY) for held in self._mine], self._views))
                 and self._vector.data_ptr() == self._address)

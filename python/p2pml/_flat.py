@@ -150,10 +150,11 @@ class Parameters:
         groups = self._optimizer.param_groups
         if len(groups) != len(self._sizes):
             self._remember_groups()
-        rates = [float(group["lr"]) for group in groups]
-        if all(rate == rates[0] for rate in rates):
-            return max(rates[0], 0.0)  # a schedule may end at -1e-20
-        return max(sum(rate * size for rate, size in zip(rates, self._sizes)) / max(1, sum(self._sizes)), 0.0)
+        rates: List[float] = [float(group["lr"]) for group in groups]
+        mean = rates[0]
+        if any(rate != mean for rate in rates):
+            mean = sum(rate * size for rate, size in zip(rates, self._sizes)) / max(1, sum(self._sizes))
+        return max(mean, 0.0)  # a schedule may end at -1e-20
 
     def correct(self, rate: float) -> None:
         """model += rate * correction, outside the optimiser."""

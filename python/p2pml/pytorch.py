@@ -86,8 +86,12 @@ _watching: Any = None
 def _watch() -> None:
     """From the first attachment on, looks at the steps of optimisers that are not attached."""
     global _watching
+
+    def look(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for one in _all_attached():
+            one.notice(optimizer)
     if _watching is None and _register is not None:
-        _watching = _register(lambda optimizer, *_: [one.notice(optimizer) for one in _all_attached()])
+        _watching = _register(look)
 
 
 class Attachment:

@@ -40,6 +40,7 @@ class AtRandom(Processes):
                                   log__level="error", node__start_timeout="300s")
         held["attachment"] = p2pml.attach(held["node"], model, optimizer, every=10)
         self.train(held, steps)
+        held["leaves"] = True
         held["attachment"].close()
 
     def train(self, held, steps):
@@ -62,7 +63,7 @@ class AtRandom(Processes):
 
     def goes_on(self, held):
         attachment = held.get("attachment")
-        if attachment is not None and attachment.active and attachment.node.ended is None:
+        if attachment is not None and "leaves" not in held:
             held["optimizer"].state.clear()  # Ctrl-C within torch may have left half of a parameter's state
             self.train(held, 20)
             self.assertFalse(attachment.node.lent or attachment._exchanging)
@@ -87,8 +88,10 @@ class AtRandom(Processes):
             held = self.interrupted(whole)
             if held is not None:
                 seen += 1
-                self.goes_on(held)
+                with self.subTest(i):
+                    self.goes_on(held)
         print(f"{seen} interruptions in {MOMENTS} lives of {whole:.2f} s")
+        self.assertNotIn("break the protocol", self.read(0))
         self.assertGreater(seen, MOMENTS // 3)
         self.assertIsNone(other.poll(), self.read(0)[-2000:])
 
