@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 import weakref
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -110,7 +110,7 @@ class Attachment:
         self._round: Optional[Round] = None
         self._parameters: Optional[Parameters] = None
         self._moments: Optional[SecondMoments] = None
-        self._handle: Any = None
+        self._undo: List[Callable[[], Any]] = []  # of what was hung on the optimiser
         self._opens = False
 
     def start(self, every: int, share_second_moment: bool, timeout: Optional[float]) -> None:
@@ -130,20 +130,24 @@ class Attachment:
     def _hook(self) -> None:
         me = weakref.ref(self)
 
-        def after(*_: Any) -> None:
-            attachment = me()
-            if attachment is not None:
-                attachment._after_step()
+        def call(method: Callable[["Attachment"], None]) -> Callable[..., None]:
+            def hook(*_: Any) -> None:
+                attachment = me()
+                if attachment is not None and attachment.active:
+                    method(attachment)
+            return hook
+        before, after = call(Attachment._before_step), call(Attachment._after_step)
         self.optimizer.__dict__["_p2pml"] = self  # lives as long as the optimiser
         if torch.__version__ >= _HOOKS:  # type: ignore[operator, unused-ignore]
-            self._handle = self.optimizer.register_step_post_hook(after)
+            self._undo = [self.optimizer.register_step_pre_hook(before).remove, self.optimizer.register_step_post_hook(after).remove]
         else:
-            self._wrap(after)
+            self._wrap(before, after)
 
-    def _wrap(self, after: Any) -> None:
+    def _wrap(self, before: Any, after: Any) -> None:
         original = self.optimizer.step
 
         def step(*arguments: Any, **options: Any) -> Any:
+            before()
             result = original(*arguments, **options)
             after()
             return result
@@ -154,25 +158,24 @@ class Attachment:
                 except AttributeError:
                     pass
         setattr(self.optimizer, "step", step)
-        self._handle = original
+        self._undo = [lambda: setattr(self.optimizer, "step", original)]
 
     def _unhook(self) -> None:
-        if self._handle is None:
-            return
-        if hasattr(self._handle, "remove"):
-            self._handle.remove()
-        else:
-            setattr(self.optimizer, "step", self._handle)
-        self._handle = None
+        for undo in self._undo:
+            undo()
+        self._undo = []
         self.optimizer.__dict__.pop("_p2pml", None)
 
+    def _before_step(self) -> None:
+        """After Ctrl-C within an exchange the vectors may be the node's, which reads them: no step may write to them before it ends."""
+        try:
+            self._take_interrupted()
+        except errors.Ended as why:
+            self._end(str(why))
+
     def _after_step(self) -> None:
-        if not self.active:
-            return
         self._strange = 0
         try:
-            if self._take_interrupted():
-                return
             rate = self._flat.rate()
             self._flat.correct(rate)
             self._steps += 1
@@ -298,13 +301,13 @@ class Attachment:
         """Leaves the cluster; the parameters stay those of the last checkpoint."""
         if self.closed:
             return
-        if self._handle is not None and not self._ended and not self.node.lent and not self._exchanging:
+        if self._undo and not self._ended and not self.node.lent and not self._exchanging:
             try:
                 self._flat.to_vector()
             except errors.MismatchError as why:  # whatever the program did, the node leaves
                 warnings.warn(f"{why}; the node leaves with the model of the last exchange", RuntimeWarning, stacklevel=2)
         self.node.leave()
-        if self._handle is not None:
+        if self._undo:
             self._flat.from_vector()
         self._release()
         self.node.close()

@@ -28,6 +28,7 @@ class AtRandom(Processes):
         seed = int(os.environ.get("P2PML_SEED", random.SystemRandom().randrange(10 ** 6)))
         print(f"P2PML_SEED={seed}", flush=True)
         self.random = random.Random(seed)
+        self.truth = torch.randn(20, 4, generator=torch.Generator().manual_seed(5))
         self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, interrupt))
         self.addCleanup(torch.set_grad_enabled, True)
 
@@ -45,8 +46,10 @@ class AtRandom(Processes):
 
     def train(self, held, steps):
         for _ in range(steps):
+            x = torch.randn(64, 20)
+            y = (x @ self.truth).argmax(1)
             held["optimizer"].zero_grad()
-            torch.nn.functional.cross_entropy(held["model"](torch.randn(8, 20)), torch.arange(8) % 4).backward()
+            torch.nn.functional.cross_entropy(held["model"](x[y % 2 == 1]), y[y % 2 == 1]).backward()  # the classes that worker.py's process 0 lacks
             held["optimizer"].step()
 
     def interrupted(self, whole):
@@ -91,7 +94,6 @@ class AtRandom(Processes):
                 with self.subTest(i):
                     self.goes_on(held)
         print(f"{seen} interruptions in {MOMENTS} lives of {whole:.2f} s")
-        self.assertNotIn("break the protocol", self.read(0))
         self.assertGreater(seen, MOMENTS // 3)
         self.assertIsNone(other.poll(), self.read(0)[-2000:])
 
