@@ -61,6 +61,21 @@ static json_t *mean_of_nodes(const json_t *summary, const char *key)
     return count ? json_real(sum / (double)count) : json_null();
 }
 
+// The highest test loss of a node that ended well.
+static json_t *worst_loss(const json_t *summary)
+{
+    const json_t *node, *worst = NULL;
+    size_t i;
+    json_array_foreach(json_object_get(summary, "per_node"), i, node)
+    {
+        const json_t *loss = json_object_get(node, "loss");
+        if (json_is_true(json_object_get(node, "succeeded")) && json_is_number(loss) &&
+            (!worst || json_number_value(loss) > json_number_value(worst)))
+            worst = loss;
+    }
+    return copy(worst);
+}
+
 static json_t *target_json(const json_t *target)
 {
     return json_pack(
@@ -84,14 +99,14 @@ static json_t *figures_json(const json_t *s)
 {
     const json_t *node = json_object_get(s, "node");
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "nodes",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "nodes",
         copy(json_object_get(s, "nodes")), "accuracy", copy(inside(s, "averaged", "accuracy")), "loss",
-        copy(inside(s, "averaged", "loss")), "worst", copy(inside(node, "worst", "accuracy")), "mean",
-        copy(inside(node, "mean", "accuracy")), "best", copy(inside(node, "best", "accuracy")), "consensus",
-        copy(json_object_get(s, "consensus")), "bytes", copy(inside(s, "bytes", "sent")), "dense_over_sent",
-        copy(inside(s, "bytes", "dense_over_sent")), "seconds",
-        copy(either(inside(s, "seconds", "virtual"), inside(s, "seconds", "cluster"))), "wall_seconds",
-        copy(inside(s, "seconds", "total")), "rounds", mean_of_nodes(s, "rounds"), "steps",
+        copy(inside(s, "averaged", "loss")), "worst_loss", worst_loss(s), "worst",
+        copy(inside(node, "worst", "accuracy")), "mean", copy(inside(node, "mean", "accuracy")), "best",
+        copy(inside(node, "best", "accuracy")), "consensus", copy(json_object_get(s, "consensus")), "bytes",
+        copy(inside(s, "bytes", "sent")), "dense_over_sent", copy(inside(s, "bytes", "dense_over_sent")),
+        "seconds", copy(either(inside(s, "seconds", "virtual"), inside(s, "seconds", "cluster"))),
+        "wall_seconds", copy(inside(s, "seconds", "total")), "rounds", mean_of_nodes(s, "rounds"), "steps",
         mean_of_nodes(s, "steps"), "detected", median_of_events(s, "detected"), "rewired",
         median_of_events(s, "rewired"), "false_deaths", copy(json_object_get(s, "false_deaths")), "targets",
         targets_json(s));

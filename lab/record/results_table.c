@@ -10,8 +10,8 @@
 #define CELL_BYTES  160u
 #define CELL_WIDTH  26
 #define POINT_WIDTH 44
-#define COLUMNS     6u
 
+enum { ACCURACY, WORST, CONSENSUS, LOSS, WORST_LOSS, SENT, TIME, TARGET, COLUMNS };
 struct spread { // over the complete runs of a point that have the number
     double sum, least, most;
     size_t count;
@@ -54,12 +54,14 @@ static void add_row(struct point *point, const json_t *row)
     if (!status || strcmp(status, "complete") != 0)
         return;
     point->complete++;
-    add(&point->cells[0], json_object_get(row, "accuracy"));
-    add(&point->cells[1], json_object_get(row, "worst"));
-    add(&point->cells[2], json_object_get(row, "consensus"));
-    add(&point->cells[3], json_object_get(row, "bytes"));
-    add(&point->cells[4], json_object_get(row, "seconds"));
-    add(&point->cells[5], json_object_get(target, "averaged_bytes"));
+    add(&point->cells[ACCURACY], json_object_get(row, "accuracy"));
+    add(&point->cells[WORST], json_object_get(row, "worst"));
+    add(&point->cells[CONSENSUS], json_object_get(row, "consensus"));
+    add(&point->cells[LOSS], json_object_get(row, "loss"));
+    add(&point->cells[WORST_LOSS], json_object_get(row, "worst_loss"));
+    add(&point->cells[SENT], json_object_get(row, "bytes"));
+    add(&point->cells[TIME], json_object_get(row, "seconds"));
+    add(&point->cells[TARGET], json_object_get(target, "averaged_bytes"));
 }
 
 static void print_bytes(double value, char text[LAB_NUMBER_BYTES])
@@ -107,7 +109,8 @@ static void join(const json_t *settings, bool values, const char *none, char *te
     }
 }
 
-// Columns without data are hidden; the distance of models is shown only where there is no accuracy.
+// Columns without data are hidden; the distance of models is shown only where there is no accuracy, losses
+// only where no run has reached a target.
 static void choose_columns(const struct point *points, size_t n_points, bool shown[COLUMNS])
 {
     for (size_t c = 0; c < COLUMNS; c++) {
@@ -115,7 +118,9 @@ static void choose_columns(const struct point *points, size_t n_points, bool sho
         for (size_t k = 0; k < n_points; k++)
             shown[c] = shown[c] || points[k].cells[c].count;
     }
-    shown[2] = shown[2] && !shown[0];
+    shown[CONSENSUS] = shown[CONSENSUS] && !shown[ACCURACY];
+    shown[LOSS] = shown[LOSS] && !shown[TARGET];
+    shown[WORST_LOSS] = shown[WORST_LOSS] && !shown[TARGET];
 }
 
 // Prints a cell; `gap`: unused width of the previous column. Returns the unused width of this one.
@@ -129,14 +134,16 @@ static int print_behind(int gap, const char *cell, FILE *out)
 static void print_row(const struct point *point, const bool shown[COLUMNS], bool r2, FILE *out)
 {
     static void (*const print[COLUMNS])(double, char[LAB_NUMBER_BYTES]) = {
-        lab_print_percent, lab_print_percent, lab_print_real, print_bytes, print_seconds, print_bytes};
+        [ACCURACY] = lab_print_percent, [WORST] = lab_print_percent,   [CONSENSUS] = lab_print_real,
+        [LOSS] = lab_print_real,        [WORST_LOSS] = lab_print_real, [SENT] = print_bytes,
+        [TIME] = print_seconds,         [TARGET] = print_bytes};
     char name[POINT_WIDTH + 1], runs[LAB_NUMBER_BYTES], cell[CELL_BYTES];
     int gap = 0;
     join(point->settings, true, "all", name, sizeof name);
     snprintf(runs, sizeof runs, "%zu/%zu", point->complete, point->runs);
     fprintf(out, "  %-*s %7s", POINT_WIDTH, name, runs);
     for (size_t i = 0; i < COLUMNS; i++) {
-        print_cell(&point->cells[i], point->complete, r2 && i < 2 ? lab_print_real : print[i], cell);
+        print_cell(&point->cells[i], point->complete, r2 && i <= WORST ? lab_print_real : print[i], cell);
         if (shown[i])
             gap = print_behind(gap, cell, out);
     }
@@ -145,7 +152,9 @@ static void print_row(const struct point *point, const bool shown[COLUMNS], bool
 
 static void print_heading(const json_t *rows, const bool shown[COLUMNS], FILE *out)
 {
-    const char *names[COLUMNS] = {"averaged model", "worst node", "consensus distance", "sent", "time", NULL};
+    const char *names[COLUMNS] = {
+        "averaged model", "worst node", "consensus distance", "loss", "worst node's loss", "sent",
+        "time",           NULL};
     char target[64] = "bytes to target", keys[POINT_WIDTH + 1];
     int gap = 0;
     const json_t *first = json_array_get(rows, 0);
@@ -154,7 +163,7 @@ static void print_heading(const json_t *rows, const bool shown[COLUMNS], FILE *o
     if (json_is_number(accuracy))
         snprintf(target, sizeof target, lab_results_are_r2(rows) ? "bytes to R2 %g" : "bytes to %g%%",
                  (lab_results_are_r2(rows) ? 1 : 100) * json_number_value(accuracy));
-    names[COLUMNS - 1] = target;
+    names[TARGET] = target;
     join(json_object_get(first, "settings"), false, "", keys, sizeof keys);
     fprintf(out, "\nmean (minimum..maximum) over the seeds\n  %-*s %7s", POINT_WIDTH, keys, "runs");
     for (size_t i = 0; i < COLUMNS; i++)

@@ -22,6 +22,7 @@ enum lab_value {
     LAB_VALUE_DETECTED,
     LAB_VALUE_REWIRED,
     LAB_VALUE_FALSE_DEATHS,
+    LAB_VALUE_WORST_LOSS,
     LAB_VALUE_RMSE, // of the averaged model; of a regression, and in the summary only
     LAB_VALUES
 };

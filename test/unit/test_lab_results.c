@@ -77,7 +77,9 @@ static const char full[] =
     "{\"accuracy\": "
     "0.75}, \"best\": {\"accuracy\": 0.875}}, \"consensus\": 0.125, \"bytes\": {\"sent\": 123456789012, "
     "\"dense_over_sent\": 31.5}, \"seconds\": {\"virtual\": 12.5, \"cluster\": 99, \"total\": 2.25}, "
-    "\"per_node\": [{\"rounds\": 10, \"steps\": 40}, {\"rounds\": 20, \"steps\": 80}], \"false_deaths\": 3, "
+    "\"per_node\": [{\"rounds\": 10, \"steps\": 40, \"loss\": 0.375, \"succeeded\": true}, {\"rounds\": 20, "
+    "\"steps\": 80, \"loss\": 0.5, \"succeeded\": true}, {\"rounds\": 15, \"steps\": 60, \"loss\": 7, "
+    "\"succeeded\": false}], \"false_deaths\": 3, "
     "\"events\": [{\"detected\": {\"median\": 4}, \"rewired\": {\"median\": null}}, {\"detected\": "
     "{\"median\": "
     "1}, \"rewired\": {\"median\": 0.5}}, {\"detected\": {\"median\": 2}}], \"targets\": [{\"accuracy\": "
@@ -96,7 +98,7 @@ static void every_field_of_one_run(void **state)
         lines,
         "{\"run\":\"made-up\",\"kind\":\"sim\",\"engine\":\"rounds\",\"method\":\"choco\",\"status\":"
         "\"complete\","
-        "\"seed\":7,\"settings\":{},\"nodes\":16,\"accuracy\":0.95,\"loss\":0.25,\"worst\":0.5,\"mean\":0.75,"
+        "\"seed\":7,\"settings\":{},\"nodes\":16,\"accuracy\":0.95,\"loss\":0.25,\"worst_loss\":0.5,\"worst\":0.5,\"mean\":0.75,"
         "\"best\":0.875,\"consensus\":0.125,\"bytes\":123456789012,\"dense_over_sent\":31.5,\"seconds\":12.5,"
         "\"wall_seconds\":2.25,\"rounds\":15.0,\"steps\":60.0,\"detected\":2.0,\"rewired\":0.5,\"false_"
         "deaths\":3,"
@@ -107,16 +109,17 @@ static void every_field_of_one_run(void **state)
         "step\":"
         "null}]}\n");
     assert_string_equal(
-        csv, "run,kind,engine,method,status,seed,nodes,accuracy,loss,worst,mean,best,consensus,bytes,dense_"
-             "over_sent,"
-             "seconds,wall_seconds,rounds,steps,detected,rewired,false_deaths,to_93.averaged_bytes,to_93."
-             "averaged_time,"
-             "to_93.averaged_step,to_93.worst_bytes,to_93.worst_time,to_93.worst_step,to_95.5.averaged_bytes,"
-             "to_95.5.averaged_time,to_95.5.averaged_step,to_95.5.worst_bytes,to_95.5.worst_time,to_95.5."
-             "worst_step\n"
-             "made-up,sim,rounds,choco,complete,7,16,0.95,0.25,0.5,0.75,0.875,0.125,123456789012,31.5,12.5,2."
-             "25,15,60,2,"
-             "0.5,3,1000,3.5,20,,,,,,,,,\n");
+        csv,
+        "run,kind,engine,method,status,seed,nodes,accuracy,loss,worst,mean,best,consensus,bytes,dense_"
+        "over_sent,"
+        "seconds,wall_seconds,rounds,steps,detected,rewired,false_deaths,worst_loss,to_93.averaged_bytes,to_93."
+        "averaged_time,"
+        "to_93.averaged_step,to_93.worst_bytes,to_93.worst_time,to_93.worst_step,to_95.5.averaged_bytes,"
+        "to_95.5.averaged_time,to_95.5.averaged_step,to_95.5.worst_bytes,to_95.5.worst_time,to_95.5."
+        "worst_step\n"
+        "made-up,sim,rounds,choco,complete,7,16,0.95,0.25,0.5,0.75,0.875,0.125,123456789012,31.5,12.5,2."
+        "25,15,60,2,"
+        "0.5,3,0.5,1000,3.5,20,,,,,,,,,\n");
     free(lines);
     free(csv);
 }
@@ -128,11 +131,12 @@ static void what_a_summary_does_not_say_is_null(void **state)
     free(results());
     char *lines = get("results.jsonl");
     assert_string_equal(
-        lines, "{\"run\":null,\"kind\":null,\"engine\":null,\"method\":null,\"status\":null,\"seed\":null,"
-               "\"settings\":{},\"nodes\":null,\"accuracy\":null,\"loss\":null,\"worst\":null,\"mean\":null,"
-               "\"best\":null,\"consensus\":null,\"bytes\":null,\"dense_over_sent\":null,\"seconds\":null,"
-               "\"wall_seconds\":null,\"rounds\":null,\"steps\":null,\"detected\":null,\"rewired\":null,"
-               "\"false_deaths\":null,\"targets\":[]}\n");
+        lines,
+        "{\"run\":null,\"kind\":null,\"engine\":null,\"method\":null,\"status\":null,\"seed\":null,"
+        "\"settings\":{},\"nodes\":null,\"accuracy\":null,\"loss\":null,\"worst_loss\":null,\"worst\":null,\"mean\":null,"
+        "\"best\":null,\"consensus\":null,\"bytes\":null,\"dense_over_sent\":null,\"seconds\":null,"
+        "\"wall_seconds\":null,\"rounds\":null,\"steps\":null,\"detected\":null,\"rewired\":null,"
+        "\"false_deaths\":null,\"targets\":[]}\n");
     free(lines);
 }
 
@@ -198,6 +202,26 @@ static void a_sweep_with_gaps(void **state)
     free(csv);
 }
 
+static void losses_stand_where_no_target_is_reached(void **state)
+{
+    (void)state;
+    put("sweep.json", "{\"keys\": [\"train.rate\"], \"runs\": [{\"label\": \"a\", \"settings\": "
+                      "{\"train.rate\": \"0.01\"}, \"seed\": 0, \"status\": \"complete\"}]}");
+    put("runs/a/summary.json",
+        "{\"status\": \"complete\", \"averaged\": {\"accuracy\": 0.5, \"loss\": 1.875}, "
+        "\"per_node\": [{\"loss\": 1.9375, \"succeeded\": true}]}");
+    char *table = results();
+    for (const char *const *part = (const char *const[]){"worst node's loss", "1.8750", "1.9375", NULL};
+         *part; part++)
+        if (!strstr(table, *part))
+            fail_msg("expected '%s' in:\n%s", *part, table);
+    free(table);
+    put("runs/a/summary.json", full); // has reached 93%
+    table = results();
+    assert_null(strstr(table, "loss"));
+    free(table);
+}
+
 static void vectors_have_a_distance_instead_of_an_accuracy(void **state)
 {
     (void)state;
@@ -221,6 +245,8 @@ int main(void)
                                         remove_directory),
         cmocka_unit_test_setup_teardown(what_is_no_run_is_an_error, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(vectors_have_a_distance_instead_of_an_accuracy, make_directory,
+                                        remove_directory),
+        cmocka_unit_test_setup_teardown(losses_stand_where_no_target_is_reached, make_directory,
                                         remove_directory),
         cmocka_unit_test_setup_teardown(a_sweep_with_gaps, make_directory, remove_directory),
     };

@@ -15,7 +15,7 @@ function columns() {
   const targets = targetList().flatMap(a => [targetColumn(a, "bytes", bytes), targetColumn(a, "time", seconds)]);
   const always = [column(qualityName(), "accuracy", quality, Math.max, "of the averaged model"), column("worst node", "worst", quality, Math.max, qualityName()),
     column("bytes", "bytes", bytes, Math.min, "sent by all nodes"), column("time", "seconds", seconds, Math.min, "virtual in a simulation")];
-  const sometimes = [column("consensus", "consensus", plain, Math.min, "RMS distance of the models to their mean, over its norm"), column("loss", "loss", plain, Math.min, "of the averaged model"),
+  const sometimes = [column("consensus", "consensus", plain, Math.min, "RMS distance of the models to their mean, over its norm"), column("loss", "loss", plain, Math.min, "of the averaged model"), column("worst loss", "worst_loss", plain, Math.min, "the highest loss of a node"),
     column("RMSE", "rmse", plain, Math.min, "of the averaged model, in the target's units"),
     column("dense / sent", "dense_over_sent", times, Math.max, "bytes of the same exchanges in fp32, over what was sent"),
     column("detected", "detected", seconds, Math.min, "median time until the others knew of a failure"), column("rewired", "rewired", seconds, Math.min, "median time until the graph was closed"),
