@@ -100,7 +100,7 @@ void *bench_alloc(size_t bytes)
 {
     const size_t rounded = (bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
     void *memory = or_stop(aligned_alloc(HUGE_PAGE, rounded));
-    (void)madvise(memory, rounded, MADV_HUGEPAGE); // a kernel without them still gives memory
+    (void)madvise(memory, rounded, MADV_HUGEPAGE); // a kernel without huge pages still gives memory
     return memset(memory, 0, rounded);
 }
 

@@ -43,7 +43,7 @@ static void nodes_that_end_well(void **state)
                      "node-02  round 3  step 12  loss 0.5000  accuracy 75.00%  consensus -  5 kB sent  done");
     assert_null(strstr(w->said, "ended:"));
     assert_false(w->cluster.interrupted);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_node_that_dies_at_once(void **state)
@@ -60,7 +60,7 @@ static void a_node_that_dies_at_once(void **state)
     assert_null(strstr(w->said, "node-00 ended"));
     assert_true(lab_process_succeeded(&w->cluster.nodes[0].process) &&
                 !lab_process_succeeded(&w->cluster.nodes[1].process));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_node_that_is_killed_and_said_nothing(void **state)
@@ -70,7 +70,7 @@ static void a_node_that_is_killed_and_said_nothing(void **state)
     run(w);
     lab_world_expect(w->said, "node-02 ended: killed by signal 9 (Killed); the end of ");
     lab_world_expect(w->said, "    (it is empty)\n");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void garbage_in_metrics_and_log(void **state)
@@ -85,7 +85,7 @@ static void garbage_in_metrics_and_log(void **state)
         assert_true(w->cluster.nodes[i].tail.lines == 0 && w->cluster.nodes[i].tail.bad == 4);
     lab_world_expect(w->said, "    bad ?[2J log\n");
     assert_null(strchr(w->said, '\033'));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_stop_reaches_all(void **state)
@@ -99,7 +99,7 @@ static void a_stop_reaches_all(void **state)
     lab_world_expect(w->said, "interrupted: stopping the nodes");
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_process_succeeded(&w->cluster.nodes[i].process));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void who_does_not_stop_is_killed(void **state)
@@ -114,7 +114,7 @@ static void who_does_not_stop_is_killed(void **state)
     for (size_t i = 0; i < 3; i++)
         assert_true(WIFSIGNALED(w->cluster.nodes[i].process.status) &&
                     WTERMSIG(w->cluster.nodes[i].process.status) == SIGKILL);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void the_time_limit_stops_all(void **state)
@@ -125,7 +125,7 @@ static void the_time_limit_stops_all(void **state)
     run(w);
     assert_true(w->cluster.overtime && !w->cluster.interrupted);
     lab_world_expect(w->said, "experiment.time_limit has passed: stopping the nodes");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_program_that_cannot_be_executed(void **state)
@@ -136,7 +136,7 @@ static void a_program_that_cannot_be_executed(void **state)
     assert_int_equal(lab_supervisor_run(&w->options, &w->cluster, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "cannot execute '"));
     assert_non_null(strstr(why.text, "Permission denied"));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 // kill -9 of the runner: the kernel ends the node.
@@ -169,7 +169,7 @@ static void nodes_do_not_outlive_the_runner(void **state)
     assert_int_equal(waitpid(runner, &status, 0), runner);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     assert_int_equal(waitpid(sender, &status, 0), sender);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_node_gets_what_it_needs(void **state)

@@ -52,7 +52,7 @@ static void a_node_is_killed_and_started_again(void **state)
                 w->cluster.happenings[1].time >= w->cluster.happenings[0].time);
     assert_int_equal(w->cluster.happenings[0].present.words[0], 7);
     assert_int_equal(w->cluster.happenings[1].present.words[0], 5);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 // Rounds count up to what the first argument says; then it waits for the others.
@@ -81,7 +81,7 @@ static void events_happen_at_rounds_of_the_cluster(void **state)
     assert_true(w->cluster.round >= 90);
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 // The last of them has ended: no node waits for a round that never comes.
@@ -92,7 +92,7 @@ static void a_round_that_never_comes(void **state)
     play(w, COUNTS "while [ $n -lt 20 ]; do one; done\nif [ $name != node-01 ]; then sleep 100; fi\n");
     run(w);
     assert_string_equal(w->cluster.happenings[2].instead, "the run ended first");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_killed_node_is_no_failure(void **state)
@@ -108,7 +108,7 @@ static void a_killed_node_is_no_failure(void **state)
     for (size_t i = 1; i < 3; i++)
         assert_true(!lab_node_ended_well(&w->cluster.nodes[i]) && !lab_node_failed(&w->cluster.nodes[i]));
     lab_world_expect(w->said, "killed by an event");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_node_is_stopped_for_a_while(void **state)
@@ -129,7 +129,7 @@ static void a_node_is_stopped_for_a_while(void **state)
                 w->cluster.train_time + 1); // on a busy machine it begins late
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_stop_of_the_run_wakes_the_stopped(void **state)
@@ -144,7 +144,7 @@ static void a_stop_of_the_run_wakes_the_stopped(void **state)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
     assert_true(isnan(w->cluster.happenings[3].time));
     assert_string_equal(w->cluster.happenings[3].instead, "the run was stopped first");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_network_falls_apart(void **state)
@@ -174,7 +174,7 @@ static void a_network_falls_apart(void **state)
     char *path = lab_path("%s/told", w->cluster.nodes[2].directory); // in no group
     assert_int_equal(access(path, F_OK), -1);
     free(path);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void all_may_be_down_for_a_while(void **state)
@@ -185,7 +185,7 @@ static void all_may_be_down_for_a_while(void **state)
     run(w);
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && w->cluster.nodes[i].starts == 2);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_late_node_is_not_there_before(void **state)
@@ -206,7 +206,7 @@ static void a_late_node_is_not_there_before(void **state)
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && w->cluster.nodes[i].starts == 1);
     assert_string_equal(w->cluster.happenings[1].instead, "the run ended first");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_node_that_ended_by_itself_is_not_killed(void **state)
@@ -224,7 +224,7 @@ static void a_node_that_ended_by_itself_is_not_killed(void **state)
     lab_world_expect(w->said, "start of node-01 did not happen: the node had ended by itself\n");
     lab_world_expect(w->said, "node-00 killed\n");
     assert_true(lab_node_ended_well(&w->cluster.nodes[1]) && w->cluster.nodes[1].starts == 1);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 // What the nodes write in their events.jsonl is said in one line when all have seen it.
@@ -242,7 +242,7 @@ static void progress_says_who_saw_it(void **state)
     run(w);
     lab_world_expect(w->said, "node-02 dead: seen by 2 of 2 after ");
     assert_null(strstr(w->said, "no event explains"));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 int main(void)

@@ -160,7 +160,7 @@ static void all_runs_end_well(void **state)
     expect_file(w, LAB_SWEEP, "\"keys\": [\n  \"train.steps\"\n ]");
     expect_file(w, LAB_SWEEP, "\"label\": \"train.steps=16,seed=0\"");
     expect_file(w, LAB_SWEEP, "\"status\": \"complete\"");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 // Both of a pair wait for each other: were they one at a time, neither would end. A third would be seen.
@@ -174,7 +174,7 @@ static void two_at_a_time(void **state)
             "rm \"$all/here.$$\"; well \"$@\"");
     work(w);
     expect_states(w, "cccc");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_failure_does_not_stop_the_others(void **state)
@@ -190,7 +190,7 @@ static void a_failure_does_not_stop_the_others(void **state)
                      "train.steps=12,seed=0 failed: done, but left no complete summary; the end of ");
     assert_null(strstr(w->said, "train.steps=16,seed=0 failed"));
     expect_file(w, LAB_SWEEP, "\"status\": \"failed\"");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
@@ -212,7 +212,7 @@ static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
     assert_null(strstr(w->said, "failed"));
     expect_file(w, "stopped.8", "stopped");
     expect_file(w, "stopped.12", "stopped");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
     // The same again: what was complete is not started.
     lab_sweep_plan_free(&w->plan);
     lab_experiment_free(&w->base);
@@ -229,7 +229,7 @@ static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
     play(w, "[ $steps != 4 ] && well \"$@\"");
     work(w);
     expect_states(w, "cccc");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_second_stop_kills(void **state)
@@ -242,7 +242,7 @@ static void a_second_stop_kills(void **state)
     waitpid(sender, NULL, 0);
     lab_world_expect(w->said, "killing the runs that have not ended");
     assert_int_equal(w->plan.runs[3].state, LAB_SWEEP_WAITING);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_program_that_cannot_be_executed(void **state)
@@ -252,7 +252,7 @@ static void a_program_that_cannot_be_executed(void **state)
     temporary_write(w->script, "no script");
     assert_int_equal(lab_sweep_workers_work(&w->workers, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "cannot execute '"));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 // kill -9 of the runner: the kernel ends the runs.
@@ -280,7 +280,7 @@ static void runs_do_not_outlive_the_sweep(void **state)
     close(pipes[0]);
     assert_int_equal(waitpid(runner, &status, 0), runner);
     assert_true(WIFSIGNALED(status));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 int main(void)
