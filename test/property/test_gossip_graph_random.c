@@ -1,6 +1,7 @@
 // What holds between the graphs of all nodes, whatever happened in which order: nodes with the same view have
 // the same plan, neighbours know each other, and when all links are up, the same edges are up at both ends.
-// / P2PML_SEED: the first seed; P2PML_SEEDS: how many (8).
+//
+// P2PML_SEED: the first seed; P2PML_SEEDS: how many (8).
 #include "base/rng.h"
 #include "test/support/graph_world.h"
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 // What a member sends is bounded, whatever happens: links slower than any timeout, loss of most datagrams,
 // and both in turn, so that every member suspects every other. And a change of a member's own record spreads
 // soon even when the budget is used up.
-// / P2PML_SEEDS: how many (default 4), P2PML_SEED: the first one.
+//
+// P2PML_SEEDS: how many (default 4), P2PML_SEED: the first one.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,9 @@
 // What the programs of test/bench share: a clock, repetition, data, floors and the line that they print.
-// / A figure is meaningful only beside a floor measured in the same run: other load on the machine slows both
+//
+// A figure is meaningful only beside a floor measured in the same run: other load on the machine slows both
 // down. So the cases are repeated in turn, a, b, c, a, b, c, ..., and each gives its median and its minimum.
-// / One thread. Out of memory ends the program.
+//
+// One thread. Out of memory ends the program.
 #ifndef TEST_SUPPORT_BENCH_H
 #define TEST_SUPPORT_BENCH_H
 
@@ -45,13 +47,13 @@ void *bench_alloc(size_t bytes);
 void bench_free(void *memory);
 
 enum bench_data {
-    BENCH_GAUSSIAN,      // mean 0, variance 1
-    BENCH_SHARD_TRAINER, // Student's t, 3 degrees of freedom: heavy tails
-    BENCH_SPARSE,        // 99% zeros, the rest Gaussian
-    BENCH_CONSTANT,      // all 0.5
-    BENCH_FEW,           // 5 distinct values: -0.5, -0.25, 0.125, 0.25, 0.5
-    BENCH_SORTED,        // Gaussian, ascending
-    BENCH_DATA,          // their number
+    BENCH_GAUSSIAN, // mean 0, variance 1
+    BENCH_STUDENT,  // Student's t, 3 degrees of freedom: heavy tails
+    BENCH_SPARSE,   // 99% zeros, the rest Gaussian
+    BENCH_CONSTANT, // all 0.5
+    BENCH_FEW,      // 5 distinct values: -0.5, -0.25, 0.125, 0.25, 0.5
+    BENCH_SORTED,   // Gaussian, ascending
+    BENCH_DATA,     // their number
 };
 // "gaussian", "student", "sparse99", "constant", "few", "sorted".
 const char *bench_data_name(enum bench_data data);
