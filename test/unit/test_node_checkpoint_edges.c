@@ -1,5 +1,5 @@
-// Edges in checkpoints: an exchange whose end a crash took away is settled after the restart, bit for bit;
-// and what `inspect` shows.
+// Edges in checkpoints: an exchange whose end was lost in a crash is settled after the restart, bit for bit.
+// Also the output of `inspect`.
 #include "checkpoint_world.h"
 
 #include "base/bf16.h"
@@ -16,7 +16,7 @@ struct letter {
     struct letter *next;
 };
 
-// One node under test (end 0, with a learner) and its neighbours; links in order, without time.
+// The node under test (end 0, with a learner) and its neighbours; the links keep order and take no time.
 struct net {
     struct learner learner;
     size_t parameters;
@@ -154,7 +154,7 @@ static void link_ends(struct net *net, size_t a, size_t b, enum gossip_exchange_
     deliver_all(net);
 }
 
-// Moves x of `end` a little and begins its round, meeting `partner`.
+// Changes x of `end` a little and begins its round with `partner`.
 static void begin_round(struct net *net, size_t end, size_t partner)
 {
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
@@ -237,7 +237,7 @@ static void exchange_some(struct net *net, size_t rounds)
     assert_true(info_of(net, 0, 1).sequence > 2);
 }
 
-// `lost`: the kind of message at which the crash comes. The partner has committed where it is the answer.
+// `lost`: the kind of message at which the crash happens. If it is the answer, the partner has committed.
 static void crash_and_restart(struct world *world, enum gossip_message_kind lost, size_t replays,
                               size_t discards)
 {
@@ -286,7 +286,7 @@ static void a_request_lost_in_the_crash_is_discarded(void **state)
     crash_and_restart(*state, GOSSIP_XCHG, 0, 1);
 }
 
-static void edges_written_and_read_are_the_same(void **state)
+static void edges_are_the_same_after_writing_and_reading(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -311,13 +311,13 @@ static void edges_written_and_read_are_the_same(void **state)
 static void edges_in_bf16_are_written_and_read(void **state)
 {
     in_bf16 = true;
-    edges_written_and_read_are_the_same(state);
+    edges_are_the_same_after_writing_and_reading(state);
     crash_and_restart(*state, GOSSIP_XACK, 1, 0);
     crash_and_restart(*state, GOSSIP_XCHG, 0, 1);
     in_bf16 = false;
 }
 
-// average.reference was changed: the edges begin anew.
+// average.reference was changed: the edges begin again.
 static void edges_of_the_other_form_are_left_out(void **state)
 {
     struct world *world = *state;
@@ -335,7 +335,7 @@ static void edges_of_the_other_form_are_left_out(void **state)
     in_bf16 = false;
 }
 
-static void what_the_dead_left_is_written_and_read(void **state)
+static void the_pulls_of_dead_nodes_are_written_and_read(void **state)
 {
     struct world *world = *state;
     struct net net = {0};
@@ -409,7 +409,7 @@ static void a_damaged_edge_is_left_out(void **state)
         free(log);
         assert_int_equal(gossip_exchange_edges(net.exchange[0]), 1);
         assert_true(info_of(&net, 0, 2).sequence > 0);
-        link_ends(&net, 0, 1, GOSSIP_EXCHANGE_LINK_UP); // raised_generations anew
+        link_ends(&net, 0, 1, GOSSIP_EXCHANGE_LINK_UP); // the edge begins again
         link_ends(&net, 0, 2, GOSSIP_EXCHANGE_LINK_UP);
         assert_int_equal(gossip_exchange_edges(net.exchange[0]), 2);
     }
@@ -428,7 +428,7 @@ static char *inspect(struct world *world, const char *path, enum base_error expe
     return text;
 }
 
-static void inspect_tells_what_is_there(void **state)
+static void inspect_shows_the_contents_of_a_checkpoint(void **state)
 {
     struct world *world = *state;
     struct net net = {0};
@@ -458,7 +458,7 @@ static void inspect_tells_what_is_there(void **state)
     poison(path, "state.sgd.momentum", INFINITY);
     text = inspect(world, path, BASE_EFORMAT, &why);
     outer = strstr(text, "outer.momentum");
-    assert_memory_equal(strchr(outer, '\n') - 3, "  1", 3); // it is told all the same
+    assert_memory_equal(strchr(outer, '\n') - 3, "  1", 3); // it is shown all the same
     assert_non_null(strstr(why.text, "'state.sgd.momentum' holds 1 number"));
     free(text);
     flip(path, -1);
@@ -470,7 +470,7 @@ static void inspect_tells_what_is_there(void **state)
     net_free(&net);
 }
 
-static void inspect_takes_files_from_elsewhere(void **state)
+static void inspect_accepts_files_of_other_programs(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -500,14 +500,17 @@ int main(void)
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(a_request_lost_in_the_crash_is_discarded, world_set_up,
                                         world_tear_down),
-        cmocka_unit_test_setup_teardown(edges_written_and_read_are_the_same, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(edges_are_the_same_after_writing_and_reading, world_set_up,
+                                        world_tear_down),
         cmocka_unit_test_setup_teardown(edges_in_bf16_are_written_and_read, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(edges_of_the_other_form_are_left_out, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(what_the_dead_left_is_written_and_read, world_set_up,
+        cmocka_unit_test_setup_teardown(the_pulls_of_dead_nodes_are_written_and_read, world_set_up,
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_edge_is_left_out, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(inspect_tells_what_is_there, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(inspect_takes_files_from_elsewhere, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(inspect_shows_the_contents_of_a_checkpoint, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(inspect_accepts_files_of_other_programs, world_set_up,
+                                        world_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

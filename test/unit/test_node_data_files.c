@@ -1,4 +1,4 @@
-// Files of all kinds through the configuration of a node: what is split, scaled and shared, and 24 wrong
+// Files of all kinds through the configuration of a node: what is split, scaled and shared; and 24 wrong
 // files, each with its name or line, what was found and what was expected.
 #include "node/config/compatibility.h"
 #include "node/config/config.h"
@@ -51,7 +51,7 @@ static int remove_folder(void **state)
     return system(command);
 }
 
-// "@" in a setting is the folder.
+// "@" in a setting stands for the folder.
 static struct node_config configure(const char *settings)
 {
     struct node_config config;
@@ -105,7 +105,8 @@ static void write_table(const char *name, size_t rows, double step)
 
 #define CSV "data.kind=csv data.train_file=@t.csv "
 
-// Every example is there once: to train on or to test on, the same for all nodes, scaled by the former.
+// Every example occurs once, for training or for testing, the same for all nodes, and is scaled by the
+// training examples.
 static void one_file_is_split_and_scaled(void **state)
 {
     (void)state;
@@ -146,8 +147,8 @@ static void greet(const struct train_dataset *data, struct gossip_greeting *gree
     greeting->schema = 5 ^ train_meaning_digest(data->meaning);
 }
 
-// Nodes with files of their own refuse each other until they share the statistics of one.
-static void statistics_must_be_shared(void **state)
+// Nodes with different files refuse each other until they share the statistics of one.
+static void nodes_must_share_statistics(void **state)
 {
     (void)state;
     struct train_dataset a = {0}, b = {0};
@@ -167,7 +168,7 @@ static void statistics_must_be_shared(void **state)
     load_well("data.kind=csv data.train_file=@u.csv data.scale=minmax data.scale_from=@stats", &b, NULL);
     greet(&b, &theirs);
     assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_OK);
-    assert_true(b.x[158] > 1); // beyond what the statistics knew
+    assert_true(b.x[158] > 1); // beyond the range of the statistics
     train_dataset_destroy(&b);
     assert_int_equal(load("data.kind=csv data.train_file=@u.csv data.scale_from=@stats", &b, NULL, &why),
                      BASE_EMISMATCH);
@@ -175,7 +176,7 @@ static void statistics_must_be_shared(void **state)
     train_dataset_destroy(&a);
 }
 
-static void without_columns_there_are_scales_too(void **state)
+static void data_without_columns_can_be_scaled_too(void **state)
 {
     (void)state;
     struct train_dataset train = {0}, test = {0};
@@ -189,8 +190,8 @@ static void without_columns_there_are_scales_too(void **state)
     train_dataset_destroy(&test);
 }
 
-// Whoever takes over a shard reads the table as at the start, also when the configuration is gone.
-static void a_shard_is_taken_over_as_it_is_read_at_the_start(void **state)
+// A node that takes over a shard reads the table as at the start, even if the configuration has been freed.
+static void a_shard_that_is_taken_over_is_read_as_at_the_start(void **state)
 {
     (void)state;
     struct train_dataset own = {0};
@@ -275,7 +276,7 @@ static const struct {
      "stats:1: found "},
 };
 
-static void wrong_files_are_told_with_their_place(void **state)
+static void wrong_files_are_reported_with_their_place(void **state)
 {
     (void)state;
     write_file("good.csv", "a,y\n1,0\n2,1\n", 12);
@@ -297,7 +298,7 @@ static void wrong_files_are_told_with_their_place(void **state)
     }
 }
 
-static void settings_that_cannot_be(void **state)
+static void invalid_settings_are_refused(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
@@ -325,12 +326,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_file_is_split_and_scaled, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(statistics_must_be_shared, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(without_columns_there_are_scales_too, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_shard_is_taken_over_as_it_is_read_at_the_start, make_folder,
+        cmocka_unit_test_setup_teardown(nodes_must_share_statistics, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(data_without_columns_can_be_scaled_too, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_shard_that_is_taken_over_is_read_as_at_the_start, make_folder,
                                         remove_folder),
-        cmocka_unit_test_setup_teardown(wrong_files_are_told_with_their_place, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(settings_that_cannot_be, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(wrong_files_are_reported_with_their_place, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(invalid_settings_are_refused, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

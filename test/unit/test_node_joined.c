@@ -1,4 +1,4 @@
-// What a node has taken from the cluster: the latest of each key, in a file that does not grow.
+// The settings that a node took from the cluster: the latest of each key, in a file that does not grow.
 #include "node/store/joined.h"
 #include "test/support/temporary.h"
 
