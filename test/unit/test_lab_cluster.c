@@ -1,8 +1,8 @@
-// The runner with misbehaving nodes, played by shell scripts: its messages, the nodes that it ends, and that
-// no process is left. Also the directory of a run.
+// The runner with misbehaving nodes, which are played by shell scripts: its messages, the nodes that it ends,
+// and that no process is left. Also the directory of a run.
 #include "lab_cluster_world.h"
 
-#define PATIENCE 3000 // looks at 10 ms; only a failure needs them all
+#define PATIENCE 3000 // looks every 10 ms; only a failure needs them all
 
 // Another process sends this one `signal` as soon as all nodes have made the file `ready`. Returns its pid.
 static pid_t signal_when_ready(const struct world *w, int signal)
@@ -24,7 +24,7 @@ static pid_t signal_when_ready(const struct world *w, int signal)
     _exit(0);
 }
 
-static void nodes_that_end_well(void **state)
+static void nodes_that_end_well_are_reported_as_done(void **state)
 {
     struct world *w = *state;
     play(w,
@@ -46,7 +46,7 @@ static void nodes_that_end_well(void **state)
     lab_world_expect_no_children();
 }
 
-static void a_node_that_dies_at_once(void **state)
+static void a_node_that_dies_at_once_is_reported_with_its_log(void **state)
 {
     struct world *w = *state;
     play(w,
@@ -63,7 +63,7 @@ static void a_node_that_dies_at_once(void **state)
     lab_world_expect_no_children();
 }
 
-static void a_node_that_is_killed_and_said_nothing(void **state)
+static void a_killed_node_with_an_empty_log_is_reported(void **state)
 {
     struct world *w = *state;
     play(w, "if [ $name = node-02 ]; then kill -9 $$; fi");
@@ -73,7 +73,7 @@ static void a_node_that_is_killed_and_said_nothing(void **state)
     lab_world_expect_no_children();
 }
 
-static void garbage_in_metrics_and_log(void **state)
+static void garbage_in_metrics_and_log_is_ignored(void **state)
 {
     struct world *w = *state;
     play(
@@ -88,7 +88,7 @@ static void garbage_in_metrics_and_log(void **state)
     lab_world_expect_no_children();
 }
 
-static void a_stop_reaches_all(void **state)
+static void a_stop_reaches_all_nodes(void **state)
 {
     struct world *w = *state;
     play(w, "trap 'echo stopped >&2; exit 0' TERM; touch \"$dir/ready\"; while :; do sleep 0.01; done");
@@ -102,7 +102,7 @@ static void a_stop_reaches_all(void **state)
     lab_world_expect_no_children();
 }
 
-static void who_does_not_stop_is_killed(void **state)
+static void a_node_that_does_not_stop_is_killed(void **state)
 {
     struct world *w = *state;
     play(w, "trap '' TERM; touch \"$dir/ready\"; exec sleep 1000");
@@ -117,7 +117,7 @@ static void who_does_not_stop_is_killed(void **state)
     lab_world_expect_no_children();
 }
 
-static void the_time_limit_stops_all(void **state)
+static void the_time_limit_stops_all_nodes(void **state)
 {
     struct world *w = *state;
     play(w, "trap 'exit 0' TERM; while :; do sleep 0.01; done");
@@ -128,7 +128,7 @@ static void the_time_limit_stops_all(void **state)
     lab_world_expect_no_children();
 }
 
-static void a_program_that_cannot_be_executed(void **state)
+static void a_program_that_cannot_be_executed_is_reported(void **state)
 {
     struct world *w = *state;
     struct base_reason why = {""};
@@ -139,7 +139,7 @@ static void a_program_that_cannot_be_executed(void **state)
     lab_world_expect_no_children();
 }
 
-// kill -9 of the runner: the kernel ends the node.
+// After kill -9 of the runner the kernel ends the nodes.
 static void nodes_do_not_outlive_the_runner(void **state)
 {
     struct world *w = *state;
@@ -148,7 +148,7 @@ static void nodes_do_not_outlive_the_runner(void **state)
     assert_int_equal(pipe(pipes), 0);
     play(w, "trap '' TERM HUP INT; touch \"$dir/ready\"; exec sleep 1000");
     pid_t runner = fork();
-    if (runner == 0) { // the write end goes on to the nodes: it is closed when the last of them has ended
+    if (runner == 0) { // the nodes inherit the write end: it is closed when the last of them has ended
         struct base_reason why = {""};
         close(pipes[0]);
         if (lab_supervisor_run(&w->options, &w->cluster, &why))
@@ -214,14 +214,14 @@ static void a_node_gets_what_it_needs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_WORLD(nodes_that_end_well),
-        WITH_WORLD(a_node_that_dies_at_once),
-        WITH_WORLD(a_node_that_is_killed_and_said_nothing),
-        WITH_WORLD(garbage_in_metrics_and_log),
-        WITH_WORLD(a_stop_reaches_all),
-        WITH_WORLD(who_does_not_stop_is_killed),
-        WITH_WORLD(the_time_limit_stops_all),
-        WITH_WORLD(a_program_that_cannot_be_executed),
+        WITH_WORLD(nodes_that_end_well_are_reported_as_done),
+        WITH_WORLD(a_node_that_dies_at_once_is_reported_with_its_log),
+        WITH_WORLD(a_killed_node_with_an_empty_log_is_reported),
+        WITH_WORLD(garbage_in_metrics_and_log_is_ignored),
+        WITH_WORLD(a_stop_reaches_all_nodes),
+        WITH_WORLD(a_node_that_does_not_stop_is_killed),
+        WITH_WORLD(the_time_limit_stops_all_nodes),
+        WITH_WORLD(a_program_that_cannot_be_executed_is_reported),
         WITH_WORLD(nodes_do_not_outlive_the_runner),
         WITH_WORLD(a_node_gets_what_it_needs),
     };

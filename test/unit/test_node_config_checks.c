@@ -284,7 +284,7 @@ static void valid_combinations_pass(void **state)
     }
 }
 
-static void a_node_that_is_left_alone_stops_if_averaging_is_async(void **state)
+static void a_node_that_is_left_alone_stops_unless_configured_otherwise(void **state)
 {
     (void)state;
     static const struct {
@@ -487,7 +487,7 @@ int main(void)
         cmocka_unit_test(wrong_exchanges_are_named),
         cmocka_unit_test(a_check_names_file_and_line),
         cmocka_unit_test(valid_combinations_pass),
-        cmocka_unit_test(a_node_that_is_left_alone_stops_if_averaging_is_async),
+        cmocka_unit_test(a_node_that_is_left_alone_stops_unless_configured_otherwise),
         cmocka_unit_test(settings_for_the_simulator_only_are_refused),
         cmocka_unit_test(model_average_sends_whole_models),
         cmocka_unit_test(an_error_in_a_graph_names_its_line_and_a_graph_must_name_this_node),

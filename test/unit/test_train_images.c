@@ -1,4 +1,4 @@
-// Folders of images: classes, sizes, colours, and every way in which they can be wrong.
+// Folders of images: classes, sizes, colours, and everything that can be wrong with them.
 #include "train/image.h"
 #include "train/images.h"
 
@@ -57,7 +57,7 @@ static enum base_error load(struct train_images_options options, struct train_da
     return train_dataset_load_images(root, &options, data, why);
 }
 
-static void a_folder_is_a_class(void **state)
+static void every_folder_is_a_class(void **state)
 {
     (void)state;
     struct train_dataset data = {0}, test = {0};
@@ -83,7 +83,7 @@ static void a_folder_is_a_class(void **state)
 }
 
 // The mean of the area: 4 x 2 to 2 x 1, and 2 x 2 to 1 x 1 with three colours.
-static void sizes_and_colours_are_brought_to_one(void **state)
+static void images_are_converted_to_one_size_and_colour(void **state)
 {
     (void)state;
     struct train_dataset data = {0};
@@ -103,13 +103,13 @@ static void sizes_and_colours_are_brought_to_one(void **state)
     assert_true(fabs((double)two[0] * 255 - 30) < 1e-4 && fabs((double)two[1] * 255 - 50) < 1e-4);
 }
 
-static void what_is_wrong_names_the_file(void **state)
+static void an_error_names_the_file(void **state)
 {
     (void)state;
     static const struct {
         const char *bytes;
         size_t count;
-        const char *name, *message; // behind the folder
+        const char *name, *message; // after the name of the folder
     } wrong[] = {
         {wide_png, sizeof wide_png - 1, "b/1.png",
          "/b/1.png: found 4 x 2 pixels, expected 2 x 2 like the first; data.image_size converts them to one "
@@ -151,9 +151,10 @@ static void what_is_wrong_names_the_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_folder_is_a_class, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(sizes_and_colours_are_brought_to_one, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(what_is_wrong_names_the_file, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(every_folder_is_a_class, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(images_are_converted_to_one_size_and_colour, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(an_error_names_the_file, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
