@@ -193,7 +193,7 @@ static void mistakes_of_all_sources_are_reported_at_once(void **state)
                                                "P2PML_AVERAGE_STEPS=x", NULL};
     const char *const settings[] = {"node.name=a", "average.ratio=4", "wrong"};
     const struct node_schema_sources sources = {.path = "/nowhere/node.yaml",
-                                                .the_environment_sets_keys = the_environment_sets_keys,
+                                                .environment = the_environment_sets_keys,
                                                 .settings = settings,
                                                 .n_settings = 3};
     start(&config);
