@@ -295,7 +295,7 @@ static void latest_clock(struct net *net, size_t node, const struct gossip_excha
             *latest = actions->list[i].message.as.clock.round;
 }
 
-// Without a clock its neighbour would think it idle for ever: packets tell less.
+// Without a clock its neighbour would consider it idle for ever: a packet does not show that it has gone on.
 static void test_an_idle_node_tells_its_neighbours_when_it_goes_on(void **state)
 {
     struct net *net = net_of(2, net_seed(910));
@@ -513,8 +513,7 @@ static void test_a_node_that_asks_and_pauses_again_delays_no_other(void **state)
     net_destroy(net);
 }
 
-// After the answer of a paused node others do not wait for it, until it goes on: then it tells them its
-// round.
+// When a paused node has answered, others do not wait for it until it goes on: then it tells them its round.
 static void test_a_node_that_answered_as_idle_tells_when_it_goes_on(void **state)
 {
     struct net *net = net_beside_one_that_paused(6, net_seed(917));

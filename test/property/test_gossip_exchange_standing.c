@@ -294,8 +294,8 @@ static struct gossip_exchange *resumed(struct net *net, size_t node, uint64_t ro
     return fresh;
 }
 
-// A node from a checkpoint that has not been told yet where the others are: its blocks move no node that
-// trains. Two such nodes meet in the middle, and so does a node that was told that it is one of the others.
+// A node resumed from a checkpoint does not know yet where the others are: its blocks move no node that
+// trains. Two such nodes meet in the middle, and so does a node that knows that it is one of the others.
 static void test_a_resumed_model_moves_no_other_before_its_first_round(void **state)
 {
     (void)state;

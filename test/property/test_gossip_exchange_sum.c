@@ -1,5 +1,5 @@
-// If the trainer leaves its correction as it was handed out, the exchange keeps no sum of its own. Two
-// clusters from one seed, only one of which does so, hand out the same bits.
+// If the trainer leaves its correction as it was handed out, the exchange keeps no separate sum. Two clusters
+// from one seed, only one of which does so, hand out the same bits.
 #include "exchange_cases.h"
 #include "gossip/exchange/state.h"
 

@@ -166,7 +166,7 @@ static void run_seed(uint64_t seed)
     links_net_destroy(&net);
 }
 
-static void one_link_a_pair(void **state)
+static void every_pair_has_at_most_one_active_link(void **state)
 {
     (void)state;
     const char *only = getenv("P2PML_SEED");
@@ -180,6 +180,6 @@ static void one_link_a_pair(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_link_a_pair)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pair_has_at_most_one_active_link)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,7 +137,7 @@ static void distributions_have_their_moments(void **state)
 }
 
 // A normal variable is beyond two standard deviations in 4.55% of cases, and beyond three in 0.27%.
-static void a_normal_has_its_tails(void **state)
+static void a_normal_variable_has_the_right_tails(void **state)
 {
     (void)state;
     struct base_rng rng;
@@ -198,7 +198,7 @@ int main(void)
         cmocka_unit_test(streams_of_one_seed_differ),
         cmocka_unit_test(below_is_uniform),
         cmocka_unit_test(distributions_have_their_moments),
-        cmocka_unit_test(a_normal_has_its_tails),
+        cmocka_unit_test(a_normal_variable_has_the_right_tails),
         cmocka_unit_test(a_tiny_shape_stays_positive),
         cmocka_unit_test(a_shuffle_is_a_uniform_permutation),
     };

@@ -289,7 +289,7 @@ static void with_the_policy_merge_both_sides_go_on(void **state)
 
 // -- members that are gone
 
-static void edges_of_the_dead_are_forgotten_after_a_while(void **state)
+static void edges_of_dead_members_are_forgotten_after_a_while(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -404,7 +404,7 @@ static void an_entry_is_missing_if_it_leads_to_no_node_in_the_graph(void **state
     gossip_graph_drop(graph);
 }
 
-static void shards_of_the_dead_are_taken_over(void **state)
+static void shards_of_dead_members_are_taken_over(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -443,12 +443,12 @@ int main(void)
         RULE(the_smaller_side_pauses),
         RULE(the_smaller_side_takes_the_model_of_the_larger_one),
         RULE(with_the_policy_merge_both_sides_go_on),
-        RULE(edges_of_the_dead_are_forgotten_after_a_while),
+        RULE(edges_of_dead_members_are_forgotten_after_a_while),
         RULE(the_edge_of_a_member_that_is_no_longer_known_is_forgotten_at_once),
         RULE(the_edge_of_an_unknown_member_is_forgotten_once),
         RULE(the_edges_are_live_if_every_neighbour_has_a_live_one),
         RULE(an_entry_is_missing_if_it_leads_to_no_node_in_the_graph),
-        RULE(shards_of_the_dead_are_taken_over),
+        RULE(shards_of_dead_members_are_taken_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -374,7 +374,7 @@ static void of_two_nodes_that_train_one_with_other_weights_is_enough(void **stat
     assert_true(w.learner_started && w.learner_fetches);
 }
 
-static void a_node_does_not_wait_for_ever_for_the_first_one_to_begin(void **state)
+static void a_node_does_not_wait_for_ever_for_the_first_node_to_begin(void **state)
 {
     (void)state;
     begin_with(5, 9);
@@ -464,7 +464,7 @@ int main(void)
         RULE(of_two_nodes_that_train_one_with_other_weights_is_enough),
         RULE(a_node_that_counts_goes_before_a_lower_id),
         RULE(a_node_that_counted_too_early_stops_counting),
-        RULE(a_node_does_not_wait_for_ever_for_the_first_one_to_begin),
+        RULE(a_node_does_not_wait_for_ever_for_the_first_node_to_begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

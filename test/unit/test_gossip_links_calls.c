@@ -26,7 +26,7 @@ static void pauses_between_calls_double_up_to_a_limit(void **state)
 }
 
 // A link may end before START; its peer is called once START comes.
-static void nobody_is_called_before_the_start(void **state)
+static void no_peer_is_called_before_the_start(void **state)
 {
     (void)state;
     without_entries();
@@ -325,7 +325,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         CASE(pauses_between_calls_double_up_to_a_limit),
-        CASE(nobody_is_called_before_the_start),
+        CASE(no_peer_is_called_before_the_start),
         CASE(a_node_without_links_calls_its_entries_often),
         CASE(unanswered_entries_are_called_again_when_another_node_calls),
         CASE(unanswered_entries_are_called_again_when_a_member_joins),

@@ -282,7 +282,7 @@ static void say_relayed(size_t from, size_t to, size_t target, uint32_t number)
                                                       .n_bytes = sizeof bytes});
 }
 
-// Node 0 runs alone. The test answers all its questions, and says as a helper that node 1 is alive.
+// Node 0 runs alone. The test answers all its questions, and as a helper reports that node 1 is alive.
 static void answer_by_hand(uint64_t ns)
 {
     for (uint64_t end_ns = net.now_ns + ns; net.now_ns < end_ns;) {

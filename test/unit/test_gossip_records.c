@@ -280,7 +280,7 @@ static void test_rekey_inside_a_message(void **state)
     pair_free(&pair);
 }
 
-// A peer that goes on with the old key is refused exactly where the key changes.
+// A peer that keeps using the old key is refused exactly where the key changes.
 static void test_a_peer_that_keeps_the_old_key_is_refused(void **state)
 {
     (void)state;

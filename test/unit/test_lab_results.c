@@ -86,7 +86,7 @@ static const char full[] =
     "{\"accuracy\": "
     "0.955, \"averaged\": null, \"worst\": null}]}";
 
-static void every_field_of_one_run(void **state)
+static void every_field_of_a_run_is_in_the_results(void **state)
 {
     (void)state;
     put("summary.json", full);
@@ -216,7 +216,8 @@ static void vectors_have_a_distance_instead_of_an_accuracy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_field_of_one_run, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(every_field_of_a_run_is_in_the_results, make_directory,
+                                        remove_directory),
         cmocka_unit_test_setup_teardown(a_missing_value_of_a_summary_is_null, make_directory,
                                         remove_directory),
         cmocka_unit_test_setup_teardown(a_directory_without_a_run_is_an_error, make_directory,

@@ -103,7 +103,7 @@ static void begin_stopped(struct node *node)
     await_stop(node->beside.pid);
 }
 
-static void it_holds_the_state_when_it_was_begun(void **state)
+static void a_checkpoint_has_the_state_when_it_was_begun(void **state)
 {
     struct node *node = *state;
     assert_int_equal(end(node, PATIENCE_NS), BASE_OK); // none was begun
@@ -153,7 +153,7 @@ static void the_gradient_is_not_shared(void **state)
     assert_false(shared);
 }
 
-static void only_one_is_written_at_a_time(void **state)
+static void only_one_checkpoint_is_written_at_a_time(void **state)
 {
     struct node *node = *state;
     begin_stopped(node);
@@ -305,7 +305,7 @@ static void a_node_that_ends_does_not_wait_for_ever(void **state)
 
 // The last checkpoint cannot be written, and the one before it, which it would replace, is still under way:
 // that one is kept.
-static void a_last_one_that_fails_loses_no_earlier_one(void **state)
+static void a_last_checkpoint_that_fails_loses_no_earlier_one(void **state)
 {
     struct node *node = *state;
     const pid_t child = fork(); // a file size limit plays the full disk
@@ -333,7 +333,7 @@ static void a_last_one_that_fails_loses_no_earlier_one(void **state)
 }
 
 // Once the last one is written, the earlier one writes nothing more and leaves no file.
-static void the_last_one_replaces_one_that_is_under_way(void **state)
+static void the_last_checkpoint_replaces_one_under_way(void **state)
 {
     struct node *node = *state;
     begin_stopped_in_file(node);
@@ -346,7 +346,7 @@ static void the_last_one_replaces_one_that_is_under_way(void **state)
 }
 
 // One that hangs is killed in the end, and the next one can be written.
-static void one_that_hangs_is_killed(void **state)
+static void a_checkpoint_that_hangs_is_killed(void **state)
 {
     struct node *node = *state;
     begin_stopped(node);
@@ -368,7 +368,7 @@ static void one_that_hangs_is_killed(void **state)
 
 // A killed writer may not die, as in a call to a disk that does not answer: no other one is begun beside it,
 // training does not wait for it, and its end is not reported again.
-static void one_that_does_not_die_remains_the_only_one(void **state)
+static void a_killed_writer_that_does_not_die_remains_the_only_one(void **state)
 {
     struct node *node = *state;
     begin_stopped(node);
@@ -393,19 +393,21 @@ static void one_that_does_not_die_remains_the_only_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(it_holds_the_state_when_it_was_begun, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_checkpoint_has_the_state_when_it_was_begun, make_node, free_node),
         cmocka_unit_test_setup_teardown(the_gradient_is_not_shared, make_node, free_node),
-        cmocka_unit_test_setup_teardown(only_one_is_written_at_a_time, make_node, free_node),
+        cmocka_unit_test_setup_teardown(only_one_checkpoint_is_written_at_a_time, make_node, free_node),
         cmocka_unit_test_setup_teardown(a_look_does_not_wait, make_node, free_node),
         cmocka_unit_test_setup_teardown(a_killed_writer_is_reported_once, make_node, free_node),
         cmocka_unit_test_setup_teardown(a_full_disk_is_reported, make_node, free_node),
         cmocka_unit_test_setup_teardown(a_model_that_is_not_finite_is_reported, make_node, free_node),
         cmocka_unit_test_setup_teardown(the_writer_holds_no_descriptor, make_node, free_node),
         cmocka_unit_test_setup_teardown(a_node_that_ends_does_not_wait_for_ever, make_node, free_node),
-        cmocka_unit_test_setup_teardown(a_last_one_that_fails_loses_no_earlier_one, make_node, free_node),
-        cmocka_unit_test_setup_teardown(the_last_one_replaces_one_that_is_under_way, make_node, free_node),
-        cmocka_unit_test_setup_teardown(one_that_hangs_is_killed, make_node, free_node),
-        cmocka_unit_test_setup_teardown(one_that_does_not_die_remains_the_only_one, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_last_checkpoint_that_fails_loses_no_earlier_one, make_node,
+                                        free_node),
+        cmocka_unit_test_setup_teardown(the_last_checkpoint_replaces_one_under_way, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_checkpoint_that_hangs_is_killed, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_killed_writer_that_does_not_die_remains_the_only_one, make_node,
+                                        free_node),
     };
     if (pthread_atfork(NULL, NULL, stop_child))
         return 1;

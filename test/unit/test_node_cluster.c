@@ -49,7 +49,7 @@ static void on_message(void *owner, const struct gossip_id *peer, const struct g
                        uint8_t *bytes, size_t count)
 {
     (void)owner, (void)peer, (void)message, (void)bytes, (void)count;
-    fail_msg("nobody sends messages for a worker");
+    fail_msg("no node sends messages for a worker");
 }
 
 static void on_member(void *owner, const struct gossip_id *peer, enum gossip_member_state state)
@@ -62,7 +62,7 @@ static void on_removed(void *owner, const struct gossip_id *peer)
 {
     (void)owner;
     (void)peer;
-    fail_msg("nobody is gone for that long");
+    fail_msg("no node is gone for that long");
 }
 
 static void on_view(void *owner, struct gossip_graph *graph)
@@ -83,7 +83,7 @@ static void on_conflict(void *owner, const char *address)
 {
     (void)owner;
     (void)address;
-    fail_msg("nobody has the identity of another");
+    fail_msg("no node has the identity of another");
 }
 
 static bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
@@ -96,7 +96,7 @@ static void on_statistics(void *owner, const struct gossip_id *peer,
                           const struct gossip_statistics_message *message)
 {
     (void)owner, (void)peer, (void)message;
-    fail_msg("nobody sends statistics");
+    fail_msg("no node sends statistics");
 }
 
 static const struct node_peers_handler links_handler = {.up = on_up,

@@ -163,7 +163,7 @@ static void train_two(const char *steps, bool resume)
 }
 
 // A node resumes from its checkpoint with the edge that it had: none begins again.
-static void it_trains_and_resumes(void **state)
+static void a_node_over_other_memory_trains_and_resumes(void **state)
 {
     (void)state;
     train_two("train.steps=200", false);
@@ -211,13 +211,13 @@ static void takes_the_model(const char *first_name, const struct kernels *first_
     destroy(&late);
 }
 
-static void it_gives_its_model(void **state)
+static void a_node_over_other_memory_gives_its_model(void **state)
 {
     (void)state;
     takes_the_model("giving", far_kernels(), "taking", NULL);
 }
 
-static void it_takes_a_model(void **state)
+static void a_node_over_other_memory_takes_a_model(void **state)
 {
     (void)state;
     takes_the_model("given", NULL, "taken", far_kernels());
@@ -249,9 +249,10 @@ static void the_exchange_is_where_device_exchange_says(void **state)
 int main(void)
 {
     temporary_make(root, "device");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_trains_and_resumes), cmocka_unit_test(it_gives_its_model),
-        cmocka_unit_test(it_takes_a_model), cmocka_unit_test(the_exchange_is_where_device_exchange_says)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_over_other_memory_trains_and_resumes),
+                                       cmocka_unit_test(a_node_over_other_memory_gives_its_model),
+                                       cmocka_unit_test(a_node_over_other_memory_takes_a_model),
+                                       cmocka_unit_test(the_exchange_is_where_device_exchange_says)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     temporary_remove(root);
     return failed;

@@ -273,7 +273,7 @@ static void a_fetched_model_has_no_old_momentum(void **state)
 
 static struct train_dataset testing; // no example has the label that a trained model predicts
 
-static void it_is_measured_on_the_test_set(void **state)
+static void a_model_is_measured_on_the_test_set(void **state)
 {
     struct bench bench;
     (void)state;
@@ -306,7 +306,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_that_failed_is_tried_again_at_the_next_boundary),
         cmocka_unit_test(an_incomplete_snapshot_leaves_the_node_unchanged),
         cmocka_unit_test(a_fetched_model_has_no_old_momentum),
-        cmocka_unit_test(it_is_measured_on_the_test_set),
+        cmocka_unit_test(a_model_is_measured_on_the_test_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

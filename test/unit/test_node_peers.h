@@ -218,7 +218,7 @@ static inline void on_statistics(void *owner, const struct gossip_id *peer,
                                  const struct gossip_statistics_message *message)
 {
     (void)owner, (void)peer, (void)message;
-    fail_msg("nobody sends statistics");
+    fail_msg("no node sends statistics");
 }
 
 static const struct node_peers_handler table_handler = {.up = on_up,

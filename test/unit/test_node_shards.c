@@ -241,7 +241,7 @@ static void the_newest_request_counts(void **state)
     close_node(&node);
 }
 
-// A LIBSVM file in a directory of its own.
+// A LIBSVM file in a temporary directory.
 struct place {
     char directory[64], file[80], spare[80];
 };

@@ -131,8 +131,8 @@ static void bench_end(struct bench *bench)
     train_dataset_destroy(&bench->own);
 }
 
-// Told in the middle of a rendezvous, as every order may be.
-static void shards_told_in_a_rendezvous_are_taken(void **state)
+// The order comes in the middle of a rendezvous, as any order may.
+static void shards_ordered_in_a_rendezvous_are_taken_over(void **state)
 {
     static const uint32_t two[] = {1, 2}, three[] = {0, 1, 2};
     static const bool without_0[] = {false, true, true};
@@ -153,8 +153,8 @@ static void shards_told_in_a_rendezvous_are_taken(void **state)
     bench_end(&bench);
 }
 
-// Told before the start and during a pause; of several at once, the last one counts.
-static void shards_told_while_it_waits_are_taken(void **state)
+// The orders come before the start and during a pause; of several at once, the last one counts.
+static void shards_ordered_while_it_waits_are_taken_over(void **state)
 {
     static const uint32_t one[] = {1}, two[] = {0, 1}, three[] = {0, 1, 2};
     static const bool without_2[] = {true, true, false};
@@ -226,8 +226,8 @@ static void training_goes_on_through_deaths_and_returns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shards_told_in_a_rendezvous_are_taken),
-        cmocka_unit_test(shards_told_while_it_waits_are_taken),
+        cmocka_unit_test(shards_ordered_in_a_rendezvous_are_taken_over),
+        cmocka_unit_test(shards_ordered_while_it_waits_are_taken_over),
         cmocka_unit_test(training_goes_on_through_deaths_and_returns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
