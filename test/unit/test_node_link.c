@@ -151,7 +151,7 @@ static void shake_hands(struct pair *p)
     run_until(p, &p->b.established);
 }
 
-static void proves_both_ends_and_carries_messages(void **state)
+static void a_link_proves_both_ends_and_carries_messages(void **state)
 {
     struct pair *p = *state;
     uint8_t *large = calloc(1, MESSAGE_LIMIT);
@@ -422,7 +422,7 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_pair, free_pair)
     const struct CMUnitTest tests[] = {
-        CASE(proves_both_ends_and_carries_messages),
+        CASE(a_link_proves_both_ends_and_carries_messages),
         CASE(an_orderly_end_loses_no_message),
         CASE(a_paused_link_keeps_its_messages),
         CASE(a_slow_reader_is_closed),
