@@ -1,10 +1,10 @@
 // Whole trainings on slow links in virtual time: from the first step to the end of the last process, each
-// scenario from seeds, each beside an undisturbed run with the same seed. The nodes learn a vector on which
-// no two of them agree and whose mean is the best, so that a node that trained alone, came late or went back
-// is detected at once. A model is some forty times larger than a delta, and takes about a second on the wire:
-// states that last moments over loopback last many rounds here.
+// scenario from seeds, each beside an undisturbed run with the same seed. The nodes train a vector that each
+// of them pulls to its own target; the mean of the targets is the optimum. So a node that trained alone, came
+// late or went back is detected at once. A model is some forty times larger than a delta, and takes about a
+// second on the wire: states that last moments over loopback last many rounds here.
 //
-// P2PML_SEEDS: how many (default 60), P2PML_SEED: the first one; P2PML_TRACE=1: every line of the trace.
+// P2PML_SEEDS: how many (default 60), P2PML_SEED: the first one; P2PML_TRACE=1.
 #include "test/support/slow_course.h"
 
 #include <math.h>

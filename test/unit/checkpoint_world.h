@@ -134,7 +134,7 @@ static inline int world_tear_down(void **state)
     return 0;
 }
 
-// The number of entries of the directory that contain `part`.
+// The number of entries of the directory whose name contains `part`.
 static inline size_t count_files(const char *directory, const char *part)
 {
     size_t count = 0;
@@ -219,8 +219,8 @@ static inline void poison(const char *path, const char *name, float value)
     node_safetensors_free(file);
 }
 
-// Sends a standard stream (1 or 2) to the file `path` until capture_end, which returns what was written
-// (allocated).
+// Sends a standard stream (1 or 2) to the file `path` until capture_end, which returns what was written; the
+// caller frees it.
 static inline int capture_begin(int stream, const char *path)
 {
     fflush(NULL);

@@ -1,5 +1,5 @@
-// The AEADs of a session: known answers, two implementations of each beside each other, and how two ends
-// agree on one.
+// The AEADs of a session: known answers, two implementations of each compared with each other, and how two
+// ends agree on one.
 #include "gossip/session/aead.h"
 #include "gossip/session/session.h"
 #include "test/support/seeded.h"

@@ -1,7 +1,7 @@
 // Sealed datagrams: round trips, the layout, and what a stranger, a member or the network may do to them.
 #include "test_gossip_datagrams.h"
 
-static void test_round_trip_of_every_size(void **state)
+static void test_datagrams_of_every_size_survive_a_round_trip(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 4, BOB, 9), *bob = node(BOB, 9, ALICE, 4);
@@ -71,7 +71,7 @@ static void test_a_datagram_matches_another_implementation(void **state)
     gossip_datagrams_destroy(datagrams);
 }
 
-static void test_handmade_datagram_opens(void **state)
+static void test_a_handmade_datagram_opens(void **state)
 {
     (void)state;
     struct gossip_datagrams *bob = node(BOB, 1, ALICE, 1);
@@ -272,10 +272,10 @@ static void test_the_own_id_is_not_a_peer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip_of_every_size),
+        cmocka_unit_test(test_datagrams_of_every_size_survive_a_round_trip),
         cmocka_unit_test(test_seal_reports_what_it_cannot_seal),
         cmocka_unit_test(test_a_datagram_matches_another_implementation),
-        cmocka_unit_test(test_handmade_datagram_opens),
+        cmocka_unit_test(test_a_handmade_datagram_opens),
         cmocka_unit_test(test_every_change_is_refused),
         cmocka_unit_test(test_a_truncated_or_lengthened_datagram_is_refused),
         cmocka_unit_test(test_a_member_cannot_seal_in_the_name_of_another),

@@ -422,8 +422,8 @@ static void a_node_that_counted_before_it_knew_of_a_training_fetches(void **stat
     assert_int_equal(w.started_round, 0);
 }
 
-// It counted with its first weights, and its learner has taken none for a model since the order to fetch: if
-// it went on without a donor, it would end.
+// It counted with its first weights, but since the order to fetch its learner has no model: if it went on
+// without a donor, it would end.
 static void a_node_that_counted_and_then_fetches_waits_for_a_donor(void **state)
 {
     (void)state;

@@ -40,7 +40,7 @@ static int tear_down(void **state)
 
 static const struct train_model_spec two = {.kind = TRAIN_SOFTMAX, .inputs = 2, .classes = 2};
 
-// Logits are the inputs over the divisor.
+// Logits are the inputs divided by the divisor.
 static struct node_model_file identity(float divisor, int32_t first_label)
 {
     static float parameters[6] = {1, 0, 0, 1, 0, 0};

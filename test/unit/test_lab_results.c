@@ -55,7 +55,7 @@ static char *get(const char *name)
     return (char *)data;
 }
 
-// Writes the results; returns the table (allocated).
+// Writes the results; returns the table, which the caller frees.
 static char *results(void)
 {
     struct base_reason why = {""};

@@ -192,11 +192,9 @@ static void random_value(const struct node_key *key, char *out, size_t capacity)
         out[0] = 0;
         for (size_t i = 0; i < count; i++) {
             random_text(word, sizeof word);
-            used +=
-                key->type ==
-                        NODE_KEY_TEXTS // 'x' on both sides: blanks at the ends of an element are not its own
-                    ? (size_t)snprintf(out + used, capacity - used, "%sx%sx", i ? "," : "", word)
-                    : (size_t)snprintf(out + used, capacity - used, "%s%" PRIu64, i ? "," : "", number);
+            used += key->type == NODE_KEY_TEXTS // 'x' on both sides: blanks at the ends are trimmed
+                        ? (size_t)snprintf(out + used, capacity - used, "%sx%sx", i ? "," : "", word)
+                        : (size_t)snprintf(out + used, capacity - used, "%s%" PRIu64, i ? "," : "", number);
         }
         break;
     case NODE_KEY_MAPS: // a node has none
