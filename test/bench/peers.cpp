@@ -1,6 +1,6 @@
 // Selections of other libraries for test/bench/compare, which compiles and runs this: std::nth_element, and
 // Intel's x86-simd-sort if P2PML_X86_SIMD_SORT is defined. One thread.
-// 
+//
 // Arguments: file of floats. Reads lines "CASE K" and answers each with the ns of one run. Cases with pairs
 // make them within the time, because a sender of entries needs their indices; cases with values alone work on
 // a copy of the magnitudes, which is not timed.

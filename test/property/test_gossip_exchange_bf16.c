@@ -1,6 +1,6 @@
 // References and corrections in bf16: the two ends hold the same bits, the sum of the models does not change,
-// models agree far more closely than the distance of two neighbouring bf16 numbers, and the sum of
-// corrections is that of the stored ones.
+// models agree far more closely than two neighbouring bf16 numbers do, and the sum of corrections is that of
+// the stored ones.
 #include "test/property/exchange_cases.h"
 #include "test/property/exchange_saved.h"
 
@@ -90,7 +90,7 @@ static void train(struct net *net, uint64_t seed)
                 0.02f * ((i % 2 ? 1.0f : -1.0f) + (float)base_rng_normal(&rng) + net->node[i].correction[j]);
 }
 
-// Both if the exchange keeps its own sum and if the trainer holds the only one.
+// The exchange keeps its own sum, or the trainer holds the only one: it holds in both cases.
 static void the_sum_of_corrections_is_that_of_the_stored_ones(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void increments_below_a_step_of_bf16_count(void **state)
     assert_true(fabs(sum - 4096 * 0x1p-12) < 0.02);
 }
 
-// A record imports as it was exported, and only in the form that the options name.
+// A record is imported as it was exported, and only in the form that the options name.
 static void a_record_keeps_references_in_bf16(void **state)
 {
     struct gossip_exchange_options options = defaults(true);

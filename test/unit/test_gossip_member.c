@@ -219,7 +219,7 @@ static void a_partition_heals_by_itself(void **s)
     member_net_destroy(&net);
 }
 
-static void half_and_half_has_one_majority(void **s)
+static void of_two_equal_halves_one_is_the_majority(void **s)
 {
     (void)s;
     begin(6);
@@ -438,7 +438,7 @@ int main(void)
         cmocka_unit_test(after_a_pause_a_node_suspects_no_other_and_is_not_dead),
         cmocka_unit_test(a_long_pause_counts_as_a_death_and_heals),
         cmocka_unit_test(a_partition_heals_by_itself),
-        cmocka_unit_test(half_and_half_has_one_majority),
+        cmocka_unit_test(of_two_equal_halves_one_is_the_majority),
         cmocka_unit_test(a_member_that_leaves_is_not_dead),
         cmocka_unit_test(dead_members_are_told_of_a_change),
         cmocka_unit_test(a_flapping_node_keeps_itself_out),

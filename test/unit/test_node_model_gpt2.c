@@ -1,4 +1,4 @@
-// Models of text in files: what a gpt2 file of Hugging Face may contain and what not, and how the characters
+// Models of text in files: what a gpt2 file of Hugging Face may and may not contain, and how the characters
 // of a model are stored.
 #include "node/store/model_file.h"
 #include "node/store/safetensors.h"

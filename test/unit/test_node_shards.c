@@ -109,8 +109,8 @@ static void nothing_is_new_at_first(void **state)
     assert_nothing_new(&node);
     node_shards_want(node.shards, all, SHARDS);
     assert_nothing_new(&node);
-    node_shards_want(node.shards, all + 3, 2);  // others: a wish, but
-    node_shards_want(node.shards, all, SHARDS); // taken back
+    node_shards_want(node.shards, all + 3, 2);  // asks for others,
+    node_shards_want(node.shards, all, SHARDS); // and withdraws the request
     assert_nothing_new(&node);
     close_node(&node);
 }
