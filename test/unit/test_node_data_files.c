@@ -4,6 +4,7 @@
 #include "node/config/config.h"
 #include "node/learn/data.h"
 #include "node/learn/takeover.h"
+#include "test/support/folder.h"
 
 #include "pictures.h"
 
@@ -18,38 +19,6 @@
 #include <sys/stat.h>
 
 #include <cmocka.h>
-
-static char root[64];
-
-static const char *in(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    return path;
-}
-
-static void write_file(const char *name, const char *bytes, size_t count)
-{
-    FILE *file = fopen(in(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    fclose(file);
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(root, sizeof root, "/tmp/test-data-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    return system(command);
-}
 
 // "@" in a setting stands for the folder.
 static struct node_config configure(const char *settings)
@@ -66,7 +35,7 @@ static struct node_config configure(const char *settings)
         if (!word[0])
             continue;
         if (at)
-            snprintf(assignment, sizeof assignment, "%.*s%s/%s", (int)(at - word), word, root, at + 1);
+            snprintf(assignment, sizeof assignment, "%.*s%s/%s", (int)(at - word), word, folder, at + 1);
         else
             snprintf(assignment, sizeof assignment, "%s", word);
         if (node_schema_set(&node_config_schema, assignment, &config, &why) != BASE_OK)
@@ -95,7 +64,7 @@ static void load_well(const char *settings, struct train_dataset *train, struct 
 
 static void write_table(const char *name, size_t rows, double step)
 {
-    FILE *file = fopen(in(name), "w");
+    FILE *file = fopen(folder_path(name), "w");
     assert_non_null(file);
     fprintf(file, "a,b,y\n");
     for (size_t i = 0; i < rows; i++)
@@ -163,7 +132,7 @@ static void nodes_must_share_statistics(void **state)
     assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
     assert_non_null(strstr(why.text, "its data mean something else: softmax 2-2, data "));
     assert_non_null(strstr(why.text, "name it in data.scale_from"));
-    assert_int_equal(node_data_meaning_write(in("stats"), a.meaning, &why), BASE_OK);
+    assert_int_equal(node_data_meaning_write(folder_path("stats"), a.meaning, &why), BASE_OK);
     train_dataset_destroy(&b);
     load_well("data.kind=csv data.train_file=@u.csv data.scale=minmax data.scale_from=@stats", &b, NULL);
     greet(&b, &theirs);
@@ -180,7 +149,7 @@ static void data_without_columns_can_be_scaled_too(void **state)
 {
     (void)state;
     struct train_dataset train = {0}, test = {0};
-    write_file("l", "1 1:10 2:1\n0 1:20 2:1\n1 1:30\n", 29);
+    folder_write("l", "1 1:10 2:1\n0 1:20 2:1\n1 1:30\n", 29);
     load_well("data.kind=libsvm data.features=2 data.classes=2 data.train_file=@l data.test_file=@l "
               "data.scale=minmax",
               &train, &test);
@@ -198,7 +167,7 @@ static void a_shard_that_is_taken_over_is_read_as_at_the_start(void **state)
     struct node_shards *shards = NULL;
     struct node_shards_set set;
     struct base_reason why = {""};
-    FILE *file = fopen(in("t.csv"), "w");
+    FILE *file = fopen(folder_path("t.csv"), "w");
     assert_non_null(file);
     fprintf(file, "id;y;a\n");
     for (int i = 0; i < 60; i++)
@@ -279,22 +248,22 @@ static const struct {
 static void wrong_files_are_reported_with_their_place(void **state)
 {
     (void)state;
-    write_file("good.csv", "a,y\n1,0\n2,1\n", 12);
-    write_file("y", "\x00\x00\x08\x01\x00\x00\x00\x01\x00", 9);
-    mkdir(in("images"), 0700);
-    mkdir(in("images/a"), 0700);
-    mkdir(in("images/b"), 0700);
-    write_file("images/a/1.png", grey_png, sizeof grey_png - 1);
-    write_file("images/b/0.png", grey_png, sizeof grey_png - 1);
+    folder_write("good.csv", "a,y\n1,0\n2,1\n", 12);
+    folder_write("y", "\x00\x00\x08\x01\x00\x00\x00\x01\x00", 9);
+    mkdir(folder_path("images"), 0700);
+    mkdir(folder_path("images/a"), 0700);
+    mkdir(folder_path("images/b"), 0700);
+    folder_write("images/a/1.png", grey_png, sizeof grey_png - 1);
+    folder_write("images/b/0.png", grey_png, sizeof grey_png - 1);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct train_dataset train = {.examples = 77}, test = {.examples = 77};
         struct base_reason why = {""};
-        write_file(wrong[i].name, wrong[i].bytes, wrong[i].count);
+        folder_write(wrong[i].name, wrong[i].bytes, wrong[i].count);
         if (load(wrong[i].settings, &train, &test, &why) == BASE_OK ||
             strstr(why.text, wrong[i].message) == NULL)
             fail_msg("%zu: found \"%s\", expected \"%s\"", i, why.text, wrong[i].message);
         assert_true(train.examples == 77 && test.examples == 77);
-        remove(in(wrong[i].name));
+        remove(folder_path(wrong[i].name));
     }
 }
 
@@ -325,14 +294,14 @@ static void invalid_settings_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_file_is_split_and_scaled, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(nodes_must_share_statistics, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(data_without_columns_can_be_scaled_too, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_shard_that_is_taken_over_is_read_as_at_the_start, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(wrong_files_are_reported_with_their_place, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(invalid_settings_are_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(one_file_is_split_and_scaled, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(nodes_must_share_statistics, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(data_without_columns_can_be_scaled_too, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(a_shard_that_is_taken_over_is_read_as_at_the_start, folder_make,
+                                        folder_remove),
+        cmocka_unit_test_setup_teardown(wrong_files_are_reported_with_their_place, folder_make,
+                                        folder_remove),
+        cmocka_unit_test_setup_teardown(invalid_settings_are_refused, folder_make, folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

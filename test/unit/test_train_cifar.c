@@ -1,4 +1,5 @@
 // CIFAR-10's binary files, valid and broken; random crops and flips.
+#include "test/support/folder.h"
 #include "train/augment.h"
 #include "train/cifar.h"
 #include "train/loaders.h"
@@ -15,23 +16,6 @@
 
 #define RECORD 3073u
 
-static char folder[64];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/test-cifar-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
 // Two images; pixel p of channel c of image i is (7 p + 50 c + i) mod 256.
 static void fill(uint8_t records[2 * RECORD], uint8_t first_label)
 {
@@ -41,16 +25,6 @@ static void fill(uint8_t records[2 * RECORD], uint8_t first_label)
         for (size_t k = 0; k < RECORD - 1; k++)
             record[1 + k] = (uint8_t)(7 * (k % 1024) + 50 * (k / 1024) + i);
     }
-}
-
-static void write_file(const char *name, const uint8_t *bytes, size_t count)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    fclose(file);
 }
 
 static void colour_planes_become_pixels(void **state)
@@ -84,10 +58,10 @@ static void a_folder_is_read_in_order(void **state)
         char name[32];
         fill(records, (uint8_t)(2 * f));
         snprintf(name, sizeof name, "data_batch_%u.bin", f);
-        write_file(name, records, sizeof records);
+        folder_write(name, records, sizeof records);
     }
     fill(records, 8);
-    write_file("test_batch.bin", records, sizeof records);
+    folder_write("test_batch.bin", records, sizeof records);
     if (train_dataset_load_cifar10(folder, &data, &why) != BASE_OK)
         fail_msg("%s", why.text);
     assert_int_equal(data.examples, 4);
@@ -205,5 +179,5 @@ int main(void)
         cmocka_unit_test(every_shift_and_flip_is_equally_likely),
         cmocka_unit_test(flips_without_crops_lose_nothing),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
