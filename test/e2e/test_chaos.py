@@ -1,6 +1,6 @@
 """Real nodes on a faulty network: killed, stopped, cut off, starved, restarted. The other nodes continue to train.
 
-    test_chaos.py [--long] [--nodes N] [--rounds N] [--seed N] [what unittest takes]
+    test_chaos.py [--long] [--nodes N] [--rounds N] [--seed N] [options of unittest]
 
 --long: 16 nodes, and every scenario three times. Needs root, iproute2 and nftables."""
 

@@ -1,6 +1,6 @@
 """Kill -9 at any moment: while a node starts, trains, averages, or writes a checkpoint. It resumes where it was.
 
-    test_kill_moments.py [--moments N] [--seed N] [what unittest takes]
+    test_kill_moments.py [--moments N] [--seed N] [options of unittest]
 
 10 moments, or N. One of two nodes is killed again and again; it writes a checkpoint after each round."""
 

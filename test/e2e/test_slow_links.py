@@ -1,7 +1,7 @@
 """Trainings over 1 and 10 Mbit/s, each node in its own network namespace: nodes are killed and started again, half of
 them die at once, one is cut off, deaf or mute.
 
-    test_slow_links.py [--long] [--seed N] [what unittest takes]
+    test_slow_links.py [--long] [--seed N] [options of unittest]
 
 Without --long: a training of four nodes at 1 Mbit/s, one of them killed and started again, half a minute. With it: six
 nodes and all of the above, nine minutes. test/trial/churn is even longer.
