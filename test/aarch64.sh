@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Cross-builds everything for aarch64 and runs the unit and property tests of the arithmetic under qemu.
-# The host keeps its packages: Debian's libraries for arm64 are unpacked into build/aarch64-root, nothing is installed.
+# The packages of the host stay: Debian's libraries for arm64 are unpacked into build/aarch64-root, nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD/build/aarch64-root
@@ -24,7 +24,7 @@ if [ ${#missing[@]} != 0 ]; then
     exit 1
 fi
 
-# An apt of its own, for arm64, that knows of no installed package: it names and fetches all that a program needs.
+# A separate apt for arm64 without installed packages: it names and fetches everything that a program needs.
 state=$PWD/build/aarch64-apt
 mkdir -p build
 apt_arm64() {
@@ -47,7 +47,7 @@ unpack_packages() {
     for package in "$state"/cache/archives/*.deb; do
         dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$root" ./usr ./lib 2>/dev/null || true
     done
-    find "$root/usr/lib" -type l -lname '/*' | while read -r link; do # absolute ones would name the host's files
+    find "$root/usr/lib" -type l -lname '/*' | while read -r link; do # absolute links would lead to files of the host
         ln -sfn "$root$(readlink "$link")" "$link"
     done
     # What update-alternatives does in an installation.

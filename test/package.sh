@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the package (cpack -G DEB), installs it in a bare root of this host's Debian or Ubuntu, runs the programs and a cluster of three
-# nodes there, removes and purges it, and looks what is left. Root, debootstrap, dpkg-dev and file are needed.
+# nodes there, removes and purges it, and checks what is left. Needs root, debootstrap, dpkg-dev and file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the two commands in bare systems: each root is made by debootstrap with nothing in it but what every installation has, gets
-# the committed tree, and runs ./demo.sh and ./test.sh there. Prints a table of exit status and seconds.
+# Runs the two commands in bare systems: each root is made by debootstrap with only what every installation has, gets the
+# committed tree, and runs ./demo.sh and ./test.sh there. Prints a table of exit status and seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin"
@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     -h | --help) echo "$usage" && exit 0 ;;
     --command | --dir | --file)
-        [ $# -gt 1 ] || { echo "roots.sh: $1: expected a value behind it" >&2 && exit 2; }
+        [ $# -gt 1 ] || { echo "roots.sh: $1: expected a value after it" >&2 && exit 2; }
         case $1 in --command) commands+=("$2") ;; --dir) directory=$2 ;; --file) files+=("$2") ;; esac
         shift
         ;;
@@ -41,7 +41,7 @@ done
 mkdir -p "$directory/logs"
 directory=$(cd "$directory" && pwd)
 
-# debootstrap knows the suites of its own time; a later one of a distribution is made as the ones before.
+# debootstrap knows only the suites of its time; a later suite of a distribution is made like the earlier ones.
 scripts=$directory/debootstrap
 rm -rf "$scripts"
 cp -a "${DEBOOTSTRAP_DIR:-/usr/share/debootstrap}" "$scripts"
@@ -76,12 +76,12 @@ make_root() { # make_root SUITE ROOT
     debootstrap --variant=minbase --cache-dir="$directory/packages" "$1" "$2" "$where" || return
     [ "$distribution" = debian ] || echo "deb $where $1 main universe" >"$2/etc/apt/sources.list" # as Ubuntu's installer does
     cp -L /etc/resolv.conf /etc/hosts "$2/etc/" || return
-    apt-config dump | grep -E '^Acquire::(http|https|Check-)' >"$2/etc/apt/apt.conf.d/00host" # the way to the packages; may be none
+    apt-config dump | grep -E '^Acquire::(http|https|Check-)' >"$2/etc/apt/apt.conf.d/00host" # the host's proxy and certificates, if there are any
     git clone -q --depth 1 "file://$PWD" "$2/src"
     [ ${#files[@]} = 0 ] || tar c "${files[@]}" | tar x -C "$2/src"
 }
 
-# Processes and mounts of a command end with it: both are in namespaces of their own.
+# Processes and mounts of a command end with it: both are in separate namespaces.
 in_root() { # in_root ROOT COMMAND
     # shellcheck disable=SC2016
     env -i TERM=dumb unshare --mount --pid --fork --kill-child --propagation private bash -c '

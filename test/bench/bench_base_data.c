@@ -1,5 +1,4 @@
-// Writes the vector that the benchmarks measure with, as raw floats, for programs of others
-// (test/bench/compare).
+// Writes the vector that the benchmarks use as raw floats, for other programs (test/bench/compare).
 // --data NAME (gaussian), --count N (31000000), --out FILE.
 #include "test/support/bench.h"
 

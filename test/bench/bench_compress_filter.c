@@ -1,5 +1,5 @@
-// What a chain of filters costs an entry, beside fetching x at the entries (pick), which is most of it where
-// a filter reads x: x is far larger than the caches. The copy of the list that each run starts from is not
+// The cost of a chain of filters per entry, beside fetching x at the entries (pick), which is most of it if a
+// filter reads x: x is far larger than the caches. The copy of the list that each run starts from is not
 // timed. Arguments: --count N (31000000), --seconds S (2).
 #include "compress/filter.h"
 #include "test/support/bench.h"

@@ -1,6 +1,6 @@
-// The index codes: ns an index to encode (sizes of all codes, choice, writing), to check and to read, bits an
-// index beside the entropy, and the bytes of whole packets an entry. One JSON object a line; `ns` is of a
-// whole run, the members behind it are per entry. --count N (31,000,000), --seconds S a density (3).
+// The index codes: ns per index to encode (sizes of all codes, choice, writing), to check and to read; bits
+// per index beside the entropy; and bytes of whole packets per entry. One JSON object per line; `ns` is of a
+// whole run, the members after it are per entry. --count N (31,000,000), --seconds S per density (3).
 #include "base/rng.h"
 #include "compress/packet_header.h"
 #include "test/support/bench.h"
@@ -75,7 +75,7 @@ static void read_all(void *context)
     }
 }
 
-// Bits of the entropy of a list of `entries` among `count`, an entry.
+// Entropy, in bits per entry, of a list of `entries` among `count`.
 static double entropy(double count, double entries)
 {
     const double nats = lgamma(count + 1) - lgamma(entries + 1) - lgamma(count - entries + 1);

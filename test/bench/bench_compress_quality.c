@@ -1,5 +1,5 @@
-// What a selection keeps of |a|^2 at 1%, by method and by data, and what each format loses of what was
-// selected. No timing. Arguments: --count N (4194304), --scale S (0.44): spread of the scales, ln.
+// The part of |a|^2 that a selection of 1% keeps, by method and data, and what each format loses of it. No
+// timing. Arguments: --count N (4194304), --scale S (0.44): spread of the scales, ln.
 #include "compress/select.h"
 #include "test/support/bench.h"
 
@@ -90,7 +90,7 @@ static void print_all(struct quality *q)
     }
 }
 
-// Gaussian, each stretch of BLOCK elements with a scale of its own, log-normal: as tensors differ in a model.
+// Gaussian; each stretch of BLOCK elements has its own log-normal scale, like the tensors of a model.
 static void fill_scales(float *x, size_t count, double spread)
 {
     struct base_rng rng;
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
         compress_sparse_create(room_blocks > room_whole ? room_blocks : room_whole, &q.entries) != BASE_OK) {
         stop("setup");
     }
-    static const enum bench_data data[] = {BENCH_GAUSSIAN, BENCH_SHARD_TRAINER};
+    static const enum bench_data data[] = {BENCH_GAUSSIAN, BENCH_STUDENT};
     for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
         bench_fill(data[i], 1, x, count);
         q.data = bench_data_name(data[i]);

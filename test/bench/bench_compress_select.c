@@ -1,7 +1,7 @@
 // Selection beside one read of the vector, all cases of a group in turn, in processor time. Cases: "exact"
 // (of a), "pass" (reads x and r, computes x - r, its largest magnitude and both energies, keeps nothing),
-// "exact_difference" (the same and the selection; its floor is "pass" of the same path), and the other
-// methods. Arguments: --count N, --data NAME or all, --percent P (k is P% of count), --seconds S (in all),
+// "exact_difference" (the same with selection; its floor is "pass" on the same path), and the other methods.
+// Arguments: --count N, --data NAME or all, --percent P (k is P% of count), --seconds S (in all),
 // --all-methods.
 #include "test/support/bench.h"
 
@@ -36,7 +36,7 @@ static void run_pass(void *context)
 
 enum { GROUP = 2 + 4 * BENCH_PATHS };
 
-// The cases of one group; the first is the read.
+// The cases of one group; the first one is the read.
 struct group {
     struct bench_case cases[GROUP];
     struct selected selected[GROUP];
@@ -121,7 +121,7 @@ static void measure(size_t count, enum bench_data data, double percent, double s
     bench_free(x);
 }
 
-// What the figures of compress/MEASUREMENTS.md are taken from.
+// The cases of the figures in compress/MEASUREMENTS.md.
 static void measure_all(double seconds)
 {
     static const double percents[] = {0.1, 1.0, 10.0};

@@ -1,6 +1,6 @@
-// Rounds to consensus on a butterfly of 16 over Gaussian vectors, no training: to 1e-4 of the initial energy,
-// and where it ends. `r` is compared bit for bit on every edge after every round. Usage:
-// bench_gossip_consensus [parameters [bf16]]; bf16: how the references are stored
+// Rounds to consensus on a butterfly of 16 over Gaussian vectors, without training: to 1e-4 of the initial
+// energy, and the energy in the end. `r` is compared bit for bit on every edge after every round. Usage:
+// bench_gossip_consensus [parameters [bf16]]; bf16: references are stored in bf16
 #include "test/support/exchange_net.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Sealing and opening of datagrams beside the bare libsodium call, replays and forgeries, and what a peer
-// costs in time and memory: `bench_gossip_datagram [datagrams]`.
+// Sealing and opening of datagrams beside the bare libsodium call; replays and forgeries; and the cost of a
+// peer in time and memory: `bench_gossip_datagram [datagrams]`.
 #include "base/error.h"
 #include "gossip/session/datagram.h"
 #include "test/support/bench.h"
@@ -92,7 +92,7 @@ static void seal_and_open(struct ends *ends, size_t plain)
                                          ends->kept[i].bytes, &ends->kept[i].n_bytes) == BASE_OK);
     print_rate("seal", plain, ends->count, bench_now_s() - start);
     for (unsigned i = 0; i < ends->count; i++)
-        ends->kept[i].bytes[23] ^= 0x40; // a counter far ahead: the window admits it, the tag does not fit
+        ends->kept[i].bytes[23] ^= 0x40; // a counter far ahead: the window admits it, the tag does not match
     print_rate("refuse a forgery", plain, ends->count, open_all(ends, BASE_EAUTH));
     for (unsigned i = 0; i < ends->count; i++)
         ends->kept[i].bytes[23] ^= 0x40;
@@ -134,7 +134,7 @@ int main(int count, char **arguments)
     struct ends ends = {.count = count > 1 ? (unsigned)strtoul(arguments[1], NULL, 10) : 20000};
     ends.kept = calloc(ends.count, sizeof *ends.kept);
     BASE_ASSERT(ends.kept != NULL);
-    memset(ends.kept, 1, ends.count * sizeof *ends.kept); // no page comes in while the clock runs
+    memset(ends.kept, 1, ends.count * sizeof *ends.kept); // no page faults while the clock runs
     begin(&ends);
     puts("plaintext; a sealed datagram is 48 bytes longer");
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -1,9 +1,9 @@
-// The whole way out of a node (x - r, select, quantise, code, seal), the whole way in (open, check, decode,
-// apply to x, to r and its hash, keep what the trainer still has to be told) and a round boundary behind it
-// (take the trainer's model, give it back), beside one read of x and r, and of x. Sealing: ChaCha20-Poly1305
-// of libsodium in records of 64 KiB, as a session does it. Arguments:
-// --count N (31000000), --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --clip X
-// (0: never), --bf16 (references in bf16: the floors stay those of fp32), --seconds S (10).
+// The whole path out of a node (x - r, select, quantise, encode, seal), the whole path in (open, check,
+// decode, apply to x, to r and its hash, keep the pending updates for the trainer), and a round boundary
+// after it (take the trainer's model, give it back), beside one read of x and r, and of x. Sealing:
+// ChaCha20-Poly1305 of libsodium in records of 64 KiB, as in a session. Arguments: --count N (31000000),
+// --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --clip X (0: never), --bf16
+// (references in bf16: the floors stay those of fp32), --seconds S (10).
 #include "gossip/exchange/state.h"
 #include "test/support/bench.h"
 #include "test/support/cpu_kernels.h"
@@ -84,7 +84,7 @@ static void commit(struct way *way)
     BASE_ASSERT(!error);
 }
 
-// What the trainer has to be told of all of them together would be another case.
+// Without what the trainer gets of all of them together, which would be another case.
 static void run_commit(void *context)
 {
     struct way *way = context;
@@ -126,7 +126,7 @@ static void way_open(struct way *way, const struct gossip_exchange_options *opti
     }
     way->edge->linked = true;
     gossip_edge_resume(way->exchange, way->edge);
-    bench_fill(BENCH_GAUSSIAN, 2, way->exchange->model, d); // the other end's model first
+    bench_fill(BENCH_GAUSSIAN, 2, way->exchange->model, d); // first the model of the other end
     run_prepare(way);
     way->theirs_bytes = way->edge->request.delta_bytes;
     size_t room = way->theirs_bytes + (way->theirs_bytes / RECORD + 1) * TAG + way->theirs_bytes / 2;

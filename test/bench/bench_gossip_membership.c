@@ -1,7 +1,7 @@
-// Membership in simulation: how soon all know of a death, a return, a partition and its end; what it costs;
-// and whether anybody dies who lives. Prints the limits beside; exit status 1 when one is missed.
+// Membership in simulation: how soon all members know of a death, a return, a partition and its end; the
+// cost; and false deaths. Prints each limit beside its figure; exit status 1 if one is missed.
 //
-//     bench_gossip_membership [hours]      node hours under 30% loss with slow nodes (default 20; campaign
+//     bench_gossip_membership [hours]   node hours under 30% loss with slow nodes (default 20; campaign
 //     10,000)
 #include "lab/sim/sim_node.h"
 #include "test/support/bench.h"
@@ -25,7 +25,7 @@ static struct sim_check check;
 static struct samples samples;
 static size_t victim;
 static uint64_t since_ns;
-static bool counts[NODES_MAX]; // observers of whom a sample is wanted
+static bool counts[NODES_MAX]; // observers that take part in a sample
 static bool missed;
 
 static double seconds(uint64_t ns)
@@ -99,7 +99,7 @@ static void run_for(uint64_t ns)
         fail(world.broken);
 }
 
-// How long until all agree; 1e9 after `most_ns`.
+// Seconds until all agree; 1e9 after `most_ns`.
 static double until_agreed(uint64_t most_ns)
 {
     uint64_t from_ns = sim_world_now(&world);
@@ -176,7 +176,7 @@ static void kill_some(size_t nodes, uint64_t seed, enum how how)
     start_all(50 * SIM_MS);
     check.changed = sample_death;
     for (size_t v = 0; v < VICTIMS && v + 2 < nodes; v++) {
-        victim = 2 + v; // not the names of the peer lists
+        victim = 2 + v; // not the nodes on the peer lists
         since_ns = sim_world_now(&world);
         strike(victim, how);
         size_t want = samples.count + observers() - (world.node[victim]->running ? 1 : 0);
@@ -187,7 +187,7 @@ static void kill_some(size_t nodes, uint64_t seed, enum how how)
         if (how > SILENT)
             cut_one(victim, how, false);
         if (how > SILENT && until_agreed(60 * SIM_SECOND) > 1e8)
-            fail("who was cut off did not come back");
+            fail("a node that was cut off did not come back");
         run_for(3 * SIM_SECOND);
     }
     sim_world_destroy(&world);
@@ -205,7 +205,7 @@ static void deaths(size_t nodes, enum how how, double median, double late, doubl
     row("    maximum", quantile(1), "s", latest);
 }
 
-// How long until it counts again at all after `ns` of an outage.
+// How long after an outage of `ns` until the node counts again.
 static void outages(enum how how, uint64_t ns)
 {
     char text[96];
@@ -226,7 +226,7 @@ static void outages(enum how how, uint64_t ns)
     row(text, quantile(1), "s", 8);
 }
 
-// How long until who is cut off knows it, and that it is no majority.
+// How long until a node that is cut off detects that, and that it is no majority.
 static void cut_offs(void)
 {
     samples.count = 0;
@@ -246,7 +246,7 @@ static void cut_offs(void)
             sim_world_destroy(&world);
             sim_check_destroy(&check);
         }
-    row("one of 12 knows that it is cut off, and no majority, median", quantile(0.5), "s", 0);
+    row("one of 12 detects that it is cut off and no majority, median", quantile(0.5), "s", 0);
     row("    maximum", quantile(1), "s", 3);
 }
 
@@ -259,7 +259,7 @@ static void rejoin(void)
         for (size_t v = 2; v < 8; v++) {
             sim_node_kill(world.node[v], false);
             if (until_agreed(60 * SIM_SECOND) > 1e8)
-                fail("a death that nobody sees");
+                fail("a death that no member detects");
             run_for(5 * SIM_SECOND);
             sim_node_start(world.node[v]);
             samples.second[samples.count++] = until_agreed(60 * SIM_SECOND);
@@ -324,7 +324,7 @@ static void count_from_here(void)
         world.node[i]->traffic.datagrams_sent = world.node[i]->traffic.datagram_bytes_sent = 0;
 }
 
-// Bytes a second: the mean of the members, and the most of one.
+// Bytes per second: the mean over members, and the largest of one.
 static double load(uint64_t ns, size_t wire_bytes, double *most)
 {
     double sum = 0, top = 0;
@@ -390,7 +390,7 @@ static void thousand(void)
 
     build(NODES_MAX, 1, 0.01);
     start_all(20 * SIM_MS);
-    run_for(40 * SIM_SECOND); // until the news of a thousand joins are told
+    run_for(40 * SIM_SECOND); // until the updates about a thousand joins have spread
     count_from_here();
     run_for(30 * SIM_SECOND);
     mean = load(30 * SIM_SECOND, 0, &most);

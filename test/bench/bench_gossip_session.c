@@ -24,7 +24,7 @@ static struct gossip_session *session_of(bool initiator, struct gossip_identity 
     return session;
 }
 
-// Gives all of `in` to the session.
+// Passes all of `in` to the session.
 static void deliver(struct gossip_session *session, struct base_buffer *in, struct base_buffer *out)
 {
     struct gossip_session_event event;
@@ -41,7 +41,7 @@ struct halves {
     struct gossip_opener *opener[2];
 };
 
-// Seals one message and opens it again; adds the seconds of both.
+// Seals one message and opens it; adds the seconds of both.
 static void turn(struct halves *halves, const uint8_t *message, uint8_t *wire, double *seal_s, double *open_s)
 {
     const struct gossip_session_part part = {message, MESSAGE_BYTES};

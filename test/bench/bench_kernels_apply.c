@@ -1,7 +1,7 @@
-// The fused end of an exchange: two lists of a share of the vector each, applied to x, pending and r (and to
-// the two vectors of the drift correction), beside one read of a vector. `lines_ns` says what the cache lines
-// that are touched cost at the measured speed of a copy, read and written back. And whole-vector hash and
-// finite check. Arguments: --count N (31000000), --percent P (1), --seconds S for each group (3).
+// The fused end of an exchange: two lists, each of a share of the vector, applied to x, pending and r (and to
+// the two vectors of the drift correction), beside one read of a vector. `lines_ns` is the cost of the
+// touched cache lines at the measured speed of a copy, read and written back. Also the hash and the finite
+// check of a whole vector. Arguments: --count N (31000000), --percent P (1), --seconds S for each group (3).
 #include "test/support/bench.h"
 
 #include "base/rng.h"

@@ -1,9 +1,9 @@
-// What an exchange and a training step ask of a CUDA device, one line a kernel, beside its floor in the same
-// run: the bytes that it must move over the bandwidth of a plain read of a vector (finite()) or, of what
-// multiplies, its operations over the rate of a large product. Times are of whole calls, launch and answer
-// included. Exits 77 where no device answers. Arguments: --count N (124000000), --percent P (1), --seconds S
-// for each kernel (1). Decoders: GPT-2's 768 numbers and 12 heads, 1,024 tokens, as many sequences as fit
-// into N, at most 16. Images: 128 of 32 x 32 with 32 channels.
+// What an exchange and a training step ask of a CUDA device, one line per kernel, beside its floor in the
+// same run: the bytes that it must move over the bandwidth of a plain read of a vector (finite()), or, for
+// products, its operations over the rate of a large product. Times are of whole calls, with launch and
+// answer. Exits 77 without a device. Arguments: --count N (124000000), --percent P (1), --seconds S for each
+// kernel (1). Decoders: GPT-2's 768 numbers and 12 heads, 1,024 tokens, as many sequences as fit into N, at
+// most 16. Images: 128 of 32 x 32 with 32 channels.
 #include "test/support/bench.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 enum { SKIPPED = 77, FLOOR_SECTOR = 32, GEMM_SIDE = 4096 };
 enum { WIDTH = 768, HEADS = 12, TOKENS = 1024, WORDS = 50257 }; // GPT-2
 
-// Vectors and lists on the device; a case takes of them what it needs.
+// Vectors and lists on the device; a case uses the ones that it needs.
 struct device {
     const struct kernels *k;
     size_t count, entries;
@@ -29,7 +29,7 @@ struct device {
 struct run {
     const char *name;
     void (*call)(struct device *d);
-    double bytes, operations; // one of them 0
+    double bytes, operations; // one of them is 0
 };
 
 static struct kernels_difference difference(const struct device *d)
@@ -274,7 +274,7 @@ static void call_shortcut_backward(struct device *d)
     d->k->image->shortcut_backward(&shortcut, d->x, d->pending);
 }
 
-// A run of a case ends when the device is done.
+// A run of a case ends when the device has finished.
 struct timed {
     struct device *device;
     const struct run *run;
@@ -292,10 +292,10 @@ static void measure(struct device *d, const struct run *run, double seconds)
     struct timed timed = {d, run};
     struct bench_time time;
     bench_alternate(&(struct bench_case){.run = timed_run, .context = &timed}, 1, seconds, &time);
-    if (run->bytes > 0.0 && d->bytes_per_ns <= 0.0) { // the first is the read
+    if (run->bytes > 0.0 && d->bytes_per_ns <= 0.0) { // the first one is the read
         d->bytes_per_ns = run->bytes / time.ns;
     }
-    if (run->operations > 0.0 && d->operations_per_ns <= 0.0) { // the first is the product
+    if (run->operations > 0.0 && d->operations_per_ns <= 0.0) { // the first one is the product
         d->operations_per_ns = run->operations / time.ns;
     }
     const double floor_ns =
@@ -324,7 +324,7 @@ static void *must_alloc(const struct kernels *k, size_t bytes)
     return memory;
 }
 
-// Gaussian x and zero r; the floor that about `percent` of |x| reach, from the first elements.
+// Gaussian x and zero r; the floor is one that about `percent` of |x| reach, from the first elements.
 static void device_fill(struct device *d, double percent)
 {
     const size_t bytes = d->count * sizeof(float), samples = d->count < 100000 ? d->count : 100000;
@@ -344,7 +344,7 @@ static void device_fill(struct device *d, double percent)
     bench_free(host);
 }
 
-// Ids as of a text: a few words often.
+// Ids like those of a text: a few words are frequent.
 static void ids_fill(struct device *d)
 {
     const size_t sequences = d->count / (3 * WIDTH * TOKENS);
@@ -413,7 +413,7 @@ static void measure_exchange(struct device *d, double seconds)
 static void measure_decoder(struct device *d, double seconds)
 {
     const double rows = (double)d->rows, numbers = rows * WIDTH;
-    // Each of the products of attention needs half of tokens^2: two forward, five backward.
+    // Each product of attention needs half of tokens^2: two forward, five backward.
     const double product = rows * TOKENS * WIDTH;
     const struct run runs[] = {
         {"embed", call_embed, 8 * numbers, 0},

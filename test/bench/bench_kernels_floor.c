@@ -1,5 +1,5 @@
-// What memory gives on this machine, now: one read of a vector, of two, a copy. All other figures are ratios
-// to these. Arguments: --count N (31000000), --seconds S for each size (2).
+// The memory speed of this machine now: one read of a vector, one of two, a copy. All other figures are
+// ratios to these. Arguments: --count N (31000000), --seconds S for each size (2).
 #include "test/support/bench.h"
 
 #include <stdio.h>

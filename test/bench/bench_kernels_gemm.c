@@ -1,6 +1,6 @@
-// Products of training steps on the path of this processor beside OpenBLAS alone (the floor column), one
-// thread, taken in turn. N: C = A B; T: C = A^T B, a weights' gradient; B: C = A B^T. Arguments: --seconds S
-// for each product (1).
+// Products of training steps on the best path of this processor beside OpenBLAS alone (the floor column), one
+// thread, taken in turn. N: C = A B; T: C = A^T B, the gradient of weights; B: C = A B^T. Arguments:
+// --seconds S for each product (1).
 #include "test/support/bench.h"
 #include "test/support/cpu_kernels.h"
 

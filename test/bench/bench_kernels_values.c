@@ -1,6 +1,6 @@
 // Writing, reading and checking of each value format on each path. The floor of each is the bytes that it
-// must move, at the speed of a copy of as many bytes in the same run. Arguments: --entries N (310000, what 1%
-// of 31M gives), --seconds S for each format (0.5).
+// must move, at the speed of a copy of as many bytes in the same run. Arguments: --entries N (310000, which
+// is 1% of 31M), --seconds S for each format (0.5).
 #include "test/support/bench.h"
 
 #include <stdio.h>
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     float *source = bench_alloc(count * sizeof *source), *value = bench_alloc(count * sizeof *value);
     uint8_t *section = bench_alloc(kernels_section_bytes(KERNELS_FP32, count) + 1);
     bench_fill(BENCH_GAUSSIAN, 1, source, count);
-    for (size_t i = 0; i < count; i++) // a tail, like what selection gives
+    for (size_t i = 0; i < count; i++) // a tail, as after selection
         source[i] += source[i] < 0 ? -2.5f : 2.5f;
     for (unsigned format = 0; format < KERNELS_FORMATS; format++)
         bench_format(&(struct values_run){.format = (enum kernels_format)format,

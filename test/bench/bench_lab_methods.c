@@ -1,5 +1,5 @@
-// One experiment on the lock-step engine, without the files of `p2pml sim`: points as they come, then what it
-// took to reach each target, and how fast it went. Usage: bench_lab_methods EXPERIMENT.yaml [KEY=VALUE...]
+// One experiment on the lock-step engine, without the files of `p2pml sim`: the samples as they come, then
+// what it took to reach each target, and the speed. Usage: bench_lab_methods EXPERIMENT.yaml [KEY=VALUE...]
 #include "lab/methods/rounds.h"
 #include "test/support/bench.h"
 
@@ -11,7 +11,7 @@
 
 struct watch {
     const struct lab_experiment *experiment;
-    double averaged[LAB_TARGETS_MAX], worst[LAB_TARGETS_MAX]; // bytes, NAN: not yet
+    double averaged[LAB_TARGETS_MAX], worst[LAB_TARGETS_MAX]; // bytes; NAN: not reached yet
     double averaged_time[LAB_TARGETS_MAX];
     uint64_t seen;
 };

@@ -1,7 +1,7 @@
-// What simulated clusters cost: CPU seconds and memory of a start of all processes at once, until every view
-// holds all, and virtual seconds a second while nothing happens.
+// The cost of simulated clusters: CPU seconds and memory for starting all processes at once, until every view
+// has all of them, and virtual seconds per second while nothing happens.
 //
-//     bench_lab_sim [--sealed] [--known] [nodes...]        (64 256 1024)
+//     bench_lab_sim [--sealed] [--known] [nodes...]      (64 256 1024)
 #include "lab/sim/sim_node.h"
 #include "lab/sim/sim_world.h"
 
@@ -13,7 +13,7 @@
 
 #define TOGETHER_NS (300 * SIM_SECOND)
 
-static double cpu(void) // one thread: what a quiet machine would take
+static double cpu(void) // one thread: the time on a quiet machine
 {
     struct timespec now;
 
@@ -60,7 +60,7 @@ static void measure(struct sim_options options)
     while (!together(&world) && sim_world_now(&world) - from_ns < TOGETHER_NS)
         run(&world, 100 * SIM_MS);
     double virtual_s = (double)(sim_world_now(&world) - from_ns) * 1e-9, start_s = cpu() - began;
-    run(&world, 20 * SIM_SECOND); // the news of so many joins
+    run(&world, 20 * SIM_SECOND); // until the updates about that many joins have spread
     double settled_s = cpu() - began;
     uint64_t steps = world.counts.steps;
     began = cpu();

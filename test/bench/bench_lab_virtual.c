@@ -1,7 +1,7 @@
 // A local step of a simulated node beside that of a lone trainer, in processor time: the experiment on the
 // nodes engine with one thread, for one round and for many, in turn with the bare loop of one of its own
-// trainers. A node's step is the difference of the two runs over the difference of their steps, so that
-// neither the start nor the end counts. Prints the medians and the median of the ratios. Usage:
+// trainers. The time of a node's step is the difference of the two runs over the difference of their steps,
+// so that start and end do not count. Prints the medians and the median of the ratios. Usage:
 // bench_lab_virtual EXPERIMENT.yaml DIRECTORY [KEY=VALUE...]; files of the runs go into DIRECTORY.
 #include "lab/record/nodes.h"
 #include "lab/virtual/simulate_nodes.h"
@@ -13,7 +13,7 @@
 
 #define TURNS      9u
 #define STEPS      192u // of the longer run
-#define BARE_STEPS 200u // before, between and behind the two runs
+#define BARE_STEPS 200u // before, between and after the two runs
 #define SETTINGS   64
 #define TEXT       64
 
@@ -105,7 +105,7 @@ static double bare(struct train_trainer *trainer, bool drift, uint64_t steps)
     return (bench_clock(CLOCK_THREAD_CPUTIME_ID) - begin) / (double)steps;
 }
 
-// The trainers of all nodes in turn, a round each: the same steps with models that others have pushed out of
+// The trainers of all nodes in turn, a round each: the same steps, with models that others have evicted from
 // the cache.
 static double in_turn(struct lab_shard_trainers *trainers, const struct lab_experiment *experiment)
 {
@@ -145,7 +145,7 @@ static enum base_error measure(const struct run *brief, const struct run *whole,
     return error;
 }
 
-// As many steps as a round has; 0 with the reason.
+// The number of steps of a round; 0 with the reason.
 static uint64_t round_of(int argc, char **argv, struct base_reason *why)
 {
     struct setting setting;

@@ -1,7 +1,7 @@
-// A sealed stream between two links over loopback, each with a stream thread of its own, beside what bounds
-// it, in turn: the cipher alone (records of 16 KiB, as a sealer makes them; the AEAD of the stream), on one
-// core and on two at once, and the socket alone. Then how long a small message waits while the stream is
-// full. `bench_node_stream [rounds [MiB]]` prints JSON lines; GB/s are 10^9 bytes of messages a second.
+// A sealed stream between two links over loopback, each with its own stream thread, beside what bounds it, in
+// turn: the cipher alone (records of 16 KiB, as a sealer makes them; the AEAD of the stream), on one core and
+// on two at once, and the socket alone. Then how long a small message waits while the stream is full.
+// `bench_node_stream [rounds [MiB]]` prints JSON lines; GB/s are 10^9 bytes of messages per second.
 #include "base/limits.h"
 #include "gossip/session/aead.h"
 #include "node/net/connection.h"
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define MESSAGE_BYTES (4u << 20)
-#define WINDOW        4u // messages on their way
+#define WINDOW        4u // messages under way
 #define RECORD        16384u
 #define CHUNK         (256u * 1024u)
 #define PROBE_BYTES   64u
@@ -56,7 +56,7 @@ static void connect_pair(int ends[2])
 
 struct cipher {
     size_t bytes;
-    double seal_ns, open_ns, cpu_ns; // of one byte; CPU of both
+    double seal_ns, open_ns, cpu_ns; // per byte; CPU of both
 };
 
 static enum gossip_aead best_aead(void)
@@ -90,7 +90,7 @@ static void *run_cipher(void *argument)
     return NULL;
 }
 
-// Of one byte, sealed on both cores at once.
+// Per byte, sealed on both cores at once.
 static double run_both(size_t bytes)
 {
     struct cipher c[2] = {{.bytes = bytes}, {.bytes = bytes}};
@@ -235,10 +235,10 @@ static void close_two(struct two *two)
 }
 
 struct stream_time {
-    double ns, cpu_ns, loop_ns; // of one byte: wall, CPU of all threads, CPU of the loop
+    double ns, cpu_ns, loop_ns; // per byte: wall, CPU of all threads, CPU of the loop
 };
 
-// Sends `count` messages, WINDOW at a time; with probes, one goes with each of them.
+// Sends `count` messages, WINDOW at a time; with probes, each comes with a small one.
 static void run_stream(struct two *two, size_t count, bool probes, struct stream_time *time)
 {
     struct end *from = &two->end[0], *to = &two->end[1];
@@ -322,8 +322,8 @@ int main(int count, char **arguments)
             names[row], bytes, median[row], bench_minimum(times[row], rounds), 1 / median[row]);
     }
     const double slower = median[SEAL] > median[SOCKET] ? median[SEAL] : median[SOCKET];
-    // Every byte is sealed, sent, received and opened: so much CPU it takes at least, which two cores share
-    // at best evenly. The shares of CPU mean something on a busy machine, too.
+    // Every byte is sealed, sent, received and opened: that is the least CPU time, which two cores share
+    // evenly at best. The shares of CPU are meaningful on a busy machine, too.
     const double least = median[CIPHER_CPU] + median[SOCKET_CPU];
     printf("{\"bench\": \"node_stream\", \"case\": \"share\", \"of_slower\": %.3f, \"of_two_cores\": %.3f, "
            "\"bound_of_slower\": %.3f, \"cpu_to_least\": %.3f, \"loop_of_cpu\": %.4f}\n",

@@ -1,4 +1,4 @@
-// What plans cost: making one, and looking up a partner, for every kind.
+// The cost of plans: making one and looking up a partner, for every kind.
 #include "test/support/bench.h"
 #include "topology/topology.h"
 
@@ -49,7 +49,7 @@ static double best_partner(const struct topology_options *options, const struct 
         best = took < best ? took : best;
     }
     topology_plan_destroy(plan);
-    return sum == 1 ? 0 : best; // the sum is used
+    return sum == 1 ? 0 : best; // so that the sum counts as used
 }
 
 int main(void)

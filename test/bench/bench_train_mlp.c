@@ -1,6 +1,6 @@
-// Whole training steps of multilayer perceptrons beside a plain loop in C over OpenBLAS (the floor column),
-// SGD, one thread, taken in turn, in processor time of the thread: what a careful programmer writes in an
-// afternoon. With --drift both subtract a correction. Arguments: --seconds S for each model (2), --drift.
+// Whole training steps of multilayer perceptrons with SGD, beside a plain loop in C over OpenBLAS (the floor
+// column) that a careful programmer writes in an afternoon; one thread, taken in turn, in processor time of
+// the thread. With --drift both subtract a correction. Arguments: --seconds S for each model (2), --drift.
 #include "test/support/bench.h"
 #include "test/support/cpu_kernels.h"
 

@@ -1,9 +1,9 @@
-// What the trainer that is built in begins with and the order in which it takes its examples, for a loop in
-// another language that is to take the same steps (python/tests/bench_methods.py --order): IMAGES LABELS
-// SEED NODES STEPS BATCH FILE. An MLP 784-256-10 on the first 8,000 examples, Dirichlet 0.1, seeds as of
-// `experiment.seed: SEED` above those that a configuration has by default. FILE gets, in this machine's
-// order, the weights (float [parameters]), then for each node its examples as a part of all (float), and
-// their places (uint32_t [steps, batch]).
+// The first weights of the built-in trainer and the order in which it takes its examples, for a loop in
+// another language that takes the same steps (python/tests/bench_methods.py --order): IMAGES LABELS SEED
+// NODES STEPS BATCH FILE. An MLP 784-256-10 on the first 8,000 examples, Dirichlet 0.1; `experiment.seed:
+// SEED`, all other keys at their defaults. FILE gets, in this machine's byte order, the weights (float
+// [parameters]), then for each node the part of the examples that it owns (float) and the places of its
+// examples (uint32_t [steps, batch]).
 #include "base/hash.h"
 #include "train/feed.h"
 #include "train/model.h"
@@ -46,7 +46,7 @@ static void write_weights(FILE *file, const struct kernels *kernels, uint64_t se
     train_model_destroy(model);
 }
 
-// As train_feed_next draws them: feed.order of each epoch in turn, a batch over the end of one.
+// In the order of train_feed_next: feed.order of each epoch in turn; a batch may extend over the end of one.
 static void write_places(FILE *file, struct train_feed *feed, const uint32_t *rows, size_t count)
 {
     for (; count > 0; count--) {

@@ -1,7 +1,7 @@
 // How long an epoch of logistic regression over sparse rows takes: gradient over all examples and update, one
 // thread, beside one read of the same bytes. torch_sparse.py times PyTorch and scikit-learn on the same file.
 //
-//   bench_train_sparse FILE [features] [seconds]      (LIBSVM, two classes; a9a has 123 features)
+//     bench_train_sparse FILE [features] [seconds]      (LIBSVM, two classes; a9a has 123 features)
 #include "test/support/bench.h"
 #include "train/rows.h"
 #include "train/trainer.h"
@@ -13,7 +13,7 @@ enum { EPOCHS_MAX = 100000 };
 
 static double now_ms(void)
 {
-    return bench_clock(CLOCK_THREAD_CPUTIME_ID) * 1e-6; // others may use the machine
+    return bench_clock(CLOCK_THREAD_CPUTIME_ID) * 1e-6; // other programs may use the machine
 }
 
 static void report(const char *name, double *times, size_t count, size_t bytes)
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
         fail(&why);
     }
     const size_t entries = data.csr->start[data.examples];
-    const size_t bytes = entries * 8 + (data.examples + 1) * 8 + data.examples * 4; // labels, too
+    const size_t bytes = entries * 8 + (data.examples + 1) * 8 + data.examples * 4; // with the labels
     printf("examples=%zu entries=%zu bytes=%zu\n", data.examples, entries, bytes);
     bench_epochs(trainer, seconds, bytes, times);
     bench_rows(data.csr, data.examples, seconds, bytes, times);

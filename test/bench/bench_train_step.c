@@ -1,11 +1,12 @@
-// How long a training step takes, one thread, processor time, which is what counts on a machine that others
-// use, too. A step is train_trainer_step: the next batch of a shuffled epoch, gradient, update.
-// test/bench/steps runs it beside torch_step.py.
+// How long a training step takes on one thread, in processor time, since other programs may use the machine.
+// A step is train_trainer_step: the next batch of a shuffled epoch, gradient, update. test/bench/steps runs
+// it beside torch_step.py.
 //
-//   bench_train_step                 the names of the rows
+//   bench_train_step                 prints the names of the rows
 //   bench_train_step ROW [seconds]   a line of JSON: median and least time of a step; of its batch alone
-//                                    (data_ms); floor_ms, its products at gflops, the best rate of one
-//                                    large product in the same run; memory, counted and what the process took
+//                                    (data_ms); floor_ms, the time of its products at gflops, the best rate
+//                                    of one large product in the same run; memory, counted and as the
+//                                    process used it
 #include "base/rng.h"
 #include "test/support/bench.h"
 #include "train/feed.h"
@@ -124,7 +125,7 @@ static struct train_options options_of(const struct row *row)
     return options;
 }
 
-// Vectors of training, the batch, and what the layers keep for it.
+// The vectors of training, the batch, and what the layers keep for it.
 static double counted_kib(const struct row *row, const struct train_plan *plan)
 {
     size_t scratch = 0, widest = 0, floats = 0;
@@ -144,8 +145,9 @@ static double counted_kib(const struct row *row, const struct train_plan *plan)
     return (double)floats * sizeof(float) / 1024.0;
 }
 
-// Of the products of a step: each weight meets each position of its layer's output once forward and twice
-// backward; half of the attention's scores are behind the causal limit, and backward makes them again.
+// Operations of the products of a step: each weight meets each position of its layer's output once forward
+// and twice backward. Half of the attention's scores are beyond the causal limit, and backward computes them
+// again.
 static double operations(const struct row *row, const struct train_plan *plan)
 {
     double sum = 0;
@@ -158,7 +160,7 @@ static double operations(const struct row *row, const struct train_plan *plan)
             sum += layer->tensors[t].n_dims > 1 ? 6.0 * places * (double)layer->tensors[t].count : 0;
         if (block)
             sum += 7.0 * places * (double)(layer->in.positions * layer->in.channels);
-        if (text && i + 1 == plan->n_layers) // the head's weights are the embedding's
+        if (text && i + 1 == plan->n_layers) // the head shares its weights with the embedding
             sum += 6.0 * places * (double)(row->spec.classes * layer->in.channels);
     }
     return sum;
@@ -177,7 +179,7 @@ static double time_steps(struct train_trainer *trainer, double seconds, double *
     return bench_median(times, *steps);
 }
 
-// The batch alone, beginnings of epochs included: a mean.
+// The mean for a batch alone, beginnings of epochs included.
 static double time_data(const struct row *row, const struct kernels *kernels,
                         const struct train_dataset *data)
 {
@@ -194,7 +196,7 @@ static double time_data(const struct row *row, const struct kernels *kernels,
     return used / (double)batches;
 }
 
-// GFLOP/s of one large product, the best of some.
+// GFLOP/s of one large product, the best of several.
 static double peak(const struct kernels *kernels)
 {
     const size_t count = (size_t)SQUARE * SQUARE;

@@ -1,15 +1,15 @@
-"""The picture of test/bench/compare, from its rows: compare.png and compare.svg.
+"""Draws the picture of test/bench/compare from its rows: compare.png and compare.svg.
 
-    python3 test/bench/draw.py build/compare     # again, from compare.jsonl"""
+    python3 test/bench/draw.py build/compare     # draws it again, from compare.jsonl"""
 
 import json
 import sys
 from pathlib import Path
 
 INK, GRID = "#222222", "#dddddd"
-BLUE, LIGHT, PALE = "#1f5fa8", "#6fa3d8", "#b5d0ec"  # ours: best path, the next ones
+BLUE, LIGHT, PALE = "#1f5fa8", "#6fa3d8", "#b5d0ec"  # p2pml: best path, then the next ones
 GREY = "#b8b8b8"  # others
-RED = "#c0392b"   # floors and goals
+RED = "#c0392b"   # floors and limits
 PATHS = {"avx512": BLUE, "avx2": LIGHT, "scalar": PALE, "cuda": "#2e8b57"}
 
 
@@ -32,7 +32,7 @@ def empty(axes, title, what):
 
 
 def bars(axes, names, values, colours, labels):
-    """Horizontal, the first on top, on a logarithmic axis, each with its figure at its end."""
+    """Horizontal bars on a logarithmic axis, the first one on top, each with its figure at its end."""
     places = range(len(names), 0, -1)
     axes.barh(places, values, color=colours, height=0.72)
     axes.set_yticks(list(places), names)
@@ -63,7 +63,7 @@ def selection(axes, rows, count):
 
 
 def kinds(axes, rows):
-    """Ours on every kind of data, as multiples of one read."""
+    """p2pml on every kind of data, as multiples of one read."""
     here = [r for r in rows if r["stage"] == "select" and r["who"].startswith("p2pml") and "ratio" in r
             and r["percent"] == 1 and r["count"] == max(q["count"] for q in rows if "count" in q)]
     title = "Top 1% on other data, 31M floats"
@@ -114,7 +114,7 @@ def index_bits(axes, rows):
 
 def entry_bytes(axes, rows):
     here = [r for r in rows if r["stage"] == "bytes" and r.get("percent", 1) == 1]
-    title = "Bytes of a kept entry, all in, at 1%"
+    title = "Bytes per kept entry, everything included, at 1%"
     if not here:
         return empty(axes, title, "not measured")
     here.sort(key=lambda r: r["bytes_entry"])
@@ -128,8 +128,8 @@ def entry_bytes(axes, rows):
     axes.set_title(title, loc="left")
 
 
-WAYS = {"out": "OUT: all of it", "prepare": "  x - r, select, quantise, code", "seal": "  seal",
-        "in": "IN: all of it", "open": "  open", "commit": "  check, decode, apply, hash"}
+WAYS = {"out": "OUT: the whole path", "prepare": "  x - r, select, quantise, code", "seal": "  seal",
+        "in": "IN: the whole path", "open": "  open", "commit": "  check, decode, apply, hash"}
 
 
 def ways(axes, rows):
@@ -146,7 +146,7 @@ def ways(axes, rows):
 
 
 def draw(rows, folder):
-    """Returns a line that says what was drawn, or why nothing was."""
+    """Returns a line that says what was drawn, or why there is no picture."""
     try:
         import matplotlib
     except ImportError as error:

@@ -1,9 +1,9 @@
-// Selections of others for test/bench/compare, which compiles and drives this: std::nth_element, and Intel's
-// x86-simd-sort where P2PML_X86_SIMD_SORT is defined. One thread.
+// Selections of other libraries for test/bench/compare, which compiles and runs this: std::nth_element, and
+// Intel's x86-simd-sort if P2PML_X86_SIMD_SORT is defined. One thread.
 //
-// Arguments: file of floats. Reads lines "CASE K" and answers each with the ns of one run. Cases that take
-// pairs make them within the time, because who sends entries needs their indices; cases that take values alone
-// work on a copy of the magnitudes, which is not timed.
+// Arguments: file of floats. Reads lines "CASE K" and answers each with the ns of one run. Cases with pairs
+// make them within the time, because a sender of entries needs their indices; cases with values alone work on
+// a copy of the magnitudes, which is not timed.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -25,7 +25,7 @@ struct pair_of {
     uint32_t index;
 };
 
-// Huge pages, as our own benchmarks have them.
+// Huge pages, as in the benchmarks of p2pml.
 template <typename T> static T *memory(size_t count)
 {
     const size_t page = size_t(2) << 20, bytes = (count * sizeof(T) + page) / page * page;
@@ -75,7 +75,7 @@ static void simd_values(world &w, size_t k)
     x86simdsortStatic::qselect(w.magnitudes, k - 1, w.count, false, true);
 }
 
-static void simd_argselect(world &w, size_t k) // ascending: the k last ones
+static void simd_argselect(world &w, size_t k) // ascending: the last k
 {
     copy_magnitudes(w);
     std::iota(w.wide_index, w.wide_index + w.count, size_t(0));

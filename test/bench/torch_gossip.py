@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 """An experiment of `p2pml sim` as a plain PyTorch script: all nodes in one process, one after the other.
 
-MLP 784-256-10 on MNIST, classes dealt out by a Dirichlet distribution, SGD with momentum, a round every few local steps.
+MLP 784-256-10 on MNIST, classes divided by a Dirichlet distribution, SGD with momentum, a round every few local steps.
 Methods:
   edge-ref   top-k of the difference to an edge's reference, int8, on a butterfly, with drift correction
   choco      CHOCO-SGD on a ring: public replicas, top-k of the difference to them, int8
   dpsgd      whole models, all neighbours on a ring, Metropolis-Hastings weights
   allreduce  the mean of all models
 
-Prints a line per measurement and, last, when the averaged model and the worst node first reached each target.
+Prints a line per measurement and, in the end, when the averaged model and the worst node first reached each target.
 
 usage: torch_gossip.py --data DIR [--method edge-ref] [--nodes 16] [--steps 2000] ...
 (Debian and Ubuntu: apt-get install python3-torch)
@@ -39,7 +39,7 @@ def load(directory):
 
 
 def deal_out(labels, nodes, alpha, rng):
-    """Indices of each node's examples; a class is cut in proportions drawn from Dirichlet(alpha)."""
+    """Indices of each node's examples; each class is divided in proportions drawn from Dirichlet(alpha)."""
     while True:
         shards = [[] for _ in range(nodes)]
         for c in range(10):
@@ -52,7 +52,7 @@ def deal_out(labels, nodes, alpha, rng):
 
 
 def top_k(vector, k):
-    """The k largest of a vector, their values in int8 with one scale; the rest is zero. And its bytes."""
+    """The k largest values of a vector in int8 with one scale, the rest zero; and the number of bytes."""
     index = torch.topk(vector.abs(), k).indices
     values = vector[index]
     scale = values.abs().max().clamp(min=1e-30) / 127
@@ -227,7 +227,7 @@ def main():
     train, test = load(arguments.data)
     shards = deal_out(train[1], arguments.nodes, arguments.alpha, numpy.random.default_rng(arguments.seed))
     probe = torch.nn.Sequential(torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
-    with torch.no_grad():  # as p2pml begins: He et al. 2015
+    with torch.no_grad():  # first weights as in p2pml: He et al. 2015
         for layer in (probe[0], probe[2]):
             layer.weight.normal_(0, math.sqrt(2 / layer.in_features))
             layer.bias.zero_()

@@ -1,6 +1,6 @@
-"""The other side of bench_train_sparse: an epoch of logistic regression on a LIBSVM file in one thread, processor time.
-PyTorch: the gradient over all examples through a sparse matrix. scikit-learn: an epoch of saga, from the time that
-more of them take; each as far as it is installed.
+"""The peers of bench_train_sparse: an epoch of logistic regression on a LIBSVM file in one thread, processor time.
+PyTorch: the gradient over all examples through a sparse matrix. scikit-learn: an epoch of saga, computed from the time
+of several. Each only if it is installed.
 
     torch_sparse.py FILE [features] [seconds]
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""The steps of bench_train_step.c in eager PyTorch, one thread, processor time. Attention is fused where this PyTorch has
+"""The steps of bench_train_step.c in eager PyTorch, one thread, processor time. Attention is fused if this PyTorch has
 scaled_dot_product_attention.
 
-usage: torch_step.py            says its version, then reads lines "ROW SECONDS" and answers each with a line of JSON:
-                                median and least ms of a step on a batch that lies ready (ready_ms), and of one that
-                                takes its batch from a shuffled epoch, as bench_train_step's do (ms)
+usage: torch_step.py            prints its version, then reads lines "ROW SECONDS" and answers each with a line of JSON:
+                                median and least ms of a step on a prepared batch (ready_ms), and of one that
+                                takes its batch from a shuffled epoch, as bench_train_step does (ms)
        torch_step.py ROW [SECONDS]
 """
 import itertools

@@ -1,4 +1,4 @@
-"""A real browser without a window, driven over a pipe with its DevTools protocol: nothing but Chromium is needed.
+"""A real browser without a window, controlled through a pipe with its DevTools protocol. It needs nothing but Chromium.
 
     with Browser() as browser:
         page = browser.open("file:///tmp/report.html")
@@ -16,7 +16,7 @@ import signal
 import tempfile
 import time
 
-PATIENCE = 60  # s, for one answer; a busy machine is no failure
+PATIENCE = 60  # seconds for one answer; a busy machine must not fail
 
 
 def find():
@@ -25,7 +25,7 @@ def find():
 
 
 def high(descriptor):
-    """The same, out of the way of 3 and 4, where Chromium looks for its pipe."""
+    """A copy of the descriptor above 3 and 4, at which Chromium expects its pipe."""
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
     os.close(descriptor)
     return moved
@@ -49,7 +49,7 @@ class Browser:
         return self
 
     def __exit__(self, *_):
-        os.close(self.to)  # the end of the pipe is the end of Chromium
+        os.close(self.to)  # Chromium ends with the pipe
         deadline = time.monotonic() + 10
         while os.waitpid(self.process, os.WNOHANG)[0] == 0:
             if time.monotonic() > deadline:
@@ -71,7 +71,7 @@ class Browser:
         return json.loads(line)
 
     def call(self, method, session=None, **parameters):
-        """Sends a command and reads until its answer; events on the way go to their pages."""
+        """Sends a command and reads until its answer; events in between go to their pages."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters, **({"sessionId": session} if session else {})}
         data = json.dumps(message).encode() + b"\0"
@@ -137,11 +137,11 @@ class Page:
         return True
 
     def settle(self):
-        """Two frames: what follows a resize or a click has been drawn."""
+        """Waits for two frames: the result of a resize or a click has been drawn."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
     def click(self, selector):
-        """A click with the mouse in the middle of the element, as a person makes it."""
+        """A click with the mouse in the middle of the element, like a user's."""
         at = self.evaluate("(() => { const e = document.querySelector(" + json.dumps(selector) + ");"
                            "if (!e) return null; e.scrollIntoView({block: 'center', inline: 'center'});"
                            "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")

@@ -1,6 +1,6 @@
-"""Clusters of real p2pml-node processes to which things happen, and what must hold meanwhile and afterwards.
+"""Clusters of real p2pml-node processes under faults, and the conditions that must hold meanwhile and afterwards.
 
-Times are those that the nodes wrote down themselves (events.jsonl, metrics.jsonl): this process may be late, too."""
+Times are those that the nodes wrote themselves (events.jsonl, metrics.jsonl), because this process may be late, too."""
 
 import array
 import contextlib
@@ -21,7 +21,7 @@ import netns
 from cluster import Node, failure, free_ports, tail, wait_until
 
 DEADLINE_CEILING = 2.0  # seconds; average.deadline_ceiling below
-ROUND = 4.0             # the longest that a round may take to compute, on a host that is overbooked several times
+ROUND = 4.0             # seconds; the longest computation of a round on an overloaded host
 LOSS_MAX = 4.0
 MODEL = {
     "model.kind": "softmax", "data.train_count": 640, "data.test_count": 50, "train.steps": 10 ** 11, "train.batch": 16,
@@ -56,7 +56,7 @@ class Lines:
 
 
 class Host(Node):
-    """A node, the network namespace it is in (None: that of this process), and what it has written."""
+    """A node, its network namespace (None: that of this process), and what it has written."""
 
     def __init__(self, directory, index, space, http, settings):
         super().__init__(directory, f"n{index}", settings)
@@ -121,7 +121,7 @@ class Host(Node):
 
 
 def distance(a, b):
-    """Of two models, relative to the size of the first."""
+    """The distance of two models, relative to the norm of the first."""
     return (sum((x - y) ** 2 for x, y in zip(a, b)) / max(sum(x * x for x in a), 1e-30)) ** 0.5
 
 
@@ -131,7 +131,7 @@ def quantile(values, part):
 
 
 class Stillness(threading.Thread):
-    """Notes when this whole machine stood still, so that nodes are not blamed for it."""
+    """Records when this whole machine stood still, so that the nodes are not blamed for it."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -145,7 +145,7 @@ class Stillness(threading.Thread):
 
 
 class Cluster:
-    """On disk only where that is the point: a disk that others keep busy makes all nodes wait for their checkpoints."""
+    """On disk only if a test needs it: on a busy disk all nodes wait for their checkpoints."""
 
     def __init__(self, count, network=True, disk=False, **settings):
         memory = "/dev/shm" if not disk and os.access("/dev/shm", os.W_OK) else None
@@ -170,7 +170,7 @@ class Cluster:
             space = self.network.spaces[i] if network else None
             self.hosts.append(Host(self.directory, i, space, ports[count + i], merged))
 
-    # -- who
+    # -- hosts
 
     def running(self):
         return [h for h in self.hosts if h.running]
@@ -178,7 +178,7 @@ class Cluster:
     def others(self, *away):
         return [h for h in self.running() if h not in away]
 
-    # -- what happens to them
+    # -- start and stop
 
     def start(self):
         for host in self.hosts:
@@ -186,7 +186,7 @@ class Cluster:
         return self
 
     def stop(self):
-        """All end by themselves, and well."""
+        """All end by themselves, with success."""
         running = self.running()
         for host in running:
             host.signal(signal.SIGTERM)
@@ -205,7 +205,7 @@ class Cluster:
             self.network.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    # -- what is waited for
+    # -- waiting
 
     def wait(self, condition, what, patience=120.0):
         def found():
@@ -242,14 +242,14 @@ class Cluster:
             self.wait(lambda h=host: h.round() >= rounds[h] + count, f"{count} more rounds of {host.name}")
 
     def wait_exchanges(self, count=20):
-        """Waits until each has averaged so often with others."""
+        """Waits until each has made that many exchanges."""
         before = {h: h.status()["exchanges"] for h in self.running()}
         for host in self.running():
             self.wait(lambda h=host: (h.status() or {}).get("exchanges", 0) >= before[h] + count,
                       f"{count} more exchanges of {host.name}")
 
     def wait_told(self, event, of, after, by=None, patience=120.0, **fields):
-        """Waits until each of `by` has written down the event of each of `of`; all times since `after`."""
+        """Waits until each of `by` has written the event about each of `of`; returns all times since `after`."""
         by = [h for h in (by if by is not None else self.running()) if h not in of]
 
         def times():
@@ -263,7 +263,7 @@ class Cluster:
         return self.wait(times, f"'{event}' of {[h.name for h in of]} at all others", patience)
 
     def wait_view(self, members, after, by=None, patience=120.0):
-        """Waits until the graph of each has so many members; all times since `after`."""
+        """Waits until the graph of each has that many members; returns all times since `after`."""
         by = by if by is not None else self.running()
 
         def times():
@@ -272,7 +272,7 @@ class Cluster:
             return [e[0]["time"] - after for e in last] if there else None
         return self.wait(times, f"a graph of {members}", patience)
 
-    # -- what must hold
+    # -- conditions
 
     def all_run(self):
         for host in self.running():
@@ -289,7 +289,7 @@ class Cluster:
         return max(((b - a, a - after) for a, b in zip(times, times[1:])), default=(0.0, 0.0))
 
     def sane_losses(self, name, after):
-        """Nobody's model was spoilt. One that guesses has a loss of 2.3."""
+        """No model was damaged. A model that guesses has a loss of 2.3."""
         for host in self.hosts:
             spoilt = [(r["round"], r["loss"]) for r in host.metrics() if r["time"] >= after and not (r["loss"] or 0) < LOSS_MAX]
             if spoilt:
@@ -307,7 +307,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def chaos(self, name, may_die=(), away=None):
-        """What happens inside may kill only `may_die`. Afterwards all running nodes are together and train, and no round of a node
+        """What happens inside may kill only `may_die`. Afterwards all running nodes have one view and train, and no round of a node
         outside `away` (None: `may_die`) took longer than its deadline."""
         away = may_die if away is None else away
         begun = time.time()
@@ -336,7 +336,7 @@ class Cluster:
         self.figures.append((what, value))
 
     def models_agree(self, most):
-        """After stop(): the models of all, held against each other."""
+        """After stop(): compares the models of all nodes."""
         models = [h.model() for h in self.hosts]
         far = max(distance(models[0], m) for m in models)
         print(f"    models differ by at most {far:.4f} of their size", flush=True)
@@ -344,7 +344,7 @@ class Cluster:
             raise AssertionError(f"the models are {far:.3f} apart, expected at most {most}")
 
     def tell(self):
-        """What people want to see when something failed; P2PML_E2E_KEEP keeps all of it."""
+        """Prints what helps to find the cause of a failure; P2PML_E2E_KEEP keeps all files."""
         lines = [f"this machine stood still for up to {self.stillness.longest:.2f} s; load {os.getloadavg()}"]
         for host in self.hosts:
             status = host.status() if host.running else None

@@ -1,7 +1,6 @@
-"""Real p2pml-node processes for the tests: start, wait for a line of their log, look at what they left behind.
+"""Real p2pml-node processes for the tests: start them, wait for a line of their log, look at the files that they wrote.
 
-Every wait is for something that happens (a line, a file, an exit, an answer) and has a bound that only a
-failure reaches."""
+Every wait is for an event (a line, a file, an exit, an answer) and has a bound that only a failure reaches."""
 
 import functools
 import json
@@ -20,14 +19,14 @@ from ports import free_block, free_ports
 
 PROGRAM = os.environ["P2PML_E2E_NODE"]
 PATIENCE = 300.0
-SLOWER = int(os.environ.get("P2PML_E2E_SLOWER", "1"))  # with sanitizers a step takes about so many times as long
+SLOWER = int(os.environ.get("P2PML_E2E_SLOWER", "1"))  # with sanitizers a step takes about that many times as long
 
 # A small job: about a second on one core.
 SMALL = {
     "data.train_count": 800, "data.test_count": 200, "model.hidden": 32, "train.steps": 400, "train.batch": 16,
     "train.eval_rounds": 25, "average.local_steps": 4, "topology.kind": "butterfly", "node.linger": "20s",
     "node.start_timeout": "60s", "checkpoint.every": 0,
-    "train.alone": "go-on",  # all take all steps, whichever is last on a busy machine
+    "train.alone": "go-on",  # each takes all steps, whichever is the last on a busy machine
 }
 
 
@@ -43,7 +42,7 @@ def wait_until(condition, what, patience=PATIENCE):
 
 
 def json_lines(path):
-    """The whole lines of a file that a node may be writing."""
+    """The complete lines of a file that a node may be writing."""
     try:
         with open(path, "rb") as f:
             return [json.loads(line) for line in f.read().split(b"\n")[:-1]]
@@ -62,7 +61,7 @@ def python_with(*modules):
 
 
 def failure(reason, evidence):
-    """An error whose reason is read at either end of what is printed."""
+    """An error with its reason at both ends of the message."""
     return AssertionError(f"{reason}\n{evidence}\n{str(reason).splitlines()[0]}")
 
 
@@ -95,7 +94,7 @@ class Node:
             return f.read().decode(errors="replace")
 
     def last_words(self):
-        """Of a sanitizer, too: they are long."""
+        """The end of the log, long enough for the report of a sanitizer."""
         return tail(self.log(), 40)
 
     def wait_log(self, pattern):
@@ -156,7 +155,7 @@ class ClusterTest(unittest.TestCase):
         return node
 
     def cluster(self, count, http=False, **settings):
-        """`count` nodes that all share one peer list, themselves in it."""
+        """`count` nodes that share one peer list, which includes themselves."""
         ports = free_ports(2 * count)
         peers = ",".join(f"127.0.0.1:{p}" for p in ports[:count])
         return [self.node(f"node-{i}", ports[i], ports[count + i] if http else None, peers=peers, data__shard=i,

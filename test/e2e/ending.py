@@ -1,4 +1,4 @@
-"""How a program that is late ends: by SIGABRT, which a Python with faulthandler answers with the lines of all its threads."""
+"""Ends a program that is late: by SIGABRT, to which a Python with faulthandler prints the stacks of all its threads."""
 
 import signal
 import subprocess
@@ -7,7 +7,7 @@ import time
 
 
 def status(process, name, until):
-    """Its exit status; `until` (of time.monotonic) it may run."""
+    """The exit status of the program, which may run until `until` (of time.monotonic)."""
     try:
         return process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:

@@ -1,8 +1,8 @@
-"""Hosts on a network of their own: one network namespace a node, and a router between them that can lose packets and
+"""Hosts in a separate network: one network namespace per node, and a router between them that can lose packets and
 be slow.
 
-The namespaces have no names. They live in file descriptors of this process and in the processes inside, and are gone
-when both are: nothing is left over, however a test ends. Root, iproute2 and nftables are needed."""
+The namespaces have no names. They exist as long as the descriptors of this process and the processes inside: nothing
+is left over, however a test ends. Needs root, iproute2 and nftables."""
 
 import contextlib
 import ctypes
@@ -32,12 +32,12 @@ class Space:
         self.path = f"/proc/{os.getpid()}/fd/{self.descriptor}"
 
     def enter(self):
-        """For a process between fork and exec."""
+        """Enters the namespace; for a process between fork and exec."""
         check(libc.setns(self.descriptor, NEWNET))
 
     @contextlib.contextmanager
     def inside(self):
-        """The calling thread is in this namespace; a socket that it makes stays there."""
+        """The calling thread is in this namespace; a socket that it opens stays there."""
         check(libc.setns(self.descriptor, NEWNET))
         try:
             yield
@@ -78,8 +78,8 @@ class Network:
                   f"route add default via {near[:-3]}\n")
 
     def limit(self, mbit, queue_ms=200):
-        """So many Mbit/s each way for each host, and a queue before each way that holds what passes in `queue_ms`."""
-        burst = max(4000, int(mbit * 1e6 / 8 * 0.01))  # 10 ms of it, and no less than two packets
+        """That many Mbit/s in each direction for each host, and a queue for each direction that holds the bytes of `queue_ms`."""
+        burst = max(4000, int(mbit * 1e6 / 8 * 0.01))  # the bytes of 10 ms, at least two packets
         shape = ("root", "tbf", "rate", f"{mbit:g}mbit", "burst", f"{burst}b", "latency", f"{queue_ms}ms")
         for i, space in enumerate(self.spaces):
             self.router.run("tc", "qdisc", "replace", "dev", f"host{i}", *shape)
@@ -94,7 +94,7 @@ class Network:
         self.router.run("nft", "-f", "-", said="flush chain ip chaos way\n" + rules)
 
     def set(self, name, *rules):
-        """Rules under a name, all at once; none take it away."""
+        """Sets all rules of a name at once; no rules remove it."""
         with self.lock:
             self.rules[name] = rules
             self.apply()
@@ -105,7 +105,7 @@ class Network:
             self.apply()
 
     def partition(self, *sides):
-        """Nobody reaches a host of another side."""
+        """No host reaches one of another side."""
         sets = ["{ " + ", ".join(self.address(i) for i in side) + " }" for side in sides]
         self.set("partition", *(f"ip saddr {a} ip daddr {b}" for a in sets for b in sets if a != b))
 
@@ -116,7 +116,7 @@ class Network:
         self.set("udp", "meta l4proto udp")
 
     def silence(self, *hosts):
-        """Hosts whose cable was pulled: nothing comes back, not even a refusal."""
+        """As if the cable of these hosts had been pulled: nothing comes back, not even a refusal."""
         if hosts:
             names = "{ " + ", ".join(self.address(i) for i in hosts) + " }"
             self.set("silence", f"ip saddr {names}", f"ip daddr {names}")
@@ -124,11 +124,11 @@ class Network:
             self.set("silence")
 
     def deafen(self, *hosts):
-        """Nothing reaches them; what they send goes out."""
+        """Nothing reaches these hosts; what they send goes out."""
         self.set("deaf", *(f"ip daddr {self.address(i)}" for i in hosts))
 
     def mute(self, *hosts):
-        """Nothing that they send arrives; they hear everybody."""
+        """Nothing that these hosts send arrives; they receive everything."""
         self.set("mute", *(f"ip saddr {self.address(i)}" for i in hosts))
 
     def close(self):
@@ -137,7 +137,7 @@ class Network:
 
 
 def missing():
-    """Why there can be no such network here; None: there can."""
+    """Why such a network cannot be made here; None if it can."""
     if os.geteuid() != 0:
         return "not root: network namespaces can't be made"
     for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables")):

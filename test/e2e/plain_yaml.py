@@ -1,5 +1,5 @@
-"""The part of YAML that deployments are written in, for hosts without a YAML library: maps and lists by indentation or in braces,
-quoted and plain scalars, documents. Whatever else it finds is an error. Numbers stay texts."""
+"""The part of YAML that deployments use, for hosts without a YAML library: maps and lists by indentation or in braces,
+quoted and plain scalars, documents. Anything else is an error. Numbers stay texts."""
 
 import re
 
@@ -21,7 +21,7 @@ def strip_comment(line):
 
 
 class Flow:
-    """[a, {b: c}], from a position on."""
+    """Values in braces, such as [a, {b: c}], from a position on."""
 
     def __init__(self, text):
         self.text, self.at = text, 0
@@ -83,7 +83,7 @@ KEY = re.compile(r"([^\s\"'\[{#:-][^\s:]*|-[^\s:]+):(?: +(.*))?$")
 
 
 def block(lines, indent):
-    """The lines (indentation, text) from the first on that are indented as it is; they are taken out of the list."""
+    """The first lines (indentation, text) that are indented alike; removes them from the list."""
     if lines[0][1].startswith("- ") or lines[0][1] == "-":
         items = []
         while lines and lines[0][0] == indent and lines[0][1].startswith("-"):

@@ -1,14 +1,14 @@
-"""Ports for the programs of a test, and of no other test until it ends. Below those that the kernel assigns by itself:
-a port that was bound, closed and named to a program may be the near end of another test's connection by then."""
+"""Ports for the programs of a test, reserved until it ends. They are below the range of the kernel: a port from that range
+may already be the local end of another test's connection when the program binds it."""
 
 import random
 import socket
 
-ports_taken = {}  # port -> the claim of this process, a descriptor that lasts until it ends
+ports_taken = {}  # port -> the claim of this process, a descriptor that stays open until it ends
 
 
 def claim(port):
-    """The name that lab/term/ports.c takes, too: one program of a network namespace has it. None: another one has the port."""
+    """Claims the name that lab/term/ports.c also uses: one program of a network namespace has it. None: another one has it."""
     name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         name.bind(f"\0p2pml-port-{port}")
@@ -26,7 +26,7 @@ def free_ports(count):
 
 
 def free_block(*offsets):
-    """A port p such that p + each of the offsets is free, and not those of a test that runs beside this one."""
+    """A port p such that each p + offset is free and not reserved by another test."""
     while True:
         first = random.SystemRandom().randrange(10240, 32768 - max(offsets))
         claims = {first + offset: claim(first + offset) for offset in offsets}

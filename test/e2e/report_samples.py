@@ -1,4 +1,4 @@
-"""Directories as runs and sweeps leave them, made up: what is in them is chosen, not measured. Formats: lab/record/README.md."""
+"""Made-up directories of runs and sweeps: their contents are chosen, not measured. Formats: lab/record/README.md."""
 
 import json
 import math
@@ -16,7 +16,7 @@ def write(path, text):
 
 
 def rounds(ratio=1 / 32, pace=1.0, seed=0, count=101, every=10, bytes_a_round=None, virtual=0.04):
-    """Learning that slows down: better with every round, noisy, and the nodes drawing together."""
+    """Training that slows down: better with every round, noisy, and with nodes that converge."""
     chance = random.Random(seed)
     points = []
     for i in range(count):
@@ -88,7 +88,7 @@ def row(label, made, settings):
 
 
 def sweep(directory, seeds=3):
-    """Three graphs and three ratios, each with its seeds; one run failed, one setting never gets to 93%."""
+    """Three graphs and three ratios, each with its seeds; one run failed, one setting never reaches 93%."""
     rows = []
     for topology, pace in (("ring", 0.8), ("butterfly", 1.25)):
         for text, ratio in (("1/8", 1 / 8), ("1/32", 1 / 32), ("1/100", 1 / 100)):
@@ -111,7 +111,7 @@ def one_run(directory):
 
 
 def quantity(directory):
-    """Of a regression: what stands for accuracy is R2."""
+    """A regression: its accuracy is R2."""
     points = rounds()
     made = {**summary(points, ring(), name="prices"), "measure": "R2", "model": "mlp 6-16-1, mse"}
     made["averaged"]["rmse"] = 15792.8
@@ -127,7 +127,7 @@ def failures(directory):
 
 
 def real(directory):
-    """Real processes: the averaged model is known only at the end, and one moment has no measurement."""
+    """Real processes: the averaged model is known only at the end, and one sample has no measurement."""
     points = rounds()
     for i, p in enumerate(points):
         if i not in (0, len(points) - 1):
@@ -137,7 +137,7 @@ def real(directory):
 
 
 def nulls(directory):
-    """What a run leaves that measured nothing."""
+    """The result of a run that measured nothing."""
     points = [{**p, **dict.fromkeys(NULLS), "time": None} for p in rounds(count=3)]
     made = {"format": 1, "experiment": "</script><img src=x onerror=alert(1)>", "status": "failed", "events": None,
             "averaged": {"accuracy": None, "loss": None}, "node": None, "consensus": None, "targets": [], "graph": None,

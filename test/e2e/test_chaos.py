@@ -1,6 +1,6 @@
-"""Real nodes on a network that breaks: killed, stopped, cut off, starved, restarted. Training goes on around it.
+"""Real nodes on a faulty network: killed, stopped, cut off, starved, restarted. The other nodes continue to train.
 
-    test_chaos.py [--long] [--nodes N] [--rounds N] [--seed N] [what unittest takes]
+    test_chaos.py [--long] [--nodes N] [--rounds N] [--seed N] [options of unittest]
 
 --long: 16 nodes, and every scenario three times. Needs root, iproute2 and nftables."""
 
@@ -13,13 +13,13 @@ import time
 
 from chaos import Cluster, netns, signal, unittest
 
-EVIDENCE = 5.0    # seconds: a killed process is found by evidence; silence alone would take more
+EVIDENCE = 5.0    # seconds: a killed process is detected by evidence; by silence alone it would take longer
 NODES, ROUNDS = 8, 1
 random_source = random.Random()
 
 
 class Chaos(unittest.TestCase):
-    """One cluster for all tests of a class; a test that fails leaves none to the next."""
+    """One cluster for all tests of a class; after a failed test the next one gets a new cluster."""
     cluster = None
     settings = {}
 
@@ -74,14 +74,14 @@ class Chaos(unittest.TestCase):
         return random_source.sample(self.c.hosts, max(1, round(part * len(self.c.hosts))))
 
     def killed(self, victims):
-        """They are found, the others train on, and they come back from their checkpoints."""
+        """The victims are detected, the others continue to train, and the victims resume from their checkpoints."""
         c = self.c
         with c.chaos(f"kill -9 of {len(victims)}", may_die=victims):
             moment = time.time()
             for host in victims:
                 host.kill()
             times = c.wait_told("dead", victims, moment)
-            c.figure("found by all after", max(times))
+            c.figure("detected by all after", max(times))
             c.figure("one view of all survivors after", c.wait_together() - moment)
             self.assertLess(max(times), EVIDENCE)
             c.wait_rounds()
@@ -95,7 +95,7 @@ class Chaos(unittest.TestCase):
 
 
 class Kills(Chaos):
-    settings = {"average__mode": "sync"}  # where a neighbour that does not answer is waited for
+    settings = {"average__mode": "sync"}  # a round waits for a neighbour that does not answer
 
     def test_kill_one(self):
         self.often(lambda: self.killed(self.some(0)))
@@ -109,7 +109,7 @@ class Pauses(Chaos):
         for host in hosts:
             host.signal(signal.SIGSTOP)
         time.sleep(seconds)
-        woken = time.time() # before the signal: others may hear of them before this process runs again
+        woken = time.time() # before the signal: others may hear of it before this process runs again
         for host in hosts:
             host.signal(signal.SIGCONT)
         return woken
@@ -130,10 +130,10 @@ class Pauses(Chaos):
                 times = c.wait_told("dead", hosts, begun, patience=5)
                 c.figure("a silent host is dead to all after", max(times))
                 times = c.wait_told("alive", hosts, woken, before="dead")
-                c.figure("back in the eyes of all after", max(times))
+                c.figure("alive again for all after", max(times))
                 c.wait_rounds(hosts)
             self.assertEqual((hosts[0].process.pid, hosts[0].process.poll()), (pid, None))
-            self.assertEqual([e for h in hosts for e in h.events(begun, "dead")], [], "it accused others when it woke")
+            self.assertEqual([e for h in hosts for e in h.events(begun, "dead")], [], "it suspected others when it woke")
         self.often(scenario)
 
     def test_two_busy_loops(self):
@@ -162,8 +162,8 @@ class Networks(Chaos):
                 for half in halves:
                     c.wait(lambda h=half: c.agree(h), "one view of each half")
                 time.sleep(max(0.0, begun + 25 - time.time()))
-                c.wait_rounds()  # of both sides
-                for half in halves:  # no node of the same side
+                c.wait_rounds()  # on both sides
+                for half in halves:  # none of the same side
                     names = {h.name for h in half}
                     self.assertEqual([d for d in c.deaths(begun) if d[0] in names and d[1] in names], [])
                 c.network.heal()
@@ -190,12 +190,12 @@ class Networks(Chaos):
 
 
 class WithoutDatagrams(Chaos):
-    """Blocked from before the first node starts: all goes over the streams."""
+    """UDP is blocked before the first node starts: everything goes over the streams."""
 
     def before(self, cluster):
         cluster.network.block_udp()
 
-    def test_nobody_dies_and_a_death_is_found(self):
+    def test_no_node_dies_falsely_and_a_death_is_detected(self):
         def scenario():
             with self.c.chaos("UDP blocked"):
                 time.sleep(12)

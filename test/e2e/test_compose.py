@@ -1,9 +1,9 @@
-"""The cluster of docker-compose.yml in real containers: it comes up by the name of its service alone, notices a
-killed container, takes it back with its identity, and grows.
+"""The cluster of docker-compose.yml in real containers: its nodes find each other by the name of the service alone,
+detect a killed container, take it back with its identity, and accept more containers.
 
-Uses the engine that answers. Where none does, but dockerd is installed and this is root, it starts one of its own
-that touches no address translation, and removes it with all it held. The image that the Dockerfile builds on is
-pulled; where no registry answers it is made with debootstrap, and a copy of that is kept beside the programs."""
+Uses a running engine. If there is none, but dockerd is installed and this is root, it starts a separate one that does
+not change address translation, and removes it with its contents. The base image of the Dockerfile is pulled; if no
+registry answers, it is made with debootstrap, and a copy is kept beside the programs."""
 
 import contextlib
 import ctypes
@@ -37,7 +37,7 @@ expect = unittest.TestCase()
 
 
 class Skip(Exception):
-    """What this test needs and does not find here."""
+    """Something that this test needs is missing here."""
 
 
 def environment(**more):
@@ -74,12 +74,12 @@ def wait_until(condition, what):
 
 
 def end_with_parent():
-    """Between fork and exec: SIGTERM when this test dies, however it dies."""
+    """Between fork and exec: the child gets SIGTERM when this test dies, however it dies."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 class Engine:
-    """An engine that is here already, or one of this test's own."""
+    """A running engine, or one that this test starts."""
 
     def __init__(self):
         self.daemon, self.directories = None, []
@@ -92,7 +92,7 @@ class Engine:
         if os.geteuid() != 0 or not shutil.which("dockerd", path=PATH):
             raise Skip("no engine answers 'docker version', and only root with dockerd installed can start one")
         data = tempfile.mkdtemp(prefix="docker-engine-", dir=BUILD)
-        run = tempfile.mkdtemp(prefix="p2pml-e2e-docker-")  # sockets: the path must be short
+        run = tempfile.mkdtemp(prefix="p2pml-e2e-docker-")  # for sockets, whose path must be short
         self.directories = [run, data]
         self.log = os.path.join(data, "dockerd.log")
         host = f"unix://{run}/socket"
@@ -127,7 +127,7 @@ class Engine:
 
 
 def make_base(archive):
-    """A small Debian as a tar file, with this host's way to the packages."""
+    """A small Debian as a tar file, with the package sources of this host."""
     if os.geteuid() != 0 or not shutil.which("debootstrap", path=PATH):
         raise Skip(f"no registry has {BASE}, and only root with debootstrap installed can make it")
     with tempfile.TemporaryDirectory(prefix="debootstrap-", dir=BUILD) as root:
@@ -146,10 +146,10 @@ def make_base(archive):
 
 
 class Image:
-    """Base image and the project's own; remembers what it brought."""
+    """The base image and that of the project; remembers which it has added."""
 
     def __init__(self):
-        self.tags = [f"{PROJECT}{joint}node" for joint in "_-"]  # docker-compose and docker compose look for these
+        self.tags = [f"{PROJECT}{joint}node" for joint in "_-"]  # the names that docker-compose and docker compose expect
         self.added = []
 
     def bring_base(self, engine):
@@ -178,7 +178,7 @@ class Image:
 
     def remove(self):
         for image in reversed(self.added):
-            call("docker", "image", "rm", "--force", image, patience=4 * PATIENCE, check=False)  # files of gigabytes, one by one
+            call("docker", "image", "rm", "--force", image, patience=4 * PATIENCE, check=False)  # files of gigabytes, one at a time
 
 
 class Container:
@@ -196,7 +196,7 @@ class Container:
     def status(self):
         try:
             return json.loads(self.get("/status"))
-        except OSError:  # not up yet
+        except OSError:  # not listening yet
             return {"name": None, "members": []}
 
     def states(self):
@@ -207,7 +207,7 @@ class Container:
 
 
 class Cluster:
-    """docker-compose.yml in a directory of its own, with a secret made as it says."""
+    """docker-compose.yml in a temporary directory, with a secret made as the file says."""
 
     def __init__(self, stack):
         self.command = next((c for c in (["docker", "compose"], ["docker-compose"]) if answers(*c, "version")), None)
@@ -234,7 +234,7 @@ class Cluster:
         return containers
 
     def wait_alive(self, containers):
-        """Until all are members of one view, and alive, at each of them."""
+        """Waits until each has all of them in its view, alive."""
         want = {f"node-{i + 1}": "alive" for i in range(len(containers))}
         took = wait_until(lambda: all(c.states() == want for c in containers), f"{want} at all")
         say(f"{len(containers)} members alive at all of them after {took:.1f} s")
@@ -250,7 +250,7 @@ def check_replicas(containers):
     statuses = [c.status() for c in containers]
     expect.assertEqual(len({s["id"] for s in statuses}), NODES)
     expect.assertEqual(sorted(m["shard"] for m in statuses[0]["members"]), list(range(NODES)))
-    for c in containers:  # neither root nor able to become it, and the only reader of its secret
+    for c in containers:  # not root, not able to become root, and the only reader of its secret
         process = call("docker", "exec", c.id, "cat", "/proc/1/status").stdout
         expect.assertRegex(process, r"Uid:\t7400\t7400\t7400\t7400\n")
         expect.assertRegex(process, r"CapEff:\t0+\n")
@@ -282,7 +282,7 @@ def check_health(containers):
 
 
 def stop_and_return(cluster, containers, *way_back):
-    """All of them come back, the added one too: names, identities and checkpoints. Ports are dealt out anew (docs/operations.md)."""
+    """All come back, also the added one, with their names, identities and checkpoints. They may get other ports (docs/operations.md)."""
     before = [c.status() for c in containers]
     cluster.compose("stop")
     expect.assertEqual([c.inspect("{{.State.ExitCode}}") for c in containers], ["0"] * len(containers))
@@ -291,13 +291,13 @@ def stop_and_return(cluster, containers, *way_back):
         c.find_port()
     expect.assertEqual(len({c.address for c in containers}), len(containers))
     cluster.wait_alive(containers)
-    wait_until(lambda: all(c.status()["step"] > b["step"] for c, b in zip(containers, before)), "steps behind those of before")
+    wait_until(lambda: all(c.status()["step"] > b["step"] for c, b in zip(containers, before)), "steps after the earlier ones")
     expect.assertEqual([(s["name"], s["id"]) for s in (c.status() for c in containers)], [(s["name"], s["id"]) for s in before])
     say(f"{len(containers)} members stopped, and back with what they had: {' '.join(way_back)}")
 
 
 def check_pages(containers):
-    """From this host each node leads to all others: the links of its page, and p2pml top."""
+    """From this host each node leads to all others, by the links of its page and in p2pml top."""
     for c in containers:
         for member in c.status()["members"]:
             with urllib.request.urlopen(f"http://{member['http']}/status", timeout=20) as answer:
@@ -327,7 +327,7 @@ def check_cluster(cluster):
 def run(stack):
     engine = Engine()
     stack.callback(engine.stop)
-    say(f"engine {'of this test' if engine.daemon else 'that was here'}")
+    say(f"engine {'started by this test' if engine.daemon else 'that was running'}")
     image = Image()
     stack.callback(image.remove)
     image.bring_base(engine)
@@ -343,7 +343,7 @@ def run(stack):
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is removed then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is removed in this case, too
     try:
         with contextlib.ExitStack() as stack:
             run(stack)

@@ -1,6 +1,6 @@
-"""Data that people have, from their files to a trained model: a table with classes, a table of a quantity, arrays of
-NumPy, a folder of 1,000 images; and nodes whose files say different things. sklearn's sets where it is installed,
-else sets of the same shape drawn here."""
+"""Typical data, from files to a trained model: a table with classes, a table with a quantity, arrays of NumPy, and a
+folder of 1,000 images. Also nodes whose files differ. Uses the sets of scikit-learn if it is installed, else made-up
+sets of the same shape."""
 
 import csv
 import gzip
@@ -30,7 +30,7 @@ checkpoint: {every: 0}
 
 
 def drawn(examples, features, classes, seed):
-    """Rows around a centre for each class, each column in units of its own; one column of words."""
+    """Rows around a centre for each class; the columns have different units, and one has words."""
     chance = random.Random(seed)
     centres = [[chance.gauss(0, 1) for _ in range(features)] for _ in range(max(classes, 2))]
     units = [10 ** chance.uniform(-2, 3) for _ in range(features)]
@@ -56,7 +56,7 @@ def table(name, examples, features, classes):
 
 
 def png(pixels, width):
-    """Grey, eight bits a pixel, no filter."""
+    """A PNG: grey, eight bits per pixel, no filter."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     rows = b"".join(b"\0" + bytes(pixels[i:i + width]) for i in range(0, len(pixels), width))
@@ -65,7 +65,7 @@ def png(pixels, width):
 
 
 def picture(kind, chance):
-    """12 x 12, noise and a bright bar that stands, lies or leans."""
+    """12 x 12 pixels of noise with a bright bar: vertical, horizontal or diagonal."""
     at = chance.randrange(3, 9)
     bright = {"lying": lambda x, y: y == at, "standing": lambda x, y: x == at, "leaning": lambda x, y: x == y}[kind]
     return [min(255, chance.randrange(90) + (150 if bright(x, y) else 0)) for y in range(12) for x in range(12)]
@@ -108,7 +108,7 @@ class Data(unittest.TestCase):
                 section = key
         return settings
 
-    def test_a_table_with_classes(self):
+    def test_a_table_with_classes_is_learned(self):
         for name, shape in {"breast_cancer": (569, 30, 2), "digits": (1797, 64, 10)}.items():
             with self.subTest(name):
                 path = self.write_table("t.csv", table(name, *shape))
@@ -118,7 +118,7 @@ class Data(unittest.TestCase):
                 self.assertGreater(summary["averaged"]["accuracy"], 0.9)
                 self.assertEqual(summary["measure"], "accuracy")
 
-    def test_a_quantity(self):
+    def test_a_table_with_a_quantity_is_learned(self):
         path = self.write_table("t.csv", table("diabetes", 442, 10, 0))
         info, _ = self.p2pml("data", "info", path)
         self.assertIn("442 examples of 10 features, 1 target of a regression", info)
@@ -139,7 +139,7 @@ class Data(unittest.TestCase):
         engines, _, _ = self.train("sim", [*self.settings_of(info), "train.rate=0.02", "sim.engine=rounds"])
         self.assertAlmostEqual(engines["averaged"]["rmse"], summary["averaged"]["rmse"], delta=0.05 * summary["averaged"]["rmse"])
 
-    def test_a_folder_of_a_thousand_images(self):
+    def test_a_folder_of_a_thousand_images_is_learned(self):
         chance = random.Random(3)
         for kind in ("lying", "standing", "leaning"):
             os.makedirs(self.path(f"pictures/{kind}"))
@@ -157,7 +157,7 @@ class Data(unittest.TestCase):
         self.assertRegex(small["model"], r"mlp 36-32-3")
 
     def write_idx(self, name, examples, pack=open):
-        """12 x 14 pixels, three classes of the five that the labels leave room for."""
+        """12 x 14 pixels; of the five classes that the labels allow, three occur."""
         labels = bytes((0, 2, 4)[i % 3] for i in range(examples))
         end = ".gz" if pack is not open else ""
         with pack(self.path(name + "-images-idx3-ubyte" + end), "wb") as f:
@@ -167,7 +167,7 @@ class Data(unittest.TestCase):
             f.write(struct.pack(">II", 0x801, examples) + labels)
         return self.path(name + "-images-idx3-ubyte" + end)
 
-    def test_what_other_files_are(self):
+    def test_data_info_describes_other_files(self):
         path = self.write_idx("train", 60, gzip.open)
         self.write_idx("t10k", 30, gzip.open)
         info, said = self.p2pml("data", "info", path)
@@ -202,7 +202,7 @@ class Data(unittest.TestCase):
             f.write("First Citizen:\nBefore we proceed any further, hear me speak.\n" * 60)
         self.assertRegex(self.p2pml("data", "info", self.path("play.txt"))[0], "a text, ")
 
-    def test_warnings(self):
+    def test_data_info_warns(self):
         path = self.write_table("t.csv", [["small", "large", "y"], *([i * 1e-3, i * 1e3, i % 2] for i in range(40))])
         _, said = self.p2pml("--check", "--set", "data.kind=csv", "--set", f"data.train_file={path}", program=PROGRAM)
         self.assertIn("features differ by orders of magnitude (large reaches", said)
@@ -221,7 +221,7 @@ class Data(unittest.TestCase):
         self.assertIn("t.csv:3: column 1 (a): found \"\", a missing value", said)
 
     def test_statistics_are_shared_or_refused(self):
-        """Two nodes with files of their own: alone, each would scale by itself."""
+        """Two nodes with different files: without shared statistics each would scale by its own file."""
         for name, unit in {"a.csv": 1, "b.csv": 5}.items():
             self.write_table(name, [["x", "y"], *([i * unit, i % 2] for i in range(60))])
         stats = self.path("stats")

@@ -1,5 +1,5 @@
-"""What deploy/ brings for clusters of machines: the Kubernetes files against each other, against the Dockerfile and against the keys of
-p2pml-node; the Slurm script with a srun of this test's own, up to a trained model."""
+"""The files of deploy/ for clusters of machines: the Kubernetes files are compared with each other, with the Dockerfile and
+with the keys of p2pml-node; the Slurm script runs with a stand-in for srun, up to a trained model."""
 
 import os
 import re
@@ -23,18 +23,18 @@ def read(*parts):
 
 
 def keys():
-    """Every key of a node with the variable that sets it."""
+    """Every key of a node, with the variable that sets it."""
     told = subprocess.run([NODE, "--help"], check=True, stdout=subprocess.PIPE, text=True, env=CLEAN).stdout
     return {"P2PML_" + key.upper().replace(".", "_"): key for key in re.findall(r"^([a-z][a-z_.]*) = ", told, re.M)}
 
 
 class PlainYaml(unittest.TestCase):
-    def test_reads_what_deployments_are_written_in(self):
+    def test_the_yaml_of_deployments_is_read(self):
         text = 'a: {b: [1, "x: y"], c/d: e}  # f\nlist:\n  - k: v\n    l:\n      - m\n  - plain\nnull:\n---\n- x\n'
         self.assertEqual(plain_yaml.documents(text),
                          [{"a": {"b": ["1", "x: y"], "c/d": "e"}, "list": [{"k": "v", "l": ["m"]}, "plain"], "null": None}, ["x"]])
 
-    def test_refuses_what_it_does_not_know(self):
+    def test_other_yaml_is_refused(self):
         for wrong in ("a: &b c", "a: 1\na: 2", "a: [1", "a: {b}", "a:\n    b: 1\n  c: 2", "a\tb: 1", "a: b: c", "just text", "a: |"):
             with self.assertRaises((plain_yaml.Broken, IndexError), msg=wrong):
                 plain_yaml.documents(wrong)
@@ -51,7 +51,7 @@ class Kubernetes(unittest.TestCase):
     def variables(self):
         return {e["name"]: e.get("value", e.get("valueFrom")) for e in self.container["env"]}
 
-    def test_the_objects_fit_each_other(self):
+    def test_the_objects_refer_to_each_other(self):
         self.assertEqual(sorted(self.objects), ["PodDisruptionBudget", "Service", "StatefulSet"])
         service, stateful, budget = (self.objects[k] for k in ("Service", "StatefulSet", "PodDisruptionBudget"))
         labels = self.pod["metadata"]["labels"]
@@ -78,7 +78,7 @@ class Kubernetes(unittest.TestCase):
         secret, = generated["secretGenerator"]["files"]
         self.assertEqual(self.config["cluster"]["secret_file"], f"{mounts['secret']['mountPath']}/{secret}")
         self.assertTrue(self.variables()["P2PML_NODE_DIR"].startswith(mounts["data"]["mountPath"] + "/"))
-        self.assertEqual(volumes["secret"]["secret"]["defaultMode"], "0440")  # the node refuses more
+        self.assertEqual(volumes["secret"]["secret"]["defaultMode"], "0440")  # the node refuses wider permissions
 
     def test_ports_and_probes_are_those_of_the_node(self):
         ports = {p["name"]: p["containerPort"] for p in self.container["ports"]}
@@ -90,7 +90,7 @@ class Kubernetes(unittest.TestCase):
             self.assertEqual(self.container[probe]["httpGet"], {"path": "/healthz", "port": "http"})
         self.assertEqual(self.pod["metadata"]["annotations"]["prometheus.io/port"], ports["http"])
 
-    def test_variables_name_keys(self):
+    def test_every_variable_names_a_key(self):
         known = keys()
         variables = self.variables()
         self.assertLessEqual(set(variables), set(known))
@@ -105,8 +105,8 @@ class Kubernetes(unittest.TestCase):
         self.assertEqual((context["runAsUser"], context["fsGroup"], context["runAsNonRoot"]), (user, user, "true"))
         self.assertEqual(self.container["securityContext"]["capabilities"], {"drop": ["ALL"]})
 
-    def test_the_node_takes_its_configuration(self):
-        """The very command of the pod, with --check and the paths of this host."""
+    def test_the_node_accepts_its_configuration(self):
+        """The command of the pod, with --check and the paths of this host."""
         with tempfile.TemporaryDirectory(prefix="p2pml-deploy-") as directory:
             lab = os.path.join(os.path.dirname(NODE), "p2pml")
             subprocess.run([lab, "keygen", "--secret", f"{directory}/cluster.secret"], check=True, env=CLEAN)
@@ -118,7 +118,7 @@ class Kubernetes(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertIn("configuration is fine", done.stdout)
 
-    def test_the_schema_of_kubernetes_where_it_is_known(self):
+    def test_the_objects_match_the_schema_of_kubernetes(self):
         python, file = python_with("kubernetes_validate"), os.path.join(KUBERNETES, "p2pml.yaml")
         if shutil.which("kubeconform"):
             subprocess.run(["kubeconform", "-strict", file], check=True, timeout=120)
@@ -130,7 +130,7 @@ class Kubernetes(unittest.TestCase):
             self.skipTest("neither kubeconform nor a Python with kubernetes-validate (P2PML_TEST_PYTHON) here")
 
 
-# Stands for srun: the tasks of all hosts as processes of this one, each with what Slurm would tell it.
+# Replaces srun: the tasks of all hosts are processes of this host, each with the variables that Slurm would set.
 SRUN = r"""#!/bin/bash
 while [[ $1 == --* ]]; do shift; done
 for ((task = 0; task < SLURM_NTASKS; task++)); do

@@ -1,4 +1,4 @@
-"""The example of libp2pml as processes: three train together, one is killed and comes back."""
+"""The example of libp2pml as processes: three train together, and one is killed and comes back."""
 
 import glob
 import os
@@ -11,7 +11,7 @@ import unittest
 from cluster import free_ports, signal, wait_until
 
 PROGRAM = os.environ["P2PML_EMBED"]
-ROUNDS = 4000  # seconds, on a busy core
+ROUNDS = 4000  # they take seconds, even on a busy core
 
 
 class Embedding(unittest.TestCase):
@@ -52,10 +52,10 @@ class Embedding(unittest.TestCase):
         nodes[1].wait()
         wait_until(lambda: " dead " in self.read(0), "its death is known")
         for checkpoint in glob.glob(os.path.join(self.directory, "1", "checkpoint-*")):
-            os.remove(checkpoint)  # of its first round: it has nothing to come back from
+            os.remove(checkpoint)  # of its first round: it has nothing to resume from
         back = self.start(1)
         self.assertLess(self.error(nodes[2], 2), 0.2)
-        self.assertLess(self.error(back, 1), 0.2)  # took the others' model, and trained on
+        self.assertLess(self.error(back, 1), 0.2)  # it took the others' model and continued to train
         self.assertIn(" fetched ", self.read(1))
 
 

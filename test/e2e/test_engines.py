@@ -1,5 +1,5 @@
-"""The two engines of p2pml sim on one experiment: what nodes do in virtual time, message by message, is what the
-lock-step engine computes, to the last digit of every accuracy and loss."""
+"""The two engines of p2pml sim on one experiment: nodes in virtual time, message by message, give what the lock-step
+engine computes, to the last digit of every accuracy and loss."""
 
 import json
 import os
@@ -48,25 +48,25 @@ class Engines(unittest.TestCase):
             self.assertAlmostEqual(a["consensus"], b["consensus"], delta=1e-6 * b["consensus"])
         return nodes[-1], rounds[-1]
 
-    def test_exchange(self):
+    def test_the_engines_agree_on_the_exchange(self):
         for kind in ("ring", "butterfly", "random"):
             with self.subTest(kind):
                 nodes, rounds = self.compare(f"topology.kind={kind}", "average.ratio=1/8")
-                self.assertLess(rounds["bytes"], nodes["bytes"])  # which have handshakes and membership, too
+                self.assertLess(rounds["bytes"], nodes["bytes"])  # nodes also have handshakes and membership
 
-    def test_adam_and_weights(self):
+    def test_the_engines_agree_on_adam_and_weights(self):
         self.compare("train.optimizer=adamw", "train.rate=0.002", "average.share_second_moment=4")
         self.compare("topology.kind=base", "average.drift_correction=false")
 
-    # No node waits for another: one that begins a little later is behind until the end.
-    def test_local(self):
+    # No node waits for another: one that begins a little later stays behind until the end.
+    def test_the_engines_agree_without_averaging(self):
         settings = ["average.method=local"]
         nodes, rounds = self.points("nodes", settings)[-1], self.points("rounds", settings)[-1]
         self.assertEqual([nodes[key] for key in EXACT], [rounds[key] for key in EXACT])
         self.assertEqual(rounds["bytes"], 0)
 
-    # Nodes do it by an exchange of whole models, which rounds elsewhere.
-    def test_model_average(self):
+    # Nodes exchange whole models, which rounds at another place.
+    def test_the_engines_agree_on_model_average(self):
         settings = ["average.method=model-average", "topology.kind=butterfly"]
         nodes, rounds = self.points("nodes", settings), self.points("rounds", settings)
         for a, b in zip(nodes, rounds):

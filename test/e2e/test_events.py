@@ -1,5 +1,5 @@
-"""`p2pml run` with events: nodes that are killed, stopped, started again, that come late or leave, and what the
-summary says about it."""
+"""`p2pml run` with events: nodes that are killed, stopped, started again, that come late or leave, and their entries in
+the summary."""
 
 import json
 import os
@@ -40,9 +40,9 @@ class EventsTest(unittest.TestCase):
                               timeout=300, env=environment)
 
     def run_for(self, seconds, events):
-        """Nodes train until they are stopped, so that the events fall into the training on any machine."""
+        """Nodes train until they are stopped, so that the events happen during training on any machine."""
         ran = self.p2pml(events, "--set", "train.steps=100000000", "--set", f"experiment.time_limit={seconds}s")
-        self.assertEqual(ran.returncode, 1, ran.stderr)  # the time was over
+        self.assertEqual(ran.returncode, 1, ran.stderr)  # the time limit has passed
         self.assertIn("experiment.time_limit has passed", ran.stderr)
         with open(os.path.join(self.out, "summary.json")) as f:
             summary = json.load(f, parse_constant=lambda name: self.fail(f"{name} in summary.json"))
@@ -60,7 +60,7 @@ class EventsTest(unittest.TestCase):
         self.assertEqual((times["seen"], times["of"]), (of, of), said)
         self.assertTrue(0 <= times["median"] <= times["last"] <= within, said)
 
-    def test_killed_stopped_and_started_again(self):
+    def test_nodes_are_killed_stopped_and_started_again(self):
         s, table, said = self.run_for(30, ["{at: 2s, kill: 3}", "{at: 6s, stop: 1, for: 2s}", "{at: 12s, start: 3}"])
         kill, stop, start = s["events"]
         self.assertEqual([e["happened"] for e in s["events"]], [True] * 3, said)
@@ -68,7 +68,7 @@ class EventsTest(unittest.TestCase):
         self.seen_by_all(kill["detected"], 4, 10, said)
         self.seen_by_all(kill["rewired"], 4, 10, said)
         self.assertEqual((stop["event"], stop["node"], stop["for"]), ("stop", "node-01", 2))
-        self.assertEqual(stop["declared_dead_by"], 0, said)  # 2 s are no death
+        self.assertEqual(stop["declared_dead_by"], 0, said)  # 2 s are not enough for a death
         self.assertEqual(stop["recovered"]["seen"], stop["recovered"]["of"], said)
         self.seen_by_all(start["detected"], 4, 10, said)
         self.assertTrue(0 < start["first_round"] < 15, said)
@@ -84,7 +84,7 @@ class EventsTest(unittest.TestCase):
         for part in ("node-03 was killed\n", "known as dead by 4 of 4", "node-01 was stopped for 2 s", "node-03 was started\n"):
             self.assertIn(part, table)
 
-    def test_rounds_mean_the_same_to_processes_and_in_virtual_time(self):
+    def test_events_at_rounds_are_the_same_in_run_and_sim(self):
         events = ["{at: {round: 100}, kill: 3}", "{at: {round: 150}, stop: 1, for: {rounds: 20}}", "{at: {round: 250}, start: 3}"]
         settings = ("train.steps=1600", "average.mode=sync", "average.deadline_floor=5s", "sim.step_time=5ms")
         results = {}
@@ -98,7 +98,7 @@ class EventsTest(unittest.TestCase):
                              [("kill", 100, None, True), ("stop", 150, 20, True), ("start", 250, None, True)], said)
             for e in s["events"]:
                 late = e["round"] - e["at_round"]
-                self.assertTrue(0 <= late <= (0 if command == "sim" else 40), said)  # processes are looked at now and then
+                self.assertTrue(0 <= late <= (0 if command == "sim" else 40), said)  # processes are checked at intervals
                 self.assertAlmostEqual(e["at"], e["time"] - s["events"][0]["time"] + s["events"][0]["at"], delta=0.1)
             self.assertGreater(s["events"][1]["for"], 0)
             self.assertEqual([n["starts"] for n in s["per_node"]], [1, 1, 1, 2, 1])
@@ -107,7 +107,7 @@ class EventsTest(unittest.TestCase):
             self.assertIn("event at round 250: node-03 started again\n", ran.stderr)
         self.assertAlmostEqual(*[r["averaged"]["accuracy"] for r in results.values()], delta=0.06)
 
-    def test_a_late_one_and_one_that_leaves(self):
+    def test_one_node_comes_late_and_one_leaves(self):
         s, table, said = self.run_for(20, ["{at: 2s, start: 4}", "{at: 10s, leave: 0}"])
         start, leave = s["events"]
         self.seen_by_all(start["detected"], 4, 10, said)
@@ -127,7 +127,7 @@ class EventsTest(unittest.TestCase):
         self.assertEqual([(e["happened"], e["instead"]) for e in s["events"]], [(True, None), (False, "the run ended first")])
         self.assertIn("event at 0 s: node-02 killed", ran.stderr)
 
-    def test_what_is_refused(self):
+    def test_wrong_events_are_refused(self):
         for events, part in [
                 (["{at: 1s, kill: 5}"], "small.yaml:11: events: kill: found \"5\", expected a node from 0 to 4"),
                 (["{at: 1s, kill: 1}", "{at: 2s, stop: 1, for: 1s}"], "small.yaml:12: events: stop: found node 1 at 2 s"),

@@ -1,5 +1,5 @@
-"""`p2pml data fetch` against an HTTPS server of this test's own, whose certificate it is told to trust: what is right is kept,
-and of what is wrong, cut off or too large for the disk nothing is left."""
+"""`p2pml data fetch` with an HTTPS server of this test, whose certificate it trusts by an option: a correct file is kept;
+of a wrong one, a truncated one or one too large for the disk nothing is left."""
 
 import contextlib
 import fcntl
@@ -70,7 +70,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
 class Server(http.server.ThreadingHTTPServer):
     def handle_error(self, *_):
-        pass  # clients that hang up in the middle are what is tested
+        pass  # the tests let clients hang up in the middle
 
 
 def digest(content):
@@ -117,7 +117,7 @@ class Fetch(unittest.TestCase):
         return self.fetch(self.base + at, "--sha256", digest(content), "--dir", self.out, "--ca", self.ca, *more, status=status,
                           **options)
 
-    def test_the_right_file_is_kept_and_not_fetched_again(self):
+    def test_a_correct_file_is_kept_and_not_fetched_again(self):
         said = self.table()
         self.assertIn(f"Next: p2pml data info {self.out}/table.csv", said)
         with open(f"{self.out}/table.csv", "rb") as f:
@@ -128,7 +128,7 @@ class Fetch(unittest.TestCase):
         info = subprocess.run([P2PML, "data", "info", f"{self.out}/table.csv"], capture_output=True, text=True, check=True)
         self.assertIn("40000 examples of 2 features, 2 classes", info.stdout)
 
-    def test_what_is_wrong_is_not_kept(self):
+    def test_a_wrong_file_is_not_kept(self):
         other = b"another file"
         for what, (arguments, parts) in {
                 "another digest": ({"content": other}, [f"found SHA-256 {digest(TABLE)}, expected {digest(other)}",
@@ -144,8 +144,8 @@ class Fetch(unittest.TestCase):
                 self.assertEqual(os.listdir(self.out), [])
         self.assertNotIn("/table.csv", self.server.asked[-1])  # the redirect to HTTP was not followed
 
-    def test_a_server_that_is_too_slow(self):
-        """Silent before its answer, in the middle of it, or a byte now and then: it ends, and half a file is no file."""
+    def test_a_server_that_is_too_slow_is_given_up(self):
+        """Silent before its answer or in the middle of it, or a byte at long intervals: fetch gives up and keeps no partial file."""
         for what, some in (("mute", False), ("stall", True), ("trickle", True)):
             with self.subTest(what):
                 said = self.table("--timeout", "1", at=f"/{what}/table.csv", status=1)
@@ -156,16 +156,16 @@ class Fetch(unittest.TestCase):
         self.table()
         self.assertEqual(os.listdir(self.out), ["table.csv"])
 
-    def test_a_server_that_takes_no_connection(self):
+    def test_a_server_without_tls_is_given_up(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, but there is no TLS
             said = self.fetch(f"https://127.0.0.1:{silent.getsockname()[1]}/table.csv", "--sha256", digest(TABLE), "--dir", self.out,
                               "--timeout", "1", status=1)
         self.assertRegex(said, "the server is too slow: no connection.*; 0 bytes arrived")
         self.assertEqual(os.listdir(self.out), [])
 
-    def test_a_full_disk(self):
-        """A limit on the size of files stands for it: a write fails in the middle."""
-        said = self.table(status=1, restore_signals=False,  # SIGXFSZ stays ignored, and the write itself fails
+    def test_a_full_disk_is_reported(self):
+        """A limit on the size of files plays the full disk: a write fails in the middle."""
+        said = self.table(status=1, restore_signals=False,  # SIGXFSZ stays ignored, so that the write itself fails
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))
         self.assertIn(f"{self.out}/table.csv.part: cannot be written", said)
         self.assertIn("File too large", said)
@@ -180,7 +180,7 @@ class Fetch(unittest.TestCase):
             self.assertIn("another process fetches this file", self.table(status=1))
             with open(part, encoding="utf-8") as held:
                 self.assertEqual(held.read(), "so far")
-        self.table()  # of a process that was killed
+        self.table()  # the lock of a process that was killed
         self.assertEqual(os.listdir(self.out), ["table.csv"])
 
     def test_another_file_is_not_replaced(self):
@@ -191,7 +191,7 @@ class Fetch(unittest.TestCase):
             self.assertEqual(f.read(), "mine")
         self.assertEqual(self.server.asked, [])
 
-    def test_a_server_that_nobody_vouches_for(self):
+    def test_a_server_without_a_trusted_certificate_is_refused(self):
         said = self.fetch(f"{self.base}/table.csv", "--sha256", digest(TABLE), "--dir", self.out, status=1)
         self.assertRegex(said, "certificate")
         self.assertEqual((self.server.asked, os.listdir(self.out)), ([], []))
@@ -207,11 +207,11 @@ class Fetch(unittest.TestCase):
         shutil.copy(SHAKESPEARE, f"{self.out}/tinyshakespeare.txt")
         self.assertIn("exists already", self.fetch(*nowhere))
 
-    def test_a_set_from_a_mirror(self):
+    def test_a_set_is_fetched_from_a_mirror(self):
         self.server.files["train-images-idx3-ubyte.gz"] = b"not MNIST"
         said = self.fetch("mnist", "--from", self.base + "/", "--dir", self.out, "--ca", self.ca, status=1)
         self.assertIn(f"found SHA-256 {digest(b'not MNIST')}, expected 440fcabf", said)
-        self.assertEqual(self.server.asked, ["/train-images-idx3-ubyte.gz"])  # and none of the others
+        self.assertEqual(self.server.asked, ["/train-images-idx3-ubyte.gz"])  # and no other file
         if not os.path.exists(SHAKESPEARE):
             self.skipTest(f"the rest needs {SHAKESPEARE}")
         with open(SHAKESPEARE, "rb") as f:
@@ -219,7 +219,7 @@ class Fetch(unittest.TestCase):
         said = self.fetch("tiny-shakespeare", "--from", self.base, "--ca", self.ca, cwd=self.out)
         self.assertIn("Next: p2pml data info data/tiny-shakespeare/tinyshakespeare.txt", said)
 
-    def test_the_ready_experiments_read_what_is_fetched(self):
+    def test_the_ready_experiments_read_the_fetched_files(self):
         names = re.findall(r"^  (\S+) ", self.fetch(status=2), re.M)
         self.assertIn("a9a", names)
         read = 0
@@ -239,7 +239,7 @@ class Fetch(unittest.TestCase):
                 self.assertRegex(said.stderr, r"found \"data/\S+, which cannot be read .*'p2pml data fetch NAME' downloads well-known data")
         self.assertGreater(read, 9)
 
-    def test_what_is_packed_is_unpacked(self):
+    def test_archives_are_unpacked(self):
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as tar:
             entry = tarfile.TarInfo("batches/one.csv")

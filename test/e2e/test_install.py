@@ -1,5 +1,5 @@
-"""What cmake --install puts on a host: programs that run from there, manual pages that hold every key, option and command,
-completion that works in a shell, and a service that systemd accepts and that tells it how it is."""
+"""The result of cmake --install: programs that run from there, manual pages with every key, option and command,
+completion that works in a shell, and a service that systemd accepts and that reports its state to systemd."""
 
 import glob
 import os
@@ -42,21 +42,21 @@ class Install(unittest.TestCase):
             return f.read()
 
     def plain(self, name):
-        """A page's text without what roff needs."""
+        """The text of a page without roff's markup."""
         return self.page(name).replace("\\-", "-").replace("\\(dq", '"').replace("\\e", "\\")
 
-    def test_all_of_it_is_there(self):
+    def test_all_files_are_installed(self):
         for path in ("bin/p2pml", "bin/p2pml-node", "share/p2pml/configs/demo.yaml", "share/p2pml/configs/node/node.yaml",
                      "share/doc/p2pml/copyright", "lib/systemd/system/p2pml-node@.service",
                      "share/bash-completion/completions/p2pml-node", "share/zsh/vendor-completions/_p2pml"):
             self.assertTrue(os.path.isfile(self.path(path)), path)
 
-    def test_the_programs_run_from_there(self):
+    def test_the_installed_programs_run(self):
         self.assertEqual(output(self.path("bin/p2pml-node"), "--version"), output(NODE, "--version"))
         for config in glob.glob(self.path("share/p2pml/configs/which-graph.yaml")):
             output(self.path("bin/p2pml"), "sim", "--check", config)
 
-    def test_the_pages_hold_every_key(self):
+    def test_the_manual_pages_have_every_key(self):
         node, lab = output(NODE, "--help"), output(LAB, "help", "run")
         keys = re.findall(r"^([a-z][a-z_.]*) = ", node, re.M)
         self.assertGreater(len(keys), 80)
@@ -67,7 +67,7 @@ class Install(unittest.TestCase):
         self.assertIn("experiment.nodes", more)
         self.assertEqual(re.findall(r'^\.BR ([a-z][a-z_.]*) " = ', self.plain("p2pml.1"), re.M), more)
 
-    def test_the_pages_hold_every_command_and_option(self):
+    def test_the_manual_pages_have_every_command_and_option(self):
         options = r"(?:^|[\s,|\[])(--[a-z][a-z-]*)"
         page = self.plain("p2pml-node.1")
         for option in re.findall(options, output(NODE, "--help").split("\nnode.name = ")[0]):
@@ -80,7 +80,7 @@ class Install(unittest.TestCase):
             for option in re.findall(options, output(LAB, "help", command).split("\nKeys of")[0]):
                 self.assertIn(option, section, command)
 
-    def test_the_pages_are_well_formed(self):
+    def test_the_manual_pages_are_well_formed(self):
         checkers = [c for c in (["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-man", "-ww", "-z", "-rLL=200n"]) if found(c[0])]
         if not checkers:
             self.skipTest("neither mandoc nor groff here")
@@ -91,7 +91,7 @@ class Install(unittest.TestCase):
                 self.assertEqual(told, "", page)
 
     def complete(self, *words):
-        """What bash offers for the last word; words are cut at "=", as readline cuts them."""
+        """The completions of bash for the last word; words end at "=", as in readline."""
         cut = [part for word in words for part in re.findall(r"=|[^=]+|^$", word)]
         function = "_p2pml_node" if words[0] == "p2pml-node" else "_p2pml"
         script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
@@ -139,7 +139,7 @@ class Install(unittest.TestCase):
         with open(unit, encoding="utf-8") as f:
             return re.search(r"^ExecStart=(\S+)", f.read(), re.M)[1]
 
-    def test_what_names_the_prefix_names_the_one_of_this_installation(self):
+    def test_files_that_name_the_prefix_name_that_of_this_installation(self):
         self.assertEqual(self.started_by(self.path("lib/systemd/system/p2pml-node@.service")), self.path("bin/p2pml-node"))
         with open(self.path("lib/pkgconfig/p2pml.pc"), encoding="utf-8") as f:
             self.assertEqual(f.readline(), f"prefix={self.prefix}\n")
@@ -160,7 +160,7 @@ class Install(unittest.TestCase):
         if not found("systemd-analyze"):
             self.skipTest("no systemd-analyze here")
         unit = self.path("lib/systemd/system/p2pml-node@.service")
-        pages = "yes" if found("man") else "no"  # it opens them with man
+        pages = "yes" if found("man") else "no"  # systemd opens them with man
         done = subprocess.run(["systemd-analyze", "verify", f"--man={pages}", unit], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, env={**CLEAN, "MANPATH": self.path("share/man")},
                               timeout=60, check=False)
@@ -171,7 +171,7 @@ class Install(unittest.TestCase):
             self.skipTest("this systemd-analyze cannot judge a file")
         self.assertEqual(done.returncode, 0, done.stdout[-500:])  # an exposure of at most 2.0 of 10
 
-    def test_the_service_manager_is_told(self):
+    def test_the_service_manager_is_notified(self):
         with tempfile.TemporaryDirectory(prefix="p2pml-notify-") as directory, \
              socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             manager.bind(f"{directory}/socket")

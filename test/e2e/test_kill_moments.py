@@ -1,6 +1,6 @@
-"""Kill -9 at any moment: while it starts, trains, averages, writes a checkpoint. It comes back where it was.
+"""Kill -9 at any moment: while a node starts, trains, averages, or writes a checkpoint. It resumes where it was.
 
-    test_kill_moments.py [--moments N] [--seed N] [what unittest takes]
+    test_kill_moments.py [--moments N] [--seed N] [options of unittest]
 
 10 moments, or N. One of two nodes is killed again and again; it writes a checkpoint after each round."""
 
@@ -33,8 +33,8 @@ class KillMoments(unittest.TestCase):
         return max(steps, default=None)
 
     def look_at_boot(self):
-        """The number of starts grew. Many starts in a short time keep a node out of the graph for a while, which is
-        right, but not what is tested here: their times are taken out."""
+        """The number of starts has grown. Many starts in a short time keep a node out of the graph for a while; that is not
+        what is tested here, so the times are removed."""
         path = os.path.join(self.dies.directory, "boot")
         with open(path) as f:
             text = f.read()
@@ -46,7 +46,7 @@ class KillMoments(unittest.TestCase):
             f.write(f"{number}\n")
 
     def resume(self):
-        """It starts, from the newest checkpoint that is there: a checkpoint has its name only when it is whole."""
+        """It resumes from the newest checkpoint: a checkpoint gets its name only when it is complete."""
         there = self.newest()
         self.dies.start("--resume")
         if there is None:

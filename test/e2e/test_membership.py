@@ -1,4 +1,4 @@
-"""Members that know one living name find all others; deaths, restarts, leaves, copies and late comers."""
+"""Members that know one living node find all others; also deaths, restarts, leaves, copied identities and late nodes."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ NEVER = {"train.steps": 100000000, "node.start_timeout": "120s", "checkpoint.eve
 
 class Membership(ClusterTest):
     def begin(self, count=COUNT, start=COUNT, **settings):
-        """Each node knows the first one, behind names that are dead or do not resolve."""
+        """The peer list of each node has the first one, after names that are dead or do not resolve."""
         self.ports = free_ports(2 * (count + 1))
         merged = {key.replace(".", "__"): value for key, value in NEVER.items()}
         merged.update({"node__start_members": start, "data__shards": count, **settings})
@@ -33,7 +33,7 @@ class Membership(ClusterTest):
         return json_lines(os.path.join(node.directory, "events.jsonl"))
 
     def event(self, node, kind, member=None, after=0.0, **fields):
-        """The first such event of this node after a time."""
+        """The first event of this kind of this node after a time."""
         def found():
             for e in self.events(node):
                 if (e["event"] == kind and e["time"] > after and (member is None or e["member"] == member.name)
@@ -43,7 +43,7 @@ class Membership(ClusterTest):
         return wait_until(found, f"{kind} of {member.name if member else '-'} at {node.name}\n{node.last_words()}", 60)
 
     def now(self, node):
-        """Time as the events have it."""
+        """The time in the format of the events."""
         return max([e["time"] for e in self.events(node)], default=0.0)
 
     def end(self, nodes):
@@ -55,7 +55,7 @@ class Membership(ClusterTest):
     def goes_on(self, node):
         node.wait_rows(len(node.rows()) + 20)
 
-    def test_one_living_name_is_enough(self):
+    def test_one_living_peer_is_enough(self):
         nodes = self.begin()
         for node in nodes:
             self.event(node, "view", members=COUNT)
@@ -83,12 +83,12 @@ class Membership(ClusterTest):
         nodes[3].start("--resume")
         for node in others:
             self.event(node, "alive", nodes[3], before, before="dead")
-        # Within the reach of its references it goes on with its own model, beyond it takes another's.
+        # Within the reach of its references it continues with its own model; beyond, it takes that of another.
         nodes[3].wait_log(r"start training begins|this node counts in the graph")
         self.goes_on(nodes[3])
         self.end(nodes)
 
-    def test_who_leaves_is_not_dead(self):
+    def test_a_node_that_leaves_is_not_dead(self):
         nodes = self.begin()
         nodes[2].signal(signal.SIGTERM)
         nodes[2].wait_exit(0)
@@ -132,7 +132,7 @@ class Membership(ClusterTest):
         self.end(nodes + [late])
 
     def test_a_cut_cluster_becomes_one_again(self):
-        """By node.fault_file: each half drops all from and to the other."""
+        """With node.fault_file each half drops everything from and to the other."""
         nodes = self.begin(4, 4, cluster__profile="local")
         self.end(nodes)
         ids = [n.wait_log(r"id ([0-9a-f]{64})").group(1) for n in nodes]

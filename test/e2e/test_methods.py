@@ -1,4 +1,5 @@
-"""Graphs with weights, groups and files, and methods of averaging: nodes train to the end and agree, or do not."""
+"""Graphs with weights, groups and files, and the methods of averaging: the nodes train to the end and agree, or do not
+if the method does not average."""
 
 import os
 import re
@@ -29,15 +30,15 @@ class Methods(ClusterTest):
         return path
 
     def check_agree(self, last):
-        """Each node has a third or a quarter of the data, and of some classes nothing: alone it stays below this."""
+        """Each node has a third or a quarter of the data, and no example of some classes: alone it stays below this."""
         accuracies = [row["accuracy"] for row in last]
         self.assertGreater(min(accuracies), 0.6, accuracies)
         self.assertLess(max(accuracies) - min(accuracies), 0.15, accuracies)
 
-    def test_three_nodes_on_a_base_graph(self):
+    def test_three_nodes_agree_on_a_base_graph(self):
         last = self.train(self.cluster(3, topology__kind="base", **SYNC))
         self.check_agree(last)
-        # Three rounds a period: 0-1, then 0-2 or the like with weight 2/3, then 0-1 again: one rests in each.
+        # A period of three rounds: 0-1, then 0-2 or the like with weight 2/3, then 0-1 again; one node rests in each.
         self.assertEqual(sum(row["exchanges"] for row in last), 2 * 100)
 
     def test_groups_meet_through_their_leaders(self):
@@ -46,24 +47,24 @@ class Methods(ClusterTest):
             node.command += ["--set", f"node.group=rack-{i // 2}"]
         last = self.train(nodes)
         self.check_agree(last)
-        # Two rounds: inside the racks, all four; among the leaders, two of them.
+        # Two rounds: inside the racks all four nodes meet, among the leaders two of them.
         self.assertEqual(sorted(row["exchanges"] for row in last), [50, 50, 100, 100])
         for rack in (0, 2):
             self.assertEqual(sorted(row["exchanges"] for row in last[rack:rack + 2]), [50, 100])
 
-    def test_a_graph_of_a_file(self):
+    def test_nodes_agree_on_a_graph_of_a_file(self):
         path = self.graph_file("# a path\nnode-0 node-1\nnode-1 node-2\nnode-2 node-3\n")
         last = self.train(self.cluster(4, topology__kind="file", topology__file=path, **SYNC))
         self.check_agree(last)
         self.assertEqual([row["exchanges"] for row in last], [50, 100, 100, 50])
 
     def neighbours(self, node):
-        """Of the latest view of this node; None before the first."""
+        """The neighbours in the latest view of this node; None before the first view."""
         views = [e for e in json_lines(os.path.join(node.directory, "events.jsonl")) if e["event"] == "view"]
         return sorted(views[-1]["neighbours"]) if views else None
 
     def kill_and_wait(self, nodes, victim, expected):
-        """expected: neighbours of the remaining nodes, by name. They continue meeting, also over new edges."""
+        """expected: neighbours of the remaining nodes, by name. They continue to meet, also over new edges."""
         victim.signal(signal.SIGKILL)
         victim.process.wait()
         left = [n for n in nodes if n is not victim]
@@ -78,7 +79,7 @@ class Methods(ClusterTest):
         for node in left:
             self.assertNotIn(" error ", node.wait_exit(0))
 
-    def test_the_death_of_a_leader_makes_another(self):
+    def test_after_the_death_of_a_leader_its_group_has_another(self):
         nodes = self.cluster(4, topology__kind="hierarchical", train__steps=10000000)
         for i, node in enumerate(nodes):
             node.command += ["--set", f"node.group=rack-{i // 2}"]
@@ -91,7 +92,7 @@ class Methods(ClusterTest):
         self.kill_and_wait(nodes, leader, {heir.name: [other.name], other.name: sorted([heir.name, follower.name]),
                                            follower.name: [other.name]})
 
-    def test_a_graph_of_a_file_closes_around_the_dead(self):
+    def test_a_graph_of_a_file_closes_around_a_dead_node(self):
         path = self.graph_file("node-0 node-1\nnode-1 node-2\nnode-2 node-3\n")
         nodes = self.cluster(4, topology__kind="file", topology__file=path, train__steps=10000000)
         for node in nodes:
@@ -126,7 +127,7 @@ class Methods(ClusterTest):
             self.assertGreaterEqual(row["delta_bytes"], row["dense_bytes"])
         self.assertRegex(self.nodes[0].log(), r"method .*average\.ratio is 1, average\.values fp32")
 
-    def test_local_averages_with_nobody(self):
+    def test_the_method_local_averages_with_no_other(self):
         nodes = self.cluster(2, average__method="local", **SYNC)
         last = self.train(nodes)
         for node, row in zip(nodes, last):
@@ -134,7 +135,7 @@ class Methods(ClusterTest):
             self.assertEqual(row["delta_bytes"], 0)
             self.assertTrue(re.search(r"link_up .*node-", node.log()), node.last_words())
 
-    def test_bounded_delay_outlives_a_death(self):
+    def test_bounded_mode_continues_after_a_death(self):
         nodes = self.cluster(4, average__mode="bounded", average__max_delay=1, average__deadline_floor="200ms",
                              average__deadline_ceiling="1s", average__clip=1.5, average__forget_after="1s",
                              train__proximal=0.01, train__scale_rate="true", train__steps=6000, data__takeover="false")
@@ -150,7 +151,7 @@ class Methods(ClusterTest):
             self.assertEqual((row["step"], row["state"]), (6000, "finished"))
             self.assertGreater(row["accuracy"], 0.6, log)
             rates = [r["rate"] for r in node.rows()[:-1]]
-            self.assertGreater(len(set(rates)), 3, "the schedule has three rates, pace makes more of them")
+            self.assertGreater(len(set(rates)), 3, "the schedule has three rates; the pace adds others")
 
     def test_a_baseline_of_the_simulator_is_refused(self):
         node = self.node("alone", 0, average__method="choco")

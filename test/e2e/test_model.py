@@ -1,6 +1,6 @@
-"""A trained model in use: what `p2pml eval`, `predict`, `export` and `model.init` make of what a run left.
+"""A trained model in use: `p2pml eval`, `predict`, `export` and `model.init` with the files of a run.
 
-torch, and onnx with onnxruntime, are asked where some Python has them: this one, /usr/bin/python3 or P2PML_TEST_PYTHON.
+torch, and onnx with onnxruntime, are used if some Python has them: this one, /usr/bin/python3 or P2PML_TEST_PYTHON.
 """
 
 import csv
@@ -42,7 +42,7 @@ def p2pml(*arguments, status=0, **options):
 
 
 def read_file(path):
-    """(metadata, {name: (shape, values)}) of F32 safetensors, and its header by itself."""
+    """(metadata, {name: (shape, values)}) of F32 safetensors, and the header alone."""
     with open(path, "rb") as f:
         data = f.read()
     length = struct.unpack("<Q", data[:8])[0]
@@ -57,7 +57,7 @@ def read_file(path):
 
 
 def write_file(path, tensors, metadata=None):
-    """tensors: {name: (shape, values)}; as any other program would write it."""
+    """tensors: {name: (shape, values)}; written as another program would."""
     header, data = {}, b""
     for name, (shape, values) in tensors.items():
         content = struct.pack(f"<{len(values)}f", *values)
@@ -71,7 +71,7 @@ def write_file(path, tensors, metadata=None):
 
 
 def logits_of(tensors, row):
-    """What the nn.Sequential of these tensors says to a row, in double precision."""
+    """The output of the nn.Sequential of these tensors for a row, in double precision."""
     layers = len(tensors) // 2
     for layer in range(layers):
         (outputs, inputs), weight = tensors[f"{2 * layer}.weight"]
@@ -139,7 +139,7 @@ class ModelTest(unittest.TestCase):
         self.assertAlmostEqual(measured["accuracy"], score["accuracy"], delta=1e-9)
         self.assertAlmostEqual(measured["loss"], score["loss"], delta=1e-6)
 
-    def test_eval_is_what_the_run_said(self):
+    def test_eval_gives_the_score_of_the_run(self):
         summary = summary_of(self.digits)
         for model in (self.digits, self.averaged):
             measured = evaluate(model, *OF_DIGITS)
@@ -151,7 +151,7 @@ class ModelTest(unittest.TestCase):
                 self.assert_score(evaluate(model, *OF_DIGITS), node)
         self.assertRegex(p2pml("eval", self.digits, *OF_DIGITS), r"accuracy +\d+\.\d\d%\nloss +\d\.\d{4}\nexamples +200\n")
 
-    def test_sim_leaves_the_same_file(self):
+    def test_sim_writes_the_same_file(self):
         simulated = self.path("simulated")
         run(simulated, DIGITS, command="sim")
         with open(self.averaged, "rb") as a, open(os.path.join(simulated, "averaged.safetensors"), "rb") as b:
@@ -159,7 +159,7 @@ class ModelTest(unittest.TestCase):
         run(simulated, DIGITS, "--set", "sim.engine=rounds", command="sim")
         self.assert_score(evaluate(simulated, *OF_DIGITS), summary_of(simulated)["averaged"])
 
-    def test_the_file_is_torchs(self):
+    def test_the_file_has_the_layout_of_torch(self):
         metadata, tensors = read_file(self.averaged)
         self.assertEqual({name: shape for name, (shape, _) in tensors.items()},
                          {"0.weight": [24, 784], "0.bias": [24], "2.weight": [10, 24], "2.bias": [10]})
@@ -170,14 +170,14 @@ class ModelTest(unittest.TestCase):
             self.assertEqual(int(label), expected.index(max(expected)))
             self.assertLess(max(abs(a - b) for a, b in zip(expected, probabilities)), 1e-5)
 
-    def test_export_of_a_checkpoint_is_the_nodes_model(self):
+    def test_a_checkpoint_exports_the_model_of_its_node(self):
         out = self.path("node.safetensors")
         for model in ("node-01", "node-01/checkpoint-80.safetensors"):
             p2pml("export", os.path.join(self.digits, model), "--format", "torch", "-o", out)
             with open(out, "rb") as a, open(os.path.join(self.digits, "node-01", "model.safetensors"), "rb") as b:
                 self.assertEqual(a.read(), b.read())
 
-    def test_torch_says_the_same(self):
+    def test_torch_gives_the_same_answers(self):
         python = python_with("torch")
         if not python:
             self.skipTest("no Python here has torch")
@@ -212,7 +212,7 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
         return json.loads(subprocess.run([python, "-c", script], input=json.dumps([rows, path]), text=True, check=True,
                                          stdout=subprocess.PIPE).stdout)
 
-    def test_onnx_says_the_same(self):
+    def test_onnx_gives_the_same_answers(self):
         path = self.path("digits.onnx")
         p2pml("export", self.digits, "--format", "onnx", "-o", path)
         tensors = read_file(self.averaged)[1]
@@ -222,7 +222,7 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
             self.assertEqual(int(label), theirs.index(max(theirs)))
             self.assertLess(max(abs(a - b) for a, b in zip(theirs, ours)), 1e-5)
 
-    def test_training_begins_where_a_file_stands(self):
+    def test_training_begins_with_the_model_of_a_file(self):
         again, measured = self.path("again"), evaluate(self.digits, *OF_DIGITS)
         elsewhere = self.path("elsewhere.safetensors")
         write_file(elsewhere, dict(reversed(read_file(self.averaged)[1].items())))  # another order, no metadata
@@ -232,12 +232,12 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
             self.assertNotEqual(summary_of(again)["averaged"]["loss"], measured["loss"])
         run(again, DIGITS, "--set", f"model.init={self.averaged}", command="sim")
         self.assert_score(measured, first_point(again))
-        # Without a single step the model is the file's.
+        # Without a step the model is that of the file.
         run(again, DIGITS, "--set", f"model.init={self.averaged}", "--set", "train.rate=0")
         self.assertEqual(read_file(os.path.join(again, "node-02", "model.safetensors"))[1], read_file(self.averaged)[1])
 
     def bad_files(self):
-        """(name, what is wrong with it)"""
+        """(name, what is wrong with the file)"""
         tensors = read_file(self.averaged)[1]
         with open(self.averaged, "rb") as f:
             whole = f.read()
@@ -279,12 +279,12 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
                 said = run(refused, DIGITS, "--set", f"model.init={path}", status=1)
                 self.assertIn(f"--set: model.init: '{path}'", said)
                 self.assertIn(reason, said)
-                self.assertFalse(os.path.exists(refused))  # before anything began
+                self.assertFalse(os.path.exists(refused))  # before anything started
         said = run(refused, DIGITS, "--set", f"model.init={self.averaged}", "--set", "model.hidden=[25]", status=1)
         self.assertIn("does not fit the model 'mlp 784-25-10': its tensor '0.weight' is F32 [24, 784], expected F32 [25, 784]", said)
         self.assertIn("which cannot be read", run(refused, DIGITS, "--set", "model.init=no/such", status=2))
 
-    def test_a_node_refuses_it_too(self):
+    def test_a_node_refuses_bad_files_too(self):
         with open(self.path("secret"), "w"):
             pass
         ran = subprocess.run([PROGRAM, "--set", f"node.dir={self.path('node')}", "--set", f"model.init={self.averaged}"],
@@ -311,19 +311,19 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
         run(directory, QUICK + f"model: {{hidden: [8]}}\ndata: {json.dumps({'kind': 'idx', 'classes': 3, **files})}\n")
         self.assertEqual(read_file(os.path.join(directory, "averaged.safetensors"))[0]["input_divisor"], "255")
         tests = ["--set", f"data.test_images={files['test_images']}",
-                 "--set", f"data.test_labels={files['test_labels']}"]  # and no more: kind and classes are the model's
+                 "--set", f"data.test_labels={files['test_labels']}"]  # no more keys: kind and classes come from the model
         measured = evaluate(directory, *tests)
         self.assert_score(measured, summary_of(directory)["averaged"])
         answers = predict(directory, images)  # bytes, as they are in the file
         self.assertAlmostEqual(sum(int(a) == b for (a, _), b in zip(answers, labels)) / 200, measured["accuracy"])
-        # Of a checkpoint, which has to say the divisor, too.
+        # The same for a checkpoint, which must also contain the divisor.
         self.assert_score(evaluate(os.path.join(directory, "node-00"), *tests), summary_of(directory)["per_node"][0])
         path = self.path("idx.onnx")
         p2pml("export", directory, "--format", "onnx", "-o", path)
         for theirs, (_, ours) in zip(self.ask_onnx(path, images)[1], answers):
             self.assertLess(max(abs(a - b) for a, b in zip(theirs, ours)), 1e-5)
 
-    def test_labels_are_those_of_the_data(self):
+    def test_answers_have_the_labels_of_the_data(self):
         generator = random.Random(3)
 
         def write(name, count):
@@ -349,7 +349,7 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
         self.assertAlmostEqual(sum(int(a) == int(b) for (a, _), b in zip(answers, labels)) / 100, measured["accuracy"])
 
     def of_kind(self, kind):
-        """The model of the digits, whose metadata say that it learned from another kind of data."""
+        """The model of the digits, with metadata that name another kind of data."""
         metadata, tensors = read_file(self.averaged)
         self.assertEqual(metadata.pop("data_kind"), "digits")
         del metadata["p2pml"], metadata["digest"]
@@ -386,7 +386,7 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
             section = f.read().split("## Use the model\n")[1].split("\n## ")[0]
         return re.findall(r"```(\w*)\n(.*?)```", section, re.S)
 
-    def test_documented_lines_are_typed(self):
+    def test_the_documented_commands_work(self):
         (kind, lines), (language, script) = self.documented()
         self.assertEqual((kind, language), ("", "python"))
         work = self.path("readme")
@@ -394,7 +394,7 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
         os.symlink(os.path.join(SOURCE, "configs"), os.path.join(work, "configs"))
         with open(os.path.join(work, "rows.csv"), "w") as f:
             f.write(text_of(self.rows))
-        # The demonstration in short: variables say what its file does not.
+        # The demonstration, shortened by variables.
         shell = environment(PATH=os.path.dirname(P2PML) + ":" + os.environ["PATH"], P2PML_TRAIN_STEPS="40", P2PML_EVENTS="[]",
                             P2PML_EXPERIMENT_NODES="2", P2PML_EXPERIMENT_BASELINES="[]")
         for line in ["p2pml run configs/demo.yaml", *lines.strip().split("\n")]:

@@ -1,7 +1,7 @@
-"""What watches a cluster: the lines of log.progress, /status and /metrics of real nodes; the dashboard and the alerts in
-deploy/, of which every metric must be one that a node prints; promtool; event files as the tensorboard package reads them.
+"""Monitoring: the lines of log.progress, /status and /metrics of real nodes; the dashboard and the alerts in deploy/, whose
+metrics must all exist in a node; promtool; event files read by the tensorboard package.
 
-promtool is looked for in the path and in build/tools, tensorboard in this Python, P2PML_TEST_PYTHON and /usr/bin/python3.
+promtool is searched in the path and in build/tools, tensorboard in this Python, P2PML_TEST_PYTHON and /usr/bin/python3.
 """
 
 import glob
@@ -51,7 +51,7 @@ print(json.dumps({tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag 
 
 
 class Monitoring(cluster.ClusterTest):
-    def test_every_metric_that_is_asked_for_is_printed(self):
+    def test_every_metric_of_dashboard_and_alerts_exists(self):
         nodes = self.cluster(2, http=True, train__steps=100_000_000, topology__kind="ring")
         regression = self.node("lone", *cluster.free_ports(2), train__steps=100_000_000, **self.table())
         for node in [*nodes, regression]:
@@ -91,7 +91,7 @@ class Monitoring(cluster.ClusterTest):
             done = subprocess.run([promtool, *arguments], cwd=ALERTS, capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_the_log_says_how_training_goes(self):
+    def test_the_log_shows_the_progress_of_training(self):
         ports = cluster.free_ports(4)
         peers = f"127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
         more = {"train__steps": 100_000_000, "peers": f"[{peers}]", "log__progress": "500ms"}
@@ -111,12 +111,12 @@ class Monitoring(cluster.ClusterTest):
         json_node.end()
         text.wait_log(r"1 of 2 members; alone: None of 1 other node answers")
 
-    def test_no_line_when_it_is_turned_off(self):
+    def test_log_progress_can_be_turned_off(self):
         node = self.node("quiet", *cluster.free_ports(1), log__progress="0s").start()
         self.assertNotIn(" progress ", node.wait_exit())
 
-    def test_what_cannot_be_written_is_told(self):
-        """As a full disk is: the file of metrics can't grow."""
+    def test_files_that_cannot_be_written_are_reported(self):
+        """Plays a full disk: the file of metrics cannot grow."""
         import resource
 
         def small():

@@ -1,4 +1,4 @@
-"""The page of a running node in a real browser: three nodes, what it shows, and that it follows them."""
+"""The page of a running node in a real browser: what it shows about three nodes, and that it follows them."""
 
 import os
 import re
@@ -46,7 +46,7 @@ class Page(cluster.ClusterTest):
             self.tells_that_nobody_answers(page, nodes)
 
     def answers_the_five_questions(self, page):
-        """In the first screen of a phone, without scrolling."""
+        """On the first screen of a phone, without scrolling."""
         page.view(width=390, height=844)
         page.wait("document.getElementById('banner').className === 'good'")
         page.wait("/^3 of 3 nodes$/.test(document.querySelectorAll('#tiles b')[0].textContent)")
@@ -63,7 +63,7 @@ class Page(cluster.ClusterTest):
         page.wait("[...document.querySelectorAll('#events li')].some(c => /node-1 has joined/.test(c.textContent))")
 
     def ticks_differ(self, page):
-        """Also of values that hardly do."""
+        """Also if the values hardly differ."""
         for values, share in (([0.969, 0.9695], True), ([0.5, 0.97], True), ([1.2341, 1.2342], False), ([2e-5, 3e-5], False), ([1, 1], False)):
             ticks = page.evaluate(f"(y => y.ticks.map(t => y.text(t, {str(share).lower()})))(scale_of({values}, {str(share).lower()}))")
             self.assertEqual(len(set(ticks)), len(ticks), ticks)
@@ -83,7 +83,7 @@ class Page(cluster.ClusterTest):
         nodes[0].end()
         page.wait(text_of("#condition") + " === 'No answer from this node'")
 
-    def test_a_quantity_is_told_as_r2(self):
+    def test_a_quantity_is_shown_as_r2(self):
         path = os.path.join(self.directory, "houses.csv")
         with open(path, "w") as f:
             f.write("area,age,price\n" + "".join(f"{i % 97},{i % 13},{1000 * (i % 97) - 300 * (i % 13)}\n" for i in range(600)))

@@ -1,4 +1,4 @@
-"""The Python package with the library of this build: python/tests, by the first Python that has torch."""
+"""The Python package with the library of this build: runs python/tests with the first Python that has torch."""
 
 import os
 import subprocess
@@ -23,10 +23,10 @@ if python is None:
     print("skipped: no Python with torch and numpy; P2PML_PYTHON names one (Debian: python3-torch)")
     sys.exit(77)
 
-MARGIN = 120  # seconds in which what is late is told, before all of it is killed
+MARGIN = 120  # seconds to report what is late, before everything is killed
 seconds = float(os.environ.get("TEST_SECONDS", "2400")) - MARGIN
 deadline = time.monotonic() + seconds
-# TEST_DEADLINE, not P2PML_...: the programs refuse names that are no keys.
+# TEST_DEADLINE, not P2PML_...: the programs refuse names that are not keys.
 environment = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"), PYTHONDONTWRITEBYTECODE="1", PYTHONFAULTHANDLER="1",
                    TEST_DEADLINE=str(deadline))
 

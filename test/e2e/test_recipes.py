@@ -1,7 +1,7 @@
 """From a file to a prediction in four commands: sklearn's digits, breast_cancer and diabetes as tables, and a folder
-of 1,000 images. The commands are those of docs/recipes.md. Where no Python has scikit-learn and pandas (P2PML_TEST_PYTHON
-names one) the same commands read made-up tables of the same rows, columns, units and classes; only the accuracies of docs/recipes.md
-need the real ones."""
+of 1,000 images. The commands are those of docs/recipes.md. If no Python has scikit-learn and pandas (P2PML_TEST_PYTHON
+names one), the same commands read made-up tables with the same rows, columns, units and classes; only the accuracies of
+docs/recipes.md need the real ones."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ SKLEARN = python_with("sklearn", "pandas")
 
 
 def made_up(name):
-    """Rows of the shape of sklearn's: digits of 0 to 16 around ten pictures, two words and units from 0.001 to 1,000, a quantity."""
+    """Rows like those of scikit-learn: digits of 0 to 16 around ten pictures, two words and units from 0.001 to 1,000, a quantity."""
     chance = random.Random(name)
     if name == "digits":
         pictures = [[chance.choice((0, 8, 16)) for _ in range(64)] for _ in range(10)]
@@ -46,7 +46,7 @@ def blocks(language=""):
 
 
 def commands_of(name):
-    """The block of commands that names this file."""
+    """The block of commands that contains this file name."""
     found = [b for b in blocks() if re.search(rf"data info {name}\b", b)]
     assert len(found) == 1, f"{len(found)} recipes for {name}"
     return found[0].splitlines()
@@ -68,7 +68,7 @@ class Recipes(unittest.TestCase):
             csv.writer(f).writerows([[*columns, "target"], *rows])
 
     def follow(self, name):
-        """The commands as they stand, each by a shell in the directory; what eval said."""
+        """Runs the commands unchanged, each by a shell in the directory; returns what eval printed."""
         os.symlink(os.path.join(ROOT, "configs"), os.path.join(self.directory, "configs"))
         commands = commands_of(name)
         self.assertLessEqual(len(commands), 4)

@@ -1,4 +1,4 @@
-"""Wrong configurations, wrong peers, a broken environment: a clear message, the right exit status, nothing changed."""
+"""Wrong configurations, wrong peers, a broken environment: each gives a clear message and the right exit status, and changes nothing."""
 
 import gzip
 import os
@@ -50,7 +50,7 @@ class Start(ClusterTest):
         self.assertEqual(status, 2)
         self.assertIn("cluster.secret_file", err)
 
-    def test_a_port_in_use(self):
+    def test_a_port_in_use_is_reported(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
@@ -60,14 +60,14 @@ class Start(ClusterTest):
             log = self.node("b", 0, http=port).start().wait_exit(1)
             self.assertRegex(log, rf"node\.http: 127\.0\.0\.1:{port} is in use")
 
-    def test_a_directory_that_cannot_be(self):
+    def test_an_impossible_directory_is_reported(self):
         path = os.path.join(self.directory, "file")
         with open(path, "w"):
             pass
         log = self.node("a", 0, node__dir=os.path.join(path, "below")).start().wait_exit(1)
         self.assertIn("node.dir", log)
 
-    def test_a_directory_that_nobody_can_write(self):
+    def test_a_directory_that_is_not_writable_is_reported(self):
         log = self.node("a", 0, node__dir="/proc/p2pml-node").start().wait_exit(1)
         self.assertRegex(log, r"node\.dir: .*/proc/p2pml-node")
 
@@ -123,16 +123,16 @@ class Start(ClusterTest):
                 self.refused_data(pattern, data__kind="libsvm", data__train_file=paths["train"],
                                   data__test_file=paths["test"], data__features=3, data__classes=2)
 
-    def test_a_hangup_while_it_begins(self):
+    def test_a_hangup_during_the_start_ends_the_node(self):
         path = os.path.join(self.directory, "config")
         os.mkfifo(path)
         node = self.node("a", 0, arguments=("--config", path), train__steps=20).start()
-        with open(path, "w") as f:  # it waits for the rest of its configuration
+        with open(path, "w") as f:  # the node waits for the rest of its configuration
             node.signal(signal.SIGHUP)
             f.write("train:\n  rate: 0.1\n")
         node.wait_exit(0)
 
-    def test_one_directory_for_two(self):
+    def test_two_nodes_cannot_use_one_directory(self):
         first = self.node("a", 0, peers="127.0.0.1:1").start()
         first.wait_log("listening")
         second = self.node("a", 0).start()
@@ -140,14 +140,14 @@ class Start(ClusterTest):
         first.signal(signal.SIGTERM)
         first.wait_exit(0)
 
-    def test_an_identity_that_others_can_read(self):
+    def test_an_identity_that_others_can_read_is_refused(self):
         path = os.path.join(self.directory, "identity")
         with open(path, "w") as f:
             f.write("00" * 32 + "\n")
         os.chmod(path, 0o644)
         self.assertIn("chmod", self.node("a", 0, node__identity=path).start().wait_exit(1))
 
-    def test_resume_with_only_damaged_checkpoints(self):
+    def test_a_resume_with_only_damaged_checkpoints_fails(self):
         node = self.node("a", 0, train__steps=40)
         node.start().wait_exit(0)
         path = os.path.join(node.directory, node.checkpoints()[0])
@@ -179,9 +179,9 @@ class Peers(ClusterTest):
         b = self.node(names[1], ports[1], peers=peers, **{**both, **(second or {})}).start()
         return a, b
 
-    def test_own_address_duplicates_and_unknown_names(self):
+    def test_own_addresses_duplicates_and_unknown_names_are_reported(self):
         ports = free_ports(2)
-        # Bound to all addresses, a node has several: 127.0.0.2 is the same one, too.
+        # A node that is bound to all addresses has several: 127.0.0.2 is this node, too.
         peers = ",".join([f"127.0.0.{host}:{port}" for port in ports for host in (1, 2)] + ["does-not-exist.invalid:7400"])
         settings = {"peers": peers, "node__start_timeout": "5s",
                     "cluster__secret_file": self.secret("secret", "a secret of more than sixteen")}
@@ -198,7 +198,7 @@ class Peers(ClusterTest):
             self.assertEqual(log.count("can't be resolved"), 1, log)
             self.assertGreater(node.rows()[-1]["exchanges"], 0)
 
-    def test_another_secret_is_a_stranger(self):
+    def test_a_peer_with_another_secret_is_a_stranger(self):
         one, two = self.secret("one", "a secret of more than sixteen"), self.secret("two", "another that is long enough")
         a, b = self.pair({"cluster__secret_file": one}, {"cluster__secret_file": two})
         for node in (a, b):
@@ -207,7 +207,7 @@ class Peers(ClusterTest):
             self.assertNotIn("link_up", node.log())
         self.stop(a, b)
 
-    def test_the_same_secret_links(self):
+    def test_peers_with_the_same_secret_are_linked(self):
         one = self.secret("one", "a secret of more than sixteen")
         a, b = self.pair(cluster__secret_file=one)
         for node in (a, b):
@@ -222,7 +222,7 @@ class Peers(ClusterTest):
             self.assertNotIn("link_up", node.log())
         self.stop(a, b)
 
-    def test_other_rules_are_told_with_both_values_and_end_a_node(self):
+    def test_different_rules_are_reported_with_both_values_and_end_a_node(self):
         pairs = [(key, one, two, self.pair({key: one}, {key: two}, ("a-" + key, "b-" + key), node__start_timeout="10s"))
                  for key, one, two in (("topology__seed", 1, 2), ("train__steps", 400, 4000), ("average__local_steps", 4, 5),
                                        ("data__seed", 1, 7), ("train__schedule", "[]", "[0.5:0.1]"),
@@ -236,11 +236,11 @@ class Peers(ClusterTest):
                 for node in (a, b):  # neither trains alone beside the other
                     words = node.wait_exit(1)
                     self.assertRegex(words, r"refused .*cannot train with its only listed peer")
-                    for event in ("peer_refused", "refused"):  # both have called: each has refused two links
+                    for event in ("peer_refused", "refused"):  # both have called, so each has refused two links
                         self.assertEqual(len(re.findall(rf"(?m)^\S+ error \S+ {event} ", words)), 1, words)
                     self.assertEqual((node.rows(), node.checkpoints()), ([], []))
 
-    def test_other_rules_end_nobody_who_trains(self):
+    def test_different_rules_do_not_end_a_node_that_trains(self):
         ports = free_ports(3)
         peers = ",".join(f"127.0.0.1:{p}" for p in ports[:2])
         a, b = (self.node(name, port, peers=peers, train__steps=100000).start() for name, port in zip("ab", ports))
@@ -253,7 +253,7 @@ class Peers(ClusterTest):
             node.wait_rows(rows + 5)
         self.stop(a, b)
 
-    def test_two_of_one_name(self):
+    def test_two_nodes_with_one_name_are_reported(self):
         a, b = self.pair({}, {"node__name": "a"})
         for node in (a, b):
             node.wait_log(r"same_name .*has the name of this node, 'a'")

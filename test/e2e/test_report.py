@@ -1,4 +1,4 @@
-"""p2pml report and p2pml plot on made-up runs, and the page in a real browser: what it draws, sorts, says and asks for."""
+"""p2pml report and p2pml plot on made-up runs, and the page in a real browser: what it draws, sorts, shows and loads."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import report_samples
 
 PROGRAM = os.path.join(os.path.dirname(os.environ["P2PML_E2E_NODE"]), "p2pml")
 SAMPLES = ("sweep", "one_run", "quantity", "failures", "real", "nulls", "broad")
-PICTURES = os.environ.get("P2PML_E2E_PICTURES")  # a directory: what the browser showed is left there
+PICTURES = os.environ.get("P2PML_E2E_PICTURES")  # a directory for screenshots
 
 
 def p2pml(*arguments, status=0, **environment):
@@ -54,7 +54,7 @@ class Reports(unittest.TestCase):
     def texts(self, page, selector):
         return page.evaluate("[...document.querySelectorAll(" + json.dumps(selector) + ")].map(e => e.textContent)")
 
-    def test_every_page_in_every_light_and_width(self):
+    def test_every_page_works_in_light_and_dark_and_at_every_width(self):
         for name in SAMPLES:
             page = self.open(name, width=320, scheme="dark")
             for width, scheme in ((320, "dark"), (390, "light"), (1280, "dark"), (1280, "light")):
@@ -116,15 +116,15 @@ class Reports(unittest.TestCase):
         self.assertTrue({"RMSE", "15,790"} <= set(self.texts(page, "th, td")))
         self.assertTrue(self.texts(self.open("one_run"), ".tile")[0].startswith("accuracy, averaged model95.0%central"))
 
-    def test_how_long_it_took(self):
-        """In virtual time and here; of real processes the training, and all of it."""
+    def test_the_duration_is_shown(self):
+        """In virtual and in real time; for real processes the training and the whole run."""
         self.assertIn("virtual time40 scomputed in 3.4 s", self.texts(self.open("one_run"), ".tile"))
         self.assertIn("time40 s3.4 s with start and baselines", self.texts(self.open("real"), ".tile"))
         for name in ("one_run", "real"):
             self.assertTrue({"time", "wall clock"} <= set(self.texts(self.open(name), "#table th")))
 
-    def test_when_a_target_was_reached(self):
-        """Of real processes the averaged model is known at the end only: until then the worst node says it."""
+    def test_the_time_of_a_target_is_shown(self):
+        """For real processes the averaged model is known only at the end: until then the worst node is shown."""
         reached = lambda name: [t for t in self.texts(self.open(name), ".tile") if t.startswith("bytes to")]
         self.assertNotRegex(reached("one_run")[0], "worst node")
         self.assertRegex(reached("real")[0], r"after [\d.]+ s, the worst node$")
@@ -139,7 +139,7 @@ class Reports(unittest.TestCase):
         page.click(selector + " button")
         self.assertEqual(self.column(page, at), ["25.3 MB", "79.1 MB", "121 MB", "316 MB", "500 MB", "never"])
         self.assertEqual(page.evaluate(f"document.querySelector('{selector}').ariaSort"), "ascending")
-        page.press("Enter")  # the header keeps the focus
+        page.press("Enter")  # the header is still focused
         self.assertEqual(self.column(page, at), ["500 MB", "316 MB", "121 MB", "79.1 MB", "25.3 MB", "never"])
         self.assertEqual(page.evaluate(f"document.querySelector('{selector}').ariaSort"), "descending")
         page.click("#table thead th:nth-child(2) button")  # ratios sort as numbers
@@ -161,7 +161,7 @@ class Reports(unittest.TestCase):
     def test_failures_are_drawn(self):
         page = self.open("failures")
         self.assertEqual(page.evaluate("document.querySelectorAll('.vertex.gone').length"), 4)
-        self.assertEqual(page.evaluate("document.querySelectorAll('.edge.lost').length"), 7)  # 7 and 8 share one
+        self.assertEqual(page.evaluate("document.querySelectorAll('.edge.lost').length"), 7)  # 7 and 8 share an edge
         self.assertEqual(page.evaluate("document.querySelectorAll('.edge').length"), 16)
         self.assertEqual(page.evaluate("document.querySelectorAll('#event-figure .seen').length") - 1, 5)
         self.assertEqual(page.evaluate("document.querySelectorAll('#event-figure .closed').length") - 1, 4)
@@ -171,16 +171,16 @@ class Reports(unittest.TestCase):
         self.assertEqual(page.evaluate("document.querySelectorAll('[data-chart=accuracy] .span').length"), 1)
         self.assertIn("610 ms", self.texts(page, "#event-table")[0])
 
-    def test_what_is_not_known_is_a_gap(self):
+    def test_an_unknown_value_is_a_gap(self):
         page = self.open("real")
         self.assertEqual(page.evaluate("[...document.querySelectorAll('[data-chart]')].map(e => e.dataset.chart)")[:4],
-                         ["mean", "worst", "train_loss", "to-bytes"])  # of the consensus distance only the end is known: a tile
+                         ["mean", "worst", "train_loss", "to-bytes"])  # of the consensus distance only the end is known, shown as a tile
         paths = page.evaluate("[...document.querySelectorAll('[data-chart=worst] .curve')].map(e => e.getAttribute('d'))")
-        self.assertEqual([path.count("L") + 1 for path in paths], [50, 50])  # of 101 the one in the middle is not known
+        self.assertEqual([path.count("L") + 1 for path in paths], [50, 50])  # of 101 samples the middle one is unknown
         heights = [[float(y) for y in re.findall(r" ([0-9.]+)", path)] for path in paths]
-        self.assertLess(max(heights[1]), min(heights[0]))  # nothing falls to zero
+        self.assertLess(max(heights[1]), min(heights[0]))  # no line falls to zero
 
-    def test_nothing_is_known(self):
+    def test_a_report_without_any_value_is_drawn(self):
         page = self.open("nulls")
         self.assertEqual(self.texts(page, "h1"), ["</script><img src=x onerror=alert(1)>"])
         self.assertEqual(page.evaluate("document.querySelectorAll('img, main script').length"), 0)
@@ -188,7 +188,7 @@ class Reports(unittest.TestCase):
         self.assertNotRegex(page.evaluate("document.body.innerText"), "NaN|null|undefined|Infinity")
         self.numbers_are_finite(page)
 
-    def test_nothing_jumps(self):
+    def test_the_page_does_not_jump(self):
         page = self.open("sweep")
         before = page.evaluate("document.documentElement.scrollHeight")
         for axis in ("time", "round"):
@@ -196,7 +196,7 @@ class Reports(unittest.TestCase):
             page.settle()
             self.assertEqual(page.evaluate("document.documentElement.scrollHeight"), before)
 
-    def test_a_simulation_leaves_one(self):
+    def test_a_simulation_can_be_reported(self):
         path, out = self.at("tiny.yaml"), self.at("tiny")
         report_samples.write(path, "experiment: {name: tiny, nodes: 4, baselines: [], targets: [0.2]}\n"
                              "data: {train_count: 200, test_count: 100}\nmodel: {hidden: [8]}\n"
@@ -213,7 +213,7 @@ class Reports(unittest.TestCase):
         self.numbers_are_finite(page)
         self.assertEqual(page.problems, [])
 
-    def test_wrong_directories(self):
+    def test_wrong_directories_are_refused(self):
         self.assertIn("holds neither results.jsonl nor summary.json", p2pml("report", self.directory, status=2))
         self.assertIn("expected one directory", p2pml("report", status=2))
         self.assertIn("expected one directory", p2pml("report", "--fast", status=2))
@@ -224,7 +224,7 @@ class Plots(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="p2pml-plot-")
         self.addCleanup(shutil.rmtree, self.directory)
 
-    def test_pictures_with_what_they_are_made_of(self):
+    def test_pictures_come_with_their_data_and_scripts(self):
         report_samples.sweep(self.directory)
         self.assertIn("7 pictures", p2pml("plot", self.directory, "--format", "svg"))
         made = os.path.join(self.directory, "plots")
@@ -238,7 +238,7 @@ class Plots(unittest.TestCase):
         done = subprocess.run(["gnuplot", "bytes-to-93.gp"], cwd=made, capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-    def test_png_elsewhere_and_without_data(self):
+    def test_pictures_can_be_png_elsewhere_and_without_data(self):
         report_samples.nulls(os.path.join(self.directory, "nulls"))
         self.assertIn("0 pictures", p2pml("plot", os.path.join(self.directory, "nulls")))
         report_samples.one_run(os.path.join(self.directory, "one"))
@@ -248,7 +248,7 @@ class Plots(unittest.TestCase):
             self.assertEqual(file.read(8), b"\x89PNG\r\n\x1a\n")
         self.assertFalse(os.path.exists(os.path.join(self.directory, "one", "plots")))
 
-    def test_what_nobody_reached_is_no_picture(self):
+    def test_a_target_that_no_run_reached_has_no_picture(self):
         report_samples.real(self.directory)
         path = os.path.join(self.directory, "summary.json")
         with open(path) as file:
@@ -259,7 +259,7 @@ class Plots(unittest.TestCase):
         with open(os.path.join(self.directory, "plots", "accuracy-over-rounds.svg")) as file:
             self.assertIn("accuracy of the nodes, mean", file.read())
 
-    def test_what_is_missing_is_said(self):
+    def test_missing_programs_and_files_are_reported(self):
         report_samples.one_run(self.directory)
         self.assertIn("apt-get install gnuplot-nox", p2pml("plot", self.directory, status=1, PATH="/nonexistent"))
         os.mkdir(os.path.join(self.directory, "only-env"))

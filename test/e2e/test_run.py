@@ -1,4 +1,4 @@
-"""`p2pml run` with real nodes: a whole experiment, an interruption, a node that dies, a runner that is killed."""
+"""`p2pml run` with real nodes: a whole experiment, an interruption, a node that dies, and a runner that is killed."""
 
 import glob
 import json
@@ -35,7 +35,7 @@ def p2pml(*arguments):
 
 
 def processes_of(directory):
-    """Ids of the processes that name the directory on their command line, zombies left out."""
+    """Ids of the processes with the directory on their command line, without zombies."""
     found = []
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
@@ -101,7 +101,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(len(found), 1)
         return found[0]
 
-    def test_an_experiment(self):
+    def test_an_experiment_runs_to_its_end(self):
         self.start()
         table, said = self.end(0)
         s = self.summary()
@@ -127,14 +127,14 @@ class RunTest(unittest.TestCase):
         for part in ("averaged model", "central, total", "node-03", "80", "summary.json"):
             self.assertIn(part, table)
         self.assertRegex(said, r"node-03  round 20  step 80 .* done")
-        # As it was run: only the owner may read the secret, and the file has all keys.
+        # The experiment as it was run: only the owner may read the secret, and the file has all keys.
         self.assertEqual(os.stat(os.path.join(self.out, "secret")).st_mode & 0o777, 0o600)
         check = p2pml("run", "--check", os.path.join(self.out, "experiment.yaml"))
         self.assertEqual(check.returncode, 0, check.stderr)
 
-    def test_the_same_again(self):
+    def test_a_run_can_be_repeated(self):
         figures = []
-        for _ in range(2):  # the second takes the directory of the first
+        for _ in range(2):  # the second run uses the directory of the first
             self.start("--fresh", "--set", "experiment.baselines=[]")
             self.end(0)
             s = self.summary()
@@ -142,7 +142,7 @@ class RunTest(unittest.TestCase):
             self.assertIsNone(s["lone"])
         self.assertEqual(figures[0], figures[1])
 
-    def test_ctrl_c_still_sums_up(self):
+    def test_ctrl_c_still_writes_a_summary(self):
         self.start(*ENDLESS)
         self.wait_training()
         self.runner.send_signal(signal.SIGINT)
@@ -151,12 +151,12 @@ class RunTest(unittest.TestCase):
         self.assertEqual(s["status"], "interrupted")
         self.assertIn("interrupted: stopping the nodes", said)
         self.assertEqual([n["status"] for n in s["per_node"]], ["done"] * 4)
-        self.assertEqual(s["averaged"]["nodes"], 4)  # each left a checkpoint
+        self.assertEqual(s["averaged"]["nodes"], 4)  # each has written a checkpoint
         self.assertIsNotNone(s["averaged"]["accuracy"])
         self.assertIsNone(s["central"]["accuracy"])
         self.assertIn("interrupted", table)
 
-    def test_a_node_that_dies_is_said_and_the_rest_goes_on(self):
+    def test_a_node_that_dies_is_reported_and_the_others_go_on(self):
         self.start(*ENDLESS, "--set", "experiment.baselines=[]")
         self.wait_training()
         os.kill(self.node_process(2), signal.SIGKILL)
@@ -170,7 +170,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual([n["succeeded"] for n in s["per_node"]], [True, True, False, True])
         self.assertEqual(s["averaged"]["nodes"], 3)
 
-    def test_a_failed_node_is_exit_status_1(self):
+    def test_after_a_failed_node_the_exit_status_is_1(self):
         self.start("--set", "train.rate=1000", "--set", "experiment.baselines=[]", P2PML_NODE="/bin/false")
         _, said = self.end(1)
         self.assertEqual(self.summary()["status"], "failed")
@@ -183,7 +183,7 @@ class RunTest(unittest.TestCase):
         self.runner.kill()
         self.end(-signal.SIGKILL)
 
-    def test_the_time_limit(self):
+    def test_the_time_limit_ends_the_run(self):
         self.start(*ENDLESS, "--set", "experiment.time_limit=1s")
         _, said = self.end(1)
         self.assertIn("experiment.time_limit has passed", said)
@@ -201,7 +201,7 @@ class RunTest(unittest.TestCase):
         _, said = self.end(0)
         self.assertIn("sim.latency: has no effect with p2pml run, only with p2pml sim", said)
 
-    def test_nodes_that_never_meet(self):
+    def test_nodes_that_never_meet_are_reported(self):
         alone = ["unshare", "-n"]  # a network without a working loopback interface
         if subprocess.run([*alone, "true"], capture_output=True).returncode != 0:
             self.skipTest("this user may not make a network namespace")

@@ -1,4 +1,4 @@
-"""`p2pml sim`: agrees with `p2pml run` on the same file, repeats itself, does what events say, and refuses bad files."""
+"""`p2pml sim` agrees with `p2pml run` on the same file, is repeatable, carries out events, and refuses bad files."""
 
 import json
 import os
@@ -93,14 +93,14 @@ class SimTest(unittest.TestCase):
             self.assertEqual(real[0][key], virtual[0][key])
             self.assertEqual(real[-1][key], virtual[-1][key])
 
-    def test_a_ring_is_as_in_reality(self):
+    def test_a_ring_agrees_with_real_nodes(self):
         self.agree("ring")
         with open(self.path("sim", "summary.json")) as f:
             graph = json.load(f)["graph"]
         circle = zip(graph["order"], graph["order"][1:] + graph["order"][:1])
         self.assertEqual(sorted(sorted(edge) for edge in circle), graph["edges"])
 
-    def test_a_butterfly_is_as_in_reality(self):
+    def test_a_butterfly_agrees_with_real_nodes(self):
         self.agree("butterfly")
 
     def test_both_engines_agree(self):
@@ -122,7 +122,7 @@ class SimTest(unittest.TestCase):
             self.assertEqual(self.bytes_of("one", name), self.bytes_of("two", name), name)
         self.assertNotEqual(self.bytes_of("one", "rounds.jsonl"), self.bytes_of("other", "rounds.jsonl"))
 
-    def test_events(self):
+    def test_events_are_carried_out(self):
         text = ASYNC + """events:
   - {at: 1s, kill: 3}
   - {at: 2s, stop: 5, for: 1s}
@@ -136,21 +136,21 @@ class SimTest(unittest.TestCase):
                                   (leave["detected"], 5, 1), (leave["rewired"], 5, 2)):
             self.assertEqual((times["seen"], times["of"]), (of, of))
             self.assertTrue(0 <= times["median"] <= times["last"] <= within, times)
-        self.assertGreaterEqual(kill["rewired"]["seen"], 4)  # node-05 is stopped about then
-        self.assertEqual(stop["declared_dead_by"], 0)  # 1 s is no death
-        self.assertLess(start["first_round"], 1.5)  # two views settle: of the others, then with itself
+        self.assertGreaterEqual(kill["rewired"]["seen"], 4)  # node-05 is stopped at about that time
+        self.assertEqual(stop["declared_dead_by"], 0)  # 1 s is not enough for a death
+        self.assertLess(start["first_round"], 1.5)  # two views settle: that of the others, then that with the node itself
         self.assertEqual((s["false_deaths"], s["graph"]["gone"]), (0, [1]))
         back = s["per_node"][3]
         self.assertEqual((back["starts"], back["status"], back["gone"]), (2, "done", None))
         self.assertEqual(s["averaged"]["nodes"], 5)
         steps = [row["step"] for row in self.lines("out", "node-03", "metrics.jsonl")]
-        self.assertEqual(steps[-1], 1200)  # it took the others' step, and makes up for nothing
+        self.assertEqual(steps[-1], 1200)  # it took the step of the others, and makes up for none
         self.assertLess(len(steps), 600)
         self.assertEqual([n["steps"] for n in s["per_node"] if n["name"] != "node-01"], [1200] * 5)
         again = [b for a, b in zip(steps, steps[1:]) if b < a]
-        self.assertTrue(again == [] or again[0] > 4, again)  # it went on from its checkpoint
+        self.assertTrue(again == [] or again[0] > 4, again)  # it resumed from its checkpoint
 
-    def test_a_takeover_after_no_time_is_at_once_and_not_never(self):
+    def test_a_takeover_after_zero_seconds_is_immediate(self):
         text = ASYNC + "events: [{at: 1s, kill: 3}]\n"
         models = {}
         for after in ("0s", "24h"):
@@ -158,14 +158,14 @@ class SimTest(unittest.TestCase):
             models[after] = self.bytes_of(after, "averaged.safetensors")
         self.assertNotEqual(models["0s"], models["24h"])
 
-    def test_who_exchanges_in_every_second_round_meets_both_neighbours(self):
-        """An exchange takes longer than a round, and the two neighbours of a ring take turns: it would be the same one each time."""
+    def test_a_node_that_exchanges_every_second_round_meets_both_neighbours(self):
+        """An exchange takes longer than a round, and the two neighbours on a ring take turns: it could be the same one each time."""
         text = ASYNC.replace("test_count: 200", "test_count: 200, partition: dirichlet, alpha: 0.1")
         result = self.perform("sim", text, "slow", "average.max_delay=1", "average.ratio=1/16", "sim.step_time=300us", "sim.step_jitter=0.3",
                               "sim.bandwidth=0.3", "sim.latency=10ms", "train.steps=1600")
-        self.assertLess(result["consensus"], 0.15)  # 0.65 in pairs that meet no other, 0.04 on the ring
+        self.assertLess(result["consensus"], 0.15)  # 0.65 if pairs meet no other node, 0.04 on the ring
 
-    def test_time_is_the_networks_and_the_stragglers(self):
+    def test_time_includes_the_network_and_stragglers(self):
         quick = self.perform("sim", SYNC, "quick")["seconds"]["virtual"]
         late = self.perform("sim", SYNC, "late", "sim.latency=20ms")["seconds"]["virtual"]
         slow = self.perform("sim", SYNC, "slow", "sim.stragglers=[{node: 2, factor: 5}]")["seconds"]["virtual"]
@@ -173,7 +173,7 @@ class SimTest(unittest.TestCase):
         self.assertAlmostEqual(late, 120 * (2 * 1e-3 + 2 * 20e-3), delta=0.1 * late)
         self.assertGreater(slow, 4 * 120 * 2e-3)
 
-    def test_a_step_time_that_nobody_gives_is_measured_and_repeats_the_run(self):
+    def test_a_step_time_that_is_not_given_is_measured_and_can_be_repeated(self):
         short = ("sim.step_time=0", "train.steps=40")
         simulated = self.perform("sim", SYNC, "measured", *short)["simulated"]
         taken = re.search(r", step_time (\d+[mun]?s), ", simulated)
@@ -184,7 +184,7 @@ class SimTest(unittest.TestCase):
         slow = self.perform("sim", SYNC, "slow", "model.hidden=[1024]", *short)["simulated"]
         self.assertNotEqual(slow, self.perform("sim", SYNC, "fast", *short)["simulated"])
 
-    def test_a_time_limit_and_ctrl_c_still_sum_up(self):
+    def test_a_time_limit_and_ctrl_c_still_write_a_summary(self):
         ran = self.p2pml("sim", self.file(ASYNC), "--out", self.path("limit"), "--set", "experiment.time_limit=5s")
         self.assertEqual(ran.returncode, 1, ran.stderr)
         self.assertIn("experiment.time_limit has passed", ran.stderr)
@@ -204,7 +204,7 @@ class SimTest(unittest.TestCase):
         with open(self.path("stop", "summary.json")) as f:
             self.assertEqual(json.load(f)["status"], "interrupted")
 
-    def test_what_is_wrong_is_said_before_anything_starts(self):
+    def test_mistakes_are_reported_before_anything_starts(self):
         cases = (("events:\n  - {at: 1s, kill: 9}\n", ":2: events: kill: found \"9\", expected a node from 0 to 7"),
                  ("experiment:\n  nodes: 1\n", ":2: experiment.nodes: found \"1\""),
                  ("experiment:\n  nodes: 2000\n", ":2: experiment.nodes: found 2000, expected at most 1024"),

@@ -1,10 +1,10 @@
-"""Trainings over 1 and 10 Mbit/s, each node in a network namespace of its own: killed and started again, half of them
-dead at once, one cut off, deaf or mute.
+"""Trainings over 1 and 10 Mbit/s, each node in its own network namespace: nodes are killed and started again, half of
+them die at once, one is cut off, deaf or mute.
 
-    test_slow_links.py [--long] [--seed N] [what unittest takes]
+    test_slow_links.py [--long] [--seed N] [options of unittest]
 
-Without --long: a training of four nodes at 1 Mbit/s, one of them killed and started again, half a minute. With it: six nodes
-and all of it, nine minutes. test/trial/churn is longer still.
+Without --long: a training of four nodes at 1 Mbit/s, one of them killed and started again, half a minute. With it: six
+nodes and all of the above, nine minutes. test/trial/churn is even longer.
 
 Needs root, iproute2 and nftables."""
 
@@ -17,15 +17,15 @@ import trial
 from chaos import netns, unittest
 
 NODES = 6
-# At 1 Mbit/s the job of trial.py, 25,450 parameters; at 10 a model of 203,530 and more time for ten kills.
+# At 1 Mbit/s the job of trial.py, 25,450 parameters; at 10 Mbit/s a model of 203,530, and more time for ten kills.
 JOBS = {1: {}, 10: {"model__hidden": 256, "train__steps": 4000, "average__ratio": "1/32"}}
-KILLED_MAX, SILENT_MAX = 5.0, 12.0  # seconds until all know; a machine that is overbooked is late
+KILLED_MAX, SILENT_MAX = 5.0, 12.0  # seconds until all know; an overloaded machine is late
 LEARNT = 75.0  # percent; a node that trained alone has no more than 50
 SEED = 0
 
 
 class Short(unittest.TestCase):
-    """Seconds: too short a training to compare accuracies by the point."""
+    """Seconds: the training is too short to compare accuracies to a percentage point."""
 
     def test_a_killed_node_comes_back(self):
         result = trial.run("kill-one", 4, 1, "sync", random.Random(SEED), patience=300, train__steps=1600)
@@ -38,7 +38,7 @@ class Short(unittest.TestCase):
 
 
 class SlowLinks(unittest.TestCase):
-    """One job without anything that happens to it, and the same with it."""
+    """One undisturbed job, and the same job with events."""
     plain = {}
 
     def run_one(self, name, rate):
@@ -59,20 +59,20 @@ class SlowLinks(unittest.TestCase):
         problems += [f"known as dead by all after {t} s; {known} is the most" for t in result.dead_after if (t or 1e9) > known]
         self.assertEqual(problems, [])
 
-    def test_kill_one(self):
+    def test_one_is_killed(self):
         self.holds("kill-one", 1)
 
     def test_half_die(self):
-        # A survivor between two that come back meets no node while their states are compared, and the other survivors continue.
+        # A survivor between two nodes that come back meets none while their states are compared, and the other survivors continue.
         self.holds("half-die", 1, leads={"sync": 60})
 
-    def test_cut_off(self):
+    def test_one_is_cut_off(self):
         self.holds("cut-off", 1, SILENT_MAX)
 
-    def test_deaf(self):
+    def test_one_is_deaf(self):
         self.holds("deaf", 1, SILENT_MAX)
 
-    def test_mute(self):
+    def test_one_is_mute(self):
         self.holds("mute", 1, SILENT_MAX)
 
     def test_ten_kills(self):

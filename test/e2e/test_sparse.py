@@ -1,5 +1,5 @@
-"""Sparse linear models, from a LIBSVM file to weights of which most are 0: 3 nodes and one find the optimum of L1, and
-files that cannot be are refused with file, line, what was found and what was expected."""
+"""Sparse linear models, from a LIBSVM file to weights that are mostly 0: three nodes, and a single one, find the optimum
+of L1; invalid files are refused with file, line, what was found and what was expected."""
 
 import glob
 import json
@@ -46,7 +46,7 @@ def text(rows):
 
 
 def slopes(rows, w):
-    """Gradient of the mean loss; the last is the bias's."""
+    """The gradient of the mean loss; the last entry is that of the bias."""
     g = [0.0] * (FEATURES + 1)
     for y, x in rows:
         d = 1 / (1 + math.exp(-sum(w[f] * v for f, v in x.items()) - w[FEATURES])) - y
@@ -114,7 +114,7 @@ class SparseTest(unittest.TestCase):
             self.assertEqual([v != 0 for v in own], support)
 
     def node(self, *arguments):
-        """A node by itself, to its end; its model."""
+        """Runs a single node to its end; returns its model."""
         directory = os.path.join(self.directory, "node")
         config = self.write("node.yaml", "\n".join(line for line in EXPERIMENT.replace("FILE", self.data).splitlines()
                                                   if not line.startswith(("experiment", "node"))))
@@ -124,28 +124,28 @@ class SparseTest(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         return weights(os.path.join(directory, "model.safetensors"))
 
-    def test_so_does_a_node_by_itself(self):
+    def test_a_single_node_finds_the_optimum(self):
         self.assert_optimal(self.node())
 
-    def test_it_goes_on_bit_for_bit(self):
-        """From a checkpoint between an exchange and its proximal step."""
+    def test_a_resumed_node_continues_bit_for_bit(self):
+        """The checkpoint is between an exchange and its proximal step."""
         often = ["--set", "checkpoint.every=1ms"]
         straight = self.node(*often)
         kept = sorted(glob.glob(os.path.join(self.directory, "node", "checkpoint-*")),
                       key=lambda path: int(path.split("-")[-1].split(".")[0]))
         self.assertGreater(len(kept), 1)
-        os.remove(kept[-1])  # the last one was written behind the end
+        os.remove(kept[-1])  # the last one was written after the end
         with open(kept[-2], "rb") as f:
             self.assertIn(b'"unsettled"', f.read())
         self.assertEqual(self.node("--resume", *often), straight)
 
-    def test_so_do_blocks(self):
+    def test_blocks_find_the_optimum(self):
         ran = self.p2pml("sim", "train.blocks=5", "train.steps=2000")
         self.assertEqual(ran.returncode, 0, ran.stderr + ran.stdout)
         self.assert_optimal(weights(os.path.join(self.out, "averaged.safetensors")))
 
     def test_delayed_nodes_come_close(self):
-        """The last exchange may come behind a node's last proximal step: the objective is as good, few more are not 0."""
+        """The last exchange may come after a node's last proximal step: the objective is as good, with a few more weights not 0."""
         found = []
         for settings in ([], ["average.mode=bounded", "average.max_delay=2"]):
             shutil.rmtree(self.out, ignore_errors=True)
@@ -155,7 +155,7 @@ class SparseTest(unittest.TestCase):
         self.assertLess(found[1], 1.001 * found[0])
         self.assertGreater(found[1], found[0] - 1e-6)
 
-    def test_what_cannot_be_is_refused(self):
+    def test_invalid_files_are_refused(self):
         good = text(draw()[:5])
         for bad, found, expected in (("+1 31:1\n", "index 31", "30 features"), ("+1 3:nan\n", '"nan"', "finite"),
                                      ("7 3:1\n", "from -1 to 7", "-1/+1 of 2 classes"),

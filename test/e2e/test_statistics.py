@@ -1,5 +1,5 @@
 """data.scale_from: cluster. Three nodes whose files have different ranges end with one scaling, that of all their
-rows; a late one takes it with the model; none changes it again."""
+rows; a late node takes it with the model; none changes it again."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ COLUMNS = 3
 
 
 def scaling_of(node):
-    """Of its model.safetensors: shifts and factors, of the features and of the target."""
+    """The shifts and factors of features and target in its model.safetensors."""
     with open(os.path.join(node.directory, "model.safetensors"), "rb") as f:
         header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
     return json.loads(header["__metadata__"]["data"])
@@ -48,7 +48,7 @@ class Statistics(ClusterTest):
                                    topology__kind="complete"))
         return nodes
 
-    def test_one_scaling_for_all(self):
+    def test_all_nodes_have_one_scaling(self):
         nodes = self.members(4)
         for node in nodes[:3]:
             node.start()
@@ -69,14 +69,14 @@ class Statistics(ClusterTest):
             node.wait_exit()
         found = [scaling_of(node) for node in nodes]
         for other in [*found[1:], before]:
-            self.assertEqual(other, found[0])  # JSON with all digits: the same bits
+            self.assertEqual(other, found[0])  # the same digits in JSON: the same bits
         for node in nodes:
-            node.log_from = 0  # of both processes of node-1
+            node.log_from = 0  # also the log of the first process of node-1
         self.assertEqual(sum(node.log().count("data.scale is computed from the examples of ") for node in nodes), 1)
         self.assertEqual(sum(node.log().count("data.scale is computed from the examples of 3 nodes") for node in nodes), 1)
         self.check(found[0])
 
-    def test_a_stop_before_the_beginning_leaves_nothing_that_cannot_resume(self):
+    def test_a_stop_before_training_begins_leaves_a_directory_that_can_resume(self):
         node = self.members(2)[0].start()
         node.wait_log("peer_self")
         node.signal(signal.SIGTERM)
@@ -130,7 +130,7 @@ class Statistics(ClusterTest):
         self.assertNotEqual(*before)
 
     def check(self, found):
-        """Against all rows of the first three files."""
+        """Compares the scaling with all rows of the first three files."""
         rows = [row for table in self.tables[:3] for row in table]
         for column in range(COLUMNS + 1):
             values = [struct.unpack("f", struct.pack("f", float(f"{row[column]:.6g}")))[0] for row in rows]
@@ -146,7 +146,7 @@ class Statistics(ClusterTest):
             return found["shift"][column], found["factor"][column]
         return found["target_shift"][0], found["target_factor"][0]
 
-    def test_a_file_of_statistics_and_the_cluster_s_do_not_mix(self):
+    def test_statistics_of_a_file_and_of_the_cluster_do_not_mix(self):
         nodes = self.members(2)
         nodes[0].command += ["--set", "data.scale_from=", "--set", "node.start_timeout=5s"]
         nodes[1].command += ["--set", "node.start_timeout=5s"]

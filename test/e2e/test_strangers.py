@@ -15,7 +15,7 @@ from cluster import ClusterTest, free_ports, signal, unittest, wait_until
 
 
 def ended(s, patience=30):
-    """Everything that comes until the other end closes; a reset is an end, too."""
+    """Everything received until the other end closes; a reset counts as an end, too."""
     s.settimeout(patience)
     got = b""
     try:
@@ -27,7 +27,7 @@ def ended(s, patience=30):
 
 
 class FewDescriptors(ClusterTest):
-    def test_no_descriptor_left_is_no_storm(self):
+    def test_a_node_without_free_descriptors_does_not_spin(self):
         peer_port, http_port = free_ports(2)
         node = self.node("few", peer_port, http=http_port, peers="127.0.0.1:1", node__start_timeout="1h")
         node.start(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
@@ -37,14 +37,14 @@ class FewDescriptors(ClusterTest):
         for s in hanging:
             ended(s)
             s.close()
-        self.assertEqual(self.status(node)["state"], "waiting")  # served again
+        self.assertEqual(self.status(node)["state"], "waiting")  # connections are accepted again
         self.assertLess(len(node.log().splitlines()), 30)
         self.assertEqual(node.log().count("Too many open files"), 1)
-        self.assertLess(self.cpu(node), 5.0)  # it did not spin meanwhile
+        self.assertLess(self.cpu(node), 5.0)  # it did not spin
         node.signal(signal.SIGTERM)
         node.wait_exit(0)
 
-    def test_descriptors_for_every_peer(self):
+    def test_the_limit_of_descriptors_is_raised_for_every_peer(self):
         node = self.node("many", 0, peers="127.0.0.1:1", node__start_timeout="1h")
         node.start(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096)))
         node.wait_log("listening")
@@ -71,13 +71,13 @@ class Strangers(ClusterTest):
         return socket.create_connection(("127.0.0.1", port), timeout=30)
 
     def finish(self):
-        """A real peer still gets in, and both train to the end."""
+        """A real peer is still accepted, and both train to the end."""
         peer = self.node("peer", self.ports[1], peers=f"127.0.0.1:{self.ports[0]}").start()
         for node in (self.alive, peer):
             node.wait_exit(0)
             self.assertGreater(node.rows()[-1]["exchanges"], 0)
 
-    def test_garbage_on_the_peer_port(self):
+    def test_garbage_on_the_peer_port_is_closed(self):
         rng = random.Random(int(os.environ.get("P2PML_SEED", "7")))
         pieces = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\xff" * 70000, b"\x00" * 300, bytes(rng.randbytes(5000))]
         pieces += [bytes(rng.randbytes(rng.randrange(1, 400))) for _ in range(12)]
@@ -91,7 +91,7 @@ class Strangers(ClusterTest):
         self.alive.wait_log(r"stranger .* was closed without an answer")
         self.finish()
 
-    def test_more_half_open_connections_than_allowed(self):
+    def test_half_open_connections_are_limited(self):
         sockets = [self.connect(self.ports[0]) for _ in range(100)]
         try:
             self.alive.wait_log(r"half_open_limit")
@@ -107,7 +107,7 @@ class Strangers(ClusterTest):
         self.finish()
 
     def test_a_thousand_silent_connections_keep_no_peer_out(self):
-        """From 250 addresses, held open and made anew: the oldest give way, also to the peer that calls."""
+        """From 250 addresses, held open and renewed: the oldest ones are closed, also to make room for a peer that calls."""
         stop = threading.Event()
         selector = selectors.DefaultSelector()
 
@@ -139,7 +139,7 @@ class Strangers(ClusterTest):
             for key in list(selector.get_map().values()):
                 key.fileobj.close()
 
-    def test_a_peer_gets_in_while_strangers_hang(self):
+    def test_a_peer_is_accepted_while_strangers_hang(self):
         stop = threading.Event()
 
         def harass():
@@ -159,7 +159,7 @@ class Strangers(ClusterTest):
         finally:
             stop.set()
 
-    def test_dripping_on_both_ports(self):
+    def test_dripping_connections_on_both_ports_are_closed(self):
         answers = {}
 
         def drip(port, piece):
@@ -167,7 +167,7 @@ class Strangers(ClusterTest):
             with self.connect(port) as s:
                 s.settimeout(0.5)
                 try:
-                    while True:  # until the other side ends it
+                    while True:  # until the other side closes it
                         s.sendall(piece)
                         try:
                             chunk = s.recv(4096)
@@ -190,7 +190,7 @@ class Strangers(ClusterTest):
         self.assertNotIn(b"200 OK", answers[self.ports[2]])
         self.finish()
 
-    def test_half_open_http(self):
+    def test_half_open_http_connections_are_closed(self):
         slow = [self.connect(self.ports[2]) for _ in range(50)]
         for s in slow[:25]:
             s.sendall(b"GET /status HTTP/1.1\r\nX-Slow: ")
@@ -230,7 +230,7 @@ class Strangers(ClusterTest):
                 return b""
             return ended(s, 60)
 
-    def test_http_answers(self):
+    def test_http_answers_are_valid(self):
         self.assertTrue(self.http(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").endswith(b"\r\n\r\nok\n"))
         self.assertTrue(self.http(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 404"))
         for method in (b"POST", b"PUT", b"DELETE", b"OPTIONS"):
@@ -256,15 +256,15 @@ class Strangers(ClusterTest):
         self.assertRegex(text, r"(?m)^# TYPE p2pml_rounds_total counter$")
         promtool = shutil.which("promtool")
         if not promtool:
-            print("promtool is not installed (Debian: prometheus): the format of /metrics was not held against it")
+            print("promtool is not installed (Debian: prometheus): the format of /metrics was not checked")
             return
         checked = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
         self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
 
-    def test_status_of_a_linked_pair(self):
+    def test_the_status_of_a_linked_pair_is_complete(self):
         self.alive.signal(signal.SIGTERM)
         self.alive.wait_exit(0)
-        self.alive.command += ["--set", "train.steps=1000000"]  # for both, else they do not link
+        self.alive.command += ["--set", "train.steps=1000000"]  # for both, otherwise they refuse each other
         self.alive.start().wait_log("listening")
         peer = self.node("peer", self.ports[1], peers=f"127.0.0.1:{self.ports[0]}", train__steps=1000000).start()
         live = wait_until(lambda: [e for e in self.status(self.alive)["edges"] if e["state"] == "live"], "a live edge")

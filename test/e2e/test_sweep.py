@@ -1,4 +1,4 @@
-"""A sweep with real runs: one that is killed goes on with the same command, and nothing is done twice; what cannot be is
+"""A sweep with real runs: a killed sweep continues with the same command and repeats no complete run; an invalid one is
 refused before anything starts."""
 
 import csv
@@ -35,7 +35,7 @@ def environment():
 
 
 def processes_of(directory):
-    """Ids of the processes that name the directory on their command line, zombies left out."""
+    """Ids of the processes with the directory on their command line, without zombies."""
     found = []
     for entry in os.listdir("/proc"):
         try:
@@ -95,15 +95,15 @@ class SweepTest(unittest.TestCase):
         self.assertTrue(2 <= len(kept) < 8, kept)
         return kept, self.written(kept)
 
-    def test_a_killed_sweep_goes_on(self):
+    def test_a_killed_sweep_continues(self):
         kept, before = self.stop_in_the_middle(signal.SIGKILL, -signal.SIGKILL)
-        # A run may have become complete behind the list; what the list has is enough here.
+        # A run may have become complete after the list was written; the runs in the list are enough here.
         self.start()
         table, said = self.end(0)
         self.assertRegex(said, r"8 runs in .*; [2-7] are complete and kept")
         self.assertEqual(self.written(kept), before)
         self.check_results(table)
-        self.start()  # and now there is nothing to do
+        self.start()  # now there is nothing left to do
         everything = self.written(LABELS)
         table, said = self.end(0)
         self.assertIn("; 8 are complete and kept", said)
@@ -130,14 +130,14 @@ class SweepTest(unittest.TestCase):
         self.assertEqual([row["run"] for row in flat], LABELS)
         self.assertEqual([row["set.average.ratio"] for row in flat], ["1/32", "1/4"] * 4)
         self.assertEqual([float(row["accuracy"]) for row in flat], [row["accuracy"] for row in rows])
-        # A quarter of the values costs more than a 32nd, in every pair.
+        # Sending a quarter of the values costs more than sending a 32nd, in every pair.
         for little, much in zip(rows[::2], rows[1::2]):
             self.assertLess(little["bytes"], much["bytes"])
         self.assertEqual(table.count(" 2/2 "), 4)
 
-    def test_ctrl_c_and_a_changed_file(self):
+    def test_ctrl_c_and_a_changed_file_keep_complete_runs(self):
         kept, before = self.stop_in_the_middle(signal.SIGINT, 130)
-        with open(self.file, "w") as f:  # one point is another, one is new
+        with open(self.file, "w") as f:  # one point has changed, one is new
             f.write(SWEEP.replace("[1/32, 1/4]", "[1/32, 1/2]").replace("repeats: 2", "repeats: 1"))
         self.start()
         self.end(0)
@@ -148,7 +148,7 @@ class SweepTest(unittest.TestCase):
         self.assertTrue(same)
         self.assertEqual(self.written(same), [before[kept.index(label)] for label in same])
 
-    def test_a_run_fails(self):
+    def test_a_failed_run_is_reported(self):
         self.start("--set", "experiment.time_limit=1ms", "--set", "experiment.repeats=1")
         _, said = self.end(1)
         self.assertIn(f"{LABELS[0]} failed: exit status 1; the end of ", said)
@@ -156,7 +156,7 @@ class SweepTest(unittest.TestCase):
         self.assertIn("4 of 4 runs failed", said)
         self.assertEqual({run["status"] for run in self.load("sweep.json")["runs"]}, {"failed"})
 
-    def test_bad_input(self):
+    def test_bad_input_is_refused(self):
         def refused(text, *arguments):
             with open(self.file, "w") as f:
                 f.write(text)

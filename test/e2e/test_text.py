@@ -1,6 +1,6 @@
-"""Models of text: trained in the simulator, asked with eval and generate, handed to Hugging Face's transformers and taken back.
+"""Models of text: trained in the simulator, used with eval and generate, passed to Hugging Face's transformers and back.
 
-transformers and torch are asked where some Python has them: this one, /usr/bin/python3 or P2PML_TEST_PYTHON.
+transformers and torch are used if some Python has them: this one, /usr/bin/python3 or P2PML_TEST_PYTHON.
 """
 
 import os
@@ -71,14 +71,14 @@ class Text(unittest.TestCase):
         with open(self.text, encoding="utf-8") as f:
             return sorted(set(f.read()))
 
-    def test_learns_and_tells_perplexity(self):
+    def test_a_text_is_learned_and_its_perplexity_reported(self):
         said = dict(line.split() for line in p2pml("eval", self.run_dir, *self.data).splitlines())
         self.assertLess(float(said["perplexity"]), 12)  # of 21 characters
         self.assertAlmostEqual(float(said["perplexity"]), 2.718281828 ** float(said["loss"]), delta=0.01)
         refused = p2pml("eval", self.run_dir, *self.data, "--set", "data.text=bytes", status=1)
         self.assertIn("expected", refused)
 
-    def test_writes_the_same_text_for_a_seed(self):
+    def test_one_seed_generates_one_text(self):
         options = ["generate", self.run_dir, "--prompt", "der Hund sch", "--tokens", "40"]
         first, other = p2pml(*options), p2pml(*options, "--seed", "2")
         self.assertTrue(first.startswith("der Hund sch"))
@@ -90,7 +90,7 @@ class Text(unittest.TestCase):
         self.assertIn("--top-k: found '-1'", p2pml("generate", self.run_dir, "--top-k", "-1", status=2))
         self.assertIn("see p2pml generate", p2pml("predict", self.run_dir, status=1, input=""))
 
-    def test_transformers_goes_on_as_p2pml_does(self):
+    def test_transformers_continues_texts_like_p2pml(self):
         python = python_with("torch", "transformers", "safetensors")
         if not python:
             self.skipTest("no Python has torch, transformers and safetensors; P2PML_TEST_PYTHON names one that has")
@@ -107,9 +107,9 @@ class Text(unittest.TestCase):
         self.assertLess(max(abs(a - b) for a, b in zip(ours, logits)), 1e-4)
         text = "".join(characters[int(i)] for i in ran.stdout.splitlines()[0].split())
         self.assertEqual(p2pml(*options, "--tokens", "20", "--temperature", "0"), text + "\n")
-        # What transformers wrote says nothing of heads, and 32 is no multiple of 64.
+        # The file of transformers does not contain the number of heads, and 32 is not a multiple of 64.
         self.assertIn("how many heads", p2pml("generate", out, "--prompt", "1", status=1))
-        # model.heads says it: a node goes on with what transformers wrote.
+        # With model.heads a node continues from the file of transformers.
         run = os.path.join(self.folder.name, "again")
         p2pml("sim", self.experiment, "--out", run, "--set", f"model.init={out}", "--set", "train.steps=4",
               "--set", "train.rate=0")

@@ -1,4 +1,4 @@
-"""p2pml top: one table for scripts; and in a pseudo-terminal: found from one node, keys, another size, a node that dies."""
+"""p2pml top: a table for scripts; and in a pseudo-terminal: nodes found from one, keys, another size, a node that dies."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ def http_of(node):
 
 
 class Terminal:
-    """The program on a pseudo-terminal; `screen` is what its latest drawing shows."""
+    """The program on a pseudo-terminal; `screen` is its latest drawing."""
 
     def __init__(self, *arguments, width=120, height=20, kind="xterm"):
         self.master, slave = pty.openpty()
@@ -74,7 +74,7 @@ class Top(cluster.ClusterTest):
             node.wait_rows(1)
         return nodes
 
-    def test_a_table_for_scripts(self):
+    def test_the_table_for_scripts_has_every_node(self):
         nodes = self.three()
         done = subprocess.run([PROGRAM, "top", "--once", http_of(nodes[1])], capture_output=True, text=True, timeout=60, check=True)
         lines = done.stdout.splitlines()
@@ -88,7 +88,7 @@ class Top(cluster.ClusterTest):
         self.assertRegex(done.stdout, r"2 of 3 nodes answer")
         self.assertRegex(done.stdout, r"(?m)^node-2 +dead ")
 
-    def test_what_is_no_node_is_told(self):
+    def test_an_address_without_a_node_is_reported(self):
         port = cluster.free_ports(1)[0]
         done = subprocess.run([PROGRAM, "top", "--once", f"127.0.0.1:{port}"], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
@@ -146,7 +146,7 @@ class Top(cluster.ClusterTest):
         top.wait(r"^node-2 +(no answer|dead) ")
         nodes[2].signal(signal.SIGCONT)
         top.wait(r"3 of 3 nodes answer")
-        top.process.send_signal(signal.SIGTERM)  # the terminal is given back
+        top.process.send_signal(signal.SIGTERM)  # the terminal is restored
         self.assertEqual(top.process.wait(60), 0)
         top.read()
         self.assertTrue(top.bytes.rstrip().endswith(b"\x1b[?1049l"), top.bytes[-80:])

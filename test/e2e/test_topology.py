@@ -1,4 +1,4 @@
-"""p2pml topology show: figures, pictures, and what is refused, in which words."""
+"""p2pml topology show: figures, pictures, and what is refused with which message."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class Topology(unittest.TestCase):
             f.write(text)
         return path
 
-    def test_figures(self):
+    def test_the_figures_of_a_graph_are_right(self):
         ring = json.loads(show("ring", "--nodes", "16", "--json"))
         self.assertEqual((ring["rounds_to_consensus"], ring["diameter"], ring["degree"]["max"]), (60, 8, 2))
         self.assertEqual(len(ring["edges"]), 16)
@@ -43,13 +43,13 @@ class Topology(unittest.TestCase):
         self.assertEqual((base["period"], base["rounds_to_consensus"], base["halves"]), (9, 9, False))
         self.assertIn("60 rounds until |P - J| < 0.01", show("ring", "--nodes", "16"))
 
-    def test_bytes(self):
+    def test_the_bytes_of_a_meeting_are_right(self):
         dense = json.loads(show("ring", "--nodes", "4", "--parameters", "1000", "--ratio", "1", "--json"))
         self.assertEqual(dense["bytes_a_meeting"], 1000)  # int8
         hundredth = json.loads(show("ring", "--nodes", "4", "--parameters", "100000", "--ratio", "1/100", "--json"))
         self.assertAlmostEqual(hundredth["bytes_a_meeting"], 1000 * (8 + 8.11) / 8, delta=2)
 
-    def test_every_kind_of_every_size(self):
+    def test_every_kind_works_with_every_size(self):
         for kind in KINDS + ["hierarchical"]:
             more = ["--group-size", "4"] if kind == "hierarchical" else []
             for nodes in (1, 2, 3, 7, 12):
@@ -63,7 +63,7 @@ class Topology(unittest.TestCase):
         dot = show("torus", "--nodes", "16", "--dot")
         self.assertEqual(len(re.findall(r"n\d+ -- n\d+", dot)), 32)
 
-    def test_pictures(self):
+    def test_pictures_are_written(self):
         for environment in ({}, {"PATH": "/nonexistent"}):
             for kind in ("ring", "star"):
                 xml.etree.ElementTree.fromstring(show(kind, "--nodes", "9", "--svg", environment=environment))
@@ -89,7 +89,7 @@ class Topology(unittest.TestCase):
         self.assertRegex(show("file", "--nodes", "3", "--file", path, status=2), r"graph:2: there is no node 'node-07'")
         self.assertIn("nowhere", show("file", "--file", "/nowhere", status=2))
 
-    def test_wrong_arguments(self):
+    def test_wrong_arguments_are_refused(self):
         for arguments, words in (
             (["tours", "--nodes", "4"], "no topology is called 'tours'; expected ring"), (["ring"], "expected --nodes"),
             (["ring", "--nodes", "0"], "found '0', expected a number from 1"), ([], "expected a kind"),

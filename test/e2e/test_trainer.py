@@ -1,4 +1,4 @@
-"""p2pml-node --trainer: daemons whose local steps are a Python program's, either of which may be killed at any moment."""
+"""p2pml-node --trainer: daemons whose local steps are taken by a Python program. Either may be killed at any moment."""
 
 import array
 import fcntl
@@ -78,7 +78,7 @@ class Daemons(unittest.TestCase):
         return self.spawn(f"trainer{node}", [sys.executable, EXAMPLE, self.path(f"socket{node}"), str(rounds), str(own)])
 
     def connect(self, node=0, tensors=None):
-        """In this process."""
+        """A trainer in this process."""
         trainer = example.Trainer(self.path(f"socket{node}"), tensors or TENSORS)
         trainer.socket.settimeout(PATIENCE)
         self.addCleanup(trainer.socket.close)
@@ -93,9 +93,9 @@ class Daemons(unittest.TestCase):
         wait_until(lambda: self.read(f"trainer{node}").count("round ") >= before + count, f"trainer {node} trains")
 
     def await_the_mean(self):
-        """Alone, a trainer comes to 1."""
+        """Alone, a trainer would reach 1."""
         for node in range(2):
-            wait_until(lambda node=node: self.error(node) < 0.1, f"trainer {node} learns what neither sees")
+            wait_until(lambda node=node: self.error(node) < 0.1, f"trainer {node} learns what no trainer sees alone")
 
     def ended(self, process, node):
         if process.wait(PATIENCE) != 0:
@@ -109,7 +109,7 @@ class Trainers(Daemons):
         for node in range(2):
             self.assertEqual(trainers[node].wait(PATIENCE), 0, self.read(f"trainer{node}")[-2000:])
             self.assertLess(self.error(node), 0.3)  # alone: 1
-            self.ended(daemons[node], node)  # the trainer said so
+            self.ended(daemons[node], node)  # the trainer asked for it
             self.assertFalse(os.path.exists(self.path(f"socket{node}")))
 
     def test_a_trainer_is_killed_at_random_moments(self):
@@ -121,11 +121,11 @@ class Trainers(Daemons):
         victim = self.trainer(1, -1)
         for _ in range(KILLS):
             wait_until(lambda: "round " in self.read("trainer1"), "the victim trains")
-            time.sleep(rng.random() * 0.1)  # a moment of any kind; nothing depends on which
+            time.sleep(rng.random() * 0.1)  # any moment will do
             victim.kill()
             victim.wait()
             self.assertIsNone(daemons[1].poll(), self.read("daemon1")[-3000:])
-            self.await_rounds(0, 3)  # the cluster goes on
+            self.await_rounds(0, 3)  # the other node continues
             os.remove(self.path("trainer1"))
             victim = self.trainer(1, -1)
         self.await_the_mean()
@@ -133,7 +133,7 @@ class Trainers(Daemons):
             daemon.terminate()
             self.ended(daemon, node)
 
-    def test_a_daemon_is_killed_at_random_moments_and_the_trainer_finds_it_again(self):
+    def test_a_trainer_finds_a_daemon_that_is_killed_at_random_moments(self):
         seed = int(os.environ.get("P2PML_SEED") or random.SystemRandom().randrange(10 ** 6))
         print("seed", seed)
         rng = random.Random(seed)
@@ -142,20 +142,20 @@ class Trainers(Daemons):
         trainer = self.trainer(1, -1)
         for life in range(DAEMON_KILLS):
             wait_until(lambda life=life: self.read("trainer1").count("joined") > life, "it joins")
-            time.sleep(rng.random() * 0.3)  # a moment of any kind; nothing depends on which
+            time.sleep(rng.random() * 0.3)  # any moment will do
             daemons[1].kill()
             daemons[1].wait()
             wait_until(lambda life=life: self.read("trainer1").count("gone") > life, "it notices")
-            self.await_rounds(1, 3)  # alone
+            self.await_rounds(1, 3)  # it continues alone
             self.await_rounds(0, 3)
             daemons[1] = self.daemon(1, "--resume")
         wait_until(lambda: self.read("trainer1").count("joined") == DAEMON_KILLS + 1, "it joins again")
         self.await_the_mean()
         self.assertIsNone(trainer.poll())
 
-    def test_what_a_dead_trainer_left_is_undone(self):
+    def test_the_changes_of_a_dead_trainer_are_undone(self):
         daemon = self.daemon(0, alone=True)
-        for _ in range(15):  # more than the rounds in a row that are not finite
+        for _ in range(15):  # more than the allowed number of rounds that are not finite
             first = self.connect()
             first.vectors[example.MODEL][7] = 3.5
             first.start()
@@ -165,10 +165,10 @@ class Trainers(Daemons):
             first.socket.close()
         last = self.connect()
         self.assertTrue(last.started)
-        self.assertEqual(last.start()[3] & 1, 1)  # another model than it has
+        self.assertEqual(last.start()[3] & 1, 1)  # not the model that it has
         self.assertEqual(last.vectors[example.MODEL][7], before)
         self.assertIsNone(daemon.poll())
-        last.vectors[example.MODEL][7] = math.nan  # of a living one: as everywhere
+        last.vectors[example.MODEL][7] = math.nan  # for a living trainer: treated as everywhere
         self.assertEqual(last.round(5, 0.1)[3] & 2, 2)
         self.assertEqual(last.vectors[example.MODEL][7], before)
 
@@ -185,12 +185,12 @@ class Trainers(Daemons):
         two.start()
         self.assertEqual(two.call(example.BLOB, struct.pack("<I", 0)), b"at step 5")
 
-    def test_the_example_says_why_it_is_refused(self):
+    def test_the_example_reports_why_it_is_refused(self):
         self.daemon(0, alone=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
             other.connect(self.path("socket0"))
             self.trainer(0, 1)
-            wait_until(lambda: "alone: another trainer is connected" in self.read("trainer0"), "it goes on alone")
+            wait_until(lambda: "alone: another trainer is connected" in self.read("trainer0"), "it continues alone")
         self.await_rounds(0, 1)
         wait_until(lambda: "joined" in self.read("trainer0"), "it finds the daemon free")
         self.daemon(1, alone=True)
@@ -202,7 +202,7 @@ class Trainers(Daemons):
         self.assertIn("refuses: this node already has a model with other tensors", self.read("trainer1"))
         self.assertNotIn("Traceback", self.read("trainer1"))
 
-    def test_the_blob_the_status_and_the_end(self):
+    def test_the_blob_the_status_and_the_end_are_reported(self):
         daemon = self.daemon(0, alone=True)
         one = self.connect()
         self.assertEqual(one.call(example.BLOB, struct.pack("<I", 0)), b"")
@@ -216,14 +216,14 @@ class Trainers(Daemons):
             one.call(example.LEAVE)
         self.ended(daemon, 0)
 
-    def test_what_comes_while_the_node_leaves(self):
+    def test_requests_while_the_node_leaves_are_refused(self):
         large = [("weight", (10 ** 7,))]  # so that its last checkpoint takes a while
         daemon = self.daemon(0, alone=True)
         one = self.connect(tensors=large)
         one.start()
         daemon.terminate()
         wait_until(lambda: "leaving" in self.read("daemon0"), "it has noticed")
-        with self.assertRaises(example.Gone):  # as after leaving, not as out of turn
+        with self.assertRaises(example.Gone):  # as after leaving, not as a request out of turn
             one.round(5, 0.1)
         self.ended(daemon, 0)
         daemon = self.daemon(1, alone=True)
@@ -240,7 +240,7 @@ class Trainers(Daemons):
             one.call(example.LEAVE)
         self.ended(daemon, 0)
 
-    def test_an_address_that_is_none_is_usage(self):
+    def test_an_invalid_address_is_a_usage_error(self):
         for address in ("socket", "unix:", "unix:" + "x" * 108):
             for more in ([], ["--check"]):
                 found = subprocess.run([PROGRAM, "--trainer", address, "--set", f"node.dir={self.path('dir')}", *more],
@@ -248,7 +248,7 @@ class Trainers(Daemons):
                 self.assertEqual(found.returncode, 2, found.stderr)
                 self.assertIn("expected unix:PATH", found.stderr)
 
-    def test_what_is_wrong_is_told_and_changes_nothing(self):
+    def test_a_wrong_message_is_refused_and_changes_nothing(self):
         daemon = self.daemon(0, alone=True)
         for message, words in [(b"", "its kind is not known"), (struct.pack("<I", 99), "its kind is not known"),
                                (struct.pack("<III", 1, 2, 1), "protocol 2"), (struct.pack("<III", 1, 1, 5), "ends before"),
@@ -257,7 +257,7 @@ class Trainers(Daemons):
                 s.settimeout(PATIENCE)
                 s.connect(self.path("socket0"))
                 if not message:
-                    continue  # comes and goes
+                    continue  # connects and disconnects
                 s.send(message)
                 self.assertIn(words, s.recv(131072)[8:].decode())
         one = self.connect()
@@ -270,7 +270,7 @@ class Trainers(Daemons):
             one.start()
         with self.assertRaisesRegex(ValueError, "step_scale"):
             one.round(1, -1)
-        one.round(5, 0.1)  # all the same
+        one.round(5, 0.1)  # it still works
         one.socket.close()
         with self.assertRaisesRegex(ValueError, "other tensors"):
             self.connect(tensors=[("weight", (500,))])
@@ -286,7 +286,7 @@ class Care(Daemons):
     """A signal, a trainer that hangs, a service manager, too few descriptors."""
 
     def boundary(self, node=0, steps=3):
-        """A trainer in its turn, and the model as it was given."""
+        """A trainer in its turn, and the model that it was given."""
         one = self.connect(node)
         one.vectors[example.MODEL][:] = array.array("f", [0.5] * one.parameters)
         one.start()
@@ -296,7 +296,7 @@ class Care(Daemons):
         return one, list(one.vectors[example.MODEL])
 
     def scribble(self, trainer):
-        """Writes into its vectors until the test is over."""
+        """Writes into the vectors of the trainer until the test has ended."""
         over, wrote = threading.Event(), threading.Event()
 
         def write():
@@ -340,7 +340,7 @@ class Care(Daemons):
         self.assertEqual(list(two.vectors[example.MODEL]), before)
         two.vectors[example.MODEL][3] = 11
         two.round(5, 0.1)
-        self.assertEqual(list(two.vectors[example.MODEL])[3], 11)  # whatever the first one writes
+        self.assertEqual(list(two.vectors[example.MODEL])[3], 11)  # whatever the first trainer writes
         self.assertNotIn(-7.25, list(two.vectors[example.MODEL]))
         with self.assertRaises(example.Gone):
             hung.round(5, 0.1)
@@ -362,7 +362,7 @@ class Care(Daemons):
         daemon.terminate()
         self.ended(daemon, 0)
 
-    def test_a_service_manager_hears_of_it_before_a_trainer_comes(self):
+    def test_a_service_manager_is_notified_before_a_trainer_comes(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             manager.bind(self.path("manager"))
             manager.settimeout(PATIENCE)
@@ -383,7 +383,7 @@ class Care(Daemons):
 
     def test_of_two_daemons_at_one_socket_the_second_ends(self):
         with open(self.path("socket0.lock"), "w", encoding="utf-8") as f:
-            fcntl.flock(f, fcntl.LOCK_EX)  # of one that has not bound the socket yet
+            fcntl.flock(f, fcntl.LOCK_EX)  # of a daemon that has not bound the socket yet
             second = self.spawn("second", [PROGRAM, "--trainer", f"unix:{self.path('socket0')}", "--set",
                                            f"node.dir={self.path('second')}"])
             self.assertEqual(second.wait(PATIENCE), 1)
@@ -393,7 +393,7 @@ class Care(Daemons):
         self.ended(daemon, 0)
         self.assertEqual([name for name in os.listdir(self.directory) if name.startswith("socket0")], [])
 
-    def test_what_others_have_at_its_paths_stays(self):
+    def test_files_of_others_at_its_paths_stay(self):
         def refused(log, words):
             daemon = self.spawn(log, [PROGRAM, "--trainer", f"unix:{self.path('flake')}", "--set", f"node.dir={self.path('dir0')}"])
             self.assertEqual(daemon.wait(PATIENCE), 1)
@@ -407,7 +407,7 @@ class Care(Daemons):
              socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as waiting:
             other.bind(self.path("flake"))
             other.listen(0)
-            waiting.connect(self.path("flake"))  # its queue is full: one more would wait
+            waiting.connect(self.path("flake"))  # its queue is full: another connection would wait
             refused("full", "in use")
 
     def test_without_a_descriptor_it_waits_for_one(self):

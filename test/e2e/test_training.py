@@ -1,4 +1,4 @@
-"""Clusters that train to the end: two and four nodes, one that dies, one that is stopped and goes on."""
+"""Clusters that train to the end: two and four nodes, one that dies, one that is stopped and resumes."""
 
 import json
 import os
@@ -43,15 +43,15 @@ class Training(ClusterTest):
         memory = self.status(node)["memory_bytes"]
         return memory["exchange"] / memory["vector"]
 
-    def test_references_in_bf16(self):
-        """Two that start with them, one that is stopped and goes on from its checkpoint, and a late one that is told."""
+    def test_references_may_be_in_bf16(self):
+        """Two nodes start with them, one is stopped and resumes from its checkpoint, and a late node takes the setting."""
         nodes = self.cluster(3, http=True, train__steps=100000, average__mode="sync", average__ratio="1/100",
                              node__start_members=2)
         for node in nodes[:2]:
             node.start("--set", "average.reference=bf16")
         for node in nodes[:2]:
             node.wait_rows(20)
-        for node in nodes[:2]:  # published x, and of the edge r and c in half a vector each; packets beside them
+        for node in nodes[:2]:  # published x, and r and c of the edge in half a vector each, plus packets
             wait_until(lambda node=node: 2 < self.vectors_of(node) < 2.3, "an edge in half the memory")
         nodes[0].signal(signal.SIGTERM)
         nodes[0].wait_exit(0)
@@ -75,7 +75,7 @@ class Training(ClusterTest):
         for node in nodes:
             self.check_finished(node)
 
-    def test_a_killed_node_hangs_nobody(self):
+    def test_a_killed_node_blocks_no_other(self):
         nodes = self.cluster(4, train__steps=8000, average__deadline_floor="200ms", average__deadline_ceiling="1s",
                              average__forget_after="2s")
         for node in nodes:
@@ -88,21 +88,21 @@ class Training(ClusterTest):
             self.assertRegex(node.log(), r"link_down .*node-3 at ")
             self.assertEqual(node.rows()[-1]["step"], 8000)
 
-    def test_a_node_that_hangs_hangs_nobody(self):
+    def test_a_node_that_hangs_blocks_no_other(self):
         nodes = self.cluster(4, average__mode="sync", average__deadline_floor="200ms", average__deadline_ceiling="500ms",
                              node__linger="1s", train__steps=4000)
         for node in nodes:
             node.start()
         nodes[3].wait_rows(20)
-        nodes[3].signal(signal.SIGSTOP)  # its connections stay open, and it says nothing
+        nodes[3].signal(signal.SIGSTOP)  # its connections stay open, and it is silent
         for node in nodes[:3]:
             rows = self.check_finished(node)
             self.assertEqual(rows[-1]["step"], 4000)
         nodes[3].signal(signal.SIGCONT)
         self.assertEqual(self.check_finished(nodes[3])[-1]["step"], 4000)
 
-    def test_a_stopped_node_goes_on_where_it_was(self):
-        # The other one still trains when this one is back, on any machine: until both are stopped.
+    def test_a_stopped_node_resumes_where_it_was(self):
+        # On any machine, the other node still trains when this one is back: both train until they are stopped.
         nodes = self.cluster(2, train__steps=0, train__schedule="", average__deadline_floor="200ms", average__deadline_ceiling="1s")
         for node in nodes:
             node.start()
@@ -118,7 +118,7 @@ class Training(ClusterTest):
         nodes[0].wait_log(r"link_up .*node-1 at ")
         nodes[0].wait_rows(rows + 20)
         after = nodes[0].rows()[rows:]
-        # Round and step belong to the cluster: what it missed it does not make up for.
+        # Round and step belong to the cluster: missed rounds are not made up for.
         self.assertGreater(after[0]["round"], nodes[0].rows()[rows - 1]["round"])
         self.assertGreater(after[0]["step"], step)
         for node in nodes:
@@ -128,36 +128,36 @@ class Training(ClusterTest):
         self.assertEqual(len(nodes[0].checkpoints()), 2)
 
     def check_alone(self, node, steps):
-        """It ended before its last step, and said so; returns after which."""
+        """It ended before its last step and reported that; returns after which step."""
         log = node.wait_exit(0)
         said = re.findall(r"alone .*all others have finished; training ends after step (\d+) of (\d+)", log)
         self.assertEqual([int(of) for _, of in said], [steps], log)
-        # It ends with their model, or with its own if no node had one any more.
+        # It ends with the model of the others, or with its own if none of them was left.
         self.assertIn(node.rows()[-1]["step"], range(int(said[0][0]), steps + 1), log)
         self.assertEqual(node.rows()[-1]["state"], "finished", log)
         with open(os.path.join(node.directory, "events.jsonl")) as f:
             self.assertEqual([e["event"] for e in map(json.loads, f)].count("alone"), 1)
         return int(said[0][0])
 
-    def test_who_is_left_alone_ends_with_the_others(self):
+    def test_a_node_that_is_left_alone_ends_with_the_others(self):
         nodes = self.cluster(3, train__alone="stop", topology__kind="ring")
         for node in nodes:
             node.start()
         nodes[2].wait_log("training begins")
 
-        def the_others_are_done():  # and node 2 has at most half their rounds, however the machine shares its time
+        def the_others_have_finished():  # and node 2 has at most half their rounds, however the machine shares its time
             half = min(len(node.rows()) for node in nodes[:2]) / 2
             nodes[2].signal(signal.SIGCONT if len(nodes[2].rows()) < half else signal.SIGSTOP)
             return all("the last step is done" in node.log() for node in nodes[:2])
-        wait_until(the_others_are_done, "the others have done their last step")
+        wait_until(the_others_have_finished, "the others have done their last step")
         nodes[2].signal(signal.SIGCONT)
         self.assertLess(self.check_alone(nodes[2], 400), 400)
         self.assertEqual(len(nodes[2].checkpoints()), 1)
         steps = [node.rows()[-1]["step"] for node in nodes[:2] if self.check_finished(node)]
         self.assertEqual(steps, [400, 400])
 
-    def test_who_comes_back_to_those_who_have_finished_takes_their_model(self):
-        nodes = self.those_who_have_finished_wait()
+    def test_a_node_that_returns_to_finished_nodes_takes_their_model(self):
+        nodes = self.finished_nodes_wait()
         nodes[0].start("--resume")
         nodes[0].wait_log("fetched .*the model is complete")
         self.assertRegex(nodes[0].log(), r"the cluster at \d+: fetching a model|all others have finished: fetching the model")
@@ -168,8 +168,8 @@ class Training(ClusterTest):
         for node in nodes[1:3]:
             self.check_finished(node)
 
-    def test_a_model_that_never_comes_is_not_waited_for(self):
-        nodes = self.those_who_have_finished_wait()
+    def test_a_node_does_not_wait_for_ever_for_a_model(self):
+        nodes = self.finished_nodes_wait()
         for node in nodes[1:3]:  # their ports accept connections, but do not answer
             node.signal(signal.SIGSTOP)
         nodes[0].start("--resume", "--set", "node.start_timeout=2s")
@@ -177,11 +177,11 @@ class Training(ClusterTest):
         self.assertIn("training begins without 3 listed peers", log)
         self.assertEqual(nodes[0].rows()[-1]["step"], 2000, log)
 
-    def those_who_have_finished_wait(self):
-        """Node 0 was stopped early; nodes 1 and 2 have finished and wait for node 3, which stands still and is not dead yet."""
+    def finished_nodes_wait(self):
+        """Node 0 was stopped early; nodes 1 and 2 have finished and wait for node 3, which hangs and is not dead yet."""
         nodes = self.cluster(4, train__alone="stop", train__steps=2000, topology__kind="complete", node__linger="120s",
                              cluster__profile="wan", data__takeover="false")
-        # Its steps take much longer, and it would go on alone: it is stopped when the others have finished, however long that took.
+        # Its steps take much longer, and it would continue alone: it is stopped when the others have finished.
         nodes[3].command += ["--set", "train.batch=256", "--set", "train.alone=go-on"]
         for node in nodes:
             node.start()
@@ -214,10 +214,10 @@ class Training(ClusterTest):
         path = os.path.join(node.directory, node.checkpoints()[-1])
         shown = subprocess.run([os.path.join(os.path.dirname(PROGRAM), "p2pml"), "inspect", path],
                                capture_output=True, text=True, timeout=60)
-        self.assertEqual(shown.returncode, 0, shown.stderr)  # which refuses what is not finite
+        self.assertEqual(shown.returncode, 0, shown.stderr)  # inspect refuses a model that is not finite
 
     def test_a_stop_is_a_round_boundary_and_a_resume_needs_no_resync(self):
-        # On a busy machine long rounds are longer still, and so is the time in which others hear of a stop.
+        # On a busy machine long rounds are even longer, and so is the time until others hear of a stop.
         nodes = self.cluster(4, http=True, train__steps=4000000, average__local_steps=2000 // SLOWER, average__mode="sync",
                              average__deadline_floor="20s", average__deadline_ceiling="60s", topology__kind="ring")
         for node in nodes:
@@ -227,7 +227,7 @@ class Training(ClusterTest):
         for node in nodes:
             node.signal(signal.SIGTERM)
         rounds = {int(re.search(r"checkpoint step (\d+)", node.wait_exit(0)).group(1)) for node in nodes}
-        self.assertEqual(len(rounds), 1, rounds)  # all stopped at one round
+        self.assertEqual(len(rounds), 1, rounds)  # all stopped at the same round
         before = [len(node.rows()) for node in nodes]
         for node in nodes:
             node.start("--resume")
@@ -241,7 +241,7 @@ class Training(ClusterTest):
             node.wait_exit(0)
 
     def test_a_full_disk_stops_no_training(self):
-        def little_room():  # files end at 16 KiB: metrics.jsonl in the middle of the run, and every checkpoint
+        def little_room():  # limits files to 16 KiB: metrics.jsonl in the middle of the run, and every checkpoint
             resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
         ports = free_ports(2)
         both = {"average__mode": "sync", "average__deadline_floor": "60s", "average__deadline_ceiling": "60s"}
@@ -265,7 +265,7 @@ class Training(ClusterTest):
                 self.assertNotIn(b" info ", file.read(), name)
         self.assertEqual(os.path.getsize(os.path.join(node.directory, "lock")), 0)
 
-    def test_stop_while_waiting_for_peers(self):
+    def test_a_node_can_be_stopped_while_it_waits_for_peers(self):
         node = self.node("alone", 0, peers="127.0.0.1:1")
         node.start()
         node.wait_log("listening")
@@ -277,7 +277,7 @@ class Training(ClusterTest):
         node = self.node("alone", 0, data__test_count=60000, train__steps=4, data__train_count=100, train__eval_rounds=1)
         node.start()
         node.wait_log("training begins")
-        node.signal(signal.SIGSTOP)  # both signals are then delivered before any thread goes on
+        node.signal(signal.SIGSTOP)  # so that both signals are delivered before any thread continues
         node.signal(signal.SIGTERM)
         node.signal(signal.SIGINT)
         node.signal(signal.SIGCONT)
@@ -286,13 +286,13 @@ class Training(ClusterTest):
         self.assertLess(time.monotonic() - begun, 30)
         self.assertIn(node.process.returncode, (0, 1))
 
-    def test_training_begins_without_who_does_not_come(self):
+    def test_training_begins_without_a_missing_peer(self):
         node = self.node("alone", 0, peers="127.0.0.1:1", node__start_timeout="500ms")
         log = node.start().wait_exit(0)
         self.assertIn("training begins without 1 listed peer: 127.0.0.1:1", log)
 
     def begin_beside_one_that_joins(self, turn):
-        """A node that does not wait any longer, and the one that joined just before and has said nothing since; None: it came too
+        """A node that waits no longer, and another one that has just joined and has reported nothing since; None: it came too
         late, or had time to count."""
         first, second, http = free_ports(3)
         both = {"node__start_timeout": f"{4 << turn}s", "train__steps": 0, "train__schedule": "", "cluster__profile": "wan"}
@@ -307,8 +307,8 @@ class Training(ClusterTest):
         joins.signal(signal.SIGCONT)
         return None
 
-    def test_who_has_just_joined_is_not_missing(self):
-        # On a busy machine it takes a second try to come between joining and counting.
+    def test_a_peer_that_has_just_joined_is_not_missing(self):
+        # On a busy machine a second attempt may be needed to hit the moment between joining and counting.
         waits, joins, address = next(filter(None, map(self.begin_beside_one_that_joins, range(5))))
         self.assertIn("1 listed peer joined just now and will take part in a moment", waits.log())
         self.assertNotRegex(waits.log(), rf"(without|answered).*{address}")

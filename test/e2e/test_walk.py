@@ -1,5 +1,5 @@
-"""README's lines, typed: three nodes by hand, one is killed and resumed, a fourth comes with nothing but --peers; the use of a
-model. Its first two commands are typed by test/roots.sh."""
+"""The commands of README: three nodes by hand, one of which is killed and resumed; a fourth that joins with only --peers; the
+use of a model. test/roots.sh runs the first two commands."""
 
 import os
 import random
@@ -11,21 +11,21 @@ from cluster import PROGRAM, ClusterTest, Node, free_ports, signal, unittest, wa
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 README = os.path.join(ROOT, "README.md")
-TYPED = {"Two commands": 1, "Three nodes by hand": 2, "Use the model": 1}  # blocks of commands of a section
+TYPED = {"Two commands": 1, "Three nodes by hand": 2, "Use the model": 1}  # number of command blocks of a section
 
 
 P2PML = os.path.join(os.path.dirname(PROGRAM), "p2pml")
 
 
 def blocks(section):
-    """The commands of a section of README, a text each."""
+    """The command blocks of a section of README, one text for each."""
     with open(README) as f:
         text = f.read().split(f"\n## {section}\n")[1].split("\n## ")[0]
     return [block for block in re.findall(r"^```\n(.*?)^```", text, re.S | re.M) if re.match(r"(\./|p2pml)", block)]
 
 
 class Typed(Node):
-    """A command of README; ports and directories are exchanged for free ones, nothing else."""
+    """A command of README; only ports and directories are replaced by free ones."""
 
     def __init__(self, directory, name, words):
         super().__init__(directory, name, {}, ())
@@ -47,7 +47,7 @@ class Walk(ClusterTest):
         return node
 
     def one_of_three(self, number):
-        """As README says: "The other two use b, /tmp/b, 7401, 7481, shard 1"."""
+        """According to README: "The other two use b, /tmp/b, 7401, 7481, shard 1"."""
         name, line = "abc"[number], self.three
         for old, new in (("node.name=a", f"node.name={name}"), ("/tmp/a", f"/tmp/{name}"),
                          ("node.listen=127.0.0.1:7400", f"node.listen=127.0.0.1:740{number}"),
@@ -67,8 +67,8 @@ class Walk(ClusterTest):
         a.wait_log(r"dead b")
         b.start("--resume")
         b.wait_log(r"resume from step \d+")
-        b.wait_log(r"start training begins|this node counts in the graph")  # with its own model, or another's
-        # the fourth: nothing but --peers and a directory
+        b.wait_log(r"start training begins|this node counts in the graph")  # with its own model, or that of another
+        # the fourth node: only --peers and a directory
         d = self.typed("d", self.fourth).start()
         taken = d.wait_log(r"takes its settings and starts again: (.*)").group(1)
         self.assertIn("train.steps=0", taken)
@@ -80,14 +80,14 @@ class Walk(ClusterTest):
         d.wait_rows(3)
         top = [P2PML, "top", "--once", f"127.0.0.1:{self.exchanged['7480']}"]
         wait_until(lambda: "4 of 4 nodes answer" in subprocess.run(top, capture_output=True, text=True, check=False).stdout, "all in the table")
-        # once more: killed at once, and resumed with the same line
+        # again: killed at once, and resumed with the same command
         d.signal(signal.SIGKILL)
         d.process.wait()
         d.start("--resume")
         d.wait_log(r"resume from step \d+")
         d.wait_log(r"shard 3 of 4")
         d.wait_log(r"start training begins|this node counts in the graph")
-        # no other node's training has changed or ended
+        # the training of the other nodes has not changed or ended
         steps = {node: node.rows()[-1]["step"] for node in three}
         for node in three:
             self.assertIsNone(node.process.poll(), node.last_words())
@@ -98,7 +98,7 @@ class Walk(ClusterTest):
         for node in (*three, d):
             self.assertNotRegex(node.wait_exit(0), r" error ")
 
-    def test_two_that_come_at_once_take_two_shards(self):
+    def test_two_nodes_that_join_at_once_take_two_shards(self):
         a = self.typed("a", "p2pml-node --set node.name=a --set node.dir=/tmp/a --set node.listen=127.0.0.1:7400 "
                        "--set node.http= --set train.steps=0 --set data.shards=3 --set data.shard=1").start()
         a.wait_log(r"start training begins")
@@ -111,8 +111,8 @@ class Walk(ClusterTest):
         shards = [int(re.findall(r"shard (\d+) of 3", node.log())[-1]) for node in late]
         self.assertEqual(sorted(shards), [0, 2], "\n".join(node.log() for node in late))
 
-    def test_a_late_node_follows_a_cluster_that_goes_on_otherwise(self):
-        """All are stopped, and resumed with another setting, while they wait for each other."""
+    def test_a_late_node_follows_a_cluster_that_resumed_with_another_setting(self):
+        """All nodes are stopped, and resumed with another setting while they wait for each other."""
         a = self.typed("l", "p2pml-node --set node.name=l --set node.dir=/tmp/l --set node.listen=127.0.0.1:7400 "
                        "--set node.http=").start("--set", "train.steps=0")
         a.wait_log(r"start training begins")
@@ -129,14 +129,14 @@ class Walk(ClusterTest):
             node.wait_log(r"start training begins")
             self.assertNotRegex(node.log(), r" error ")
 
-    def test_a_node_that_never_meets_one(self):
+    def test_a_node_that_never_meets_another_fails(self):
         nowhere = f"--set train.steps=40 --set node.start_timeout=1s --set node.http= --peers 127.0.0.1:{free_ports(1)[0]}"
         j = self.typed("j", f"p2pml-node --set node.dir=/tmp/j {nowhere}").start()
         self.assertIn("the only listed peer has never answered", j.wait_exit(1))
         k = self.typed("k", f"p2pml-node --set node.dir=/tmp/k {nowhere} --set train.alone=go-on").start()
         self.assertNotIn(" error ", k.wait_exit(0))
 
-    def test_what_is_set_otherwise_is_refused_with_both_values(self):
+    def test_a_different_setting_is_refused_with_both_values(self):
         a = self.typed("a", "p2pml-node --set node.name=a --set node.dir=/tmp/a --set node.listen=127.0.0.1:7400 "
                        "--set node.http= --set train.steps=0").start()
         a.wait_log(r"start training begins")
@@ -149,7 +149,7 @@ class Walk(ClusterTest):
         steps = a.rows()[-1]["step"]
         wait_until(lambda: a.rows()[-1]["step"] > steps, "a trains on")
 
-    def test_the_same_shard_twice_is_told(self):
+    def test_two_nodes_on_one_shard_are_reported(self):
         ports = free_ports(2)
         peers = ",".join(f"127.0.0.1:{port}" for port in ports)
         nodes = [self.node(name, port, peers=peers, data__shard=1, data__shards=2, train__steps=0, train__schedule="").start()
@@ -157,8 +157,8 @@ class Walk(ClusterTest):
         nodes[0].wait_log(r"same_shard g trains on shard 1 of 2, as this node does")
         nodes[1].wait_log(r"same_shard f trains on shard 1 of 2, as this node does")
 
-    def test_a_default_port_in_use(self):
-        # Whoever has 7400 here, two nodes that name no port get along.
+    def test_two_nodes_share_the_default_port(self):
+        # Whichever process has port 7400, two nodes without a configured port both start.
         nodes = [self.typed(name, f"p2pml-node --set node.name={name} --set node.dir=/tmp/{name} --set train.steps=0").start()
                  for name in ("x", "y")]
         ports = [tuple(node.wait_log(r"listening .*\(port (\d+)\).*\(port (\d+)\)").groups()) for node in nodes]
@@ -166,14 +166,14 @@ class Walk(ClusterTest):
 
 
 class Readme(ClusterTest):
-    def test_nothing_else_is_to_be_typed(self):
+    def test_readme_has_no_other_commands(self):
         with open(README) as f:
             sections = re.findall(r"^## (.*)$", f.read(), re.M)
         self.assertEqual({s: len(blocks(s)) for s in sections if blocks(s)}, TYPED)
         scripts = re.findall(r"^\./\S+", "".join(blocks("Two commands")), re.M)
         self.assertEqual([os.access(os.path.join(ROOT, script), os.X_OK) for script in scripts], [True, True])
 
-    def test_the_documents_that_it_names_exist(self):
+    def test_the_documents_that_readme_names_exist(self):
         folder = os.path.join(ROOT, "docs")
         for document in (README, *(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".md"))):
             with open(document) as f:

@@ -1,13 +1,13 @@
-"""Trainings of real nodes to their last step on slow links, to which things happen at certain rounds, and what must hold.
+"""Trainings of real nodes to their last step on slow links, with events at certain rounds, and the conditions that must hold.
 
     with Trial(6, rate=1, mode="sync") as trial:
         trial.at(100, lambda: trial.kill(2))
         trial.at(150, lambda: trial.back(2))
         result = trial.run()
 
-Rounds, not seconds, say when: a busy machine is slow, and things must happen in the same part of the training. The
-round of the cluster is the median of those of the nodes that run. All hosts are on one clock, so what they wrote down
-in metrics.jsonl and events.jsonl can be held against each other."""
+Events happen at rounds, not at times: a busy machine is slow, and events must happen in the same part of the training.
+The round of the cluster is the median of those of the running nodes. All hosts share one clock, so their metrics.jsonl
+and events.jsonl can be compared."""
 
 import bisect
 import statistics
@@ -16,9 +16,9 @@ import time
 from chaos import Cluster, signal
 from cluster import failure
 
-LATE = 0.3  # seconds: a row may be written so late on a machine that is overbooked
+LATE = 0.3  # seconds by which a row may be written late on an overloaded machine
 LEAD_GOAL = {"sync": 1}
-LEAD_MAX = {"sync": 20}  # while a new edge compares states; a node that trains alone is hundreds ahead
+LEAD_MAX = {"sync": 20}  # while a new edge compares states; a node that trains alone would be hundreds ahead
 
 JOB = {
     "model.kind": "mlp", "model.hidden": 32, "data.train_count": 8000, "data.test_count": 2000,
@@ -30,7 +30,7 @@ JOB = {
 
 
 class Life:
-    """What one node wrote down, by time."""
+    """The records of one node, by time."""
 
     def __init__(self, host, spans):
         self.name, self.spans = host.name, spans
@@ -44,12 +44,12 @@ class Life:
         self.neighbours = [e["neighbours"] for e in views]
 
     def span(self, t):
-        """(begin, end) of the process that ran then; None: none did."""
+        """(begin, end) of the process that ran at that time; None: none did."""
         return next((s for s in self.spans if s[0] <= t and (s[1] is None or t < s[1])), None)
 
     def round_at(self, t):
-        """Its last round by then; None: it has made none since it was started or paused. Who pauses takes no step, and
-        goes on from the round at which the others are then."""
+        """Its last round by then; None: it has done none since it was started or paused. A paused node takes no step, and
+        continues at the round of the others."""
         span = self.span(t)
         i = bisect.bisect_right(self.times, t) - 1
         if not span or i < 0:
@@ -80,7 +80,7 @@ class Trial(Cluster):
     def __exit__(self, *_):
         self.close()
 
-    # -- what happens
+    # -- events
 
     def at(self, round_, action):
         self.moments.append((round_, action))
@@ -93,7 +93,7 @@ class Trial(Cluster):
         host.start(*more)
 
     def kill(self, *numbers):
-        """kill -9, without a word."""
+        """kill -9."""
         for host in (self.hosts[i] for i in numbers):
             self.spans[host][-1][1] = host.kill()
             self.known.append(("killed", host, self.spans[host][-1][1]))
@@ -103,7 +103,7 @@ class Trial(Cluster):
             self.begin(host, "--resume")
 
     def fault(self, name, *numbers):
-        """deaf, mute or cut: until heal()."""
+        """deaf, mute or cut, until heal()."""
         network = self.network
         {"deaf": network.deafen, "mute": network.mute, "cut": network.silence}[name](*numbers)
         now = time.time()
@@ -153,7 +153,7 @@ class Trial(Cluster):
             if time.time() > begun + patience:
                 raise failure(f"not at its end within {patience:g} s", self.tell())
         if moments or self.timers:
-            raise failure("the training ended before all had happened that was to happen to it", self.tell())
+            raise failure("the training ended before all its events had happened", self.tell())
         return Result(self, time.time() - begun)
 
     def tell(self):
@@ -163,7 +163,7 @@ class Trial(Cluster):
 
 
 class Result:
-    """What came of a run. `problems` says what must not be, a line each."""
+    """The result of a run. `problems` lists what is wrong, one line each."""
 
     def __init__(self, trial, seconds):
         self.trial, self.seconds, self.problems = trial, seconds, []
@@ -184,18 +184,18 @@ class Result:
 
     @staticmethod
     def accuracy(host):
-        """In percent, after its last step; None: it was not measured there."""
+        """In percent, after its last step; None: it was not measured."""
         rows = [r for r in host.metrics() if r["accuracy"] is not None]
         return 100 * rows[-1]["accuracy"] if rows else None
 
     def parted(self, a, b, t):
-        """Whether a fault keeps these two from each other then, or did a moment ago."""
+        """Whether a fault separates these two at that time, or did a moment before."""
         return any(begin <= t <= (end or t) + 1 and (a in names or b in names)
                    for begin, end, names in self.trial.apart)
 
     def together(self, life, t):
-        """(name, round) of the living neighbours of a node in its own eyes that had made a round by then. One that comes
-        back begins at the round that the others had when it heard of them: nobody was ahead of it before."""
+        """(name, round) of the living neighbours of a node, by its own view, that had made a round by then. A node that comes
+        back begins at the round that the others had when it heard of them, so none was ahead of it before."""
         for name in life.neighbours_at(t):
             other = self.lives[name]
             round_ = other.round_at(t + LATE) if other.round_at(t) is not None else None
@@ -203,7 +203,7 @@ class Result:
                 yield name, round_
 
     def leads(self):
-        """The most rounds that any node was ahead of a living neighbour, with the two nodes and the time."""
+        """The largest lead of any node over a living neighbour, in rounds, with the two nodes and the time."""
         most, of = 0, None
         for life in self.lives.values():
             for t, r in zip(life.times, life.rounds):
@@ -213,7 +213,7 @@ class Result:
         return most, of
 
     def rounds_made_up(self):
-        """The most rounds that any node did though all its living neighbours were more than 20 rounds past them."""
+        """The largest number of rounds that any node did while all its living neighbours were more than 20 rounds further."""
         most = 0
         for life in self.lives.values():
             behind = 0
@@ -224,8 +224,9 @@ class Result:
         return most
 
     def deaths(self, moments):
-        """Seconds until the last of the others held it for dead, one each; None: not all of them did. Others are those
-        that ran from then on until it was over, and were not hit by the same. Who was back within 5 s is left out."""
+        """Seconds until the last of the others considered it dead, one value each; None: not all of them did. The others are
+        the nodes that ran from then on until the end and had no fault at that time. A node that was back within 5 s is
+        left out."""
         times = []
         for name, host, moment in moments:
             until = min([s[0] for s in self.trial.spans[host] if s[0] > moment] +
@@ -245,8 +246,8 @@ class Result:
         return times
 
     def whole_after(self, host, moment):
-        """Seconds until the last of the others had all in its graph again; None: one of them had not. Who ends within
-        20 s is not asked."""
+        """Seconds until the last of the others had all nodes in its graph again; None: one of them had not. A node that ends
+        within 20 s does not count."""
         seen = [0.0]
         for other in self.trial.hosts:
             span = self.lives[other.name].span(moment)
@@ -261,7 +262,7 @@ class Result:
         return None if None in seen else max(seen)
 
     def check(self, undisturbed=None, lose=1.0, leads=None):
-        """Adds to `problems` what does not hold. `undisturbed`: the same run without events."""
+        """Adds the conditions that do not hold to `problems`. `undisturbed`: the same run without events."""
         trial = self.trial
         most = (leads or LEAD_MAX).get(trial.mode)
         if trial.mode == "bounded":
@@ -282,7 +283,7 @@ class Result:
                 f"{self.bytes / 1e6:.1f} MB, {self.seconds:.0f} s")
 
 
-# -- what happens: each takes a trial and the source of chance, and writes its moments
+# -- scenarios: each takes a trial and the random generator, and writes its moments
 
 def part(trial, share):
     return max(1, round(share * trial.rounds))
@@ -299,7 +300,7 @@ def kill_one(trial, chance):
 
 
 def ten_kills(trial, chance):
-    """One after the other; the first and the last part of the training are quiet."""
+    """One after the other; the first and the last part of the training are undisturbed."""
     for i in range(10):
         one = chance.randrange(len(trial.hosts))
         trial.at(part(trial, 0.1 + 0.07 * i), lambda one=one: trial.kill(one))

@@ -1,4 +1,4 @@
-// Any bytes as an index section that is a bitmap.
+// Any bytes as an index section in bitmap form.
 #include "compress/indices.h"
 #include "packet_bytes.h"
 

@@ -1,4 +1,4 @@
-// Any bytes to the decoder of dense blocks. Input: length of the run (1 byte), block.
+// Any bytes as a dense block for its decoder. Input: number of elements (1 byte), block.
 #include "compress/compress.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// Any vector to selection, encoder and reader. Input: k (2 bytes), method (1 byte), format (1 byte), elements
-// of a block (1 byte), floats.
+// Any vector through selection, encoder and reader. Input: k (2 bytes), method (1 byte), format (1 byte),
+// elements of a block (1 byte), floats.
 #include "compress/packet.h"
 #include "compress/select.h"
 #include "test/support/compress_tools.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Without blocks: as many as there should be, and none of the others is larger than the smallest of them.
+// Without blocks: the right number of entries, and no other element is larger than the smallest of them.
 static void check_exact(const float *a, size_t count, size_t k, const struct compress_sparse *chosen)
 {
     float smallest = INFINITY;

@@ -1,4 +1,4 @@
-// Any bytes as an index section that names a list of keys.
+// Any bytes as an index section that refers to a list of keys.
 #include "compress/indices.h"
 #include "packet_bytes.h"
 

@@ -1,4 +1,4 @@
-// Any bytes to the decoder of logarithmic blocks, and any floats to its encoder. Input: length of the run (1
+// Any bytes to the decoder of logarithmic blocks, and any floats to its encoder. Input: number of elements (1
 // byte), block.
 #include "compress/compress.h"
 #include <math.h>
@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(before, values, sizeof *values * count);
         check_sent(values, count);
         BASE_ASSERT(memcmp(before, values, sizeof *values * count) ==
-                    0); // what was decoded is coded without loss
+                    0); // decoded values are encoded again without loss
     }
     count = (size - 1) / sizeof *values < 256 ? (size - 1) / sizeof *values : 256;
     memcpy(values, data + 1, count * sizeof *values);

@@ -1,4 +1,4 @@
-// Any bytes as a packet. Input: length of the vector (3 bytes), most entries (2), packet.
+// Any bytes as a packet. Input: length of the vector (3 bytes), largest number of entries (2), packet.
 #include "packet_bytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,4 +1,4 @@
-// Any bytes of a trainer: refused with a reason, or every field lies within them and within its bounds.
+// Any bytes from a trainer: refused with a reason, or every field lies inside them and within its bounds.
 #include "base/limits.h"
 #include "daemon/message.h"
 

@@ -1,7 +1,7 @@
-// A receiver against hostile datagrams. The first byte of the input chooses: arbitrary bytes as they are,
-// arbitrary bytes behind a tag that a stranger saw on the way, or a series of operations on genuine datagrams
-// (keep, deliver, change, cut, reflect, restart, forget), where nothing may open twice and nothing that was
-// changed may open at all. Keys and entropy are fixed, so every input replays.
+// A receiver against hostile datagrams. The first byte of the input chooses: arbitrary bytes, arbitrary bytes
+// behind a tag that a stranger saw on the way, or a series of operations on genuine datagrams (keep, deliver,
+// change, cut, reflect, restart, forget). No datagram may open twice, and no changed one may open at all.
+// Keys and entropy are fixed, so every input replays.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "gossip/session/datagram.h"
@@ -18,8 +18,8 @@ struct kept {
     uint8_t sealed[LIMIT_DATAGRAM_BYTES];
     size_t bytes;
     unsigned from;
-    uint64_t receiver_generation; // of the receiver's life when it was sealed for
-    unsigned receiver_forgets;    // how often the receiver has forgotten the sender so far
+    uint64_t receiver_generation; // the generation of the receiver for which it was sealed
+    unsigned receiver_forgets;    // how often the receiver had forgotten the sender by then
     bool opened;
 };
 
@@ -27,7 +27,7 @@ struct world {
     struct gossip_identity identity[SIDES];
     struct gossip_datagrams *side[SIDES];
     uint64_t generation[SIDES];
-    uint64_t lives; // numbers the processes: each has other entropy
+    uint64_t lives; // counts the processes: each has its own entropy
     unsigned forgets[SIDES];
     struct kept kept[KEPT];
 };
@@ -50,14 +50,14 @@ static void start(struct world *world, unsigned self)
     know(world, self, world->generation[1 - self]);
 }
 
-// Checks what every open must keep, whatever comes of it.
+// Checks what must hold after every open, with any result.
 static enum base_error deliver(struct world *world, unsigned to, const uint8_t *sealed, size_t bytes)
 {
     uint8_t exact[LIMIT_DATAGRAM_BYTES + 64], plain[LIMIT_DATAGRAM_BYTES];
     struct gossip_id peer;
     size_t plain_bytes = SIZE_MAX;
     BASE_ASSERT(bytes <= sizeof exact);
-    uint8_t *at = exact + sizeof exact - bytes; // a read behind the end leaves the array
+    uint8_t *at = exact + sizeof exact - bytes; // a read past the end leaves the array
     if (bytes > 0)
         memcpy(at, sealed, bytes);
     const enum base_error error =
@@ -90,7 +90,7 @@ static void deliver_kept(struct world *world, struct kept *kept)
     const enum base_error error = deliver(world, to, kept->sealed, kept->bytes);
     if (error != BASE_OK)
         return;
-    BASE_ASSERT(kept->receiver_generation == world->generation[to]); // nothing opens in a later life
+    BASE_ASSERT(kept->receiver_generation == world->generation[to]); // nothing opens in a later generation
     BASE_ASSERT(!kept->opened || kept->receiver_forgets != world->forgets[to]);
     kept->opened = true;
     kept->receiver_forgets = world->forgets[to];
@@ -160,7 +160,7 @@ static void say_bytes(struct world *world, bool behind_head, const uint8_t *data
     if (head + size == genuine.bytes && memcmp(sealed, genuine.sealed, genuine.bytes) == 0)
         return;
     BASE_ASSERT(deliver(world, BOB, sealed, head + size) != BASE_OK);
-    BASE_ASSERT(deliver(world, BOB, genuine.sealed, genuine.bytes) == BASE_OK); // nothing has moved
+    BASE_ASSERT(deliver(world, BOB, genuine.sealed, genuine.bytes) == BASE_OK); // the state has not changed
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

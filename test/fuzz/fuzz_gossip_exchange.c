@@ -1,5 +1,5 @@
-// An authenticated but hostile neighbour: whatever messages it sends in whatever order, the exchange must
-// neither crash nor keep a round open beyond its deadline, and a message that is refused changes nothing.
+// An authenticated but hostile neighbour: whatever messages it sends, in whatever order, the exchange must
+// neither crash nor keep a round open beyond its deadline, and a refused message changes nothing.
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "gossip/exchange/exchange.h"
@@ -10,7 +10,7 @@
 
 enum { D = 40 };
 
-// A neighbour knows r as well as this end.
+// A neighbour knows r as well as this end does.
 static uint64_t reference_hash(const struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
     struct gossip_edge_info info;
@@ -62,7 +62,7 @@ static struct gossip_message message_from(struct base_reader *in, uint64_t known
     return message;
 }
 
-// Of all that a refused message must leave alone.
+// The hash of everything that a refused message must not change.
 static uint64_t state_hash(const struct gossip_exchange *exchange)
 {
     const struct kernels_apply *apply = cpu_kernels()->apply;
@@ -112,7 +112,7 @@ static struct gossip_exchange *make_exchange(uint8_t mode)
     return exchange;
 }
 
-// A checkpoint may hold anything: what is taken of it must not break what follows.
+// A checkpoint may hold anything: what is accepted of it must not break what follows.
 static void import_edge(struct gossip_exchange *exchange, struct base_reader *in)
 {
     static const float zero[D];

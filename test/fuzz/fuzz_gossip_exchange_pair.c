@@ -1,7 +1,7 @@
-// Two ends of one edge, with links that the input cuts and messages that it loses, holds back, repeats and
-// changes: so whole exchanges come about, and what damaged bytes meet is an edge in any state. Until bytes
-// are changed nothing may be refused and r is the same on both ends; after that a refused message changes
-// nothing, and ends the link.
+// Two ends of one edge, with links that the input cuts and messages that it loses, delays, repeats and
+// changes: whole exchanges take place, and damaged bytes reach an edge in any state. Until bytes are changed,
+// nothing may be refused and r is the same on both ends; after that, a refused message changes nothing and
+// ends the link.
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "gossip/exchange/exchange.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-// Long enough that a packet without its indices is shorter.
+// Long enough that a packet is shorter without its indices.
 enum { D = 200, QUEUE = 16, MESSAGE_BYTES = 2048 };
 
 struct end {
@@ -232,7 +232,7 @@ static void create(struct pair *pair, struct base_reader *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct pair pair; // too large for a stack
+    static struct pair pair; // too large for the stack
     struct base_reader in = base_reader_of(data, size);
 
     memset(&pair, 0, sizeof pair);

@@ -1,4 +1,4 @@
-// The life of a node under any events in any order.
+// The life of a node with any events in any order.
 #include "test/support/life_any.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
-// Any events in any order, about links that are, were or never were: the room's invariants must hold, every
-// action must be about something that can be, and nothing may grow beyond its bounds.
+// Any events in any order, about links that exist, existed or never existed: the invariants of the room must
+// hold, every action must refer to something that can exist, and nothing may exceed its bounds.
 #include "gossip/links/links.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ struct world {
 
 static struct gossip_id id_of(uint8_t byte)
 {
-    return (struct gossip_id){.bytes = {byte % PEERS}}; // 1 is the room's own
+    return (struct gossip_id){.bytes = {byte % PEERS}}; // 1 is the room's own id
 }
 
 static void drain(struct world *w)

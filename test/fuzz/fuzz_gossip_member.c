@@ -1,6 +1,6 @@
-// Packets of a member that has the keys and means no good: any bytes, by datagram or stream, in any order
-// with time, ends of streams and links in between. The table, the view and the packets that go out must stay
-// within their bounds.
+// Packets of a hostile member that has the keys: any bytes, by datagram or stream, in any order and at any
+// time, with ends of streams and links in between. The table, the view and the packets that are sent must
+// stay within their bounds.
 #include "base/rng.h"
 #include "gossip/member/member.h"
 
@@ -76,7 +76,7 @@ static void make_identities(void)
     }
 }
 
-// Two bytes say what happens and to whom; a packet's length is two more, and its bytes follow.
+// Two bytes choose the event and its peer; for a packet, two more are its length, and its bytes follow.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (gossip_membership_create(&options, &m) != BASE_OK)
         return 0;
     uint64_t now_ns = options.now_ns;
-    for (size_t i = 0; i + 1 < PEERS; i++) // the last stays a stranger
+    for (size_t i = 0; i + 1 < PEERS; i++) // the last one stays unknown
         introduce(m, i, now_ns);
     for (int turn = 0; turn < 64 && base_reader_left(&reader) >= 2; turn++) {
         struct gossip_membership_event event = {.peer = peers[base_read_u8(&reader) % PEERS].id};

@@ -1,5 +1,5 @@
-// The message decoder on arbitrary bytes. What it accepts has exactly one encoding: packed again it gives the
-// same bytes.
+// The message decoder on arbitrary bytes. What it accepts has exactly one encoding: encoded again it gives
+// the same bytes.
 #include "base/limits.h"
 #include "gossip/wire/message.h"
 

@@ -1,4 +1,4 @@
-// Any bytes as a record and as a suspicion: what reads must write back to the same bytes.
+// Any bytes as a record and as a suspicion: what is read must be written back to the same bytes.
 #include "gossip/member/record.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-// The two halves of a stream. The first byte of the input chooses the AEAD, and: a peer with the keys that
-// says any records to an opener, or a sealer whose small and large messages are mixed as the input says,
-// opened again and compared. Keys are fixed, so every input replays.
+// The two halves of a stream. The first byte of the input chooses the AEAD and one of two cases: a peer with
+// the keys that sends any records to an opener; or a sealer with small and large messages in the order that
+// the input gives, whose output is opened and compared. Keys are fixed, so every input replays.
 #include "base/buffer.h"
 #include "gossip/session/records_private.h"
 
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct gossip_noise_cipher key = {.key = {7}};
 
-static uint8_t seen; // every byte of what is whole is read
+static uint8_t seen; // reads every byte of a complete message
 
 static void check(const struct gossip_opened *message)
 {
@@ -25,7 +25,7 @@ static void check(const struct gossip_opened *message)
 
 // -- any records
 
-// In pieces of `piece` bytes; false when the opener is dead.
+// In pieces of `piece` bytes; false when the opener has failed.
 static bool give(struct gossip_opener *opener, const uint8_t *bytes, size_t count, size_t piece)
 {
     size_t at = 0, end = 0;
@@ -49,7 +49,7 @@ static bool give(struct gossip_opener *opener, const uint8_t *bytes, size_t coun
     return true;
 }
 
-// Input: for every record u8 kind, u16 length, and that many plaintext bytes (what is missing are zeros).
+// Input: for every record u8 kind, u16 length, and that many bytes of plaintext (missing ones are zero).
 static void say_records(const uint8_t *data, size_t size, size_t piece)
 {
     static uint8_t record[RECORD_PREFIX + LIMIT_RECORD_BYTES], plain[RECORD_PLAIN];
@@ -75,7 +75,7 @@ static void say_records(const uint8_t *data, size_t size, size_t piece)
 
 // -- any mixture
 
-struct waiting { // messages that must come out, in their order
+struct waiting { // messages that must arrive, in order
     size_t bytes[WAITING_MAX];
     uint8_t first[WAITING_MAX];
     size_t at, count;

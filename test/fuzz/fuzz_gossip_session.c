@@ -1,6 +1,6 @@
 // A responder against arbitrary bytes: before the handshake, and as raw bytes after it. The first byte of the
-// input chooses. Keys and entropy are fixed, so every input replays. What a peer with the keys may say is
-// fuzz_gossip_records.c's.
+// input chooses. Keys and entropy are fixed, so every input replays. A peer with the keys is in
+// fuzz_gossip_records.c.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "gossip/session/noise.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MESSAGE_LIMIT 5000u
-#define PAYLOAD_BYTES 97u // id, signature, AEADs that are offered
+#define PAYLOAD_BYTES 97u // id, signature, offered AEADs
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,7 +34,7 @@ static void begin(struct peer *peer)
     BASE_ASSERT(gossip_session_create(&options, &peer->session) == BASE_OK);
 }
 
-// Nobody guesses the key.
+// No input can guess the key.
 static bool say_records(struct peer *peer, const uint8_t *bytes, size_t count)
 {
     struct gossip_opened message;
@@ -116,7 +116,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     begin(&peer);
     if ((choice & 1) == 0) {
         say(&peer, data + 1, size - 1, piece);
-        BASE_ASSERT(base_buffer_length(&peer.out) == 0 && peer.opener == NULL); // nobody guesses the secret
+        // no input can guess the secret
+        BASE_ASSERT(base_buffer_length(&peer.out) == 0 && peer.opener == NULL);
     } else {
         shake_hands(&peer);
         say(&peer, data + 1, size - 1, piece);

@@ -1,5 +1,5 @@
-// Any asks to a donor and any blocks to a joiner, from several peers, in any order and at any time. What gets
-// into the joiner's vectors is finite, and the donor answers what it was asked.
+// Any questions to a donor and any blocks to a joiner, from several peers, in any order and at any time. What
+// enters the joiner's vectors is finite, and the donor answers what it was asked.
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "gossip/snapshot/snapshot.h"
@@ -18,7 +18,7 @@ struct world {
     struct gossip_joiner *joiner;
     struct gossip_snapshot_vectors vectors;
     struct gossip_blob blob;
-    float *values; // [PARAMETERS] of a block that is told
+    float *values; // [PARAMETERS] of the block in an answer
     uint64_t now_ns;
 };
 

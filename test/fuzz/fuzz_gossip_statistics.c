@@ -1,4 +1,5 @@
-// Any messages about statistics, from any of a few nodes: what is taken joins to numbers that rows can have.
+// Any messages about statistics, from any of a few nodes: what is accepted combines to numbers that rows can
+// have.
 #include "gossip/statistics/statistics.h"
 
 #include <math.h>

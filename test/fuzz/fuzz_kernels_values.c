@@ -1,6 +1,6 @@
 // Any bytes to the readers and checks of value sections, and any finite floats to the writers, on every path.
 // Input: format (1 byte, modulo their number), count of entries (2 bytes, little-endian, modulo 1024),
-// section. What the section lacks is zero.
+// section. Missing bytes of the section are zero.
 #include "base/error.h"
 #include "kernels/cpu/cpu.h"
 #include "test/unit/kernels_values_reference.h"
@@ -41,7 +41,7 @@ static void check_written(const struct kernels_values *const *paths, size_t n, e
     }
 }
 
-// A section of exactly its length, so that a byte too many is seen.
+// A section of its exact length, so that a read past it is detected.
 static bool check_read(const struct kernels_values *const *paths, size_t n, enum kernels_format format,
                        size_t count, const uint8_t *data, size_t size, float *value)
 {

@@ -1,5 +1,5 @@
-// Any safetensors file as a model: refused with a reason, or every number of it is finite and there are as
-// many as its shape says; and what it says of its data can be written again, read and used on rows.
+// Any safetensors file as a model: refused with a reason, or every number is finite and there are as many as
+// the shape says. What the file says about its data can be written again, read, and used on rows.
 #include "node/store/meaning_text.h"
 #include "node/store/model_file.h"
 #include "node/store/safetensors.h"

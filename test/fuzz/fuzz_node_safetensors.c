@@ -1,4 +1,4 @@
-// Any bytes: refused with a reason, or every tensor lies inside them and none overlaps the next.
+// Any bytes: refused with a reason, or every tensor lies inside them and no two overlap.
 #include "node/store/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);

@@ -1,5 +1,5 @@
-// Any bytes as a configuration file: read or refused with a reason, and what was read writes and reads back
-// to the same.
+// Any bytes as a configuration file: read, or refused with a reason. What was read can be written, and reads
+// back the same.
 #include "node/config/config.h"
 
 #include "schema_round_trip.h"

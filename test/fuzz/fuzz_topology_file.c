@@ -1,4 +1,4 @@
-// Any text as a graph: read or refused with words, and whatever is read has a plan, with somebody dead, too.
+// Any text as a graph: read, or refused with a reason. What was read has a plan, also with a dead member.
 #include "topology/file.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// Any bytes as a file of CIFAR-10, or as two of them: an error with a reason, or images and labels that hold.
+// Any bytes as one file of CIFAR-10, or as two: an error with a reason, or valid images and labels.
 #include "base/error.h"
 #include "train/dataset.h"
 #include "train/loaders.h"

@@ -1,5 +1,5 @@
-// Any text as a table: an error with a reason, or a data set whose numbers all hold and that reads again like
-// itself. The first byte chooses the options.
+// Any text as a table: an error with a reason, or a data set of valid numbers that reads the same again. The
+// first byte chooses the options.
 #include "base/error.h"
 #include "train/dataset.h"
 #include "train/loaders.h"

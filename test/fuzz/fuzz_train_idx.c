@@ -1,5 +1,5 @@
-// Any two files: an error with a reason, or a data set whose numbers all hold. The first two bytes say where
-// the images end and the labels begin.
+// Any two files: an error with a reason, or a data set of valid numbers. The first two bytes are the length
+// of the images; the labels follow.
 #include "base/error.h"
 #include "train/dataset.h"
 #include "train/loaders.h"

@@ -1,5 +1,5 @@
-// Any text: an error with a reason, or a data set whose numbers all hold; sparse rows are the dense ones. The
-// first byte says how many classes.
+// Any text: an error with a reason, or a data set of valid numbers, the same in sparse and dense form. The
+// first byte is the number of classes.
 #include "base/error.h"
 #include "train/dataset.h"
 #include "train/loaders.h"

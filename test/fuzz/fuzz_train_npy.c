@@ -1,5 +1,4 @@
-// Any bytes as .npz, or as one .npy for x and y: an error with a reason, or a data set whose numbers all
-// hold.
+// Any bytes as .npz, or as one .npy for x and y: an error with a reason, or a data set of valid numbers.
 #include "base/error.h"
 #include "train/dataset.h"
 #include "train/loaders.h"

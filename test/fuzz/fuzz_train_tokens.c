@@ -1,5 +1,5 @@
 // Any bytes as text and as a file of ids: an error with a reason, or windows whose ids are all in the
-// vocabulary. The first byte says which, and the context.
+// vocabulary. The first byte chooses which, and the context.
 #include "base/error.h"
 #include "train/loaders.h"
 #include "train/tokens.h"

@@ -1,5 +1,5 @@
-// What the fuzz targets of the packet share: any bytes are refused, or give a valid list, the same one in one
-// piece and in many, on every path; and nothing of a refused packet is written.
+// What the fuzz targets of the packet share: any bytes are refused, or give a valid list, the same in one
+// piece and in many, on every path. Nothing of a refused packet is written.
 #ifndef TEST_FUZZ_PACKET_BYTES_H
 #define TEST_FUZZ_PACKET_BYTES_H
 
@@ -27,7 +27,7 @@ static inline struct compress_keys packet_bytes_known(void)
         .index = index, .count = PACKET_BYTES_KNOWN, .hash = compress_keys_hash(index, PACKET_BYTES_KNOWN)};
 }
 
-// In pieces of `room` into memory of their very lengths.
+// In pieces of `room`, into memory of their exact lengths.
 static inline struct packet_bytes_list packet_bytes_read(const struct kernels *kernels, const uint8_t *packet,
                                                          size_t bytes, size_t count, size_t most, size_t room)
 {
@@ -54,7 +54,7 @@ static inline struct packet_bytes_list packet_bytes_read(const struct kernels *k
     return list;
 }
 
-// Writing what was read gives the same indices again, in a packet that is no longer.
+// Encoding what was read gives the same indices again, in a packet that is not longer.
 static inline void packet_bytes_again(const struct kernels *kernels, const struct packet_bytes_list *list,
                                       size_t count, enum kernels_format format)
 {
@@ -80,7 +80,7 @@ static inline void packet_bytes_again(const struct kernels *kernels, const struc
     compress_sparse_destroy(&again);
 }
 
-// `packet` in a block of its very length.
+// `packet` in a block of its exact length.
 static inline void packet_bytes_check(const uint8_t *packet, size_t bytes, size_t count, size_t most)
 {
     static const char *const names[] = {"scalar", "avx2", "avx512"};
@@ -104,8 +104,8 @@ static inline void packet_bytes_check(const uint8_t *packet, size_t bytes, size_
     free(plain.value);
 }
 
-// A target for one code of indices: length of the vector (3 bytes), parameter (1), entries (2), then the
-// section; values of one bit that are all valid follow of themselves.
+// A target for one code of indices. Input: length of the vector (3 bytes), parameter (1), entries (2),
+// section; valid one-bit values are appended.
 static inline void packet_bytes_section(unsigned code, const uint8_t *data, size_t size)
 {
     if (size < 6)

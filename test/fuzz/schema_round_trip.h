@@ -1,5 +1,5 @@
-// Any bytes as a file of a schema: read or refused with a reason, and what was read writes and reads back to
-// the same.
+// Any bytes as a file of a schema: read, or refused with a reason. What was read can be written, and reads
+// back the same.
 #ifndef TEST_FUZZ_SCHEMA_ROUND_TRIP_H
 #define TEST_FUZZ_SCHEMA_ROUND_TRIP_H
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""No file of a room needs another that needs it: the calls between the C files of a room have a direction.
+"""No two files of a room need each other: the calls between the C files of a room go in one direction.
 
     circles.py [--table] ROOT BUILD
 
 Reads the symbols of the objects of BUILD (compile_commands.json, nm): a file needs another one of its room where it
 refers to a symbol that the other defines. Files that need each other, directly or through others, are a circle. Prints a
-line for each circle that is not in ALLOWED, and for each entry there that is none any more; exits 1 if there is one, and
-77 where an object of a room is not built. --table prints a row for each room instead: files, circles, files in circles.
+line for each circle that is not in ALLOWED, and for each entry there that is no longer a circle; exits 1 if there is one, and
+77 if an object of a room is not built. --table prints a row for each room instead: files, circles, files in circles.
 """
 
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from layers import read_floors
 
-# Room: circles that may stay, each with its files and the reason.
+# Room: circles that are allowed, each with its files and the reason.
 KINDS = "a table names its kinds, and the kinds call what stands beside it"
 ALLOWED = {
     "kernels": [("cpu/cpu.c cpu/gemm_avx2.c cpu/gemm_avx512.c cpu/loops_avx2.c cpu/loops_avx512.c cpu/loops_scalar.c "
@@ -30,11 +30,11 @@ ALLOWED = {
                KINDS)],
 }
 
-DEFINED = set("TDBRCWVGSui")  # of nm: global symbols that an object defines
+DEFINED = set("TDBRCWVGSui")  # in the output of nm: global symbols that an object defines
 
 
 def symbols(files, nm):
-    """File -> (defined, used) global symbols; files: file -> object. One nm for all."""
+    """File -> (defined, used) global symbols; files: file -> object. One call of nm for all."""
     found = {str(path): (set(), set()) for path in files.values()}
     run = subprocess.run([nm, "-A", "-P", "-g", *found], stdout=subprocess.PIPE, text=True, check=True)
     for line in run.stdout.splitlines():
@@ -90,7 +90,7 @@ def check(found, allowed):
         known = [sorted(files.split()) for files, _ in allowed.get(room, [])]
         problems += [f"{room}: {', '.join(files)} need each other; expected calls in one direction, what two of them share "
                      "in a file below both" for files in lists if files not in known]
-        problems += [f"{room}: {', '.join(files)} are no circle any more; take them out of ALLOWED in test/lint/circles.py"
+        problems += [f"{room}: {', '.join(files)} are no longer a circle; remove them from ALLOWED in test/lint/circles.py"
                      for files in known if files not in lists]
     return problems
 
@@ -111,7 +111,7 @@ def main(arguments):
             print(f"| {room} | {len(graphs[room])} | {len(lists)} | {'; '.join(', '.join(files) for files in lists)} |")
         return 0
     problems = check(found, ALLOWED)
-    print("\n".join(problems) if problems else "no circle between files of a room but those that ALLOWED names")
+    print("\n".join(problems) if problems else "no circle between files of a room except those that ALLOWED names")
     return 1 if problems else 0
 
 

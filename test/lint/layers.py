@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The house rules that no compiler checks.
+"""The rules of the tree that no compiler checks.
 
     layers.py [ROOT]            includes, outside headers, CMake links, backend switches, folders of the image
-    layers.py --format [ROOT]   clang-format, in the one version whose result is agreed on
+    layers.py --format [ROOT]   clang-format, in the version that the project has agreed on
 
 Prints a line for each broken rule, file:line: what was found and what is expected, and exits 1. Exits 77
-where --format has no clang-format of the right version: another version formats the same code differently.
+if --format has no clang-format of that version: another version formats the same code differently.
 The floors of folders and rooms are those of cmake/p2pml_folder.cmake; the table of outside libraries is below.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 CLANG_FORMAT_VERSION = 14
 
-# Library: how its headers and its CMake targets begin, and the folders that may use it.
+# Library: the beginnings of its headers and of its CMake targets, and the folders that may use it.
 OUTSIDE = {
     "OpenBLAS": (r"(cblas|f77blas|lapack|openblas)", r"(PkgConfig::OPENBLAS|OPENBLAS_|-?l?(open|c)?blas)", ["kernels/cpu"]),
     "CUDA": (r"(cuda|cublas|curand|cusparse|nccl|nvml|nvToolsExt)", r"(CUDA::|CUDA_|-?l?cu(da|blas))", ["kernels/cuda"]),
@@ -37,10 +37,10 @@ OUTSIDE = {
     "SIMD intrinsics": (r"(immintrin|x86intrin|arm_neon|arm_sve|cpuid)\.h", r"(?!)", ["kernels/cpu"]),
 }
 
-# Folders inside a folder that include only themselves and what is below the floor of the named one.
+# Folders that include only themselves and folders below the named one, although they are inside another folder.
 INNER = {"lab/sim": "node"}
 
-# libc, its Linux parts and what the compiler brings: allowed anywhere.
+# libc, its Linux parts and headers of the compiler: allowed anywhere.
 LIBC = re.compile(
     r"(sys|net|netinet|arpa|linux|asm|bits)/[a-z0-9_/.-]+\.h|"
     r"(assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|"
@@ -55,7 +55,7 @@ COMMENT_OR_STRING = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\
 
 
 def repository_files(root):
-    """Files that git tracks or would track; outside of a checkout, all but hidden and built ones."""
+    """Files that git tracks or would track; outside of a checkout, all except hidden and built ones."""
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "-co", "--exclude-standard"],
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) if (root / ".git").exists() else None
     if listed is not None and listed.returncode == 0:
@@ -69,14 +69,14 @@ def repository_files(root):
 
 
 class Floors:
-    """Floors of the folders, and of the rooms inside their folder, as cmake/p2pml_folder.cmake has them."""
+    """Floors of the folders, and of the rooms inside their folder, from cmake/p2pml_folder.cmake."""
 
     def __init__(self, text):
         self.folders = {name: int(floor) for name, floor in re.findall(r"set\(P2PML_FLOOR_(\w+)\s+(\d+)\)", text)}
         self.rooms = {name: int(floor) for name, floor in re.findall(r"set\(P2PML_ROOM_([\w/]+)\s+(\d+)\)", text)}
 
     def room(self, path):
-        """The room of a file or folder: the nearest one around it; None where there is none."""
+        """The room of a file or folder: the nearest one around it, or None."""
         parts = str(path).split("/")
         for count in range(len(parts), 0, -1):
             if "/".join(parts[:count]) in self.rooms:
@@ -103,7 +103,7 @@ def read_floors(root):
 
 
 def directives(text):
-    """(line number, preprocessor directive), comments taken out, continued lines joined."""
+    """(line number, preprocessor directive), without comments, continued lines joined."""
     def blank(match):
         return match[0] if match[0][0] in "\"'" else " " + "\n" * match[0].count("\n")
     lines = COMMENT_OR_STRING.sub(blank, text.replace("\\\n", "\\\v")).replace("\\\v", "  \f").split("\n")
@@ -115,14 +115,14 @@ def directives(text):
 
 
 def is_inside(path, folders):
-    """Whether the file lies in one of the folders, or tests one: it may hold what it tests against the library."""
+    """Whether the file is in one of the folders, or tests one: a test may compare its subject with the library."""
     tested = re.match(r"(?:test|bench|fuzz)_([a-z0-9]+)_", path.name) if path.parts[0] == "test" else None
     return any(path.as_posix().startswith(folder + "/") or (tested and tested[1] == folder.split("/")[0])
                for folder in folders)
 
 
 def check_inner_include(path, name, floors):
-    """A folder inside another may be meant to know less than that."""
+    """A folder inside another may be allowed to include less than that one."""
     for inner, below in INNER.items():
         other = name.split("/")[0]
         if path.as_posix().startswith(inner + "/") and not name.startswith(inner + "/") and \
@@ -193,7 +193,7 @@ def check_source(root, path, floors):
 
 
 def cmake_calls(text):
-    """(line number, command, arguments) of each call, comments taken out."""
+    """(line number, command, arguments) of each call, without comments."""
     text = re.sub(r"#[^\n]*", "", text)
     for match in re.finditer(r"(\w+)\s*\(([^()]*)\)", text):
         yield text.count("\n", 0, match.start()) + 1, match[1].lower(), match[2].replace('"', " ").split()
@@ -217,7 +217,7 @@ def check_cmake(root, path, floors):
     if path.parts[0] not in floors.folders:
         return
     folder = floors.room(path.parent.as_posix()) or path.parts[0]
-    if folder not in floors.rooms: # lab/ itself: it only lists its rooms
+    if folder not in floors.rooms: # lab/ itself only lists its rooms
         folder = max((r for r in floors.rooms if r.startswith(folder + "/")), key=lambda r: floors.rooms[r])
     for line, command, arguments in cmake_calls((root / path).read_text()):
         problems = []
@@ -236,7 +236,7 @@ def check_cmake(root, path, floors):
 
 
 def check_image(root, floors):
-    """The image is built from what .dockerignore lets through."""
+    """The image is built from the files that .dockerignore lets through."""
     path = root / ".dockerignore"
     through = path.read_text().split() if path.exists() else [f"!{folder}" for folder in floors.folders]
     for folder in floors.folders:
@@ -261,7 +261,7 @@ def check_layers(root):
 
 
 def find_clang_format():
-    """The tool in the agreed version, or None and the reason."""
+    """The tool in the agreed version; or None, and the reason."""
     seen = []
     for name in (f"clang-format-{CLANG_FORMAT_VERSION}", "clang-format"):
         tool = shutil.which(name)

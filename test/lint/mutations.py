@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Every patch of test/mutation still applies: the lines that it takes out, with those around them, stand in the file.
+"""Every patch of test/mutation still applies: the file contains the lines that it removes, with those around them.
 
     mutations.py [ROOT]
 
-A change that moves a rule takes its mutation along, or the rule is no longer known to be tested. Prints a line for each
-patch that does not apply, and exits 1."""
+A change that moves a rule must update its mutation; otherwise it is no longer known whether a test covers the rule.
+Prints a line for each patch that does not apply, and exits 1."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def hunks(text):
-    """(file, lines before, number of the patch's line) of each hunk; lines before: kept and taken out."""
+    """(file, lines before, number of the patch's line) of each hunk; lines before: those kept and those removed."""
     file, before, start = None, None, 0
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith(("--- ", "@@", "diff ")) and before is not None:
@@ -46,7 +46,7 @@ def check(root):
             if not (root / file).is_file():
                 problems.append(f"{name}:{line}: {file} is not there; expected the file whose rule it breaks")
             elif not stands_in(before, (root / file).read_text(encoding="utf-8").split("\n")):
-                problems.append(f"{name}:{line}: does not apply to {file}; make the patch anew where the rule now stands")
+                problems.append(f"{name}:{line}: does not apply to {file}; make the patch again where the rule is now")
     return problems or ([] if patches else [f"{root}/test/mutation: no patches found"])
 
 

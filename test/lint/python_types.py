@@ -1,5 +1,5 @@
-"""The Python package is typed: `mypy` with its own configuration finds nothing, and where all of its integrations are installed neither does
-`mypy --strict` with their types as they are. By the first Python that has mypy."""
+"""The types of the Python package are right: `mypy` with the package's configuration finds nothing; nor does `mypy --strict` with
+the types of its integrations, if all of them are installed. Uses the first Python that has mypy."""
 
 import os
 import subprocess

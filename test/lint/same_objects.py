@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The rules of a node stand once: the daemon and the simulator link the same objects.
+"""The rules of a node exist once: the daemon and the simulator link the same objects.
 
     same_objects.py ROOM=SOURCES MAP...
 
-MAP are link maps (-Wl,-Map) of programs. Each must have taken every object of the room, SOURCES (names of C files with
-commas between), out of the library of the room, and that library must be the same file for all.
+MAP are link maps (-Wl,-Map) of programs. Each program must link every object of the room, SOURCES (comma-separated names
+of C files), from the library of the room, and that library must be the same file for all.
 """
 
 import re
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def objects(path):
-    """(library, object) of all that was linked into the program of a map."""
+    """(library, object) of everything that was linked into the program of a map."""
     text = Path(path).read_text(errors="replace")
     return set(re.findall(r"(\S*lib\w+\.a)\(([\w.]+\.o)\)", text))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each rule of layers.py fires on a bad sample, names its file and line, and lets good ones pass."""
+"""Each rule of layers.py fires on a bad sample, names its file and line, and lets valid samples pass."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ GOOD = {
     "test/unit/helper.h": "#include <math.h>\n",
 }
 
-# Name of the rule: file, content, line at fault, part of what is said.
+# Name of the rule: file, content, line of the error, part of the message.
 BAD = {
     "an upper floor": ("base/bad.c", '\n#include "gossip/id.h"\n', 2, "floor 3"),
     "the same floor, another folder": ("train/bad.c", '#include "gossip/id.h"\n', 1, "floor 3"),
@@ -57,7 +57,7 @@ BAD = {
     "an upper floor behind a continued line": ("base/bad.c", '#define A \\\n 1\n#include "node/x.h"\n', 3, "floor 4"),
     "an include that is computed": ("base/bad.c", "#include HEADER\n", 1, "cannot be checked"),
     "a relative include": ("gossip/session/bad.c", '#include "../wire/message.h"\n', 1, "from the root"),
-    "an include beside us": ("gossip/session/bad.c", '#include "noise.h"\n', 1, "from the root"),
+    "an include without its folder": ("gossip/session/bad.c", '#include "noise.h"\n', 1, "from the root"),
     "OpenBLAS outside kernels/cpu": ("kernels/bad.c", "#include <cblas.h>\n", 1, "kernels/cpu/"),
     "CUDA outside kernels/cuda": ("kernels/cpu/bad.c", "#include <cuda_runtime.h>\n", 1, "kernels/cuda/"),
     "cuBLAS outside kernels/cuda": ("train/bad.c", "#include <cublas_v2.h>\n", 1, "kernels/cuda/"),
@@ -74,7 +74,7 @@ BAD = {
         ("test/unit/test_gossip_bad.c", "#include <jansson.h>\n", 1, "node/http/ and lab/"),
     "a test header that is not there": ("test/unit/test_base_bad.c", '#include "test/none.h"\n', 1, "neither libc"),
     "intrinsics outside kernels/cpu": ("compress/bad.c", "#include <immintrin.h>\n", 1, "kernels/cpu/"),
-    "a library that is nobody's": ("node/bad.c", "#include <archive.h>\n", 1, "neither libc"),
+    "a library of no folder": ("node/bad.c", "#include <archive.h>\n", 1, "neither libc"),
     "a folder without a floor": ("tools/bad.c", "int x;\n", 1, "no floor"),
     "a source in the root": ("bad.c", "int x;\n", 1, "no floor"),
     "a backend switch": ("train/bad.c", "#ifdef P2PML_HAVE_CUDA\n#endif\n", 1, "backend"),
@@ -165,7 +165,7 @@ class Formatting(unittest.TestCase):
 
 
 class Build(unittest.TestCase):
-    """CMake itself refuses a link that does not go down."""
+    """CMake itself refuses a link that does not go to a lower floor."""
 
     def configure(self, below):
         with Sample({}) as root:
@@ -179,27 +179,27 @@ class Build(unittest.TestCase):
             return subprocess.run([cmake, "-G", "Ninja", "-S", root, "-B", root / "build"], stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True)
 
-    def test_down_is_allowed(self):
+    def test_a_link_to_a_lower_floor_is_allowed(self):
         run = self.configure("base")
         self.assertEqual(run.returncode, 0, run.stdout)
 
-    def test_the_same_floor_is_refused(self):
+    def test_a_link_on_the_same_floor_is_refused(self):
         run = self.configure("base gossip")
         self.assertNotEqual(run.returncode, 0)
         self.assertIn("may not link gossip/", " ".join(run.stdout.split()))
 
 
 class Circles(unittest.TestCase):
-    """lint.circles: from symbols to files that need each other."""
+    """lint.circles finds files that need each other from their symbols."""
 
     OBJECTS = {"a.c": ({"a"}, {"b", "malloc"}), "b.c": ({"b"}, {"c"}), "c.c": ({"c"}, {"a"}), "d.c": ({"d"}, {"a", "d"})}
 
-    def test_a_circle_is_found_and_what_only_uses_it_is_not_in_it(self):
+    def test_a_circle_has_only_the_files_that_need_each_other(self):
         found = circles.circles(circles.needs(self.OBJECTS))
         self.assertEqual(found, [["a.c", "b.c", "c.c"]])
         self.assertEqual(len(circles.check({"room": found}, {})), 1)
 
-    def test_a_circle_that_is_allowed_passes_and_no_longer_may_when_it_is_gone(self):
+    def test_an_allowed_circle_passes_until_it_no_longer_exists(self):
         allowed = {"room": [("c.c a.c b.c", "why")]}
         self.assertEqual(circles.check({"room": [["a.c", "b.c", "c.c"]]}, allowed), [])
         self.assertEqual(len(circles.check({"room": []}, allowed)), 1)

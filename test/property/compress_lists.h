@@ -9,8 +9,8 @@
 
 enum list_kind {
     LIST_UNIFORM,
-    LIST_STRETCHES, // stretches of different density, as of tensors with different scales
-    LIST_RUNS,      // neighbours in runs with long gaps between
+    LIST_STRETCHES, // stretches of different density, like tensors of different scales
+    LIST_RUNS,      // runs of neighbouring indices with long gaps between them
     LIST_FRONT,     // all at the front, and the last element
     LIST_BACK,      // all at the back
     LIST_KINDS
@@ -71,7 +71,7 @@ static inline void list_free(struct list *list)
     free(list->value);
 }
 
-// The paths that this processor has, the plain one first; *paths has room for 3. Says which are missing.
+// The paths that this processor has, the plain one first; *paths has room for 3. Prints which are missing.
 static inline size_t list_paths(const struct kernels *paths[3])
 {
     static const char *const names[] = {"scalar", "avx2", "avx512"};

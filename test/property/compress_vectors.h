@@ -50,7 +50,7 @@ static inline float vector_element(struct base_rng *rng, enum vector_kind kind, 
         return sign * ldexpf(1.0f + (float)base_rng_uniform(rng) / 2.0f, (int)base_rng_below(rng, 276) - 149);
     case VECTOR_LARGEST:
         return sign * (base_rng_below(rng, 3) ? FLT_MAX : FLT_MAX * (float)base_rng_uniform(rng));
-    case VECTOR_CLUSTERED: // all that matters in one stretch
+    case VECTOR_CLUSTERED: // all large elements in one stretch
         return i >= count / 3 && i < count / 3 + count / 20 + 1 ? normal : 1e-6f * normal;
     case VECTOR_KINDS:
         break;

@@ -1,4 +1,4 @@
-// What the tests of single rules of the exchange share: two nodes or a few, linked, under virtual time.
+// What the tests of single rules of the exchange share: a few linked nodes under virtual time.
 #ifndef TEST_PROPERTY_EXCHANGE_CASES_H
 #define TEST_PROPERTY_EXCHANGE_CASES_H
 
@@ -71,8 +71,8 @@ static inline void meets_again(struct net *net, size_t at, size_t neighbour)
     net_tell(net, at, GOSSIP_EXCHANGE_LINK_UP, neighbour);
 }
 
-// Nodes 0 and 1 ask each other; then node 0, which takes nothing yet, asks no more and compares anew, so that
-// it will refuse what node 1 asked.
+// Nodes 0 and 1 ask each other. Then node 0, which has received nothing yet, asks no more and compares states
+// again, so that it will refuse the request of node 1.
 static inline void cross(struct net *net, uint64_t round)
 {
     net->node[0].paused = true;
@@ -82,8 +82,8 @@ static inline void cross(struct net *net, uint64_t round)
     meets_again(net, 0, 1);
 }
 
-// Node 1 has taken its request back for that of node 0, and could not answer that one. What it asks next
-// under the same number is not refused by what node 0 says of the first.
+// Node 1 has withdrawn its request in favour of node 0's, and could not answer that one. Its next request has
+// the same number; what node 0 answers to the first one must not refuse it.
 static inline void check_crossed(struct net *net, uint64_t round)
 {
     struct gossip_edge_info info[2];

@@ -14,10 +14,10 @@ struct saved {
     uint64_t round;
     float *model, *v; // v may be NULL
     size_t count;
-    struct gossip_edge_record record[SAVED_RECORDS]; // all that they point at is ours
+    struct gossip_edge_record record[SAVED_RECORDS]; // owns all that it points at
 };
 
-// NULL of NULL.
+// NULL for NULL.
 static inline void *saved_copy(const void *memory, size_t bytes)
 {
     void *twin = memory ? malloc(bytes ? bytes : 1) : NULL;
@@ -42,7 +42,7 @@ static inline void saved_free(struct saved *saved)
     *saved = (struct saved){0};
 }
 
-// In place of what *saved held.
+// Replaces what *saved held.
 static inline void saved_take(struct saved *saved, const struct net *net, size_t node)
 {
     const struct net_node *at = &net->node[node];

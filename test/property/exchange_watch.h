@@ -1,4 +1,4 @@
-// What tests look at in the messages of a step.
+// What tests check in the messages of a step.
 #ifndef TEST_PROPERTY_EXCHANGE_WATCH_H
 #define TEST_PROPERTY_EXCHANGE_WATCH_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 struct watch_packets {
-    size_t all, without_indices; // sparse ones with entries; the peer has the indices of the latter
+    size_t all, without_indices; // sparse ones with entries; for the latter the peer has the indices
 };
 
 static inline void watch_packets_count(const struct gossip_exchange_actions *actions,
@@ -29,8 +29,8 @@ static inline void watch_packets_count(const struct gossip_exchange_actions *act
     }
 }
 
-// The hash that a HELLO of this step tells is that of r: it is kept up by what changes in r, at both ends
-// alike, so that the two ends alone would not find a fault in it.
+// The hash that a HELLO of this step carries is that of r. It is updated with what changes in r, in the same
+// way at both ends, so that comparing the two ends alone would not find a fault in it.
 static inline bool watch_hashes_hold(const struct net *net, size_t node,
                                      const struct gossip_exchange_actions *actions)
 {
@@ -43,7 +43,7 @@ static inline bool watch_hashes_hold(const struct net *net, size_t node,
         if (actions->list[i].kind != GOSSIP_EXCHANGE_SEND || message->kind != GOSSIP_HELLO)
             continue;
         if (net_edge(net, node, net_index(&actions->list[i].peer), &info) && info.epoch == hello->epoch &&
-            info.sequence == hello->sequence) // else r has changed since, in the same step
+            info.sequence == hello->sequence) // else r has changed after the HELLO, in the same step
             hold &= hello->reference_hash == edge_hash(info.reference, info.reference_bf16, net->parameters);
     }
     return hold;

@@ -1,4 +1,4 @@
-// The backends that a selection is held against: every path of this processor, and one that reads nothing
+// The backends that a selection is compared on: every path of this processor, and one that reads nothing
 // rather than stop in the middle, as a device may.
 #ifndef TEST_PROPERTY_SELECT_BACKENDS_H
 #define TEST_PROPERTY_SELECT_BACKENDS_H

@@ -1,5 +1,5 @@
-// Filters cannot lose anything: two vectors that average over a reference as an exchange does (DESIGN:
-// averaging) meet at their mean with every filter, later than without.
+// Filters lose nothing: two vectors that average over a reference as an exchange does (DESIGN: averaging)
+// reach their mean with every filter, only later than without one.
 #include "base/hash.h"
 #include "compress/filter.h"
 #include "compress_vectors.h"
@@ -15,7 +15,7 @@
 #define COUNT   1500u // more than one run of the chain
 #define ENTRIES 1100u
 #define ROUNDS  400u
-#define CLOSE   1e-5 // part of the first distance
+#define CLOSE   1e-5 // part of the initial distance
 
 static void pick(const struct kernels_difference *a, size_t entries, const uint32_t *index, float *value)
 {
@@ -91,13 +91,13 @@ static void end_send(struct end *end, const float *r, const struct compress_filt
     history_sent(&end->history, index, entries.count, chosen);
     memset(end->sent, 0, sizeof end->sent);
     for (size_t i = 0; i < entries.count; i++) {
-        assert_true(value[i] == end->x[index[i]] - r[index[i]]); // never a changed value
+        assert_true(value[i] == end->x[index[i]] - r[index[i]]); // a value is never changed
         end->sent[index[i]] = value[i];
     }
     *sent += (double)entries.count;
 }
 
-// What neither end sent has not moved at all, so it is still in x - r.
+// What neither end sent has not moved, so it is still in x - r.
 static void pair_apply(struct pair *pair)
 {
     struct end *i = &pair->ends[0], *j = &pair->ends[1];
@@ -154,7 +154,7 @@ static void pair_exchange(struct pair *pair, const struct compress_filters *filt
     pair_apply(pair);
 }
 
-// Rounds until the ends are as close as `close` says, ROUNDS if never.
+// Rounds until the distance of the ends has fallen to the part `close`; ROUNDS if it never does.
 static unsigned rounds_to_mean(uint64_t seed, const char *text, double close)
 {
     struct compress_filters filters;
@@ -172,7 +172,7 @@ static unsigned rounds_to_mean(uint64_t seed, const char *text, double close)
     return rounds;
 }
 
-static void every_filter_meets_at_the_mean(void **state)
+static void with_every_filter_the_ends_meet_at_their_mean(void **state)
 {
     static const char *const texts[] = {"random-skip:0.5", "same-keys:3", "significantly-modified:0.000001",
                                         "random-skip:0.9",
@@ -186,8 +186,8 @@ static void every_filter_meets_at_the_mean(void **state)
     }
 }
 
-// A threshold leaves each element of x - r below itself, and no filter else sends it.
-static void significance_leaves_its_threshold(void **state)
+// The filter "significant" leaves each element of x - r below its threshold; no other filter sends it.
+static void elements_below_the_threshold_of_significance_stay(void **state)
 {
     uint64_t seed = *(const uint64_t *)*state;
     const float threshold = 0.125f;
@@ -213,8 +213,8 @@ int main(void)
     static uint64_t seed;
     seed = vectors_seed();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(every_filter_meets_at_the_mean, &seed),
-        cmocka_unit_test_prestate(significance_leaves_its_threshold, &seed),
+        cmocka_unit_test_prestate(with_every_filter_the_ends_meet_at_their_mean, &seed),
+        cmocka_unit_test_prestate(elements_below_the_threshold_of_significance_stay, &seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-// Packets over lists of all kinds and sizes, on every path: the same bytes, of the smallest code, and what is
-// decoded, in pieces of any size, is what the sender kept. No change of a packet's bytes does more than be
-// refused or give another valid list.
+// Packets over lists of all kinds and sizes, on every path: the bytes are the same, the code is the smallest
+// one, and decoding in pieces of any size gives what the sender kept. A changed packet is refused or gives
+// another valid list.
 #include "compress/packet.h"
 #include "compress_lists.h"
 #include "test/support/compress_tools.h"
@@ -15,11 +15,11 @@
 
 struct sent {
     struct compress_sparse sparse;
-    uint8_t *packet; // in a block of its very length, so that reading past it is found by AddressSanitizer
+    uint8_t *packet; // in a block of its exact length, so that AddressSanitizer finds a read past the end
     size_t bytes;
 };
 
-// What quantising takes of the energy of a list.
+// The energy that quantising removes from a list.
 static double taken_of(const struct list *list, const struct compress_sparse *sent)
 {
     double taken = 0;
@@ -62,7 +62,7 @@ static void sent_free(struct sent *sent)
     free(sent->packet);
 }
 
-// Reads in pieces of `room`, into blocks of the very length of each piece.
+// Reads in pieces of `room`, into blocks of the exact length of each piece.
 static void assert_reads(const struct kernels *kernels, const struct sent *sent, size_t count, size_t room,
                          const struct compress_keys *known)
 {
@@ -156,7 +156,7 @@ static void assert_round_trip(const struct kernels *const *paths, size_t found, 
 
 static const double densities[] = {0.0005, 0.01, 0.1, 0.3, 0.7, 1.0};
 
-static void round_trips_at_all_edges(void **state)
+static void packets_at_all_borders_survive_a_round_trip(void **state)
 {
     (void)state;
     const struct kernels *paths[3];
@@ -175,7 +175,7 @@ static void round_trips_at_all_edges(void **state)
     }
 }
 
-static void round_trips_of_long_lists(void **state)
+static void packets_of_long_lists_survive_a_round_trip(void **state)
 {
     (void)state;
     const struct kernels *paths[3];
@@ -191,8 +191,8 @@ static void round_trips_of_long_lists(void **state)
     }
 }
 
-// Few entries of the longest vector there may be: the widest parameters.
-static void round_trips_of_wide_gaps(void **state)
+// A few entries of the longest possible vector: the widest parameters.
+static void packets_with_wide_gaps_survive_a_round_trip(void **state)
 {
     (void)state;
     const struct kernels *paths[3];
@@ -218,7 +218,7 @@ static void round_trips_of_wide_gaps(void **state)
     }
 }
 
-static void same_keys_need_eight_bytes(void **state)
+static void the_indices_of_same_keys_take_eight_bytes(void **state)
 {
     (void)state;
     const struct kernels *paths[3];
@@ -251,7 +251,7 @@ static void same_keys_need_eight_bytes(void **state)
     list_free(&list);
 }
 
-// Whatever is read must be a valid list of entries; else nothing has changed.
+// What is read is a valid list of entries; on an error nothing has changed.
 static void assert_refused_or_valid(const struct kernels *kernels, const uint8_t *packet, size_t bytes,
                                     size_t count, struct compress_sparse *received, bool *accepted)
 {
@@ -315,8 +315,10 @@ static void broken_packets_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips_at_all_edges),   cmocka_unit_test(round_trips_of_long_lists),
-        cmocka_unit_test(round_trips_of_wide_gaps),   cmocka_unit_test(same_keys_need_eight_bytes),
+        cmocka_unit_test(packets_at_all_borders_survive_a_round_trip),
+        cmocka_unit_test(packets_of_long_lists_survive_a_round_trip),
+        cmocka_unit_test(packets_with_wide_gaps_survive_a_round_trip),
+        cmocka_unit_test(the_indices_of_same_keys_take_eight_bytes),
         cmocka_unit_test(broken_packets_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-// Selection against a sort: the same entries, whatever the vector, its length, k, and the backend.
+// Selection compared with a sort: the same entries for any vector, length, k and backend.
 #include "base/limits.h"
 #include "compress/select.h"
 #include "compress_vectors.h"
@@ -16,7 +16,7 @@
 static const struct kernels *backends[BACKENDS_MAX];
 static size_t n_backends;
 
-// A vector, as a difference or alone, and its elements from the largest on, ties by index.
+// A vector, as a difference or alone, and its elements in descending order, ties by index.
 struct element {
     uint32_t magnitude, index;
 };
@@ -69,7 +69,7 @@ static void subject_destroy(struct subject *s)
     free(s->sorted);
 }
 
-// x is filled; r, where it is used, is multiples of 1/4, so that ties stay ties.
+// x is filled; r, where it is used, consists of multiples of 1/4, so that ties stay ties.
 static void subject_prepare(struct subject *s, struct base_rng *rng, size_t count, bool differs)
 {
     s->difference = (struct kernels_difference){.x = s->x, .r = differs ? s->r : NULL, .count = count};
@@ -100,8 +100,8 @@ static void assert_energies(const struct subject *s, const struct compress_energ
     assert_true(isinf((float)x) || isinf(energy->x) || fabs(energy->x - x) <= 1e-4 * x);
 }
 
-// Selects on every backend, into arrays of exactly the room that is asked for, so that the address sanitizer
-// finds an entry too many; all must give the same. The caller frees the result.
+// Selects on every backend, into arrays of exactly the requested room, so that AddressSanitizer finds one
+// entry too many. All results must be the same. The caller frees the result.
 static struct compress_sparse select_everywhere(const struct subject *s,
                                                 const struct compress_selection *selection)
 {
@@ -145,7 +145,7 @@ static void assert_exact(struct subject *s, size_t k)
     compress_sparse_destroy(&entries);
 }
 
-// Every element whose magnitude is `slack` or more above the smallest that was taken is taken.
+// Every element is taken whose magnitude is at least `slack` above the smallest one that was taken.
 static void assert_nearly_exact(struct subject *s, enum compress_method method, size_t k, uint32_t slack)
 {
     const struct compress_selection selection = {.method = method, .k = k};
@@ -172,7 +172,7 @@ static void assert_all_methods(struct subject *s, size_t k)
     assert_nearly_exact(s, COMPRESS_BISECTION, k, 1u << 14);
 }
 
-static void small_vectors(void **state)
+static void selection_is_exact_for_small_vectors(void **state)
 {
     struct base_rng *rng = *state;
     struct subject s = subject_create(131);
@@ -188,7 +188,7 @@ static void small_vectors(void **state)
     subject_destroy(&s);
 }
 
-static void large_vectors(void **state)
+static void selection_is_exact_for_large_vectors(void **state)
 {
     struct base_rng *rng = *state;
     static const size_t counts[] = {1023, 1025, 4999, 16384, 33333, COUNT_MAX};
@@ -212,7 +212,7 @@ static int ascending(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-static void sorted_vectors(void **state)
+static void selection_is_exact_for_sorted_vectors(void **state)
 {
     struct base_rng *rng = *state;
     struct subject s = subject_create(COUNT_MAX);
@@ -234,8 +234,8 @@ static void sorted_vectors(void **state)
     subject_destroy(&s);
 }
 
-// 99% zeros, with k below, at and above the number of elements that are not.
-static void mostly_zeros(void **state)
+// 99% zeros, with k below, at and above the number of other elements.
+static void selection_is_exact_where_most_elements_are_zero(void **state)
 {
     struct base_rng *rng = *state;
     struct subject s = subject_create(COUNT_MAX);
@@ -251,9 +251,10 @@ static void mostly_zeros(void **state)
     subject_destroy(&s);
 }
 
-// Where the sample looks (it tells by the numbers that it finds there) lies what misleads it: elements much
-// larger than the rest, or all those that are zero; sorted outside, so that what follows is always larger.
-static void misled_samples(void **state)
+// The places that the sample reads (the test learns them from the values found there) hold misleading
+// elements: much larger ones than elsewhere, or all the zeros. The other elements ascend, so that what
+// follows is always larger.
+static void selection_is_exact_when_the_sample_misleads(void **state)
 {
     struct base_rng *rng = *state;
     struct subject s = subject_create(COUNT_MAX);
@@ -285,8 +286,8 @@ static void misled_samples(void **state)
     subject_destroy(&s);
 }
 
-// A block gives what it gives alone, for its share.
-static void blocks(void **state)
+// A block is selected as if it were alone, with its share of k.
+static void each_block_is_selected_as_if_alone(void **state)
 {
     struct base_rng *rng = *state;
     static const size_t lengths[] = {1, 7, 100, 4096, 5000, 49999, 50000, 90000};
@@ -326,7 +327,7 @@ static void blocks(void **state)
     subject_destroy(&s);
 }
 
-static void random_elements(void **state)
+static void random_selection_takes_k_elements_alike_on_every_backend(void **state)
 {
     struct base_rng *rng = *state;
     struct subject s = subject_create(5000);
@@ -346,7 +347,7 @@ static void random_elements(void **state)
 }
 
 // 400 draws of 50 from 1000: each element is expected 20 times, with a standard deviation of 4.4.
-static void random_is_even(void **state)
+static void random_selection_takes_each_element_equally_often(void **state)
 {
     (void)state;
     static const float x[1000];
@@ -369,7 +370,7 @@ static void random_is_even(void **state)
     compress_sparse_destroy(&entries);
 }
 
-static void what_is_not_finite(void **state)
+static void selection_handles_elements_that_are_not_finite(void **state)
 {
     struct base_rng *rng = *state;
     static const size_t counts[] = {1, 7, 130, 1024, 1500, 20000};
@@ -401,11 +402,15 @@ int main(void)
     base_rng_seed(&rng, vectors_seed());
     n_backends = select_backends(backends);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(small_vectors, &rng),      cmocka_unit_test_prestate(large_vectors, &rng),
-        cmocka_unit_test_prestate(sorted_vectors, &rng),     cmocka_unit_test_prestate(mostly_zeros, &rng),
-        cmocka_unit_test_prestate(misled_samples, &rng),     cmocka_unit_test_prestate(blocks, &rng),
-        cmocka_unit_test_prestate(random_elements, &rng),    cmocka_unit_test(random_is_even),
-        cmocka_unit_test_prestate(what_is_not_finite, &rng),
+        cmocka_unit_test_prestate(selection_is_exact_for_small_vectors, &rng),
+        cmocka_unit_test_prestate(selection_is_exact_for_large_vectors, &rng),
+        cmocka_unit_test_prestate(selection_is_exact_for_sorted_vectors, &rng),
+        cmocka_unit_test_prestate(selection_is_exact_where_most_elements_are_zero, &rng),
+        cmocka_unit_test_prestate(selection_is_exact_when_the_sample_misleads, &rng),
+        cmocka_unit_test_prestate(each_block_is_selected_as_if_alone, &rng),
+        cmocka_unit_test_prestate(random_selection_takes_k_elements_alike_on_every_backend, &rng),
+        cmocka_unit_test(random_selection_takes_each_element_equally_often),
+        cmocka_unit_test_prestate(selection_handles_elements_that_are_not_finite, &rng),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static void fill_normal(struct net *net)
             net->node[i].x[j] = (float)base_rng_normal(&net->rng);
 }
 
-// DESIGN, averaging: x_i + x_j stays; a' = a - C(a); x_i' - x_j' = a_i' - a_j'.
+// DESIGN, averaging: x_i + x_j does not change; a' = a - C(a); x_i' - x_j' = a_i' - a_j'.
 static void check_identities(float ratio, enum kernels_format values, uint64_t seed)
 {
     enum { D = 997 };
@@ -57,7 +57,7 @@ static void check_identities(float ratio, enum kernels_format values, uint64_t s
     net_destroy(net);
 }
 
-static void test_identities(void **state)
+static void test_the_three_identities_hold(void **state)
 {
     uint64_t seed = net_seed(11);
 
@@ -86,7 +86,7 @@ static uint64_t rounds_to(struct net *net, double target, uint64_t limit)
 }
 
 // DESIGN, topology: a butterfly of 16 over Gaussian vectors reaches 1e-4 of the initial energy in 72 rounds
-// at k/d = 0.1, and goes on to fp32 precision.
+// at k/d = 0.1, and then continues to the precision of fp32.
 static void test_butterfly_of_16_reaches_consensus(void **state)
 {
     struct gossip_exchange_options options = defaults(0.1f, KERNELS_INT8);
@@ -101,13 +101,13 @@ static void test_butterfly_of_16_reaches_consensus(void **state)
     for (uint64_t round = rounds + 1; round <= 400; round++)
         net_round_all(net, round);
     assert_true(net_references_match(net));
-    // fp32 around values of order 0.25 (means of 16 normals): differences of a few units in the last place.
+    // fp32 at values of order 0.25 (means of 16 normals): differences of a few units in the last place.
     assert_true(net_energy(net) / (16.0 * 1000.0) < 1e-13);
     assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     net_destroy(net);
 }
 
-static void test_ring_reaches_consensus_for_every_size(void **state)
+static void test_a_ring_of_any_size_reaches_consensus(void **state)
 {
     uint64_t seed = net_seed(6);
 
@@ -132,9 +132,9 @@ static void shuffle_loss(struct net *net, uint64_t rounds, double cut_chance)
     net->cut_chance = 0;
 }
 
-// Links die at every kind of message; replay and discard settle what was open. The mean stays, r stays
-// identical, no RESYNC.
-static void test_loss_heals_exactly(void **state)
+// Links break at every kind of message; replay and discard settle what was open. The mean does not change, r
+// stays identical, and there is no RESYNC.
+static void test_broken_links_heal_exactly(void **state)
 {
     enum { N = 8, D = 400 };
     struct gossip_exchange_options options = defaults(0.05f, KERNELS_INT8);
@@ -171,7 +171,7 @@ static void test_loss_heals_exactly(void **state)
     net_destroy(net);
 }
 
-// The mutation: without the sequence check the same losses leave ends with different references, and
+// The counterpart: without the sequence check the same losses leave the ends with different references, and
 // consensus stalls.
 static void test_without_sequence_check_consensus_stalls(void **state)
 {
@@ -222,12 +222,12 @@ static void test_second_moments_average(void **state)
         assert_true(fabs(mean - before[j]) <= 1e-5 * before[j] + 1e-9);
     }
     printf("second moments: largest relative spread %.3g after 20 turns\n", spread);
-    assert_true(spread < 0.2); // the eighth-power scale leaves steps of 9%
+    assert_true(spread < 0.2); // the scale of eighth powers leaves steps of 9%
     net_destroy(net);
 }
 
-// A moment that is tiny beside the largest of its slice is coarse on the wire; it must not come out negative
-// at the trainer.
+// A moment that is tiny beside the largest one of its slice is coarse on the wire; it must not become
+// negative at the trainer.
 static void test_second_moments_stay_above_zero(void **state)
 {
     enum { D = 200 };
@@ -241,7 +241,7 @@ static void test_second_moments_stay_above_zero(void **state)
     net_link_all(net);
     for (size_t j = 0; j < D; j++) {
         net->node[0].v[j] =
-            j % 7 == 0 ? 1.0f : 1e-14f * (float)(j + 1); // 2^-32 of the largest is the least on the wire
+            j % 7 == 0 ? 1.0f : 1e-14f * (float)(j + 1); // the least on the wire is 2^-32 of the largest
         net->node[1].v[j] = 0;
         below_scale += net->node[0].v[j] > 0 && net->node[0].v[j] < 1e-10f;
     }
@@ -259,10 +259,10 @@ static void test_second_moments_stay_above_zero(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_identities),
+        cmocka_unit_test(test_the_three_identities_hold),
         cmocka_unit_test(test_butterfly_of_16_reaches_consensus),
-        cmocka_unit_test(test_ring_reaches_consensus_for_every_size),
-        cmocka_unit_test(test_loss_heals_exactly),
+        cmocka_unit_test(test_a_ring_of_any_size_reaches_consensus),
+        cmocka_unit_test(test_broken_links_heal_exactly),
         cmocka_unit_test(test_without_sequence_check_consensus_stalls),
         cmocka_unit_test(test_second_moments_average),
         cmocka_unit_test(test_second_moments_stay_above_zero),

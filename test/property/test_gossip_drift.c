@@ -1,4 +1,4 @@
-// Drift correction: the corrections add up to zero, remove drift, and stay stable when meetings are missed.
+// Drift correction: the corrections sum to zero, remove drift, and stay stable when meetings are missed.
 #include "test/support/averaging.h"
 #include "test/support/exchange_net.h"
 
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-// c_i + c_j = 0 bit for bit on every edge, so the corrections of all nodes add up to zero.
-static void test_corrections_add_up_to_zero(void **state)
+// c_i + c_j = 0 bit for bit on every edge, so the corrections of all nodes sum to zero.
+static void test_corrections_sum_to_zero(void **state)
 {
     enum { N = 8, D = 500 };
     struct gossip_exchange_options options = defaults(1.0f / 32, KERNELS_INT8);
@@ -23,7 +23,7 @@ static void test_corrections_add_up_to_zero(void **state)
     net_link_all(net);
     for (uint64_t round = 1; round <= 200; round++) {
         for (size_t i = 0; i < N; i++)
-            for (size_t j = 0; j < D; j++) // every node drifts its own way, and its correction pulls back
+            for (size_t j = 0; j < D; j++) // every node drifts its own way and is pulled back
                 net->node[i].x[j] += 0.1f * ((float)((i * 7 + j) % 5) - 2 + net->node[i].correction[j]);
         net_round_all(net, round);
         assert_true(net_references_match(net));
@@ -36,7 +36,7 @@ static void test_corrections_add_up_to_zero(void **state)
         }
         assert_near(sum, 0, 1e-4);
     }
-    assert_true(largest > 0.5); // they did something
+    assert_true(largest > 0.5); // the corrections had an effect
     net_destroy(net);
 }
 
@@ -78,7 +78,7 @@ static double drift_floor(bool correction, uint64_t seed)
     return energy;
 }
 
-static void test_correction_removes_drift(void **state)
+static void test_the_correction_removes_drift(void **state)
 {
     uint64_t seed = net_seed(8);
     double without = drift_floor(false, seed), with = drift_floor(true, seed);
@@ -89,8 +89,9 @@ static void test_correction_removes_drift(void **state)
     assert_true(with < without / 1000);
 }
 
-// The correction after `missed` rounds without a meeting, in units of force / step scale of one round. A
-// dense exchange, so that the force is known: half the difference of the two models.
+// The correction after `missed` rounds without a meeting, in units of force
+// step scale of one round. The exchange is dense, so that the force is known: half the difference of the two
+// models.
 static double correction_after(unsigned missed, uint64_t seed)
 {
     enum { D = 40 };
@@ -117,9 +118,9 @@ static double correction_after(unsigned missed, uint64_t seed)
     return correction;
 }
 
-// beta = limit = 1/4 here, force = 1: with every round met c = 1/4 / s. The force after missed meetings holds
-// the drift of all those rounds, and is divided by as much.
-static void test_correction_counts_missed_rounds(void **state)
+// beta = limit = 1/4 here, force = 1: if every round meets, c = 1/4
+// s. After missed meetings the force contains the drift of all those rounds, and is divided by their number.
+static void test_the_correction_counts_missed_rounds(void **state)
 {
     uint64_t seed = net_seed(14);
 
@@ -129,8 +130,8 @@ static void test_correction_counts_missed_rounds(void **state)
     assert_near(correction_after(9, seed), 0.25 / 10, 1e-6);
 }
 
-// Async where an answer takes several rounds, so that most meetings are missed, and one node is slower.
-static void test_correction_is_stable_when_meetings_are_missed(void **state)
+// In async an answer may take several rounds, so that most meetings are missed; one node is slower.
+static void test_the_correction_is_stable_when_meetings_are_missed(void **state)
 {
     struct gossip_exchange_options options = defaults(1.0f / 32, KERNELS_INT8);
     struct drift drift;
@@ -148,7 +149,7 @@ static void test_correction_is_stable_when_meetings_are_missed(void **state)
                 continue;
             drift_train(&drift, i);
             net_round(drift.net, i, drift.net->node[i].round + 1);
-            net_settle(drift.net, 250000); // 2 ms a round of everybody; an exchange takes 2 to 10
+            net_settle(drift.net, 250000); // a round of all nodes takes 2 ms, an exchange 2 to 10
             rounds++;
         }
     double met = (double)net_count(drift.net, COUNTER(exchanges)) / (double)rounds;
@@ -183,9 +184,9 @@ static void drift_rounds(struct drift *drift, uint64_t first, uint64_t count, si
     }
 }
 
-// One node is away for long and comes back with its edges as they were: what the others have gone meanwhile
-// reaches it in many exchanges, and must be integrated over the time that it took, not over one round each.
-static void test_correction_bears_an_absence(void **state)
+// A node is away for long and returns with its old edges. What the others have moved meanwhile reaches it in
+// many exchanges; it must be integrated over the time that it took, not over one round each.
+static void test_the_correction_stays_small_after_an_absence(void **state)
 {
     struct gossip_exchange_options options = defaults(1.0f / 32, KERNELS_INT8);
     struct drift drift;
@@ -213,8 +214,9 @@ static void test_correction_bears_an_absence(void **state)
     net_destroy(drift.net);
 }
 
-// Cut off from all, a node's corrections fade: with no exchange to adjust them they would move it for ever.
-static void test_correction_fades_without_exchanges(void **state)
+// The corrections of a node that is cut off from all others fade: no exchange adjusts them any more, so they
+// would move it for ever.
+static void test_the_correction_fades_without_exchanges(void **state)
 {
     struct gossip_exchange_options options = defaults(1.0f / 16, KERNELS_INT8);
     struct drift drift;
@@ -230,7 +232,7 @@ static void test_correction_fades_without_exchanges(void **state)
     drift_rounds(&drift, 301, 8, SIZE_MAX, &most);
     for (size_t j = 0; j < DRIFT_SIZE; j++)
         left = fmax(left, fabs((double)drift.net->node[5].correction[j]));
-    assert_true(left > 1); // the pull of others, who are soon back as a rule
+    assert_true(left > 1); // the pull of neighbours, which usually come back soon
     drift_rounds(&drift, 309, 300, SIZE_MAX, &most);
     for (size_t j = 0; j < DRIFT_SIZE; j++) {
         assert_near(drift.net->node[5].correction[j], 0, 1e-4);
@@ -248,12 +250,12 @@ static void test_correction_fades_without_exchanges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_corrections_add_up_to_zero),
-        cmocka_unit_test(test_correction_removes_drift),
-        cmocka_unit_test(test_correction_counts_missed_rounds),
-        cmocka_unit_test(test_correction_is_stable_when_meetings_are_missed),
-        cmocka_unit_test(test_correction_bears_an_absence),
-        cmocka_unit_test(test_correction_fades_without_exchanges),
+        cmocka_unit_test(test_corrections_sum_to_zero),
+        cmocka_unit_test(test_the_correction_removes_drift),
+        cmocka_unit_test(test_the_correction_counts_missed_rounds),
+        cmocka_unit_test(test_the_correction_is_stable_when_meetings_are_missed),
+        cmocka_unit_test(test_the_correction_stays_small_after_an_absence),
+        cmocka_unit_test(test_the_correction_fades_without_exchanges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
-// The exchange as a state machine: who waits for whom, ties, silence, stragglers, what is deferred.
+// The exchange as a state machine: which node waits for which, ties, silence, stragglers, and deferred
+// messages.
 #include "exchange_cases.h"
 
 #include <math.h>
 
-static void test_same_seed_model_needs_no_resync(void **state)
+static void test_edges_with_one_seed_model_need_no_resync(void **state)
 {
     struct net *net = linked_net(8, 50, true, net_seed(1));
 
@@ -15,8 +16,7 @@ static void test_same_seed_model_needs_no_resync(void **state)
     net_destroy(net);
 }
 
-// Sync: a round ends for both ends with their one exchange, and not before the later end stands at its
-// boundary.
+// Sync: a round ends for both ends with their exchange, and not before the later one is at its boundary.
 static void test_sync_waits_for_the_partner(void **state)
 {
     struct net *net = linked_net(2, 50, true, net_seed(2));
@@ -46,13 +46,13 @@ static void test_async_does_not_wait(void **state)
     net->node[1].paused = false;
     net_settle(net, SECOND / 20);
     assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
-    net_round(net, 1, 1); // has already met for round 1
+    net_round(net, 1, 1); // they have already met for round 1
     net_settle(net, SECOND / 20);
     assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
     net_destroy(net);
 }
 
-static void test_tie_lower_id_wins(void **state)
+static void test_of_two_crossing_requests_the_lower_id_wins(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(4));
 
@@ -66,7 +66,7 @@ static void test_tie_lower_id_wins(void **state)
     net_destroy(net);
 }
 
-// A paused partner costs one deadline, is in doubt, is skipped from then on, and what was open is settled
+// A paused partner costs one deadline. Its edge is then in doubt and is skipped, and what was open is settled
 // when it wakes.
 static void check_paused_partner(size_t paused, size_t other)
 {
@@ -83,7 +83,7 @@ static void check_paused_partner(size_t paused, size_t other)
     net->now_ns += SECOND;
     started = net->now_ns;
     net_round(net, other, 3);
-    assert_false(net->node[other].in_round); // no second wait
+    assert_false(net->node[other].in_round); // it does not wait a second time
     assert_int_equal(net->now_ns, started);
     net->node[paused].paused = false;
     net_settle(net, 3 * SECOND);
@@ -99,14 +99,14 @@ static void check_paused_partner(size_t paused, size_t other)
     net_destroy(net);
 }
 
-static void test_paused_partner_never_hangs_anyone(void **state)
+static void test_a_paused_partner_costs_one_deadline(void **state)
 {
     (void)state;
-    check_paused_partner(1, 0); // the one who asks waits for an answer
-    check_paused_partner(0, 1); // the one who is asked waits for the question
+    check_paused_partner(1, 0); // the initiator waits for an answer
+    check_paused_partner(0, 1); // the responder waits for the request
 }
 
-static void test_dead_partner_ends_the_round_at_once(void **state)
+static void test_the_death_of_the_partner_ends_the_round_at_once(void **state)
 {
     struct net *net = linked_net(4, 50, true, net_seed(6));
 
@@ -130,8 +130,8 @@ static void test_dead_partner_ends_the_round_at_once(void **state)
     net_destroy(net);
 }
 
-// Nodes of different speed under async: all meet, nothing diverges, references stay identical.
-static void test_async_with_a_straggler(void **state)
+// Nodes of different speed in async: all meet, none diverges, and references stay identical.
+static void test_async_agrees_with_a_straggler(void **state)
 {
     enum { N = 8 };
     struct net *net = linked_net(N, 300, false, net_seed(12));
@@ -154,8 +154,8 @@ static void test_async_with_a_straggler(void **state)
     net_destroy(net);
 }
 
-// A model that holds NaN is never sent, and says so in a counter; the neighbours go on.
-static void test_model_that_is_not_finite_stays_home(void **state)
+// A model that holds NaN is never sent, and a counter reports it; the neighbours go on.
+static void test_a_model_that_is_not_finite_is_never_sent(void **state)
 {
     struct net *net = linked_net(2, 50, true, net_seed(13));
     struct gossip_exchange_totals totals;
@@ -175,8 +175,8 @@ static void test_model_that_is_not_finite_stays_home(void **state)
     net_destroy(net);
 }
 
-// BUSY sets a time to try again; an edge that is gone by then must not leave a timer that never passes.
-static void test_busy_and_then_gone_leaves_no_timer(void **state)
+// BUSY sets a time for the next attempt; if the edge is gone by then, no timer may be left in the past.
+static void test_an_edge_that_goes_after_busy_leaves_no_timer(void **state)
 {
     (void)state;
     for (int forgotten = 0; forgotten < 2; forgotten++) {
@@ -186,7 +186,7 @@ static void test_busy_and_then_gone_leaves_no_timer(void **state)
             .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &busy};
         net->node[1].paused = true;
         net_round(net, 0, 1);
-        assert_int_equal(net_step(net, 0, &event), BASE_OK); // to our request: epoch 0, sequence 0
+        assert_int_equal(net_step(net, 0, &event), BASE_OK); // to node 0's request: epoch 0, sequence 0
         assert_true(gossip_exchange_deadline(net->node[0].exchange) < net->now_ns + SECOND);
         net_unlink(net, 0, 1);
         if (forgotten)
@@ -196,8 +196,9 @@ static void test_busy_and_then_gone_leaves_no_timer(void **state)
     }
 }
 
-// A round whose deadline passes in the very step that refuses a message ends in that step, too.
-static void test_refused_message_does_not_hide_the_end_of_a_round(void **state)
+// If the deadline of a round passes in the same step that refuses a message, the round still ends in that
+// step.
+static void test_a_refused_message_does_not_hide_the_end_of_a_round(void **state)
 {
     struct net *net = linked_net(2, 50, true, net_seed(24));
     static const uint8_t garbage[8] = {0xff};
@@ -208,7 +209,7 @@ static void test_refused_message_does_not_hide_the_end_of_a_round(void **state)
         .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(0), .message = &message};
 
     (void)state;
-    net_round(net, 1, 1); // waits for node 0 to ask
+    net_round(net, 1, 1); // waits for the request of node 0
     assert_true(net->node[1].in_round);
     net->now_ns += SECOND;
     assert_int_equal(net_step(net, 1, &event), BASE_EFORMAT);
@@ -216,8 +217,8 @@ static void test_refused_message_does_not_hide_the_end_of_a_round(void **state)
     net_destroy(net);
 }
 
-// A step scale is any finite number that the peer likes; the corrections stay finite all the same.
-static void test_tiny_step_scale_leaves_corrections_finite(void **state)
+// A peer may choose any finite step scale; the corrections stay finite.
+static void test_a_tiny_step_scale_leaves_corrections_finite(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(26));
 
@@ -231,8 +232,9 @@ static void test_tiny_step_scale_leaves_corrections_finite(void **state)
     net_destroy(net);
 }
 
-// More requests wait for one busy node than it answers in one step: the rest follow without another event.
-static void test_many_parked_requests_are_all_answered(void **state)
+// More requests wait for a busy node than it answers in one step: the rest are answered without another
+// event.
+static void test_many_deferred_requests_are_all_answered(void **state)
 {
     enum { N = 20 };
     struct gossip_exchange_options options = defaults(false);
@@ -260,9 +262,9 @@ static void test_many_parked_requests_are_all_answered(void **state)
     net_destroy(net);
 }
 
-// Sync, after a pause: one end stands some rounds behind. They meet at once and the late end catches up,
-// instead of both waiting, each for a round of the other.
-static void test_sync_with_a_partner_some_rounds_behind(void **state)
+// Sync, after a pause: one end is some rounds behind. Both meet at once and the late end catches up; they do
+// not each wait for a round of the other.
+static void test_in_sync_a_late_end_meets_at_once_and_catches_up(void **state)
 {
     struct net *net = linked_net(2, 50, true, net_seed(21));
 
@@ -285,19 +287,19 @@ static void test_sync_with_a_partner_some_rounds_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_seed_model_needs_no_resync),
+        cmocka_unit_test(test_edges_with_one_seed_model_need_no_resync),
         cmocka_unit_test(test_sync_waits_for_the_partner),
         cmocka_unit_test(test_async_does_not_wait),
-        cmocka_unit_test(test_tie_lower_id_wins),
-        cmocka_unit_test(test_paused_partner_never_hangs_anyone),
-        cmocka_unit_test(test_dead_partner_ends_the_round_at_once),
-        cmocka_unit_test(test_async_with_a_straggler),
-        cmocka_unit_test(test_model_that_is_not_finite_stays_home),
-        cmocka_unit_test(test_busy_and_then_gone_leaves_no_timer),
-        cmocka_unit_test(test_refused_message_does_not_hide_the_end_of_a_round),
-        cmocka_unit_test(test_tiny_step_scale_leaves_corrections_finite),
-        cmocka_unit_test(test_many_parked_requests_are_all_answered),
-        cmocka_unit_test(test_sync_with_a_partner_some_rounds_behind),
+        cmocka_unit_test(test_of_two_crossing_requests_the_lower_id_wins),
+        cmocka_unit_test(test_a_paused_partner_costs_one_deadline),
+        cmocka_unit_test(test_the_death_of_the_partner_ends_the_round_at_once),
+        cmocka_unit_test(test_async_agrees_with_a_straggler),
+        cmocka_unit_test(test_a_model_that_is_not_finite_is_never_sent),
+        cmocka_unit_test(test_an_edge_that_goes_after_busy_leaves_no_timer),
+        cmocka_unit_test(test_a_refused_message_does_not_hide_the_end_of_a_round),
+        cmocka_unit_test(test_a_tiny_step_scale_leaves_corrections_finite),
+        cmocka_unit_test(test_many_deferred_requests_are_all_answered),
+        cmocka_unit_test(test_in_sync_a_late_end_meets_at_once_and_catches_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// Sync: no local step alone while others train, and no round made up that the others are past.
+// Sync: a node takes no step alone while others train, and skips the rounds that the others are past.
 #include "exchange_cases.h"
 
 enum { D = 200, CEILING_MS = 1000 };
@@ -26,9 +26,9 @@ static void round_lasts(struct net *net, size_t node, uint64_t least_ms, uint64_
     assert_in_range(net->now_ns - begun_ns, least_ms * MS, (most_ms + 1) * MS);
 }
 
-// Without a link, with one that broke, with one whose other end says nothing: as long as the ceiling, and
-// then on. With nobody who trains, in async and when idle: at once.
-static void test_who_can_meet_nobody_waits(void **state)
+// Without a link, with a broken one, or with one whose other end is silent, a round lasts as long as the
+// ceiling, and then goes on. If no other node trains, in async, and when idle, it ends at once.
+static void test_a_node_without_a_partner_waits_up_to_the_ceiling(void **state)
 {
     (void)state;
     for (size_t k = 0; k < 3; k++) {
@@ -54,7 +54,8 @@ static void test_who_can_meet_nobody_waits(void **state)
     }
 }
 
-// Nobody waits any longer: whatever the round waits for, it ends in that step, and others go on as ever.
+// The node need not wait any longer: whatever the round waits for, it ends in that step, and the others go on
+// as before.
 static void test_a_round_can_be_given_up(void **state)
 {
     const struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
@@ -65,7 +66,7 @@ static void test_a_round_can_be_given_up(void **state)
         struct gossip_exchange_event give_up = event;
         if (k == 0)
             net_unlink(net, 0, 1);
-        assert_int_equal(net_step(net, k == 1, &give_up), BASE_OK); // none is open
+        assert_int_equal(net_step(net, k == 1, &give_up), BASE_OK); // no round is open
         net_round(net, k == 1, 1);
         net_settle(net, 50 * MS);
         assert_true(net->node[k == 1].in_round);
@@ -80,7 +81,7 @@ static void test_a_round_can_be_given_up(void **state)
     }
 }
 
-// The link comes while the round waits: it meets over it, for the same round.
+// The link comes up while the round waits: the round meets over it.
 static void test_a_link_that_comes_is_used(void **state)
 {
     struct net *net = net_of(2, net_seed(902));
@@ -100,8 +101,8 @@ static void test_a_link_that_comes_is_used(void **state)
     net_destroy(net);
 }
 
-// Where one neighbour is there, a broken link to another holds nobody up, but once: it may come again, or the
-// view do without it, or it is forgotten.
+// If one neighbour is there, a broken link to another delays the node only once: the link may come back, the
+// view may drop the neighbour, or the edge is forgotten.
 static void test_a_broken_link_is_waited_for_once(void **state)
 {
     (void)state;
@@ -125,7 +126,7 @@ static void test_a_broken_link_is_waited_for_once(void **state)
             } else if (net->node[0].in_round) {
                 net_settle(net, SECOND / 2);
                 assert_true(net->node[0].in_round);
-                assert_int_equal(net_step(net, 0, &over[k - 1]), BASE_OK); // it is dead
+                assert_int_equal(net_step(net, 0, &over[k - 1]), BASE_OK); // the neighbour is dead
                 assert_false(net->node[0].in_round);
             }
         }
@@ -134,8 +135,8 @@ static void test_a_broken_link_is_waited_for_once(void **state)
     }
 }
 
-// A partner in the middle of a RESYNC is waited for: the round meets behind it.
-static void test_a_resync_is_waited_for(void **state)
+// A node waits for a partner in the middle of a RESYNC; the round meets after it.
+static void test_a_round_waits_for_a_resync(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
     struct gossip_edge_info info;
@@ -191,9 +192,9 @@ static void test_a_block_to_an_edge_that_began_anew_is_asked_about(void **state)
     net_destroy(net);
 }
 
-// Who is behind takes the others' place, within its reach at once and else step by step. Who is ahead waits
-// for it meanwhile, and skips nothing itself.
-static void test_missed_rounds_are_not_made_up(void **state)
+// A node that is behind takes the round of the others, at once if within its reach and else step by step. A
+// node that is ahead waits for it, and skips no round itself.
+static void test_missed_rounds_are_not_made_up_for(void **state)
 {
     struct net *net = net_of(2, net_seed(905));
     uint64_t reach = gossip_exchange_reach(net->node[0].exchange), behind[] = {reach / 2, 5 * reach};
@@ -221,8 +222,8 @@ static void test_missed_rounds_are_not_made_up(void **state)
     net_destroy(net);
 }
 
-// Two neighbours that were away come back behind a third node: neither holds the other back.
-static void test_who_was_away_holds_nobody_back(void **state)
+// Two neighbours that were away return and are behind a third node: neither delays the other.
+static void test_two_nodes_that_were_away_do_not_delay_each_other(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
     struct net *net = net_create(4, D, TOPOLOGY_RING, net_seed(908), &options);
@@ -247,7 +248,7 @@ static void test_who_was_away_holds_nobody_back(void **state)
     net_destroy(net);
 }
 
-static void test_in_step_nothing_is_skipped(void **state)
+static void test_nodes_in_step_skip_no_round(void **state)
 {
     struct net *net = net_of(8, net_seed(906));
 
@@ -272,7 +273,7 @@ static void count_clocks(struct net *net, size_t node, const struct gossip_excha
             actions->list[i].kind == GOSSIP_EXCHANGE_SEND && actions->list[i].message.kind == GOSSIP_CLOCK;
 }
 
-// A node takes 10 to 13 ms for its steps: its neighbours come to their next boundary before it.
+// A node takes 10 to 13 ms for its steps: its neighbours reach their next boundary before it does.
 static size_t clocks_of_uneven_steps(struct net *net, uint64_t rounds)
 {
     uint64_t ready_ns[8] = {0}, end_ns = net->now_ns + 60 * SECOND;
@@ -300,16 +301,16 @@ static size_t clocks_of_uneven_steps(struct net *net, uint64_t rounds)
     return clocks;
 }
 
-static void test_in_step_no_clock_is_told(void **state)
+static void test_nodes_in_step_send_no_clocks(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
 
     (void)state;
-    options.deadline_floor_ns = SECOND; // no wait is an unusual one
+    options.deadline_floor_ns = SECOND; // no wait is unusually long
     struct net *net = net_create(8, D, TOPOLOGY_BUTTERFLY, net_seed(909), &options);
     net_link_all(net);
     net->delay_ns = MS / 4;
-    assert_in_range(clocks_of_uneven_steps(net, 100), 0, 40); // of 800 rounds; before a usual wait is known
+    assert_in_range(clocks_of_uneven_steps(net, 100), 0, 40); // of 800 rounds; before the usual wait is known
     net_destroy(net);
 }
 
@@ -324,8 +325,8 @@ static void latest_clock(struct net *net, size_t node, const struct gossip_excha
             *latest = actions->list[i].message.as.clock.round;
 }
 
-// For its neighbour it would stay idle: what packets tell is less.
-static void test_who_was_idle_tells_when_it_goes_on(void **state)
+// Without a clock its neighbour would consider it idle for ever: a packet does not show that it has gone on.
+static void test_an_idle_node_tells_its_neighbours_when_it_goes_on(void **state)
 {
     struct net *net = net_of(2, net_seed(910));
     uint64_t latest = 0;
@@ -346,7 +347,7 @@ static void test_who_was_idle_tells_when_it_goes_on(void **state)
     net_destroy(net);
 }
 
-// Node 0 pauses at round 5; the others are at `round`, and told it nothing since.
+// Node 0 pauses at round 5. The others are at `round`, and have not told it since.
 static struct net *net_beside_one_that_paused(uint64_t round, uint64_t seed)
 {
     struct net *net = net_of(3, seed);
@@ -364,9 +365,9 @@ static struct net *net_beside_one_that_paused(uint64_t round, uint64_t seed)
     return net;
 }
 
-// Whoever goes on after a pause takes the round at which its neighbours are then, not the one at which it
-// last heard them; and they wait for it.
-static void test_who_goes_on_asks_where_the_others_are(void **state)
+// A node that goes on after a pause takes the round at which its neighbours are now, not the one that they
+// last reported; and they wait for it.
+static void test_a_node_that_goes_on_asks_for_the_round_of_the_others(void **state)
 {
     struct net *net = net_beside_one_that_paused(20, net_seed(911));
     uint64_t latest = 0;
@@ -375,11 +376,11 @@ static void test_who_goes_on_asks_where_the_others_are(void **state)
     net->watch = latest_clock;
     net->watcher = &latest;
     net_round(net, 0, 5);
-    assert_int_equal(latest, 5); // not that nobody need wait for it
+    assert_int_equal(latest, 5); // not the round of an idle node
     assert_true(net->node[0].in_round);
     net_settle(net, SECOND / 20);
     assert_false(net->node[0].in_round);
-    assert_int_equal(net->node[0].goes_on, 19); // the next boundary is that of the hindmost
+    assert_int_equal(net->node[0].goes_on, 19); // the next boundary is that of the last node
     net->node[0].idle = net->node[0].follows = false;
     for (size_t i = 0; i < 3; i++)
         net_round(net, i, i < 2 ? 20 + i : 22);
@@ -459,9 +460,9 @@ static void test_who_goes_on_asks_again_where_an_edge_is_reopened(void **state)
     net_destroy(net);
 }
 
-// A neighbour that says nothing is waited for until the deadline, and then does not count; one whose link
-// breaks no longer; in async and without neighbours nobody is asked.
-static void test_who_goes_on_waits_for_no_answer_for_ever(void **state)
+// A silent neighbour delays the node until the deadline and then does not count; a neighbour whose link
+// breaks delays it no longer. In async, and without neighbours, the node asks none.
+static void test_a_node_that_goes_on_does_not_wait_for_answers_for_ever(void **state)
 {
     (void)state;
     for (size_t k = 0; k < 3; k++) {
@@ -498,8 +499,8 @@ static bool has_silent(const struct net *net, size_t node)
     return false;
 }
 
-// It missed rounds of this node's, and neither has said anything since: it is asked all the same.
-static void test_who_goes_on_asks_the_silent(void **state)
+// It has missed rounds of this node, and neither has sent anything since: it is still asked.
+static void test_a_node_that_goes_on_asks_silent_neighbours(void **state)
 {
     struct net *net = net_of(3, net_seed(914));
     struct net_node *last = &net->node[2]; // the end that waits to be asked
@@ -539,8 +540,7 @@ static void comes_to(struct net *net, size_t node, uint64_t round)
     net->node[node].others = true;
 }
 
-// A request of its own has no answer yet, as after a pause of either end: where the other end is it asks all
-// the same.
+// Its own request has no answer yet, as after a pause of either end: it still asks where the other end is.
 static void test_a_node_that_goes_on_in_doubt_asks(void **state)
 {
     struct net *net = net_of(2, net_seed(918));
@@ -565,15 +565,15 @@ static void test_a_node_that_goes_on_in_doubt_asks(void **state)
     net_destroy(net);
 }
 
-// The answer to an earlier question, which was given up, comes when it has asked again: it tells where the
-// other end was.
-static void test_a_late_answer_is_none_to_a_later_question(void **state)
+// The answer to an earlier question, which was given up, arrives after the node has asked again. It reports
+// an old round of the other end.
+static void test_a_late_answer_does_not_answer_a_later_question(void **state)
 {
     struct net *net = net_beside_one_that_paused(12, net_seed(919));
     const uint64_t asked_ns = net->now_ns;
 
     (void)state;
-    net->delay_ns = 900 * MS; // the answer is there after 1,800 ms
+    net->delay_ns = 900 * MS; // the answer arrives after 1,800 ms
     net_round(net, 0, 5);
     round_lasts(net, 0, 0, CEILING_MS);
     assert_int_equal(net->node[0].goes_on, 5);
@@ -588,8 +588,8 @@ static void test_a_late_answer_is_none_to_a_later_question(void **state)
     net_destroy(net);
 }
 
-// Two that go on side by side say where they were: that is not where they will be.
-static void test_who_goes_on_does_not_hold_another_back(void **state)
+// Two nodes that go on at the same time report the rounds where they were, not where they will be.
+static void test_two_nodes_that_go_on_do_not_delay_each_other(void **state)
 {
     (void)state;
     for (size_t k = 0; k < 2; k++) { // at once; the second one when the first has gone on
@@ -610,8 +610,8 @@ static void test_who_goes_on_does_not_hold_another_back(void **state)
     }
 }
 
-// A node that asks is waited for; where it pauses again at once it is not.
-static void test_who_asks_and_pauses_again_holds_nobody_up(void **state)
+// Neighbours wait for a node that asks; if it pauses again at once, they do not.
+static void test_a_node_that_asks_and_pauses_again_delays_no_other(void **state)
 {
     struct net *net = net_beside_one_that_paused(20, net_seed(916));
     uint64_t latest = 0;
@@ -628,15 +628,15 @@ static void test_who_asks_and_pauses_again_holds_nobody_up(void **state)
     net_destroy(net);
 }
 
-// What a paused node answers lets others pass, until it goes on: then it tells them its round.
-static void test_who_answered_that_it_is_idle_tells_when_it_goes_on(void **state)
+// When a paused node has answered, others do not wait for it until it goes on: then it tells them its round.
+static void test_a_node_that_answered_as_idle_tells_when_it_goes_on(void **state)
 {
     struct net *net = net_beside_one_that_paused(6, net_seed(917));
     uint64_t latest = 0;
 
     (void)state;
     net->node[0].follows = false;
-    net_round(net, 0, 5); // pauses
+    net_round(net, 0, 5); // it pauses
     net->node[1].idle = net->node[1].follows = true;
     net_round(net, 1, 6);
     net->watch = latest_clock;
@@ -652,29 +652,29 @@ static void test_who_answered_that_it_is_idle_tells_when_it_goes_on(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_can_meet_nobody_waits),
+        cmocka_unit_test(test_a_node_without_a_partner_waits_up_to_the_ceiling),
         cmocka_unit_test(test_a_round_can_be_given_up),
         cmocka_unit_test(test_a_link_that_comes_is_used),
         cmocka_unit_test(test_a_broken_link_is_waited_for_once),
-        cmocka_unit_test(test_a_resync_is_waited_for),
-        cmocka_unit_test(test_missed_rounds_are_not_made_up),
-        cmocka_unit_test(test_who_was_away_holds_nobody_back),
-        cmocka_unit_test(test_in_step_nothing_is_skipped),
-        cmocka_unit_test(test_in_step_no_clock_is_told),
-        cmocka_unit_test(test_who_was_idle_tells_when_it_goes_on),
-        cmocka_unit_test(test_who_goes_on_asks_where_the_others_are),
+        cmocka_unit_test(test_a_round_waits_for_a_resync),
+        cmocka_unit_test(test_missed_rounds_are_not_made_up_for),
+        cmocka_unit_test(test_two_nodes_that_were_away_do_not_delay_each_other),
+        cmocka_unit_test(test_nodes_in_step_skip_no_round),
+        cmocka_unit_test(test_nodes_in_step_send_no_clocks),
+        cmocka_unit_test(test_an_idle_node_tells_its_neighbours_when_it_goes_on),
+        cmocka_unit_test(test_a_node_that_goes_on_asks_for_the_round_of_the_others),
         cmocka_unit_test(test_who_begins_stays_beside_those_that_wait_for_it),
         cmocka_unit_test(test_who_goes_on_asks_over_new_edges),
         cmocka_unit_test(test_who_goes_on_waits_for_no_edge_beside_an_answer),
         cmocka_unit_test(test_who_goes_on_asks_again_where_an_edge_is_reopened),
         cmocka_unit_test(test_a_block_to_an_edge_that_began_anew_is_asked_about),
-        cmocka_unit_test(test_who_goes_on_waits_for_no_answer_for_ever),
-        cmocka_unit_test(test_who_goes_on_asks_the_silent),
+        cmocka_unit_test(test_a_node_that_goes_on_does_not_wait_for_answers_for_ever),
+        cmocka_unit_test(test_a_node_that_goes_on_asks_silent_neighbours),
         cmocka_unit_test(test_a_node_that_goes_on_in_doubt_asks),
-        cmocka_unit_test(test_a_late_answer_is_none_to_a_later_question),
-        cmocka_unit_test(test_who_goes_on_does_not_hold_another_back),
-        cmocka_unit_test(test_who_asks_and_pauses_again_holds_nobody_up),
-        cmocka_unit_test(test_who_answered_that_it_is_idle_tells_when_it_goes_on),
+        cmocka_unit_test(test_a_late_answer_does_not_answer_a_later_question),
+        cmocka_unit_test(test_two_nodes_that_go_on_do_not_delay_each_other),
+        cmocka_unit_test(test_a_node_that_asks_and_pauses_again_delays_no_other),
+        cmocka_unit_test(test_a_node_that_answered_as_idle_tells_when_it_goes_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

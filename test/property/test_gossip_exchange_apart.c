@@ -1,10 +1,10 @@
-// Sync rounds that have come apart: neighbours that stand in different rounds never wait for each other in a
-// circle, so that nobody waits until a deadline but for the dead.
+// Sync rounds that have drifted apart: neighbours in different rounds never wait for each other in a circle,
+// so that a node waits until a deadline only for dead neighbours.
 #include "exchange_cases.h"
 
 enum { NODES = 16, D = 40, ROUNDS = 120, APART = 6, DEAD = 5, CASES = 4, TICK_NS = 1000000 };
 
-#define LONG_NS (SECOND / 5) // for those ahead: several rounds of others
+#define LONG_NS (SECOND / 5) // for the nodes ahead: several rounds of the others
 
 struct clock {
     uint64_t begun_ns, longest_ns;
@@ -22,7 +22,8 @@ static struct net *strict_net(enum topology_kind kind, uint64_t seed)
     return net;
 }
 
-// Everybody goes on as soon as he may, to round `last`, or for `limit_ns`; what the longest rounds took.
+// Every node goes on as soon as it may, up to round `last`, or for `limit_ns`; records how long the longest
+// rounds took.
 static void run(struct net *net, struct clock *clocks, uint64_t last, uint64_t limit_ns)
 {
     uint64_t end_ns = net->now_ns + limit_ns;
@@ -67,12 +68,12 @@ static struct net *net_apart(enum topology_kind kind, uint64_t seed)
 
     for (size_t i = 0; i < NODES; i++) {
         net->node[i].round = base_rng_below(&net->rng, APART);
-        net->node[i].others = seed % 2; // or those who can meet nobody would not wait
+        net->node[i].others = seed % 2; // without others, a node that can meet no neighbour would not wait
     }
     return net;
 }
 
-static void test_those_behind_catch_up(void **state)
+static void test_nodes_that_are_behind_catch_up(void **state)
 {
     uint64_t seed = net_seed(171);
 
@@ -91,8 +92,8 @@ static void test_those_behind_catch_up(void **state)
     }
 }
 
-// Everybody learns at a time of his own that one is gone. Until then its neighbours wait for it, once each.
-static void test_a_death_leaves_no_waiting_behind(void **state)
+// The nodes learn of the death of one at different times. Until then each neighbour waits for it once.
+static void test_a_death_delays_each_neighbour_once(void **state)
 {
     uint64_t seed = net_seed(172);
 
@@ -106,7 +107,7 @@ static void test_a_death_leaves_no_waiting_behind(void **state)
             if (i == DEAD)
                 continue;
             net_tell(net, i, GOSSIP_EXCHANGE_LINK_DOWN, DEAD);
-            net_tell(net, i, GOSSIP_EXCHANGE_FORGET, DEAD); // its view does without it
+            net_tell(net, i, GOSSIP_EXCHANGE_FORGET, DEAD); // its view drops the dead node
         }
         run(net, clocks, UINT64_MAX, SECOND / 5);
         uint64_t known = net_count(net, COUNTER(timeouts));
@@ -127,10 +128,10 @@ static void in_step(const struct net *net, size_t a, size_t b)
     assert_in_range(x > y ? x - y : y - x, 0, 1);
 }
 
-// Node 0 has a new neighbour that says nothing yet: it waits for it, as for any edge that is not live, until
-// the ceiling, once. The others wait for node 0, though for a neighbour that says nothing they would wait for
-// a tenth of that.
-static void test_who_waits_is_waited_for(void **state)
+// Node 0 has a new neighbour that is silent so far. Node 0 waits for it as for any edge that is not live:
+// once, up to the ceiling. The others wait for node 0, although they would wait only a tenth of that for a
+// silent neighbour.
+static void test_neighbours_wait_for_a_node_that_waits(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
 
@@ -160,9 +161,9 @@ static void test_who_waits_is_waited_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_those_behind_catch_up),
-        cmocka_unit_test(test_a_death_leaves_no_waiting_behind),
-        cmocka_unit_test(test_who_waits_is_waited_for),
+        cmocka_unit_test(test_nodes_that_are_behind_catch_up),
+        cmocka_unit_test(test_a_death_delays_each_neighbour_once),
+        cmocka_unit_test(test_neighbours_wait_for_a_node_that_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-// References and corrections in bf16: the two ends hold the same bits, the sum of the models stays, models
-// agree far more closely than two neighbouring numbers of bf16 lie apart, and the sum of corrections is that
-// of what is stored.
+// References and corrections in bf16: the two ends hold the same bits, the sum of the models does not change,
+// models agree far more closely than two neighbouring bf16 numbers do, and the sum of corrections is that of
+// the stored ones.
 #include "test/property/exchange_cases.h"
 #include "test/property/exchange_saved.h"
 
@@ -16,8 +16,8 @@ static struct net *net_of(size_t nodes, const struct gossip_exchange_options *op
 
     net_link_all(net);
     for (size_t j = 0; j < D; j++) {
-        // Most models are small numbers and a few large ones, whose steps in bf16 are larger than the small
-        // ones.
+        // Most models are many small numbers and a few large ones, whose bf16 steps are larger than the small
+        // numbers.
         float common = (float)(base_rng_normal(&net->rng) * exp(base_rng_normal(&net->rng)));
         for (size_t i = 0; i < nodes; i++)
             net->node[i].x[j] = common + 0.3f * (float)base_rng_normal(&net->rng);
@@ -37,7 +37,7 @@ static double distance(const struct net *net)
     return sqrt(net_energy(net) / (double)net->nodes / norm);
 }
 
-static void models_agree(void **state)
+static void models_agree_more_closely_than_a_step_of_bf16(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
     double after[D];
@@ -90,14 +90,14 @@ static void train(struct net *net, uint64_t seed)
                 0.02f * ((i % 2 ? 1.0f : -1.0f) + (float)base_rng_normal(&rng) + net->node[i].correction[j]);
 }
 
-// Whether the exchange keeps a sum of its own, or the trainer holds the only one.
-static void corrections_sum_to_what_is_stored(void **state)
+// The exchange keeps its own sum, or the trainer holds the only one: it holds in both cases.
+static void the_sum_of_corrections_is_that_of_the_stored_ones(void **state)
 {
     (void)state;
     for (unsigned stays = 0; stays < 4; stays++) {
         struct gossip_exchange_options options = defaults(stays < 2);
         options.reference_bf16 = true;
-        options.ratio = stays == 1 ? 0.05f : 0.004f; // packets that are kept, and such as are summed
+        options.ratio = stays == 1 ? 0.05f : 0.004f; // packets that are kept, and packets that are summed
         struct net *net = net_of(NODES, &options, net_seed(7));
         double sum = 0, size = 0;
         net->correction_stays = stays % 2;
@@ -121,8 +121,8 @@ static void corrections_sum_to_what_is_stored(void **state)
     }
 }
 
-// What is too small for bf16 comes in the mean.
-static void small_increments_count(void **state)
+// An increment that is too small for bf16 is applied on average.
+static void increments_below_a_step_of_bf16_count(void **state)
 {
     double sum = 0;
     float c = 1;
@@ -137,8 +137,8 @@ static void small_increments_count(void **state)
     assert_true(fabs(sum - 4096 * 0x1p-12) < 0.02);
 }
 
-// A record goes in as it came out, and only in the form that the options name.
-static void records_hold_it(void **state)
+// A record is imported as it was exported, and only in the form that the options name.
+static void a_record_keeps_references_in_bf16(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
     struct gossip_exchange *fresh;
@@ -190,10 +190,10 @@ static void an_edge_takes_half_the_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models_agree),
-        cmocka_unit_test(corrections_sum_to_what_is_stored),
-        cmocka_unit_test(small_increments_count),
-        cmocka_unit_test(records_hold_it),
+        cmocka_unit_test(models_agree_more_closely_than_a_step_of_bf16),
+        cmocka_unit_test(the_sum_of_corrections_is_that_of_the_stored_ones),
+        cmocka_unit_test(increments_below_a_step_of_bf16_count),
+        cmocka_unit_test(a_record_keeps_references_in_bf16),
         cmocka_unit_test(an_edge_takes_half_the_memory),
     };
 

@@ -1,4 +1,5 @@
-// Bounded delay: nobody is more than max_delay rounds ahead of a live neighbour. And paces.
+// Bounded mode: no node is more than max_delay rounds ahead of a live neighbour. Also the relative pace of
+// nodes.
 #include "exchange_cases.h"
 #include "gossip/exchange/state.h"
 
@@ -23,7 +24,7 @@ static uint64_t waits_of(const struct net *net, size_t node)
     return totals.waits;
 }
 
-// A boundary that was left is at most max_delay ahead of where every neighbour stands.
+// At the boundary that it last left, a node is at most max_delay ahead of every neighbour.
 static void check_bound(const struct net *net, uint64_t max_delay)
 {
     for (size_t a = 0; a < net->nodes; a++)
@@ -32,7 +33,7 @@ static void check_bound(const struct net *net, uint64_t max_delay)
                 assert_true(net->node[a].rounds_done - net->node[b].round <= max_delay);
 }
 
-// Node i comes to a boundary every paces[i] ticks after it left the one before.
+// Node i reaches a boundary paces[i] ticks after it left the one before.
 static void train(struct net *net, const unsigned *paces, unsigned ticks, uint64_t max_delay)
 {
     unsigned left[16] = {0};
@@ -50,7 +51,7 @@ static void train(struct net *net, const unsigned *paces, unsigned ticks, uint64
     }
 }
 
-static void test_nobody_leaves_a_straggler_behind(void **state)
+static void test_no_node_leaves_a_straggler_behind(void **state)
 {
     static const unsigned paces[8] = {4, 4, 4, 20, 4, 5, 4, 3};
     uint64_t seed = net_seed(91);
@@ -83,7 +84,7 @@ static void test_async_runs_ahead(void **state)
     net_destroy(net);
 }
 
-// Who hangs holds the others up once; when it has moved it is waited for again.
+// A node that hangs delays the others once; once it has moved, they wait for it again.
 static void test_a_round_ends_by_its_deadline(void **state)
 {
     struct net *net = bounded_net(2, TOPOLOGY_RING, 1, net_seed(93));
@@ -103,7 +104,7 @@ static void test_a_round_ends_by_its_deadline(void **state)
     assert_int_equal(waits_of(net, 0), 1);
     net_round(net, 0, 4);
     net_settle(net, SECOND / 100);
-    assert_false(net->node[0].in_round); // given up
+    assert_false(net->node[0].in_round); // they have given up waiting
     net_round(net, 1, 2);
     net_settle(net, SECOND / 100);
     net_round(net, 0, 5);
@@ -118,9 +119,9 @@ static void test_a_round_ends_by_its_deadline(void **state)
     net_destroy(net);
 }
 
-static void test_who_is_gone_or_idle_holds_nobody_up(void **state)
+static void test_a_node_that_is_gone_or_idle_delays_no_other(void **state)
 {
-    struct net *net = bounded_net(4, TOPOLOGY_BUTTERFLY, 0, net_seed(94)); // everybody but 0-3 and 1-2
+    struct net *net = bounded_net(4, TOPOLOGY_BUTTERFLY, 0, net_seed(94)); // all edges but 0-3 and 1-2
 
     (void)state;
     net_round_all(net, 1);
@@ -132,25 +133,25 @@ static void test_who_is_gone_or_idle_holds_nobody_up(void **state)
     assert_true(net->node[0].in_round);
     net->node[2].idle = true;
     net_round(net, 2, 2);
-    assert_false(net->node[2].in_round); // nor does it wait: 0 is there, 3 is not
+    assert_false(net->node[2].in_round); // nor does node 2 wait: 0 is there, 3 is not
     net_settle(net, SECOND / 100);
     assert_false(net->node[0].in_round);
     for (uint64_t round = 3; round < 6; round++) {
         net_round(net, 0, round);
         assert_false(net->node[0].in_round);
     }
-    net_link(net, 0, 1); // it learns where 1 stands, which is behind
+    net_link(net, 0, 1); // it learns that node 1 is behind
     net_settle(net, SECOND / 100);
     net_round(net, 0, 6);
     net_settle(net, SECOND / 100);
     assert_true(net->node[0].in_round);
-    net->node[2].idle = false; // back at work
+    net->node[2].idle = false; // it works again
     net_round(net, 2, 3);
     net_settle(net, SECOND / 100);
     net->node[1].idle = true;
     net_round(net, 1, 2);
     net_settle(net, SECOND / 100);
-    assert_true(net->node[0].in_round); // now for 2
+    assert_true(net->node[0].in_round); // now it waits for node 2
     assert_int_equal(waits_of(net, 0), 0);
     net_destroy(net);
 }
@@ -171,8 +172,8 @@ static void meet_nobody(struct net *net, size_t node, uint64_t round)
     assert_int_equal(net_step(net, node, &event), BASE_OK);
 }
 
-// What was lost with a link is told again over the next one.
-static void test_a_clock_that_was_lost_is_told_again(void **state)
+// A clock that was lost with a link is sent again over the next one.
+static void test_a_lost_clock_is_sent_again(void **state)
 {
     struct net *net = bounded_net(2, TOPOLOGY_RING, 0, net_seed(98));
 
@@ -189,8 +190,8 @@ static void test_a_clock_that_was_lost_is_told_again(void **state)
     net_destroy(net);
 }
 
-// More neighbours than actions of a step.
-static void test_all_neighbours_are_told(void **state)
+// There are more neighbours than actions of a step.
+static void test_all_neighbours_get_the_clock(void **state)
 {
     enum { NODES = 40 };
     struct net *net = bounded_net(NODES, TOPOLOGY_COMPLETE, 0, net_seed(95));
@@ -208,14 +209,14 @@ static void test_all_neighbours_are_told(void **state)
                 assert_true(exchange->edges[e]->heard && exchange->edges[e]->round == round);
         }
     }
-    meet_nobody(net, 0, 4); // so that nobody says anything in return
+    meet_nobody(net, 0, 4); // so that no neighbour sends anything in return
     net_settle(net, SECOND / 10);
     for (size_t i = 1; i < NODES; i++)
         assert_int_equal(clock_known(net, i, 0), 4);
     net_destroy(net);
 }
 
-static void test_sync_waits_for_both(void **state)
+static void test_sync_waits_for_both_neighbours(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
 
@@ -223,10 +224,10 @@ static void test_sync_waits_for_both(void **state)
     options.bounded = true;
     struct net *net = net_create(4, D, TOPOLOGY_BUTTERFLY, net_seed(96), &options);
     net_link_all(net);
-    net_round(net, 0, 1); // with 2
+    net_round(net, 0, 1); // meets node 2
     net_round(net, 2, 1);
     net_settle(net, SECOND / 100);
-    assert_true(net->node[0].in_round && net->node[2].in_round); // they have met; 1 and 3 are to come
+    assert_true(net->node[0].in_round && net->node[2].in_round); // they have met; nodes 1 and 3 are to come
     net_round(net, 1, 1);
     net_settle(net, SECOND / 100);
     assert_true(!net->node[0].in_round && net->node[1].in_round);
@@ -249,8 +250,8 @@ static uint64_t clock_under_way(const struct net *net)
     return 0;
 }
 
-// Who waits for it or asks where it is hears the same of a node that takes no step.
-static void test_a_node_that_waits_answers_as_one_for_which_nobody_waits(void **state)
+// A neighbour that sends its clock is told the round of the node, or IDLE if the node takes no steps.
+static void test_a_clock_is_answered_with_the_round_of_the_node_or_idle(void **state)
 {
     struct net *net = linked_net(2, D, true, net_seed(99));
     struct gossip_message clock = {.kind = GOSSIP_CLOCK, .as.clock.round = 2};
@@ -277,7 +278,7 @@ static void check_pace(const struct net *net, size_t node, double expected)
         fail_msg("node %zu: pace %g, expected %g", node, found, expected);
 }
 
-// Rounds from `from` on, until what was told before no longer counts.
+// Rounds from `from` on, until earlier reports no longer count.
 static uint64_t many_rounds(struct net *net, uint64_t from)
 {
     uint64_t round = from;
@@ -287,15 +288,16 @@ static uint64_t many_rounds(struct net *net, uint64_t from)
     return round;
 }
 
-static void test_pace_is_relative_to_the_neighbours(void **state)
+static void test_the_pace_is_relative_to_the_neighbours(void **state)
 {
     static const uint64_t paces[] = {1000, 1200, 1100, 5000};
-    struct net *net = linked_net(4, D, true, net_seed(97)); // 0 and 3 know 1 and 2, and so on
+    // nodes 0 and 3 are neighbours of 1 and 2, and so on
+    struct net *net = linked_net(4, D, true, net_seed(97));
 
     (void)state;
     check_pace(net, 0, 1);
     net_round_all(net, 1);
-    check_pace(net, 0, 1); // nobody has told
+    check_pace(net, 0, 1); // no neighbour has reported
     for (size_t i = 0; i < 4; i++)
         net->node[i].pace_ns = paces[i];
     uint64_t round = many_rounds(net, 2);
@@ -307,17 +309,18 @@ static void test_pace_is_relative_to_the_neighbours(void **state)
     round = many_rounds(net, round);
     check_pace(net, 3, 16);
     check_pace(net, 0, 1.0 / 16);
-    net->node[0].pace_ns = 0; // not known this time: the latest holds
+    net->node[0].pace_ns = 0; // not known this time: the latest value holds
     net_round_all(net, round++);
     check_pace(net, 0, 1.0 / 16);
     net_unlink(net, 0, 1);
     net_unlink(net, 0, 2);
     (void)many_rounds(net, round);
-    check_pace(net, 0, 1.0 / 16); // with nobody to compare: a link that breaks makes no node slower or faster
+    // no neighbour to compare with: a broken link makes no node slower or faster
+    check_pace(net, 0, 1.0 / 16);
     net_destroy(net);
 }
 
-// A rate that followed each measurement would jump with them, and at a high rate the model diverges.
+// A rate that followed each measurement would jump with it, and at a high rate the model diverges.
 static void test_a_few_slow_rounds_hardly_change_the_pace(void **state)
 {
     struct net *net = linked_net(4, D, true, net_seed(98));
@@ -331,7 +334,7 @@ static void test_a_few_slow_rounds_hardly_change_the_pace(void **state)
     for (size_t i = 0; i < 8; i++)
         net_round_all(net, round++);
     net->node[0].pace_ns = 1000;
-    assert_true(gossip_exchange_pace(net->node[0].exchange) > 1.1); // it was told
+    assert_true(gossip_exchange_pace(net->node[0].exchange) > 1.1); // the slow rounds were reported
     assert_true(gossip_exchange_pace(net->node[0].exchange) < 1.3);
     net_destroy(net);
 }
@@ -339,15 +342,15 @@ static void test_a_few_slow_rounds_hardly_change_the_pace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nobody_leaves_a_straggler_behind),
+        cmocka_unit_test(test_no_node_leaves_a_straggler_behind),
         cmocka_unit_test(test_async_runs_ahead),
         cmocka_unit_test(test_a_round_ends_by_its_deadline),
-        cmocka_unit_test(test_who_is_gone_or_idle_holds_nobody_up),
-        cmocka_unit_test(test_a_clock_that_was_lost_is_told_again),
-        cmocka_unit_test(test_all_neighbours_are_told),
-        cmocka_unit_test(test_a_node_that_waits_answers_as_one_for_which_nobody_waits),
-        cmocka_unit_test(test_sync_waits_for_both),
-        cmocka_unit_test(test_pace_is_relative_to_the_neighbours),
+        cmocka_unit_test(test_a_node_that_is_gone_or_idle_delays_no_other),
+        cmocka_unit_test(test_a_lost_clock_is_sent_again),
+        cmocka_unit_test(test_all_neighbours_get_the_clock),
+        cmocka_unit_test(test_a_clock_is_answered_with_the_round_of_the_node_or_idle),
+        cmocka_unit_test(test_sync_waits_for_both_neighbours),
+        cmocka_unit_test(test_the_pace_is_relative_to_the_neighbours),
         cmocka_unit_test(test_a_few_slow_rounds_hardly_change_the_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

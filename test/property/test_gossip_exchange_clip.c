@@ -1,27 +1,27 @@
-// Forces that are far larger than a node is used to are cut (gossip/exchange/RULES.md).
+// Forces that are far larger than usual for a node are clipped (gossip/exchange/RULES.md).
 #include "exchange_cases.h"
 #include "gossip/exchange/clip.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static void test_cut_to_a_multiple_of_the_median(void **state)
+static void test_a_force_is_clipped_to_a_multiple_of_the_median(void **state)
 {
     struct gossip_clip clip = {.count = 0};
 
     (void)state;
     for (unsigned i = 0; i < GOSSIP_CLIP_MIN; i++)
-        assert_true(gossip_clip_part(&clip, 1.5f, i == 2 ? 1e6 : 2.0) == 1); // too little is known
+        assert_true(gossip_clip_part(&clip, 1.5f, i == 2 ? 1e6 : 2.0) == 1); // too few forces are known
     assert_true(gossip_clip_part(&clip, 1.5f, 3.0) == 1);
     assert_true(fabsf(gossip_clip_part(&clip, 1.5f, 12.0) - 0.25f) < 1e-6f);
     assert_true(gossip_clip_part(&clip, 1.5f, 0) == 1);
-    assert_int_equal(clip.count, GOSSIP_CLIP_MIN + 2); // nothing was learned from zero
-    for (unsigned i = 0; i < GOSSIP_CLIP_SAMPLES; i++) // what is large for long is the new measure
+    assert_int_equal(clip.count, GOSSIP_CLIP_MIN + 2); // zero forces are not learned
+    for (unsigned i = 0; i < GOSSIP_CLIP_SAMPLES; i++) // forces that stay large become usual
         (void)gossip_clip_part(&clip, 1.5f, 12.0);
     assert_true(gossip_clip_part(&clip, 1.5f, 12.0) == 1);
 }
 
-// Softmax regression: 16 nodes with examples of their own, one of which attacks.
+// Softmax regression: 16 nodes, each with its own examples; one of them attacks.
 enum { NODES = 16, ATTACKER = 5, CLASSES = 6, FEATURES = 12, D = CLASSES * (FEATURES + 1) };
 enum { EXAMPLES = 30, TESTS = 600, ROUNDS = 300, LOCAL_STEPS = 2 };
 
@@ -134,7 +134,7 @@ static double train(float clip, enum attack attack, const struct task *task, uin
                 disturb(net, net->node[i].x, attack);
         }
         net_round_all(net, round);
-        assert_true(net_references_match(net)); // r is not cut
+        assert_true(net_references_match(net)); // r is not clipped
     }
     double accuracy = accuracy_of(net, task);
     *clipped = 0;
@@ -146,7 +146,7 @@ static double train(float clip, enum attack attack, const struct task *task, uin
     return accuracy;
 }
 
-static void test_attackers_are_borne(void **state)
+static void test_training_withstands_an_attacker(void **state)
 {
     static const char *const names[ATTACKS] = {"none", "noise", "sign flipper"};
     static struct task task;
@@ -170,8 +170,8 @@ static void test_attackers_are_borne(void **state)
     assert_true(found[FLIP][0] < found[NONE][0] - 15);
 }
 
-// What is cut of a force stays between the model and r, and comes again: the ends agree all the same.
-static void test_what_is_cut_comes_later(void **state)
+// The clipped part of a force stays between the model and r, and comes again: the ends still agree.
+static void test_the_clipped_part_comes_later(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
     struct gossip_exchange_totals totals;
@@ -198,9 +198,9 @@ static void test_what_is_cut_comes_later(void **state)
     net_destroy(net);
 }
 
-// The corrections of two ends that cut differently are not opposite; a new link must not take them for
+// The corrections of two ends that clip differently are not opposite; a new link must not take them for
 // damaged.
-static void test_corrections_outlive_a_link(void **state)
+static void test_corrections_survive_a_new_link(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
     struct gossip_exchange_totals totals;
@@ -240,10 +240,10 @@ static void test_corrections_outlive_a_link(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cut_to_a_multiple_of_the_median),
-        cmocka_unit_test(test_attackers_are_borne),
-        cmocka_unit_test(test_what_is_cut_comes_later),
-        cmocka_unit_test(test_corrections_outlive_a_link),
+        cmocka_unit_test(test_a_force_is_clipped_to_a_multiple_of_the_median),
+        cmocka_unit_test(test_training_withstands_an_attacker),
+        cmocka_unit_test(test_the_clipped_part_comes_later),
+        cmocka_unit_test(test_corrections_survive_a_new_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
-// How the two ends of an edge settle what is open: doubt, questions, lost HELLOs, BOOT, answers and requests
-// that do not fit.
+// How the two ends of an edge settle what is open: doubt, questions, lost HELLOs, RESYNC, and answers and
+// requests that do not match.
 #include "exchange_cases.h"
 
 #include <math.h>
 
-// Different seed models: RESYNC averages them block by block, over more than one block, and leaves r = the
-// mean.
-static void test_resync_averages_in_blocks(void **state)
+// With different seed models RESYNC averages them block by block, over more than one block, and leaves r =
+// the mean.
+static void test_resync_averages_block_by_block(void **state)
 {
     enum { D = LIMIT_RESYNC_BLOCK + 1000 };
     struct gossip_exchange_options options = defaults(false);
@@ -37,8 +37,8 @@ static void test_resync_averages_in_blocks(void **state)
     free(other);
 }
 
-// Payloads that break the codec are the sender's fault, and change nothing.
-static void test_garbage_payload_changes_nothing(void **state)
+// Payloads that do not decode are the sender's fault, and change nothing.
+static void test_an_invalid_payload_changes_nothing(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(14));
     uint8_t garbage[64];
@@ -70,10 +70,10 @@ static void test_garbage_payload_changes_nothing(void **state)
     net_destroy(net);
 }
 
-// A late question about the exchange before tells nothing about our open request. Were it taken for settled,
-// a second request with other contents would go out under its number, and the answer to the first applied to
-// it.
-static void test_late_question_does_not_settle_our_doubt(void **state)
+// A late question about the previous exchange says nothing about the open request of this node. If the
+// request were considered settled, a second one with other contents would go out under its number, and the
+// answer to the first would be applied to it.
+static void test_a_late_question_does_not_settle_the_doubt(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(16));
     struct gossip_edge_info info;
@@ -85,7 +85,7 @@ static void test_late_question_does_not_settle_our_doubt(void **state)
     net_edge(net, 0, 1, &info);
     question.as.hello = (struct gossip_hello){.epoch = info.epoch, .resync_offset = 50, .answer = 1};
     net_round(net, 0, 1);
-    net->node[0].paused = true; // asks, and does not see the answer
+    net->node[0].paused = true; // it asks, and does not see the answer
     net_settle(net, SECOND / 100);
     net_round(net, 1, 2); // its own request is in doubt
     net_settle(net, 3 * SECOND);
@@ -113,15 +113,15 @@ static void tell_busy(struct net *net, size_t node, size_t peer, uint64_t sequen
 }
 
 // An answer belongs to one request. Another request under the same number must not get it.
-static void test_second_request_of_a_number_gets_no_answer(void **state)
+static void test_a_second_request_under_one_number_gets_no_answer(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(17));
 
     (void)state;
     net_round(net, 0, 1);
-    tell_busy(net, 0, 1, 0); // a peer that says BUSY, and commits all the same
+    tell_busy(net, 0, 1, 0); // a peer that answers BUSY, but commits
     change_model(net, 0);
-    net_round(net, 0, 2); // the second, before the answer to the first is there
+    net_round(net, 0, 2); // the second request, before the answer to the first has arrived
     net_settle(net, 10 * SECOND);
     assert_true(net_references_match(net));
     for (uint64_t round = 3; round < 60; round++)
@@ -131,8 +131,8 @@ static void test_second_request_of_a_number_gets_no_answer(void **state)
     net_destroy(net);
 }
 
-// Models of data that are scaled otherwise are not averaged; one whose scaling is not known yet may be of the
-// same. An end that learns of its own late tells it.
+// Models whose data have different scalings are not averaged. If a scaling is not known yet, it may be the
+// same. An end that learns its own late sends it.
 static void test_another_scaling_is_refused(void **state)
 {
     static const uint64_t cases[][2] = {{5, 5}, {0, 5}, {5, 0}, {5, 6}};
@@ -144,7 +144,7 @@ static void test_another_scaling_is_refused(void **state)
         const bool late = i % 2, refused = cases[i / 2][0] * cases[i / 2][1] == 30;
         struct gossip_exchange_options options = defaults(false);
         struct net *net = net_create(2, 50, TOPOLOGY_RING, seed + i, &options);
-        net->forgets = true; // what is refused ends its link
+        net->forgets = true; // a refusal ends the link
         if (late) {
             net_link(net, 0, 1);
             net_settle(net, SECOND);
@@ -177,9 +177,9 @@ static void test_another_scaling_is_refused(void **state)
     }
 }
 
-// The HELLO of one end comes before the other's view has it, and is not kept: it is refused later, and told
-// why.
-static void test_another_scaling_is_told_to_who_came_early(void **state)
+// The HELLO of one end arrives before the other's view has that node, and is dropped: the node is refused
+// later, with the reason.
+static void test_a_node_that_came_early_is_told_of_another_scaling(void **state)
 {
     struct gossip_exchange_options options = defaults(false);
     struct gossip_edge_info info;
@@ -202,8 +202,8 @@ static void test_another_scaling_is_told_to_who_came_early(void **state)
     }
 }
 
-// A HELLO that is lost while its link stays (its sender was out of memory) is repeated.
-static void test_lost_hello_is_repeated(void **state)
+// A HELLO that is lost although its link stays (its sender was out of memory) is repeated.
+static void test_a_lost_hello_is_repeated(void **state)
 {
     struct gossip_exchange_options options = defaults(false);
     struct net *net = net_create(2, 50, TOPOLOGY_RING, net_seed(19), &options);
@@ -219,8 +219,8 @@ static void test_lost_hello_is_repeated(void **state)
     net_destroy(net);
 }
 
-// The HELLO that tells of a RESYNC is lost: the answer to the other end's question tells it again.
-static void test_lost_decision_to_resync_is_told_again(void **state)
+// The HELLO that announces a RESYNC is lost: the answer to the other end's question announces it again.
+static void test_a_lost_decision_to_resync_is_sent_again(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(23));
     struct gossip_message other = {.kind = GOSSIP_HELLO,
@@ -235,7 +235,7 @@ static void test_lost_decision_to_resync_is_told_again(void **state)
     assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_RESYNC);
     net->loss_chance = 0;
     other = (struct gossip_message){.kind = GOSSIP_BUSY,
-                                    .as.busy = {.epoch = 8}}; // the first block was lost, too
+                                    .as.busy = {.epoch = 8}}; // the first block was lost as well
     assert_int_equal(net_step(net, 0, &event), BASE_OK);
     net_settle(net, 10 * SECOND);
     assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
@@ -244,9 +244,9 @@ static void test_lost_decision_to_resync_is_told_again(void **state)
     net_destroy(net);
 }
 
-// An answer that can't be applied (the two ends' stored packets fit no more) breaks one link, not all to
-// come.
-static void test_answer_that_does_not_fit_is_asked_for_once(void **state)
+// An answer that cannot be applied (the stored packets of the two ends do not match) ends one link, not every
+// later one.
+static void test_an_answer_that_does_not_match_is_asked_for_once(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(25));
     static const uint8_t garbage[8] = {0xff};
@@ -276,15 +276,15 @@ static void test_answer_that_does_not_fit_is_asked_for_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resync_averages_in_blocks),
-        cmocka_unit_test(test_garbage_payload_changes_nothing),
-        cmocka_unit_test(test_late_question_does_not_settle_our_doubt),
-        cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
+        cmocka_unit_test(test_resync_averages_block_by_block),
+        cmocka_unit_test(test_an_invalid_payload_changes_nothing),
+        cmocka_unit_test(test_a_late_question_does_not_settle_the_doubt),
+        cmocka_unit_test(test_a_second_request_under_one_number_gets_no_answer),
         cmocka_unit_test(test_another_scaling_is_refused),
-        cmocka_unit_test(test_another_scaling_is_told_to_who_came_early),
-        cmocka_unit_test(test_lost_hello_is_repeated),
-        cmocka_unit_test(test_lost_decision_to_resync_is_told_again),
-        cmocka_unit_test(test_answer_that_does_not_fit_is_asked_for_once),
+        cmocka_unit_test(test_a_node_that_came_early_is_told_of_another_scaling),
+        cmocka_unit_test(test_a_lost_hello_is_repeated),
+        cmocka_unit_test(test_a_lost_decision_to_resync_is_sent_again),
+        cmocka_unit_test(test_an_answer_that_does_not_match_is_asked_for_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Nothing absurd comes in: one member whose numbers are finite and huge moves no model, from its first
-// exchange on; and no honest member is ever refused.
+// Implausible values are refused: a member that sends finite but huge numbers moves no model, from its first
+// exchange on. An honest member is never refused.
 #include "exchange_cases.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ static void run_liar(const struct lie *lie, enum kernels_format values, bool syn
     struct net *net = net_create(NODES, D, TOPOLOGY_RING, seed, &options);
     net->forgets = true; // refused messages end their links
     if (lie->scale > 0 && lie->scale < 1)
-        net->step_scale = 0; // of those whose drift is over
+        net->step_scale = 0; // of the nodes whose drift is over
     for (size_t i = 0; i < NODES; i++)
         net_round(net, i, round);
     net_settle(net, 20 * SECOND);
@@ -95,7 +95,7 @@ static void run_liar(const struct lie *lie, enum kernels_format values, bool syn
     net_destroy(net);
 }
 
-static void test_a_liar_moves_nobody(void **state)
+static void test_a_member_that_lies_moves_no_model(void **state)
 {
     static const struct lie lies[] = {{1, 1, 3e38f, 0, 0},        {1, ROUNDS, 1e38f, 0, 0},
                                       {30, 31, 1e38f, 0, 0},      {30, ROUNDS, 1e20f, 0, 0},
@@ -110,12 +110,12 @@ static void test_a_liar_moves_nobody(void **state)
     for (size_t k = 0; k < sizeof lies / sizeof *lies; k++)
         for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
             run_liar(&lies[k], formats[f], f % 2, 1, seed + k);
-            run_liar(&lies[k], formats[f], f % 2, 5000, seed + k); // edges begin late: by RESYNC
+            run_liar(&lies[k], formats[f], f % 2, 5000, seed + k); // edges begin late: with a RESYNC
         }
 }
 
-// Messages whose numbers one counts on from.
-static void test_counts_stay_countable(void **state)
+// Messages whose numbers are counted on from.
+static void test_counters_that_would_overflow_are_refused(void **state)
 {
     static const struct gossip_message messages[] = {
         {.kind = GOSSIP_CLOCK, .as.clock.round = UINT64_MAX - 1},
@@ -147,7 +147,7 @@ static void set_links(struct net *net, size_t node, bool away)
 }
 
 // Honest runs with steps of any size, from a model of zeros, with shards that have nothing in common, and
-// back after long absences: nobody is refused.
+// after long absences: no member is refused.
 static void test_no_honest_member_is_refused(void **state)
 {
     static const float sizes[] = {1e-6f, 1e-3f, 1, 100, 1000};
@@ -166,7 +166,7 @@ static void test_no_honest_member_is_refused(void **state)
             bool away = round > 50 && round <= 150;
             if (round == 51 || round == 151)
                 set_links(net, 0, away);
-            for (size_t i = 0; i < NODES; i++) // each has a part of its own that grows all the time
+            for (size_t i = 0; i < NODES; i++) // each has its own part, which grows all the time
                 for (size_t j = i; j < D; j += NODES) {
                     float step = size * (1 + (float)base_rng_normal(&net->rng));
                     net->node[i].x[j] += step;
@@ -183,8 +183,8 @@ static void test_no_honest_member_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_liar_moves_nobody),
-        cmocka_unit_test(test_counts_stay_countable),
+        cmocka_unit_test(test_a_member_that_lies_moves_no_model),
+        cmocka_unit_test(test_counters_that_would_overflow_are_refused),
         cmocka_unit_test(test_no_honest_member_is_refused),
     };
 

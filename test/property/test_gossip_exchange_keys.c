@@ -1,12 +1,12 @@
-// Packets without indices (filter same-keys): when they go, that they lead to the same models as whole ones,
-// and what follows where the other end does not remember what it is thought to.
+// Packets without indices (filter same-keys): when they are sent, that they give the same models as full
+// packets, and what follows if the other end does not have the indices.
 #include "exchange_cases.h"
 
 enum { D = 600, HEADER_BYTES = 6, SAME_KEYS = 4 };
 
 struct seen {
     size_t bytes[2];               // of their deltas, by sender
-    size_t packets, short_packets; // of sparse exchanges, those that are replayed included
+    size_t packets, short_packets; // of sparse exchanges, replays included
 };
 
 static void watch(struct net *net, size_t node, const struct gossip_exchange_event *event,
@@ -59,14 +59,14 @@ static void rounds(struct net *net, uint64_t first, uint64_t last)
     }
 }
 
-static void test_a_list_is_used_again_as_often_as_told(void **state)
+static void test_a_list_of_indices_is_reused_as_often_as_configured(void **state)
 {
     struct gossip_exchange_totals totals;
     struct seen seen;
     struct net *net = net_of("same-keys:4", &seen);
 
     (void)state;
-    rounds(net, 1, 1); // the first exchange of an edge is followed by a HELLO, which forgets
+    rounds(net, 1, 1); // the first exchange of an edge is followed by a HELLO, which drops the list
     seen.packets = seen.short_packets = 0;
     rounds(net, 2, 31);
     assert_int_equal(seen.packets, 60);
@@ -80,13 +80,13 @@ static void test_a_list_is_used_again_as_often_as_told(void **state)
     net_link(net, 0, 1);
     net_settle(net, SECOND);
     seen = (struct seen){0};
-    rounds(net, 32, 32); // what the other end of a new link remembers is not known
+    rounds(net, 32, 32); // over a new link it is not known what the other end remembers
     assert_int_equal(seen.packets, 2);
     assert_int_equal(seen.short_packets, 0);
     net_destroy(net);
 }
 
-// `node` begins anew from a checkpoint of this moment, and the other end does not hear of it.
+// `node` restarts from a checkpoint of this moment, and the other end does not notice.
 static void forget_in_silence(struct net *net, size_t node)
 {
     struct net_node *at = &net->node[node];
@@ -129,9 +129,9 @@ static void check_recovery(struct net *net, uint64_t sequence)
     assert_int_equal(net_count(net, COUNTER(mismatches)), 0);
 }
 
-// The lower id asks. Its request names indices that the other end has forgotten: BUSY, and it comes again,
-// whole, in the same round.
-static void test_a_request_over_forgotten_indices_comes_again(void **state)
+// The lower id asks. Its request refers to indices that the other end has forgotten: the answer is BUSY, and
+// the request is repeated in the same round, with indices.
+static void test_a_request_over_forgotten_indices_is_repeated(void **state)
 {
     struct seen seen;
     struct net *net = net_of("same-keys:9", &seen);
@@ -150,8 +150,8 @@ static void test_a_request_over_forgotten_indices_comes_again(void **state)
     net_destroy(net);
 }
 
-// The same where the other end has just taken its own request back.
-static void test_what_was_taken_back_for_it_refuses_nothing_later(void **state)
+// The same when the other end has just withdrawn its own request.
+static void test_a_request_withdrawn_for_it_refuses_no_later_one(void **state)
 {
     struct seen seen;
     struct net *net = net_that(false, "same-keys:9", &seen);
@@ -167,7 +167,7 @@ static void test_what_was_taken_back_for_it_refuses_nothing_later(void **state)
     net_destroy(net);
 }
 
-// An answer over them is asked for once more and replayed whole: it was applied at the other end already.
+// An answer over them is asked for once more and replayed with indices: the other end has already applied it.
 static void test_an_answer_over_forgotten_indices_is_replayed(void **state)
 {
     struct seen seen;
@@ -187,8 +187,8 @@ static void test_an_answer_over_forgotten_indices_is_replayed(void **state)
     net_destroy(net);
 }
 
-// Only one end has the filter: its packets go short, the other end's never.
-static void test_one_end_alone_may_use_it(void **state)
+// Only one end has the filter: its packets go without indices, those of the other end never.
+static void test_only_one_end_may_use_the_filter(void **state)
 {
     struct seen seen;
     struct net *net = net_of("", &seen);
@@ -215,11 +215,11 @@ static void test_one_end_alone_may_use_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_list_is_used_again_as_often_as_told),
-        cmocka_unit_test(test_a_request_over_forgotten_indices_comes_again),
-        cmocka_unit_test(test_what_was_taken_back_for_it_refuses_nothing_later),
+        cmocka_unit_test(test_a_list_of_indices_is_reused_as_often_as_configured),
+        cmocka_unit_test(test_a_request_over_forgotten_indices_is_repeated),
+        cmocka_unit_test(test_a_request_withdrawn_for_it_refuses_no_later_one),
         cmocka_unit_test(test_an_answer_over_forgotten_indices_is_replayed),
-        cmocka_unit_test(test_one_end_alone_may_use_it),
+        cmocka_unit_test(test_only_one_end_may_use_the_filter),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// Edges that begin in the middle of training, between two nodes that have never met or behind one that has
-// adopted a snapshot: they BOOT, and neither mean nor consensus suffers. Virtual time only.
+// Edges that begin in the middle of training, between two nodes that have never met or with one that has
+// adopted a snapshot: they RESYNC, and neither the mean nor consensus suffers. Virtual time only.
 #include "test/support/exchange_net.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static struct net *net_of(uint64_t seed)
     return net;
 }
 
-// All nodes go the same long way, and each a little of its own.
+// All nodes move a long way in the same direction, and each a little in its own.
 static void train(struct net *net, uint64_t first, uint64_t last)
 {
     for (uint64_t round = first; round <= last; round++) {
@@ -86,12 +86,12 @@ static void an_edge_that_begins_late_resyncs(void **state)
         worst = net_energy(net) > worst ? net_energy(net) : worst;
     }
     printf("energy %.4g before, at most %.4g after\n", energy, worst);
-    assert_true(worst < 1.5 * energy); // with the seed model for r it was 20 times as much
+    assert_true(worst < 1.5 * energy); // with the seed model as r it was 20 times as much
     net_destroy(net);
 }
 
-// Only one end is far along: the other was restarted without its memory of the edge and of its rounds.
-static void one_end_that_is_late_is_enough(void **state)
+// Only one end is far along: the other was restarted without its edge and without its rounds.
+static void one_late_end_is_enough_for_a_resync(void **state)
 {
     struct net *net = net_of(net_seed(3));
     struct base_reason why;
@@ -111,8 +111,8 @@ static void one_end_that_is_late_is_enough(void **state)
     net_destroy(net);
 }
 
-// A resume counts its rounds from where it was.
-static void a_resumed_model_is_as_old_as_it_is(void **state)
+// A resumed node counts its rounds from its checkpoint on.
+static void a_resumed_model_keeps_its_age(void **state)
 {
     struct net *net = net_of(net_seed(4));
     struct base_reason why;
@@ -150,7 +150,8 @@ static void a_snapshot_is_adopted_and_its_edges_resync(void **state)
         assert_true(gossip_exchange_correction(late->exchange)[j] == 0);
     memcpy(late->x, donor, sizeof v);
     memcpy(late->v, v, sizeof v);
-    for (size_t other = 1; other <= 3; other += 2) { // by a new link, or its end was told that it comes anew
+    // by a new link, or because its end was told that it begins again
+    for (size_t other = 1; other <= 3; other += 2) {
         net_unlink(net, 2, other);
         net_link(net, 2, other);
     }
@@ -166,8 +167,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_edge_that_begins_early_starts_at_the_seed_model),
         cmocka_unit_test(an_edge_that_begins_late_resyncs),
-        cmocka_unit_test(one_end_that_is_late_is_enough),
-        cmocka_unit_test(a_resumed_model_is_as_old_as_it_is),
+        cmocka_unit_test(one_late_end_is_enough_for_a_resync),
+        cmocka_unit_test(a_resumed_model_keeps_its_age),
         cmocka_unit_test(a_snapshot_is_adopted_and_its_edges_resync),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

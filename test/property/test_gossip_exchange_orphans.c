@@ -1,5 +1,5 @@
-// What a neighbour that died has left: its last pull outlives it where it is to (on_death), through
-// checkpoints too, until the neighbour returns.
+// The pull that a neighbour leaves when it dies (on_death): it outlives the neighbour where the options say
+// so, also through checkpoints, until the neighbour returns.
 #include "exchange_cases.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static float target_of(size_t node, size_t j)
     return node == DEAD ? 4 + (float)(j % 3) : (float)((node * 5 + j) % 4);
 }
 
-// Everybody descends to a point of its own, and is held by the others.
+// Every node descends to its own point, and is held by the others.
 static void train(struct net *net, uint64_t first, uint64_t last, bool without_the_dead)
 {
     for (uint64_t round = first; round <= last; round++) {
@@ -84,9 +84,9 @@ static double distance(const struct net *net, size_t nodes)
     return most;
 }
 
-// With the last pull the living stay where all four of them had gone; without it they go on to where three
-// would.
-static void test_the_living_stay_where_all_had_gone(void **state)
+// With the last pull, the living nodes stay where all four of them had gone; without it, they go on to where
+// three would.
+static void test_the_living_nodes_stay_where_all_had_gone(void **state)
 {
     uint64_t seed = net_seed(101);
 
@@ -95,7 +95,7 @@ static void test_the_living_stay_where_all_had_gone(void **state)
         struct net *net = trained(kept, seed);
         assert_true(distance(net, NODES) < 1e-3);
         lose_links(net);
-        train(net, 601, 1200, true); // nobody knows yet that it is dead
+        train(net, 601, 1200, true); // no node knows yet that it is dead
         assert_true(distance(net, kept ? NODES : NODES - 1) < 0.02);
         forget(net, 0, DEAD, true);
         forget(net, 2, DEAD, true);
@@ -125,7 +125,8 @@ static void check_sum(const struct gossip_exchange *exchange)
     }
 }
 
-// It is there at first, half of it at half the time, and then nothing: the living end where three would.
+// The pull is there at first, half of it after half the time, and then nothing: the living nodes end where
+// three would.
 static void test_a_pull_fades(void **state)
 {
     struct net *net = trained_as(GOSSIP_ON_DEATH_FADE, net_seed(106));
@@ -135,7 +136,7 @@ static void test_a_pull_fades(void **state)
     struct gossip_edge_info info;
     float whole = net_edge(net, 0, DEAD, &info)->correction[0];
     lose_links(net);
-    train(net, 601, 600 + FADE_ROUNDS / 4, true); // nobody knows yet
+    train(net, 601, 600 + FADE_ROUNDS / 4, true); // no node knows yet
     assert_float_equal(net->node[0].correction[0],
                        gossip_exchange_correction(net->node[0].exchange)[0] - whole / 4, fabsf(whole) / 50);
     forget(net, 0, DEAD, true);
@@ -156,7 +157,7 @@ static void test_a_pull_fades(void **state)
     net_destroy(net);
 }
 
-// What node 0 is handed is `left` of `before`, and that of all nodes sums to zero.
+// Node 0 is handed the part `left` of `before`, and the pulls of all nodes sum to zero.
 static void check_fading(const struct net *net, const float *before, float left)
 {
     for (size_t j = 0; j < D; j++) {
@@ -168,9 +169,10 @@ static void check_fading(const struct net *net, const float *before, float left)
     }
 }
 
-// Two that are no longer met, as when a node comes between them: both pulls fade in step, no end jumps. Met
-// again meanwhile, their edge begins with none, and the rest goes on fading.
-static void test_the_pull_of_the_unmet_fades(void **state)
+// Two nodes are no longer neighbours, for example because a node comes between them: both pulls fade in step,
+// and no end jumps. If they become neighbours again meanwhile, their edge begins with none, and the rest goes
+// on fading.
+static void test_the_pull_of_a_node_that_is_no_neighbour_fades(void **state)
 {
     struct net *net = trained_as(GOSSIP_ON_DEATH_FADE, net_seed(107));
     const uint64_t half = 600 + LIVING_ROUNDS / 2;
@@ -198,8 +200,9 @@ static void test_the_pull_of_the_unmet_fades(void **state)
     net_destroy(net);
 }
 
-// No longer met, and then dead: the opposite of what it left is gone, so that fades as fast as at any death.
-static void test_the_pull_of_the_unmet_that_dies_fades_fast(void **state)
+// No longer a neighbour, and then dead: the opposite pull is gone, so the rest fades as fast as after any
+// death.
+static void test_the_pull_of_an_unmet_node_that_dies_fades_fast(void **state)
 {
     struct net *net = trained_as(GOSSIP_ON_DEATH_FADE, net_seed(109));
 
@@ -252,9 +255,9 @@ static void check_sum_of_all(const struct net *net)
     assert_true(most < 1e-4);
 }
 
-// A neighbour comes back with another's model: its edges begin anew, and what it had left goes on fading. It
-// has as much of it as they have, or, where they have nothing any more, nothing.
-static void test_the_pull_of_one_that_returns_fades(void **state)
+// A neighbour comes back with the model of another: its edges begin again, and what it had left goes on
+// fading. It keeps as much of it as they do, or nothing if they have nothing left.
+static void test_the_pull_of_a_node_that_returns_fades(void **state)
 {
     struct net *net = trained_as(GOSSIP_ON_DEATH_FADE, net_seed(108));
     struct gossip_edge_info info;
@@ -285,9 +288,9 @@ static void test_the_pull_of_one_that_returns_fades(void **state)
     net_destroy(net);
 }
 
-// A neighbour stands still, its links stay, and it takes another's model: both ends of an edge keep as much
-// of what they had.
-static void test_the_pull_of_one_that_stood_still_fades_alike(void **state)
+// A neighbour is stopped for a while, keeps its links, and then takes another model: both ends of an edge
+// keep the same part of their pulls.
+static void test_the_pull_of_a_node_that_was_stopped_fades_at_both_ends_alike(void **state)
 {
     (void)state;
     for (uint64_t still = FADE_ROUNDS / 20; still <= FADE_ROUNDS / 4; still += FADE_ROUNDS / 5) {
@@ -316,7 +319,7 @@ static float largest(const float *vector)
     return most;
 }
 
-static void test_only_the_dead_leave_something(void **state)
+static void test_only_a_dead_node_leaves_a_pull(void **state)
 {
     struct net *net = trained(true, net_seed(102));
     const struct gossip_exchange *exchange = net->node[0].exchange;
@@ -328,10 +331,10 @@ static void test_only_the_dead_leave_something(void **state)
     forget(net, 0, DEAD, true);
     assert_int_equal(gossip_exchange_orphans(exchange), 1);
     assert_memory_equal(before, gossip_exchange_correction(exchange), sizeof before);
-    forget(net, 0, DEAD, true); // its edge is gone already
+    forget(net, 0, DEAD, true); // its edge is already gone
     assert_int_equal(gossip_exchange_orphans(exchange), 1);
     net_unlink(net, 0, 1);
-    forget(net, 0, 1, false); // it lives, and is another's neighbour now
+    forget(net, 0, 1, false); // it lives, and is now a neighbour of another node
     assert_int_equal(gossip_exchange_orphans(exchange), 1);
     assert_int_equal(gossip_exchange_edges(exchange), 0);
     check_sum(exchange);
@@ -342,7 +345,7 @@ static void test_only_the_dead_leave_something(void **state)
     net_destroy(net);
 }
 
-static void test_who_returns_takes_it_back(void **state)
+static void test_a_node_that_returns_takes_its_pull_back(void **state)
 {
     struct net *net = trained(true, net_seed(103));
 
@@ -362,7 +365,7 @@ static void test_who_returns_takes_it_back(void **state)
     net_destroy(net);
 }
 
-static void test_it_survives_a_restart(void **state)
+static void test_the_pull_of_a_dead_node_survives_a_restart(void **state)
 {
     struct net *net = trained(true, net_seed(104));
     float broken[D] = {[D - 1] = NAN};
@@ -379,14 +382,14 @@ static void test_it_survives_a_restart(void **state)
     const float *sum = gossip_exchange_correction(fresh);
     for (size_t j = 0; j < D; j++)
         assert_true(fabsf(sum[j] - gossip_exchange_correction(net->node[0].exchange)[j]) < 1e-5f);
-    gossip_exchange_adopt(fresh, net->start, NULL, 9); // another model's way: nothing of the old one pulls
+    gossip_exchange_adopt(fresh, net->start, NULL, 9); // a model with another history: no old pull applies
     assert_int_equal(gossip_exchange_orphans(fresh), 0);
     assert_true(largest(gossip_exchange_correction(fresh)) == 0);
     gossip_exchange_destroy(fresh);
     net_destroy(net);
 }
 
-// The other end of a correction of two living nodes takes as long over it as before the stop.
+// The other end of a correction between two living nodes fades as slowly as before the stop.
 static void test_a_restart_keeps_the_pace_of_fading(void **state)
 {
     struct net *net = trained_as(GOSSIP_ON_DEATH_FADE, net_seed(109));
@@ -401,7 +404,8 @@ static void test_a_restart_keeps_the_pace_of_fading(void **state)
     const uint64_t left = gossip_exchange_orphan_at(net->node[0].exchange, 0).left;
     assert_in_range(left, LIVING_ROUNDS / 2, LIVING_ROUNDS);
     assert_int_equal(gossip_exchange_orphan_at(fresh, 0).left, left);
-    // Of a version that did not tell it, as at a death; never longer than of two living ones.
+    // From a version that did not record it, as after a death; never more slowly than between two living
+    // nodes.
     for (size_t i = 1; i <= 2; i++) {
         kept.peer = net_id(100 + i);
         kept.left = i == 1 ? 0 : UINT64_MAX;
@@ -422,8 +426,8 @@ static bool has_orphan(const struct gossip_exchange *exchange, struct gossip_id 
     return false;
 }
 
-// More deaths than there is room for: what has faded most goes, of equal ones the oldest.
-static void test_what_the_dead_leave_is_bounded(void **state)
+// More deaths than there is room for: the most faded pull is dropped, and of equal ones the oldest.
+static void test_the_pulls_of_dead_nodes_are_bounded_in_number(void **state)
 {
     (void)state;
     for (unsigned fades = 0; fades < 2; fades++) {
@@ -451,17 +455,17 @@ static void test_what_the_dead_leave_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_living_stay_where_all_had_gone),
+        cmocka_unit_test(test_the_living_nodes_stay_where_all_had_gone),
         cmocka_unit_test(test_a_pull_fades),
-        cmocka_unit_test(test_the_pull_of_the_unmet_fades),
-        cmocka_unit_test(test_the_pull_of_the_unmet_that_dies_fades_fast),
-        cmocka_unit_test(test_the_pull_of_one_that_returns_fades),
-        cmocka_unit_test(test_the_pull_of_one_that_stood_still_fades_alike),
-        cmocka_unit_test(test_only_the_dead_leave_something),
-        cmocka_unit_test(test_who_returns_takes_it_back),
-        cmocka_unit_test(test_it_survives_a_restart),
+        cmocka_unit_test(test_the_pull_of_a_node_that_is_no_neighbour_fades),
+        cmocka_unit_test(test_the_pull_of_an_unmet_node_that_dies_fades_fast),
+        cmocka_unit_test(test_the_pull_of_a_node_that_returns_fades),
+        cmocka_unit_test(test_the_pull_of_a_node_that_was_stopped_fades_at_both_ends_alike),
+        cmocka_unit_test(test_only_a_dead_node_leaves_a_pull),
+        cmocka_unit_test(test_a_node_that_returns_takes_its_pull_back),
+        cmocka_unit_test(test_the_pull_of_a_dead_node_survives_a_restart),
         cmocka_unit_test(test_a_restart_keeps_the_pace_of_fading),
-        cmocka_unit_test(test_what_the_dead_leave_is_bounded),
+        cmocka_unit_test(test_the_pulls_of_dead_nodes_are_bounded_in_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

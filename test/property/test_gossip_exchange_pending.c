@@ -1,4 +1,4 @@
-// What the trainer is told at a boundary of exchanges that were made while it computed: the same updates that
+// The updates that the trainer gets at a boundary for exchanges made while it computed: the same ones that
 // moved the published model, whether they were kept as packets or as their sum.
 #include "exchange_cases.h"
 #include "gossip/exchange/state.h"
@@ -21,7 +21,7 @@ static struct net *net_of(size_t nodes, const char *filters, uint64_t seed)
     return net;
 }
 
-// Everybody but node 0 comes to the boundaries `first` to `last`, and those who meet node 0 are answered.
+// All nodes but node 0 reach the boundaries `first` to `last`, and those that meet node 0 are answered.
 static void others_train(struct net *net, uint64_t first, uint64_t last)
 {
     for (uint64_t round = first; round <= last; round++)
@@ -61,7 +61,7 @@ static void check_near(const float *found, const float *expected)
         assert_true(fabsf(found[j] - expected[j]) <= 1e-5f * (1 + fabsf(expected[j])));
 }
 
-// Node 0's trainer took `steps`, and comes to its boundary.
+// Node 0's trainer has taken `steps` and reaches its boundary.
 static void check_boundary(struct net *net, uint64_t round, float steps, bool exactly)
 {
     struct net_node *node = &net->node[0];
@@ -83,7 +83,7 @@ static void check_boundary(struct net *net, uint64_t round, float steps, bool ex
     net_settle(net, SECOND);
 }
 
-// Of a trainer that stood still it is the published model, bit for bit: the same updates in the same order.
+// A trainer that took no step gets the published model, bit for bit: the same updates in the same order.
 static void a_few_exchanges_are_kept_as_packets(void **state)
 {
     (void)state;
@@ -100,15 +100,15 @@ static void a_few_exchanges_are_kept_as_packets(void **state)
     net_destroy(net);
 }
 
-// Two nodes alone: every answer is made in the memory of the one before it.
-static void packets_outlive_those_that_follow_on_the_edge(void **state)
+// Only two nodes: every answer is made in the memory of the one before it.
+static void kept_packets_survive_later_ones_of_the_edge(void **state)
 {
     (void)state;
     struct net *net = net_of(2, "", 2);
     net_round(net, 0, 1);
     net_settle(net, SECOND);
     others_train(net, 2, 4);
-    assert_int_equal(kept(net), 3 + 1); // and our own request
+    assert_int_equal(kept(net), 3 + 1); // and the request of this node
     check_boundary(net, 5, 0, true);
     assert_true(net_references_match(net));
     others_train(net, 6, 7);
@@ -119,7 +119,7 @@ static void packets_outlive_those_that_follow_on_the_edge(void **state)
     net_destroy(net);
 }
 
-// The sum's memory goes after a round that did without.
+// The memory of the sum is released after a round that did without it.
 static void many_exchanges_become_their_sum(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void many_exchanges_become_their_sum(void **state)
     net_destroy(net);
 }
 
-static void packets_without_indices_are_kept_with_them(void **state)
+static void packets_without_indices_are_kept_with_their_indices(void **state)
 {
     (void)state;
     struct net *net = net_of(2, "same-keys:8", 4);
@@ -158,8 +158,8 @@ static void packets_without_indices_are_kept_with_them(void **state)
     net_destroy(net);
 }
 
-// In the middle of a round: what was kept of exchanges before it stays.
-static void a_resync_is_summed(void **state)
+// In the middle of a round: what was kept of earlier exchanges stays.
+static void a_resync_is_kept_in_the_sum(void **state)
 {
     (void)state;
     struct net *net = net_of(2, "", 5);
@@ -182,10 +182,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_few_exchanges_are_kept_as_packets),
-        cmocka_unit_test(packets_outlive_those_that_follow_on_the_edge),
+        cmocka_unit_test(kept_packets_survive_later_ones_of_the_edge),
         cmocka_unit_test(many_exchanges_become_their_sum),
-        cmocka_unit_test(packets_without_indices_are_kept_with_them),
-        cmocka_unit_test(a_resync_is_summed),
+        cmocka_unit_test(packets_without_indices_are_kept_with_their_indices),
+        cmocka_unit_test(a_resync_is_kept_in_the_sum),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

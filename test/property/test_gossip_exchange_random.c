@@ -1,7 +1,7 @@
-// Clusters under everything at once, from seeds: cuts, lost messages, slow links, pauses, restarts from fresh
-// and stale records or from nothing, neighbours that are forgotten, edges that one end begins anew; every
-// node with formats, methods and filters of its own. After every step the invariants are held against the
-// whole cluster; at the end all of it must heal. Virtual time only.
+// Clusters under all faults at once, from seeds: cuts, lost messages, slow links, pauses, restarts from fresh
+// or old records or from nothing, neighbours that are forgotten, edges that one end begins again. Every node
+// has its own formats, methods and filters. After every step the invariants are checked over the whole
+// cluster; in the end all of it must heal. Virtual time only.
 #include "exchange_saved.h"
 #include "exchange_watch.h"
 
@@ -24,12 +24,12 @@ enum { NODES_MAX = 9, OPERATIONS = 160, ACTIONS_MAX = 12 };
 
 struct world {
     uint64_t seed;
-    bool gentle; // links break and nodes pause, but nobody loses its memory: nothing may be lost then
-    bool joined[NODES_MAX][NODES_MAX]; // to be linked, by topology
+    bool gentle; // links break and nodes pause, but no node loses its memory, so nothing may be lost
+    bool joined[NODES_MAX][NODES_MAX]; // to be linked, by the topology
     bool linked[NODES_MAX][NODES_MAX];
-    bool shunned[NODES_MAX][NODES_MAX]; // [a][b]: a holds b for no neighbour, while their link stands
+    bool shunned[NODES_MAX][NODES_MAX]; // [a][b]: a does not treat b as a neighbour although their link is up
     uint64_t begun_ns[NODES_MAX];       // of the open round, or of the end of a pause
-    double *given;                      // [parameters] sum of all that trainers put into their models
+    double *given;                      // [parameters] sum of what all trainers put into their models
     struct saved saved[NODES_MAX];
     struct net *net;
 };
@@ -54,15 +54,15 @@ static void watch(struct net *net, size_t node, const struct gossip_exchange_eve
     const struct gossip_exchange *exchange = net->node[node].exchange;
 
     watch_packets_count(actions, &packets);
-    check(world, watch_hashes_hold(net, node, actions), "the hash told is not that of r");
+    check(world, watch_hashes_hold(net, node, actions), "the hash in HELLO is not that of r");
     size_t count = 0;
-    for (size_t i = 0; i < actions->count; i++) // CLOCKs take what room there is
+    for (size_t i = 0; i < actions->count; i++) // CLOCKs take the room that is left
         count +=
             actions->list[i].kind != GOSSIP_EXCHANGE_SEND || actions->list[i].message.kind != GOSSIP_CLOCK;
     check(world, count <= ACTIONS_MAX, "too many actions of one step");
     if (event->kind == GOSSIP_EXCHANGE_TIMER)
         check(world, gossip_exchange_deadline(exchange) > net->now_ns, "a timer that does not pass");
-    // Where memory is lost the ends find out by their next HELLO.
+    // Where memory is lost, the ends notice at their next HELLO.
     for (size_t other = 0; world->gentle && other < net->nodes; other++)
         check(world, other == node || net_edge_matches(net, node, other), "the ends of an edge differ");
 }
@@ -98,7 +98,7 @@ static void restart(struct world *world, size_t node)
     at->round = saved->there ? saved->round : 0;
 }
 
-// With what local steps would have changed.
+// With the change that local steps would have made.
 static void begin_round(struct world *world, size_t node, bool trains)
 {
     struct net *net = world->net;
@@ -137,7 +137,7 @@ static void set_paused(struct world *world, size_t node, bool paused)
     world->begun_ns[node] = world->net->now_ns;
 }
 
-// It died, or is only met no more.
+// The peer died, or is only no longer a neighbour.
 static void forget_peer(struct world *world, size_t a, size_t b)
 {
     struct gossip_exchange_event event = {
@@ -146,7 +146,7 @@ static void forget_peer(struct world *world, size_t a, size_t b)
     assert_int_equal(net_step(world->net, a, &event), BASE_OK);
 }
 
-// `a` holds `b` for no neighbour any more, for a neighbour again, or never to have been one.
+// `a` no longer treats `b` as a neighbour, does so again, or treats it as if it had never been one.
 static void shun(struct world *world, size_t a, size_t b, bool forget)
 {
     if (!world->linked[a][b])
@@ -174,7 +174,7 @@ static void operate_roughly(struct world *world, size_t a, size_t b)
         break;
     case 1:
         if (!world->net->node[a].in_round && base_rng_below(&world->net->rng, 2))
-            saved_take(&world->saved[a], world->net, a); // fresh, else stale, or from nothing
+            saved_take(&world->saved[a], world->net, a); // from a fresh or an old checkpoint, or from nothing
         restart(world, a);
         break;
     case 2:
@@ -225,7 +225,7 @@ static void join(struct world *world)
     }
 }
 
-// What a node sends is its own affair: the other end reads anything.
+// Each node chooses what it sends: the other end reads anything.
 static void choose_sending(struct world *world, size_t node, struct base_rng *rng)
 {
     struct net_node *at = &world->net->node[node];
@@ -281,7 +281,7 @@ static void world_create(struct world *world, uint64_t seed)
     for (size_t i = 0; i < nodes; i++)
         choose_sending(world, i, &rng);
     world->net->jitter_ns = jitters[base_rng_below(&rng, 5)];
-    world->net->forgets = !world->gentle; // an answer to a request that its sender has forgotten
+    world->net->forgets = !world->gentle; // for an answer to a request that its sender has forgotten
     world->net->cut_chance = base_rng_below(&rng, 2) ? 0.02 : 0;
     world->net->loss_chance = !world->gentle && base_rng_below(&rng, 2) ? 0.02 : 0;
     join(world);
@@ -295,7 +295,7 @@ static void world_destroy(struct world *world)
     free(world->given);
 }
 
-// Below which energy the models agree. With references in bf16 that is relative to the models: where a
+// The energy below which the models agree. With references in bf16 it is relative to the models: where a
 // filter, a random choice or a coarse format leaves out at one end what the other sends, a step of bf16 stays
 // between them (gossip/exchange/RULES.md).
 static double floor_of(const struct net *net, double in_fp32, double in_bf16)
@@ -310,7 +310,7 @@ static double floor_of(const struct net *net, double in_fp32, double in_bf16)
     return net->node[0].options.reference_bf16 ? in_bf16 * in_bf16 * squares * (double)net->nodes : in_fp32;
 }
 
-// Everybody is there again and nothing is lost any more; training has ended.
+// All nodes are back and nothing is lost any more; training has ended.
 static void heal(struct world *world)
 {
     struct net *net = world->net;
@@ -326,7 +326,8 @@ static void heal(struct world *world)
         }
     }
     settle(world, 20 * SECOND);
-    // Half of them need 260. Slowest: one bit for every element, with one scale for the large and the small.
+    // Half of the seeds need 260. The slowest: one bit for every element, with one scale for large and small
+    // ones.
     for (size_t i = 0; i < 6000 && (i < 100 || net_energy(net) > floor_of(net, 1e-9, 0x1p-8)); i++) {
         for (size_t a = 0; a < net->nodes; a++)
             if (!net->node[a].in_round)
@@ -346,22 +347,24 @@ static void check_healed(const struct world *world)
             if (world->joined[a][b])
                 check(world, net_edge(net, a, b, &info) && info.state == GOSSIP_EDGE_LIVE,
                       "an edge is not live");
-    check(world, net_references_match(net), "the ends of an edge differ in the end");
+    check(world, net_references_match(net), "the ends of an edge differ after healing");
     check(world, net_energy(net) < floor_of(net, 1e-6 * (double)(net->nodes * net->parameters), 0x1p-7),
           "no consensus");
     if (!world->gentle)
         return;
-    check(world, net_count(net, COUNTER(mismatches)) == 0, "two ends differed, though nothing was forgotten");
+    check(world, net_count(net, COUNTER(mismatches)) == 0,
+          "the ends of an edge differed, though nothing was forgotten");
     for (size_t a = 0; a < net->nodes; a++)
         for (size_t b = 0; b < net->nodes;
              b++) // once at most, where the ends first met when they were far along
             check(world, !net_edge(net, a, b, &info) || info.epoch <= 1,
-                  "an edge began anew, though nothing was forgotten");
+                  "an edge began again, though nothing was forgotten");
     double *mean = calloc(net->parameters, sizeof *mean);
     assert_non_null(mean);
     net_mean(net, mean);
     for (size_t j = 0; j < net->parameters; j++)
-        check(world, fabs(mean[j] * (double)net->nodes - world->given[j]) < 1e-3, "the sum has changed");
+        check(world, fabs(mean[j] * (double)net->nodes - world->given[j]) < 1e-3,
+              "the sum of the models has changed");
     free(mean);
 }
 
@@ -377,7 +380,7 @@ static void run_seed(uint64_t seed)
     world_destroy(&world);
 }
 
-static void test_whatever_happens_it_heals(void **state)
+static void test_a_cluster_heals_after_any_faults(void **state)
 {
     const char *given = getenv("P2PML_SEED"), *count = getenv("P2PML_SEEDS");
     uint64_t first = net_seed(1), seeds = count ? strtoull(count, NULL, 10) : given ? 1 : 120;
@@ -391,7 +394,7 @@ static void test_whatever_happens_it_heals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whatever_happens_it_heals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_cluster_heals_after_any_faults)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// The exchange after restarts: from checkpoints of this moment and older ones, from nothing, from a damaged
-// record, and where one end has forgotten the edge.
+// The exchange after restarts: from current and older checkpoints, from nothing, from a damaged record, and
+// where one end has forgotten the edge.
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "exchange_cases.h"
@@ -59,7 +59,7 @@ static void restore(struct net *net, size_t node, struct saved *saved)
     free_saved(saved);
 }
 
-static void test_restart_at_the_same_place_resumes(void **state)
+static void test_a_restart_at_the_same_sequence_number_resumes(void **state)
 {
     struct net *net = linked_net(2, 200, true, net_seed(8));
 
@@ -83,9 +83,9 @@ static void test_restart_at_the_same_place_resumes(void **state)
     net_destroy(net);
 }
 
-// The initiator dies between its request and the answer, with the request in its checkpoint: the answer is
+// The initiator dies between its request and the answer; the request is in its checkpoint: the answer is
 // replayed.
-static void test_restart_one_behind_replays(void **state)
+static void test_a_restart_one_exchange_behind_is_replayed(void **state)
 {
     struct net *net = linked_net(2, 200, false, net_seed(9));
     double before[200], after[200];
@@ -99,7 +99,7 @@ static void test_restart_one_behind_replays(void **state)
     net_mean(net, before);
     net->node[1].paused = false;
     net->node[0].paused = true;
-    net_settle(net, SECOND); // node 1 commits and answers; the answer dies with node 0
+    net_settle(net, SECOND); // node 1 commits and answers; the answer is lost with node 0
     net_unlink(net, 0, 1);
     net->node[0].paused = false;
     restore(net, 0, &saved);
@@ -114,7 +114,7 @@ static void test_restart_one_behind_replays(void **state)
     net_destroy(net);
 }
 
-static void test_restart_from_an_old_checkpoint_resyncs(void **state)
+static void test_a_restart_from_an_old_checkpoint_resyncs(void **state)
 {
     struct net *net = linked_net(2, 200, true, net_seed(10));
 
@@ -136,8 +136,8 @@ static void test_restart_from_an_old_checkpoint_resyncs(void **state)
     net_destroy(net);
 }
 
-// A node that lost everything and counts its rounds from 1 again holds nobody up.
-static void test_restart_from_nothing_does_not_stall_sync(void **state)
+// A node that lost everything and counts its rounds from 1 again delays no other.
+static void test_a_restart_from_nothing_does_not_stall_sync(void **state)
 {
     struct net *net = linked_net(4, 100, true, net_seed(11));
     struct gossip_exchange *fresh;
@@ -175,9 +175,9 @@ static void test_restart_from_nothing_does_not_stall_sync(void **state)
     net_destroy(net);
 }
 
-// A checkpoint holds an open request that was turned away, and another one took its number and was committed:
-// the answer to that is not applied to the one from the checkpoint for good.
-static void test_restart_with_a_request_that_was_replaced(void **state)
+// A checkpoint holds an open request that was refused; another request then took its number and was
+// committed. The answer to that one must not be applied to the request in the checkpoint.
+static void test_a_restart_with_a_replaced_request_heals(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(18));
 
@@ -186,7 +186,7 @@ static void test_restart_with_a_request_that_was_replaced(void **state)
     net_round(net, 0, 1);
     struct saved saved = save(net, 0);
     net_unlink(net, 0, 1);
-    net_round(net, 0, 2); // nobody to meet
+    net_round(net, 0, 2); // no partner in this round
     net->node[1].paused = false;
     net_link(net, 0, 1);
     net_settle(net, SECOND);
@@ -206,9 +206,9 @@ static void test_restart_with_a_request_that_was_replaced(void **state)
     net_destroy(net);
 }
 
-// One end begins an edge anew while its link and its request stand (neighbours come and go while a view
-// grows): a HELLO from before the request arrived does not discard it.
-static void test_edge_begun_anew_keeps_its_request(void **state)
+// One end begins an edge again while its link and its request stay (neighbours change while a view grows): a
+// HELLO from before the request does not discard it.
+static void test_an_edge_that_begins_again_keeps_its_request(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(20));
     struct gossip_edge_info info;
@@ -232,8 +232,8 @@ static void test_edge_begun_anew_keeps_its_request(void **state)
     net_destroy(net);
 }
 
-// A record whose packet could not be sent again is refused, like any damaged one.
-static void test_record_with_an_impossible_packet_is_refused(void **state)
+// A record whose packet could not be sent again is refused like any damaged one.
+static void test_a_record_with_an_invalid_packet_is_refused(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(28));
     struct gossip_exchange *fresh;
@@ -242,8 +242,8 @@ static void test_record_with_an_impossible_packet_is_refused(void **state)
     (void)state;
     net_round(net, 0, 1);
     struct saved saved = save(net, 0);
-    // Epoch and sequence, which are the edge's; standing; signs of the step scale and of the weight; offset
-    // of a sparse delta.
+    // Epoch and sequence, which must be those of the edge; standing; signs of the step scale and of the
+    // weight; offset of a sparse delta.
     static const size_t places[] = {1, 9, 25, 29, 33, 35};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         size_t flipped = places[i];
@@ -258,7 +258,7 @@ static void test_record_with_an_impossible_packet_is_refused(void **state)
     net_destroy(net);
 }
 
-// In place of the indices of the request there is the hash of a list that nobody has.
+// Replaces the indices of the request by the hash of a list that neither end has.
 static void take_indices_away(struct saved *saved)
 {
     enum { DELTA_BYTES = 43, PAYLOAD = 51, HEADER_BYTES = 6, SAME_KEYS = 4, HASH_BYTES = 8 };
@@ -274,7 +274,7 @@ static void take_indices_away(struct saved *saved)
     longer[PAYLOAD] = (uint8_t)(KERNELS_INT8 | SAME_KEYS << 4);
     longer[PAYLOAD + 1] = 0;
     memcpy(longer + PAYLOAD + HEADER_BYTES + HASH_BYTES, packet + HEADER_BYTES + index_bytes,
-           saved->record.transactions_bytes - PAYLOAD - HEADER_BYTES - index_bytes); // and all behind it
+           saved->record.transactions_bytes - PAYLOAD - HEADER_BYTES - index_bytes); // and all that follows
     struct base_writer writer = base_writer_of(longer + DELTA_BYTES, 4);
     base_write_u32(&writer, (uint32_t)(HEADER_BYTES + HASH_BYTES + value_bytes));
     saved->record.transactions_bytes += HASH_BYTES - index_bytes;
@@ -282,8 +282,8 @@ static void take_indices_away(struct saved *saved)
     free(at);
 }
 
-// A request that its own end can't read any more: the replayed answer is not asked for again and again.
-static void test_request_that_nobody_can_read_begins_the_edge_anew(void **state)
+// A request that its own end can no longer read: the replayed answer is not asked for again and again.
+static void test_a_request_that_neither_end_can_read_begins_the_edge_again(void **state)
 {
     struct net *net = linked_net(2, 200, false, net_seed(30));
     struct gossip_edge_info info;
@@ -310,9 +310,9 @@ static void test_request_that_nobody_can_read_begins_the_edge_anew(void **state)
     net_destroy(net);
 }
 
-// One end forgets an edge at its very beginning while messages of it are under way over a link that stays:
-// what either end then commits is not the same exchange, though it has the same number.
-static void test_edge_forgotten_at_its_beginning(void **state)
+// One end forgets an edge at its very beginning while messages of it are under way over a link that stays: an
+// exchange that either end then commits is not the same one, though it has the same number.
+static void test_an_edge_forgotten_at_its_beginning_heals(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(22));
     struct gossip_edge_info info;
@@ -338,11 +338,12 @@ static void test_edge_forgotten_at_its_beginning(void **state)
     net_destroy(net);
 }
 
-// A request of another form than its edge's place asks for: its answer would be applied to an edge that is
-// not there yet.
-static void test_request_of_another_form_is_refused(void **state)
+// A request of another form than the state of its edge asks for: its answer would be applied to an edge that
+// is not there yet.
+static void test_a_request_of_another_form_is_refused(void **state)
 {
-    enum { FORM = 1 + 3 * 8 + 1 + 2 * 4 }; // in the transactions: behind held, epoch, sequence, clock, ...
+    // its place in the transactions: after held, epoch, sequence, clock, ...
+    enum { FORM = 1 + 3 * 8 + 1 + 2 * 4 };
     struct net *net = linked_net(2, 200, false, net_seed(24));
     struct gossip_exchange *fresh;
     struct base_reason why;
@@ -369,16 +370,16 @@ static void test_request_of_another_form_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_restart_at_the_same_place_resumes),
-        cmocka_unit_test(test_restart_one_behind_replays),
-        cmocka_unit_test(test_restart_from_an_old_checkpoint_resyncs),
-        cmocka_unit_test(test_restart_from_nothing_does_not_stall_sync),
-        cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
-        cmocka_unit_test(test_edge_begun_anew_keeps_its_request),
-        cmocka_unit_test(test_record_with_an_impossible_packet_is_refused),
-        cmocka_unit_test(test_request_of_another_form_is_refused),
-        cmocka_unit_test(test_request_that_nobody_can_read_begins_the_edge_anew),
-        cmocka_unit_test(test_edge_forgotten_at_its_beginning),
+        cmocka_unit_test(test_a_restart_at_the_same_sequence_number_resumes),
+        cmocka_unit_test(test_a_restart_one_exchange_behind_is_replayed),
+        cmocka_unit_test(test_a_restart_from_an_old_checkpoint_resyncs),
+        cmocka_unit_test(test_a_restart_from_nothing_does_not_stall_sync),
+        cmocka_unit_test(test_a_restart_with_a_replaced_request_heals),
+        cmocka_unit_test(test_an_edge_that_begins_again_keeps_its_request),
+        cmocka_unit_test(test_a_record_with_an_invalid_packet_is_refused),
+        cmocka_unit_test(test_a_request_of_another_form_is_refused),
+        cmocka_unit_test(test_a_request_that_neither_end_can_read_begins_the_edge_again),
+        cmocka_unit_test(test_an_edge_forgotten_at_its_beginning_heals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// RESYNC over slow links: its payload travels once, whatever else goes on, it takes the time of its bytes,
-// and after a broken link it goes on where it was.
+// RESYNC over slow links: its payload crosses once, whatever else goes on; it takes the time of its bytes;
+// after a broken link it continues where it was.
 #include "exchange_cases.h"
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ static struct net *slow_net(size_t nodes, uint64_t bandwidth, struct blocks *blo
     return net;
 }
 
-// Everybody trains and meets for `seconds`; who is in `late` has an edge that begins long after the start.
+// All nodes train and meet for `seconds`; a node in `late` has an edge that begins long after the start.
 static void run(struct net *net, uint64_t seconds)
 {
     uint64_t end_ns = net->now_ns + seconds * SECOND;
@@ -64,8 +64,8 @@ static void run(struct net *net, uint64_t seconds)
     }
 }
 
-// One edge, nothing else: both blocks of each turn one after the other.
-static void test_it_takes_the_time_of_its_bytes(void **state)
+// One edge and nothing else: the two blocks of each turn follow one another.
+static void test_a_resync_takes_the_time_of_its_bytes(void **state)
 {
     static const uint64_t rates[] = {MEGABIT / 10, MEGABIT, 10 * MEGABIT, 1000 * MEGABIT};
 
@@ -94,9 +94,9 @@ static void test_it_takes_the_time_of_its_bytes(void **state)
     }
 }
 
-// A node comes late to a ring of others that train in step on slow lines: no block travels twice, and nobody
-// makes rounds alone meanwhile.
-static void no_block_travels_twice(bool others)
+// A node comes late to a ring of others that train in step over slow links: no block crosses twice, and no
+// node does rounds alone meanwhile.
+static void check_that_no_block_crosses_twice(bool others)
 {
     struct blocks blocks = {0};
     struct net *net = slow_net(NODES, MEGABIT, &blocks, net_seed(502));
@@ -104,13 +104,13 @@ static void no_block_travels_twice(bool others)
     uint64_t least = UINT64_MAX, most = 0;
 
     for (size_t i = 0; i < NODES; i++)
-        net->node[i].others = others; // else they meet others while the blocks travel
+        net->node[i].others = others; // else they meet others while the blocks are under way
     for (size_t i = 1; i + 1 < NODES; i++)
         net_link(net, i, i + 1);
     net_settle(net, SECOND);
     for (size_t i = 0; i < NODES; i++)
         net->node[i].round = LATE;
-    net->node[0].in_round = true; // not yet here
+    net->node[0].in_round = true; // not there yet
     run(net, 20);
     assert_int_equal(blocks.bytes[1] + blocks.bytes[0], 0);
     net->node[0].in_round = false;
@@ -140,15 +140,15 @@ static void no_block_travels_twice(bool others)
     net_destroy(net);
 }
 
-static void test_no_block_travels_twice(void **state)
+static void test_no_block_crosses_twice(void **state)
 {
     (void)state;
-    no_block_travels_twice(true);
-    no_block_travels_twice(false);
+    check_that_no_block_crosses_twice(true);
+    check_that_no_block_crosses_twice(false);
 }
 
-// The link breaks at any moment, many times.
-static void test_it_goes_on_where_it_was(void **state)
+// The link breaks many times, at any moment.
+static void test_a_resync_continues_where_it_was(void **state)
 {
     struct blocks blocks = {0};
     struct net *net = slow_net(2, 4 * MEGABIT, &blocks, net_seed(503));
@@ -185,9 +185,9 @@ static void test_it_goes_on_where_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_takes_the_time_of_its_bytes),
-        cmocka_unit_test(test_no_block_travels_twice),
-        cmocka_unit_test(test_it_goes_on_where_it_was),
+        cmocka_unit_test(test_a_resync_takes_the_time_of_its_bytes),
+        cmocka_unit_test(test_no_block_crosses_twice),
+        cmocka_unit_test(test_a_resync_continues_where_it_was),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

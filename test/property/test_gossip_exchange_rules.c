@@ -1,5 +1,5 @@
-// Single rules that nothing else would miss: what the trainer is told of second moments, who answers when,
-// what is counted, what HELLO compares.
+// Single rules that no other test covers: second moments that reach the trainer, when a node answers, what is
+// counted, and what HELLO compares.
 #include "exchange_cases.h"
 #include "exchange_saved.h"
 #include "gossip/exchange/state.h"
@@ -21,7 +21,7 @@ static struct net *moments_net(uint64_t seed)
     return net;
 }
 
-// Second moments that neighbours moved while the trainer computed are part of what it goes on from.
+// Second moments that neighbours changed while the trainer computed are included when it goes on.
 static void test_moments_reach_the_trainer(void **state)
 {
     struct net *net = moments_net(net_seed(801));
@@ -32,7 +32,7 @@ static void test_moments_reach_the_trainer(void **state)
         for (size_t j = 0; j < D; j++)
             net->node[i].v[j] = i ? 3 : 1;
     net_round(net, 0, 2);
-    net_round(net, 1, 2); // their exchange is made behind both boundaries
+    net_round(net, 1, 2); // their exchange is made after both boundaries
     net_settle(net, SECOND);
     for (size_t i = 0; i < 2; i++)
         net->node[i].idle = true;
@@ -60,8 +60,8 @@ static void count_answers(struct net *net, size_t node, const struct gossip_exch
             actions->list[i].kind == GOSSIP_EXCHANGE_SEND && actions->list[i].message.kind == GOSSIP_XACK;
 }
 
-// While its own exchange is out a node answers nobody: lower ids wait, higher ones are refused.
-static void test_who_asks_does_not_answer(void **state)
+// While its own exchange is out, a node answers no request: lower ids wait, higher ones are refused.
+static void test_a_node_that_asks_does_not_answer(void **state)
 {
     (void)state;
     for (size_t k = 0; k < 2; k++) {
@@ -85,9 +85,9 @@ static void test_who_asks_does_not_answer(void **state)
     }
 }
 
-// Node 1 takes its request to node 0 back, for that of node 0, and cannot answer that one. What it asks next
-// under the same number is not refused by what node 0 says of the first.
-static void test_what_was_taken_back_refuses_nothing_later(void **state)
+// Node 1 withdraws its request to node 0 in favour of node 0's, and cannot answer that one. Its next request
+// has the same number; what node 0 answers to the first one must not refuse it.
+static void test_a_withdrawn_request_refuses_no_later_one(void **state)
 {
     (void)state;
     for (size_t k = 0; k < 2; k++) {
@@ -97,7 +97,7 @@ static void test_what_was_taken_back_refuses_nothing_later(void **state)
         net_link_all(net);
         net->node[0].paused = true;
         ask(net, 1, 0, 1);
-        net_settle(net, 3 * SECOND); // it is in doubt
+        net_settle(net, 3 * SECOND); // its edge is in doubt
         assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_IN_DOUBT);
         net->node[2].paused = true;
         ask(net, 1, 2, 2);
@@ -105,7 +105,7 @@ static void test_what_was_taken_back_refuses_nothing_later(void **state)
         begin_round(net, 0, NULL, 2); // it asks no more
         meets_again(net, 0, 1);
         net_settle(net, SECOND / 100);
-        if (k == 1) { // both ends compare anew, on the same link
+        if (k == 1) { // both ends compare states again, on the same link
             meets_again(net, 1, 0);
             meets_again(net, 0, 1);
         }
@@ -122,8 +122,8 @@ static void test_what_was_taken_back_refuses_nothing_later(void **state)
     }
 }
 
-// The same where it has nothing to answer with.
-static void test_what_a_broken_model_took_back_refuses_nothing_later(void **state)
+// The same if the node has no model to answer with.
+static void test_a_request_withdrawn_without_a_model_refuses_no_later_one(void **state)
 {
     struct gossip_exchange_options options = defaults(false);
     struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(808), &options);
@@ -140,7 +140,7 @@ static void test_what_a_broken_model_took_back_refuses_nothing_later(void **stat
 }
 
 // A RESYNC belongs to no round: its blocks are answered while an exchange is out.
-static void test_blocks_are_answered_meanwhile(void **state)
+static void test_blocks_are_answered_while_an_exchange_is_out(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
     struct net *net = net_create(3, D, TOPOLOGY_RING, net_seed(806), &options);
@@ -166,7 +166,7 @@ static void test_blocks_are_answered_meanwhile(void **state)
     net_destroy(net);
 }
 
-// The bytes that totals tell are those that travelled, second moments included.
+// The byte counts in the totals are those that crossed, second moments included.
 static void test_all_bytes_are_counted(void **state)
 {
     struct net *net = moments_net(net_seed(803));
@@ -177,7 +177,7 @@ static void test_all_bytes_are_counted(void **state)
         change_model(net, 0);
         change_model(net, 1);
         net_round(net, 0, round);
-        net_settle(net, SECOND); // one asks, so no request is taken back
+        net_settle(net, SECOND); // only one node asks, so no request is withdrawn
         net_round(net, 1, round);
         net_settle(net, SECOND);
     }
@@ -193,10 +193,10 @@ static void test_all_bytes_are_counted(void **state)
     net_destroy(net);
 }
 
-// Both ends were in the middle of something when the link broke: this one had answered, and had asked for the
-// next exchange behind it. The other end is behind both, so the answer comes again and the request is taken
-// back, at once and not at some deadline.
-static void test_request_behind_a_lost_answer_is_discarded(void **state)
+// Both ends were in the middle of something when the link broke: this one had answered, and had then asked
+// for the next exchange. The other end has finished both. So the answer is repeated and the request
+// withdrawn, at once and not after a deadline.
+static void test_a_request_behind_a_lost_answer_is_discarded(void **state)
 {
     struct net *net = linked_net(2, D, false, net_seed(804));
     struct gossip_edge_info info;
@@ -206,7 +206,7 @@ static void test_request_behind_a_lost_answer_is_discarded(void **state)
     net->node[0].paused = false;
     net_round(net, 1, 1); // its request is under way
     net_settle(net, SECOND / 100);
-    net_round(net, 0, 2); // it was answered, and is followed by a request
+    net_round(net, 0, 2); // it was answered, and another request follows
     net_settle(net, SECOND / 100);
     assert_int_equal(net_edge(net, 0, 1, &info)->sequence, 1);
     net_unlink(net, 0, 1);
@@ -221,8 +221,8 @@ static void test_request_behind_a_lost_answer_is_discarded(void **state)
     net_destroy(net);
 }
 
-// Ends whose corrections are not opposite drop them both.
-static void test_corrections_are_compared(void **state)
+// Ends whose corrections are not opposite both drop them.
+static void test_ends_compare_their_corrections(void **state)
 {
     struct net *net = linked_net(2, D, false, net_seed(805));
     struct gossip_exchange *fresh;
@@ -259,13 +259,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moments_reach_the_trainer),
-        cmocka_unit_test(test_who_asks_does_not_answer),
-        cmocka_unit_test(test_what_was_taken_back_refuses_nothing_later),
-        cmocka_unit_test(test_what_a_broken_model_took_back_refuses_nothing_later),
-        cmocka_unit_test(test_blocks_are_answered_meanwhile),
+        cmocka_unit_test(test_a_node_that_asks_does_not_answer),
+        cmocka_unit_test(test_a_withdrawn_request_refuses_no_later_one),
+        cmocka_unit_test(test_a_request_withdrawn_without_a_model_refuses_no_later_one),
+        cmocka_unit_test(test_blocks_are_answered_while_an_exchange_is_out),
         cmocka_unit_test(test_all_bytes_are_counted),
-        cmocka_unit_test(test_request_behind_a_lost_answer_is_discarded),
-        cmocka_unit_test(test_corrections_are_compared),
+        cmocka_unit_test(test_a_request_behind_a_lost_answer_is_discarded),
+        cmocka_unit_test(test_ends_compare_their_corrections),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-// Who was away, who is there, who has finished: a stale model moves no present one, a finished one is moved
-// by nobody, who is behind comes to the others; r stays the same on both ends and corrections stay opposite.
+// Nodes that were away, are present, or have finished: a stale model moves no present one, nothing moves a
+// finished one, and a node that is behind comes to the others. r stays the same on both ends and corrections
+// stay opposite.
 #include "exchange_cases.h"
 #include "gossip/exchange/state.h"
 #include "test/support/cpu_kernels.h"
@@ -31,7 +32,7 @@ static double distance(const struct net *net, size_t a, size_t b)
     return sqrt(energy);
 }
 
-// Local steps: the same for a node and a round in every run.
+// Local steps: the same for a given node and round in every run.
 static void train(struct net *net, size_t node, uint64_t round, float size)
 {
     struct base_rng rng;
@@ -62,7 +63,7 @@ static struct net *fresh_net(enum topology_kind kind, uint64_t seed)
 struct history {
     uint64_t hash[ROUNDS + 1]; // of all models but that of BEHIND
     uint64_t caught_up;        // round
-    double far, near;          // BEHIND from another one: as it came back, and in the end
+    double far, near;          // distance of BEHIND to another node: when it came back, and in the end
 };
 
 static uint64_t hash_of_others(const struct net *net)
@@ -104,9 +105,9 @@ static void run(enum topology_kind kind, uint64_t seed, bool returns, struct his
     net_destroy(net);
 }
 
-// The others' models have the same bits as if it were still gone, until it has caught up; then it is among
-// them.
-static void test_a_stale_model_moves_nobody(void **state)
+// Until it has caught up, the models of the others have the same bits as if it were still gone; then it is
+// one of them.
+static void test_a_stale_model_moves_no_other(void **state)
 {
     uint64_t seed = net_seed(401);
 
@@ -124,7 +125,7 @@ static void test_a_stale_model_moves_nobody(void **state)
     }
 }
 
-// Nobody moves a finished model by a bit, not even its zeros, and whoever goes on comes to it.
+// No exchange changes a bit of a finished model, not even of its zeros, and the nodes that go on come to it.
 static void test_a_finished_model_stands_still(void **state)
 {
     struct net *net = fresh_net(TOPOLOGY_BUTTERFLY, net_seed(402));
@@ -159,9 +160,9 @@ static uint64_t exchanges_of(const struct net *net, size_t node)
     return totals.exchanges;
 }
 
-// Async: who is behind is asked by those ahead, until they finish. From then on it asks, so that its last
-// rounds are none alone.
-static void test_who_is_behind_asks_the_finished(void **state)
+// Async: a node that is behind is asked by the nodes ahead of it until they finish. From then on it asks, so
+// that it does not do its last rounds alone.
+static void test_a_node_that_is_behind_asks_the_finished_ones(void **state)
 {
     struct gossip_exchange_options options = defaults(false);
     struct net *net = net_create(NODES, D, TOPOLOGY_RING, net_seed(407), &options);
@@ -177,7 +178,7 @@ static void test_who_is_behind_asks_the_finished(void **state)
                 net_settle(net, SECOND / 100);
             }
     const uint64_t before = exchanges_of(net, BEHIND);
-    assert_in_range(before, LAST - LATE - 6, LAST + 6); // no more of them for being behind
+    assert_in_range(before, LAST - LATE - 6, LAST + 6); // being behind does not give it more of them
     for (size_t i = 0; i < NODES; i++)
         net->node[i].standing = i == BEHIND ? GOSSIP_PRESENT : GOSSIP_FINISHED;
     for (size_t i = 0; i < NODES; i++)
@@ -194,9 +195,9 @@ static void test_who_is_behind_asks_the_finished(void **state)
     net_destroy(net);
 }
 
-// In a RESYNC of an end that was away and one that was not the first adopts the second's model, and counts
-// again. Where one has finished, the other adopts.
-static void test_who_is_behind_adopts(void **state)
+// In a RESYNC between an end that was away and one that was not, the first adopts the model of the second,
+// and counts again. If one has finished, the other adopts its model.
+static void test_in_a_resync_a_node_that_was_away_adopts(void **state)
 {
     static const enum gossip_standing pairs[][2] = {{GOSSIP_AWAY, GOSSIP_PRESENT},
                                                     {GOSSIP_PRESENT, GOSSIP_AWAY},
@@ -231,7 +232,7 @@ static void test_who_is_behind_adopts(void **state)
 }
 
 // A correction learns nothing from a model that was away.
-static void test_absence_is_no_drift(void **state)
+static void test_a_correction_learns_nothing_from_an_absence(void **state)
 {
     struct net *net = linked_net(2, D, true, net_seed(404));
     struct gossip_edge_info info;
@@ -245,7 +246,7 @@ static void test_absence_is_no_drift(void **state)
     change_model(net, 1);
     net_round_all(net, 21);
     assert_int_equal(net_edge(net, 0, 1, &info)->exchanges, 21);
-    assert_int_equal(info.standing, GOSSIP_AWAY); // as the other end told
+    assert_int_equal(info.standing, GOSSIP_AWAY); // as the other end reported
     assert_int_equal(net_edge(net, 1, 0, &info)->standing, GOSSIP_PRESENT);
     (void)net_edge(net, 0, 1, &info);
     assert_memory_equal(info.correction, before, sizeof before);
@@ -253,9 +254,9 @@ static void test_absence_is_no_drift(void **state)
     net_destroy(net);
 }
 
-// Two that were away and hardly ever meet, as slow ones in async: each is back once it has met the third
-// often enough.
-static void test_who_is_behind_waits_for_nobody_behind(void **state)
+// Two nodes that were away and hardly ever meet, such as slow ones in async: each is present again once it
+// has met the third node often enough.
+static void test_a_node_that_is_behind_does_not_wait_for_another_one(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
     struct net *net = net_create(3, D, TOPOLOGY_RING, net_seed(405), &options);
@@ -294,9 +295,9 @@ static struct gossip_exchange *resumed(struct net *net, size_t node, uint64_t ro
     return fresh;
 }
 
-// From a checkpoint, and not told yet where the others are: its blocks move nobody who trains. Two such nodes
-// meet in the middle, and so does who has been told that it is one of the others.
-static void test_a_resumed_model_moves_nobody_before_its_first_round(void **state)
+// A node resumed from a checkpoint does not know yet where the others are: its blocks move no node that
+// trains. Two such nodes meet in the middle, and so does a node that knows that it is one of the others.
+static void test_a_resumed_model_moves_no_other_before_its_first_round(void **state)
 {
     (void)state;
     for (size_t k = 0; k < 3; k++) {
@@ -325,13 +326,13 @@ static void test_a_resumed_model_moves_nobody_before_its_first_round(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_stale_model_moves_nobody),
+        cmocka_unit_test(test_a_stale_model_moves_no_other),
         cmocka_unit_test(test_a_finished_model_stands_still),
-        cmocka_unit_test(test_who_is_behind_asks_the_finished),
-        cmocka_unit_test(test_who_is_behind_adopts),
-        cmocka_unit_test(test_absence_is_no_drift),
-        cmocka_unit_test(test_who_is_behind_waits_for_nobody_behind),
-        cmocka_unit_test(test_a_resumed_model_moves_nobody_before_its_first_round),
+        cmocka_unit_test(test_a_node_that_is_behind_asks_the_finished_ones),
+        cmocka_unit_test(test_in_a_resync_a_node_that_was_away_adopts),
+        cmocka_unit_test(test_a_correction_learns_nothing_from_an_absence),
+        cmocka_unit_test(test_a_node_that_is_behind_does_not_wait_for_another_one),
+        cmocka_unit_test(test_a_resumed_model_moves_no_other_before_its_first_round),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

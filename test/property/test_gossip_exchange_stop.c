@@ -1,5 +1,5 @@
 // A stop is a round boundary: nodes that are frozen at any moment, stored and started again go on as if they
-// had not been: no RESYNC, the same sum of models, in sync the same bits.
+// had not stopped: no RESYNC, the same sum of models, and in sync the same bits.
 #include "exchange_cases.h"
 #include "exchange_saved.h"
 #include "gossip/exchange/state.h"
@@ -93,8 +93,8 @@ static uint64_t hash_of(const struct net *net)
     return hash;
 }
 
-// Those who are to meet, and the others only when they have met: what an exchange counts may not depend on
-// which links are there already.
+// First links the nodes that are to meet, and the others once these have met: the result of an exchange must
+// not depend on which links are already up.
 static void link_partners_first(struct net *net, const bool open[NODES])
 {
     for (size_t i = 0; i < NODES; i++) {
@@ -122,7 +122,7 @@ static void link_all_at_once(struct net *net, const bool open[NODES])
     net_settle(net, 60 * SECOND);
 }
 
-// All nodes stop at one moment of a round, with whatever is under way lost.
+// All nodes stop at one moment of a round, and everything under way is lost.
 static void all_stop_and_go_on(void (*go_on)(struct net *, const bool *))
 {
     uint64_t seed = net_seed(601);
@@ -158,16 +158,16 @@ static void all_stop_and_go_on(void (*go_on)(struct net *, const bool *))
     net_destroy(whole);
 }
 
-static void test_all_stop_and_go_on(void **state)
+static void test_all_nodes_stop_and_go_on(void **state)
 {
     (void)state;
     all_stop_and_go_on(link_all_at_once);
     all_stop_and_go_on(link_partners_first);
 }
 
-// One end opens the edge before the other knows of it, and has a request open: its question is asked again as
+// One end opens the edge before the other knows of it, and has a request open: its question is repeated as
 // soon as the other end opens it, too, not after a deadline.
-static void test_who_opens_first_asks_again(void **state)
+static void test_the_end_that_opens_first_asks_again(void **state)
 {
     struct net *net = fresh_net(true, net_seed(605));
     struct gossip_edge_info info;
@@ -177,7 +177,7 @@ static void test_who_opens_first_asks_again(void **state)
     (void)state;
     run(net, 1, STOP - 1);
     for (size_t i = 0; i < NODES; i++)
-        net_round(net, i, STOP); // whoever leads its pair has asked
+        net_round(net, i, STOP); // the first one of each pair has asked
     for (size_t i = 0; i < NODES; i++)
         unlink_all(net, i);
     size_t partner = topology_plan_partner(net->plan, 0, STOP);
@@ -185,7 +185,7 @@ static void test_who_opens_first_asks_again(void **state)
     partner = asker == 0 ? partner : 0;
     net->up[asker * NODES + partner] = net->up[partner * NODES + asker] = true;
     net_tell(net, asker, GOSSIP_EXCHANGE_LINK_UP, partner);
-    net_settle(net, before_its_deadline / 2); // it comes to an end that has no edge, and is dropped
+    net_settle(net, before_its_deadline / 2); // it arrives at an end that has no edge, and is dropped
     assert_int_equal(net_edge(net, asker, partner, &info)->state, GOSSIP_EDGE_HELLO);
     net_tell(net, partner, GOSSIP_EXCHANGE_LINK_UP, asker);
     net_settle(net, before_its_deadline / 2);
@@ -203,7 +203,7 @@ static double sum_of(const struct net *net)
     return sum;
 }
 
-// One stops at any moment while the others go on, and comes back.
+// One node stops at any moment while the others go on, and comes back.
 static void one_stops(bool sync, uint64_t seed)
 {
     for (uint64_t k = 0; k < MOMENTS; k++) {
@@ -238,14 +238,14 @@ static void one_stops(bool sync, uint64_t seed)
     }
 }
 
-static void test_one_stops_and_comes_back(void **state)
+static void test_one_node_stops_and_comes_back(void **state)
 {
     (void)state;
     one_stops(true, net_seed(602));
     one_stops(false, net_seed(603));
 }
 
-// What a trainer hands in that is not finite is not published: it gets the published model back.
+// A model that is not finite is not published: the trainer gets the published one back.
 static void test_an_unusable_model_is_not_published(void **state)
 {
     struct net *net = fresh_net(true, net_seed(604));
@@ -271,7 +271,7 @@ static void test_an_unusable_model_is_not_published(void **state)
     net_destroy(net);
 }
 
-// A rendezvous that only takes in what came: no steps lie behind it.
+// A rendezvous that only applies pending updates: it follows no steps.
 static void collect(struct net *net, size_t node, uint64_t round)
 {
     struct net_node *at = &net->node[node];
@@ -288,8 +288,9 @@ static void collect(struct net *net, size_t node, uint64_t round)
     assert_false(at->in_round);
 }
 
-// It changes nothing: the round that follows counts its steps, even the first one, which it is told for.
-static void test_collecting_is_no_round(void **state)
+// It changes nothing: the following round counts its steps, even if it is the first one, which the rendezvous
+// was for.
+static void test_a_rendezvous_without_steps_is_no_round(void **state)
 {
     const uint64_t seed = net_seed(605);
     float x[2][NODES][D];
@@ -312,11 +313,11 @@ static void test_collecting_is_no_round(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_stop_and_go_on),
-        cmocka_unit_test(test_who_opens_first_asks_again),
-        cmocka_unit_test(test_one_stops_and_comes_back),
+        cmocka_unit_test(test_all_nodes_stop_and_go_on),
+        cmocka_unit_test(test_the_end_that_opens_first_asks_again),
+        cmocka_unit_test(test_one_node_stops_and_comes_back),
         cmocka_unit_test(test_an_unusable_model_is_not_published),
-        cmocka_unit_test(test_collecting_is_no_round),
+        cmocka_unit_test(test_a_rendezvous_without_steps_is_no_round),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

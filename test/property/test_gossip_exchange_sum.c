@@ -1,5 +1,5 @@
-// Where the trainer's correction stays as it was handed out, the exchange keeps no sum of its own. Two
-// clusters from one seed, one of which has it so, hand out the same bits.
+// If the trainer leaves its correction as it was handed out, the exchange keeps no separate sum. Two clusters
+// from one seed, only one of which does so, hand out the same bits.
 #include "exchange_cases.h"
 #include "gossip/exchange/state.h"
 
@@ -8,7 +8,7 @@
 enum { D = 100000 }; // 1,000 entries in a packet of 2 KB; 16 KB of packets may be kept
 
 struct twins {
-    struct net *net[2]; // with a sum of its own; without
+    struct net *net[2]; // with its own sum; without
 };
 
 static struct twins twins_of(size_t nodes, bool sync, const struct gossip_exchange_options *changed)
@@ -77,7 +77,7 @@ static void check_same(const struct twins *twins)
     }
 }
 
-// Of a deferred sum nothing but the trainer's vector is there.
+// Of a deferred sum, only the trainer's vector exists.
 static void check_deferred(const struct twins *twins, size_t node)
 {
     assert_null(sum_of(twins, node)->now);
@@ -104,7 +104,7 @@ static void in_step_the_bits_are_the_same(void **state)
     twins_destroy(&twins);
 }
 
-// Node 0 computes while the others meet it: its sum is owed what is kept as packets.
+// Node 0 computes while the others meet it: the kept packets are still to be added to its sum.
 static void exchanges_between_boundaries_reach_the_sum(void **state)
 {
     (void)state;
@@ -133,7 +133,8 @@ static void check_export(const struct twins *twins, size_t node)
     assert_memory_equal(record[0].transactions, record[1].transactions, record[0].transactions_bytes);
 }
 
-// A checkpoint carries the sum as it is, also while something is owed to it, and it goes on from there.
+// A checkpoint contains the complete sum, also while packets are still to be added, and the node goes on from
+// there.
 static void a_deferred_sum_is_exported(void **state)
 {
     (void)state;
@@ -155,8 +156,8 @@ static void a_deferred_sum_is_exported(void **state)
     twins_destroy(&twins);
 }
 
-// An edge that goes between two boundaries takes its correction along.
-static void a_forgotten_edge_leaves_nothing(void **state)
+// An edge that goes between two boundaries takes its correction with it.
+static void a_forgotten_edge_leaves_no_correction(void **state)
 {
     (void)state;
     struct twins twins = twins_of(4, true, NULL);
@@ -173,8 +174,8 @@ static void a_forgotten_edge_leaves_nothing(void **state)
     twins_destroy(&twins);
 }
 
-// More exchanges than are kept as packets: there is a sum of its own, until a round that did without.
-static void many_exchanges_have_a_sum_of_their_own(void **state)
+// More exchanges than are kept as packets: there is a separate sum until a round that did without it.
+static void many_exchanges_have_a_separate_sum(void **state)
 {
     (void)state;
     struct twins twins = twins_of(4, false, NULL);
@@ -193,7 +194,7 @@ static void many_exchanges_have_a_sum_of_their_own(void **state)
     twins_destroy(&twins);
 }
 
-// A model that is thrown away takes no exchange with it.
+// A model that is discarded discards no exchange.
 static void an_unusable_round_loses_nothing(void **state)
 {
     (void)state;
@@ -214,9 +215,9 @@ static void an_unusable_round_loses_nothing(void **state)
     twins_destroy(&twins);
 }
 
-// While a correction fades, the trainer's is not the sum: there are two for that time, and one again behind
-// it.
-static void a_sum_of_its_own_while_something_fades(void **state)
+// While a correction fades, the trainer's vector is not the sum: for that time there are two, and afterwards
+// one again.
+static void there_is_a_separate_sum_while_a_correction_fades(void **state)
 {
     (void)state;
     struct gossip_exchange_options options = defaults(true);
@@ -250,10 +251,10 @@ int main(void)
         cmocka_unit_test(in_step_the_bits_are_the_same),
         cmocka_unit_test(exchanges_between_boundaries_reach_the_sum),
         cmocka_unit_test(a_deferred_sum_is_exported),
-        cmocka_unit_test(a_forgotten_edge_leaves_nothing),
-        cmocka_unit_test(many_exchanges_have_a_sum_of_their_own),
+        cmocka_unit_test(a_forgotten_edge_leaves_no_correction),
+        cmocka_unit_test(many_exchanges_have_a_separate_sum),
         cmocka_unit_test(an_unusable_round_loses_nothing),
-        cmocka_unit_test(a_sum_of_its_own_while_something_fades),
+        cmocka_unit_test(there_is_a_separate_sum_while_a_correction_fades),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-// Async: a node goes on while its exchange is under way, but few rounds without any, while others train.
+// Async: a node goes on while its exchange is under way, but only for a few rounds without any exchange while
+// others train.
 #include "exchange_cases.h"
 
 #include <stdio.h>
@@ -45,7 +46,7 @@ static void look(const struct net *net, struct course *course)
     }
 }
 
-// Everybody comes to a boundary ROUND_MS after it left the one before.
+// Every node reaches a boundary ROUND_MS after it left the one before.
 static struct course train(struct net *net, unsigned ms)
 {
     uint64_t due_ns[8] = {0};
@@ -69,7 +70,7 @@ static struct course train(struct net *net, unsigned ms)
 }
 
 // An exchange takes ten rounds and more on the wire.
-static void test_slow_wire_bounds_the_rounds_between_exchanges(void **state)
+static void test_on_a_slow_wire_rounds_between_exchanges_are_bounded(void **state)
 {
     (void)state;
     for (uint64_t max_delay = 1; max_delay <= 7; max_delay += 3) {
@@ -83,8 +84,8 @@ static void test_slow_wire_bounds_the_rounds_between_exchanges(void **state)
     }
 }
 
-// An edge begins anew: its blocks fill both lines for longer than many rounds last.
-static void test_an_edge_that_begins_anew_leaves_nobody_alone(void **state)
+// An edge begins again: its blocks occupy both lines for longer than many rounds.
+static void test_an_edge_that_begins_again_leaves_no_node_alone(void **state)
 {
     struct net *net = async_net(6, TOPOLOGY_RING, MAX_DELAY, net_seed(962));
     struct gossip_exchange_event forget = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = net_id(1)};
@@ -101,8 +102,8 @@ static void test_an_edge_that_begins_anew_leaves_nobody_alone(void **state)
     net_destroy(net);
 }
 
-// Bounded: all edges of a node begin anew. It meets nobody meanwhile; those who can wait for it.
-static void test_who_begins_anew_is_not_left_behind(void **state)
+// Bounded: all edges of a node begin again. Meanwhile it meets no neighbour; the nodes that can wait for it.
+static void test_a_node_whose_edges_begin_again_is_not_left_behind(void **state)
 {
     struct gossip_exchange_options options = defaults(false);
 
@@ -142,9 +143,9 @@ static uint64_t round_lasts_ms(struct net *net, size_t node)
     return (net->now_ns - begun_ns) / MS;
 }
 
-// Nobody answers: some rounds go on, then each lasts as long as the ceiling. Where nobody else trains, and
-// when idle: none does.
-static void test_who_can_meet_nobody_waits(void **state)
+// No neighbour answers: a few rounds go on, then each lasts as long as the ceiling. If no other node trains,
+// and when idle, none does.
+static void test_a_node_without_a_partner_waits_up_to_the_ceiling(void **state)
 {
     (void)state;
     for (size_t k = 0; k < 3; k++) {
@@ -161,7 +162,7 @@ static void test_who_can_meet_nobody_waits(void **state)
     }
 }
 
-// The partner of the round is not there: another neighbour is asked in its place.
+// The partner of the round is absent: another neighbour is asked instead.
 static void test_another_neighbour_is_asked(void **state)
 {
     struct net *net = async_net(3, TOPOLOGY_RING, 0, net_seed(964));
@@ -199,7 +200,7 @@ static void note_question(struct net *net, size_t node, const struct gossip_exch
     }
 }
 
-// At the same place as the one that asks.
+// At the same sequence number as the node that asks.
 static void answer_question(struct net *net, struct mute *mute)
 {
     struct gossip_exchange_event event = {
@@ -212,7 +213,7 @@ static void answer_question(struct net *net, struct mute *mute)
     assert_int_equal(net_step(net, 0, &event), BASE_OK);
 }
 
-// Of so many rounds of node 0, ROUND_MS each, those that lasted until somebody was given up.
+// Of that many rounds of node 0, ROUND_MS each, the number that lasted until a neighbour was given up.
 static unsigned rounds_held_up(struct net *net, struct mute *mute, unsigned rounds)
 {
     unsigned held = 0;
@@ -230,15 +231,16 @@ static unsigned rounds_held_up(struct net *net, struct mute *mute, unsigned roun
     return held;
 }
 
-// Node 1 compares its state and never exchanges. Alone with it, or beside another neighbour, a node waits for
-// it some times, and then no longer, but for a try now and then; when it exchanges again it counts again.
-static void test_who_never_exchanges_holds_nobody(void **state)
+// Node 1 compares its state and never exchanges. A node that has only this neighbour, or another one beside
+// it, waits for it a few times, then no longer, except for an occasional attempt; when node 1 exchanges
+// again, it counts again.
+static void test_a_neighbour_that_never_exchanges_delays_no_node(void **state)
 {
     (void)state;
     for (size_t nodes = 2; nodes <= 3; nodes++) {
         struct mute mute = {.asked = false};
         struct net *net = async_net(nodes, TOPOLOGY_RING, MAX_DELAY, net_seed(966));
-        train(net, 20 * ROUND_MS); // an edge that never met would begin anew
+        train(net, 20 * ROUND_MS); // an edge that never met would begin again
         net->watch = note_question;
         net->watcher = &mute;
         net->node[1].paused = true;
@@ -270,7 +272,7 @@ static struct net *net_beside_a_mute(struct mute *mute, uint64_t max_delay, uint
     return net;
 }
 
-// The link stays: what was sent to a node while it was mute is never read.
+// The link stays: messages sent to a node while it was mute are never read.
 static void lose_messages_to(struct net *net, size_t node)
 {
     struct net_message **at = &net->first;
@@ -288,9 +290,9 @@ static void lose_messages_to(struct net *net, size_t node)
     net->last = at;
 }
 
-// Even where every round needs an exchange, and node 2 always has time for one: with node 0 mute to node 1 as
-// well neither would ask again.
-static void test_who_was_mute_is_asked_again(void **state)
+// This holds even where every round needs an exchange and node 2 always has time for one. If node 0 were mute
+// to node 1 as well, neither would ask again.
+static void test_a_neighbour_that_was_mute_is_asked_again(void **state)
 {
     (void)state;
     for (uint64_t max_delay = 0; max_delay <= MAX_DELAY; max_delay += MAX_DELAY) {
@@ -300,15 +302,15 @@ static void test_who_was_mute_is_asked_again(void **state)
         lose_messages_to(net, 1);
         net->node[1].paused = false;
         net->watch = NULL;
-        net->now_ns += 65 * SECOND; // the longest pause between two tries
+        net->now_ns += 65 * SECOND; // the longest pause between two attempts
         rounds_held_up(net, &mute, 30);
         assert_true(exchanges_of(net, 1) > before);
         net_destroy(net);
     }
 }
 
-// It would never have caught up with node 1, and what it learns would never move node 2.
-static void test_a_mute_neighbour_keeps_nobody_away(void **state)
+// It would never have caught up with node 1, and what it learns would never reach node 2.
+static void test_a_mute_neighbour_does_not_keep_a_node_away(void **state)
 {
     struct gossip_exchange_totals totals;
     struct mute mute = {.asked = false};
@@ -325,14 +327,14 @@ static void test_a_mute_neighbour_keeps_nobody_away(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slow_wire_bounds_the_rounds_between_exchanges),
-        cmocka_unit_test(test_an_edge_that_begins_anew_leaves_nobody_alone),
-        cmocka_unit_test(test_who_begins_anew_is_not_left_behind),
-        cmocka_unit_test(test_who_can_meet_nobody_waits),
+        cmocka_unit_test(test_on_a_slow_wire_rounds_between_exchanges_are_bounded),
+        cmocka_unit_test(test_an_edge_that_begins_again_leaves_no_node_alone),
+        cmocka_unit_test(test_a_node_whose_edges_begin_again_is_not_left_behind),
+        cmocka_unit_test(test_a_node_without_a_partner_waits_up_to_the_ceiling),
         cmocka_unit_test(test_another_neighbour_is_asked),
-        cmocka_unit_test(test_who_never_exchanges_holds_nobody),
-        cmocka_unit_test(test_who_was_mute_is_asked_again),
-        cmocka_unit_test(test_a_mute_neighbour_keeps_nobody_away),
+        cmocka_unit_test(test_a_neighbour_that_never_exchanges_delays_no_node),
+        cmocka_unit_test(test_a_neighbour_that_was_mute_is_asked_again),
+        cmocka_unit_test(test_a_mute_neighbour_does_not_keep_a_node_away),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,8 +93,8 @@ static void test_the_sum_stays_and_references_agree(void **state)
             check_weight((float)w / 8, w % 2 ? 0.03f : 0.4f, (enum kernels_format)values, seed++);
 }
 
-// Everything is sent: x_i' = (1 - w) x_i + w x_j, on both ends, whoever asked, and r is the mean.
-static void test_both_ends_apply_the_weight_of_who_asks(void **state)
+// Everything is sent: x_i' = (1 - w) x_i + w x_j on both ends, whichever asked, and r is the mean.
+static void test_both_ends_apply_the_weight_of_the_initiator(void **state)
 {
     struct gossip_exchange_options options = defaults(false);
     struct gossip_edge_info info;
@@ -153,8 +153,8 @@ static void test_no_weight_is_a_half_bit_for_bit(void **state)
     net_destroy(net[1]);
 }
 
-// DESIGN, topology: after its period everybody holds the exact mean.
-static void test_base_is_exact_after_its_period(void **state)
+// DESIGN, topology: after its period every node holds the exact mean.
+static void test_base_gives_the_exact_mean_after_its_period(void **state)
 {
     uint64_t seed = net_seed(74);
 
@@ -171,7 +171,7 @@ static void test_base_is_exact_after_its_period(void **state)
     }
 }
 
-static void test_hierarchical_is_exact_inside_its_groups(void **state)
+static void test_hierarchical_gives_the_exact_mean_inside_groups(void **state)
 {
     enum { NODES = 12, INSIDE = 3 }; // rounds of base for a group of three
     struct net *net = net_of(TOPOLOGY_HIERARCHICAL, NODES, 1, KERNELS_FP32, net_seed(75));
@@ -190,7 +190,7 @@ static void test_hierarchical_is_exact_inside_its_groups(void **state)
     net_destroy(net);
 }
 
-// Rounds to 1e-4 of the energy in the beginning, which never grows.
+// Rounds until the energy is 1e-4 of its initial value; it never grows.
 static uint64_t rounds_to_consensus(size_t nodes, bool weighted, uint64_t seed)
 {
     struct net *net = net_of(TOPOLOGY_BASE, nodes, 1.0f / 32, KERNELS_INT8, seed);
@@ -213,7 +213,8 @@ static uint64_t rounds_to_consensus(size_t nodes, bool weighted, uint64_t seed)
     return round;
 }
 
-// Compressed, the mean is not reached in a period, but still reached; with 1/2 in place of the weights, too.
+// With compression the mean is not reached within a period, but it is reached; also with 1/2 in place of the
+// weights.
 static void test_base_converges_with_compression(void **state)
 {
     static const size_t sizes[] = {3, 5, 6, 7, 9, 12, 17};
@@ -229,7 +230,7 @@ static void test_base_converges_with_compression(void **state)
     }
 }
 
-// Everybody drifts to a point of its own; weights near 1 make the force of a meeting up to twice as large.
+// Every node drifts to its own point; weights near 1 make the force of a meeting up to twice as large.
 static void test_corrections_are_stable_with_weights(void **state)
 {
     enum { NODES = 9, STEPS = 4, ROUNDS = 3000 };
@@ -265,10 +266,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_sum_stays_and_references_agree),
-        cmocka_unit_test(test_both_ends_apply_the_weight_of_who_asks),
+        cmocka_unit_test(test_both_ends_apply_the_weight_of_the_initiator),
         cmocka_unit_test(test_no_weight_is_a_half_bit_for_bit),
-        cmocka_unit_test(test_base_is_exact_after_its_period),
-        cmocka_unit_test(test_hierarchical_is_exact_inside_its_groups),
+        cmocka_unit_test(test_base_gives_the_exact_mean_after_its_period),
+        cmocka_unit_test(test_hierarchical_gives_the_exact_mean_inside_groups),
         cmocka_unit_test(test_base_converges_with_compression),
         cmocka_unit_test(test_corrections_are_stable_with_weights),
     };

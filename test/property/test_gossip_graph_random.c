@@ -1,5 +1,5 @@
-// What holds between the graphs of all nodes, whatever came in which order: who has the same view has the
-// same plan, neighbours know each other, and when all links are there the same edges are up at both ends.
+// What holds between the graphs of all nodes, whatever happened in which order: nodes with the same view have
+// the same plan, neighbours know each other, and when all links are up, the same edges are up at both ends.
 //
 // P2PML_SEED: the first seed; P2PML_SEEDS: how many (8).
 #include "base/rng.h"
@@ -12,7 +12,7 @@
 enum { NODES = 18 };
 
 struct node {
-    struct gossip_record known[NODES]; // as this node has heard last
+    struct gossip_record known[NODES]; // the latest that this node has heard
     bool counts[NODES];                // of these, in its view
     struct gossip_edges *edges;
     bool up[NODES], linked[NODES];
@@ -20,7 +20,7 @@ struct node {
 
 struct world {
     struct topology_options options;
-    struct gossip_record record[NODES]; // as everybody will know in the end
+    struct gossip_record record[NODES]; // as all nodes will know it in the end
     bool counts[NODES];
     struct node node[NODES];
     struct base_rng rng;
@@ -76,7 +76,7 @@ static void set_link(struct world *world, size_t a, size_t b, bool linked)
     }
 }
 
-// A join, a death, somebody held out, a claim; heard of by some, others hear later.
+// A join, a death, a hold-out or a claim; some nodes hear of it now, others later.
 static void anything(struct world *world)
 {
     size_t a = base_rng_below(&world->rng, NODES), b = base_rng_below(&world->rng, NODES);
@@ -99,7 +99,7 @@ static void anything(struct world *world)
     hear(world, a, a);
 }
 
-// All hear of all, each in an order of its own.
+// All nodes hear of all others, each in its own order.
 static void settle(struct world *world)
 {
     uint32_t order[NODES];
@@ -155,7 +155,7 @@ static void check(const struct world *world)
     gossip_plan_drop(plan);
 }
 
-// When all claim what they are to claim the slots are settled, and all different.
+// Once all nodes claim the slots that they should claim, the slots are settled and all different.
 static void check_claims(struct world *world)
 {
     bool taken[4 * NODES] = {false};

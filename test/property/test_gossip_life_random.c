@@ -1,4 +1,4 @@
-// Any events in any order: transitions are asserted by the life itself, what else must hold by life_any.
+// Any events in any order: the life itself asserts its transitions, and life_any the other invariants.
 #include "base/rng.h"
 #include "test/support/life_any.h"
 
@@ -21,7 +21,7 @@ static void say_seed(int signal)
     fprintf(stderr, "replay: P2PML_SEED=%llu\n", (unsigned long long)now_at);
 }
 
-static void any_events_in_any_order(void **state)
+static void any_events_in_any_order_keep_the_invariants(void **state)
 {
     const char *given = getenv("P2PML_SEED");
     const uint64_t first = given ? strtoull(given, NULL, 10) : 1;
@@ -38,12 +38,12 @@ static void any_events_in_any_order(void **state)
         now_at = seed;
         states |= life_any_run(bytes, count);
     }
-    assert_int_equal(states & 0x7f, 0x7f); // joining to stopping have all been there
+    assert_int_equal(states & 0x7f, 0x7f); // all states from joining to stopping have occurred
 }
 
 int main(void)
 {
     signal(SIGABRT, say_seed);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_events_in_any_order)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_events_in_any_order_keep_the_invariants)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-// Whatever happens to a pair and to its neighbours, at most one link of theirs is active, and when the faults
-// are over exactly one is, wherever one end can call the other. P2PML_SEEDS: how many (300);
-// P2PML_SEED: one.
+// Whatever happens to two nodes and their neighbours, at most one link between them is active, and when the
+// faults are over exactly one is, if one end can call the other. P2PML_SEEDS: how many (300); P2PML_SEED:
+// one.
 #include "test/support/links_net.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,8 +98,8 @@ static void heal(struct links_net *net)
     }
 }
 
-// How often a room may call in 30 s: members to whom there is no link, with pauses of 1 to 3 s; entries that
-// never answered, or are its own, with 5 to 15 s, or 0.5 to 1.5 s of a room that has no link at all.
+// How many calls a room may make in 30 s: to members without a link, with pauses of 1 to 3 s; to entries that
+// never answered or lead to itself, with pauses of 5 to 15 s, or 0.5 to 1.5 s if the room has no link at all.
 static size_t callable(const struct links_net *net, size_t room)
 {
     size_t entries = net->room[room].greeting.parameters, members = 0, unknown = entries > 0, links = 0;
@@ -111,7 +111,7 @@ static size_t callable(const struct links_net *net, size_t room)
     return 31 * members + (links ? 7 : 61) * unknown;
 }
 
-// Within a minute: the longest pause between two turns of calls is 15 s, of a lost stream 15 s more.
+// Within a minute: the longest pause between two turns of calls is 15 s, and after a lost stream 15 s more.
 static void every_pair_ends_with_one_link(struct links_net *net)
 {
     uint64_t calls[LINKS_NET_ROOMS], ups[LINKS_NET_ROOMS];
@@ -160,25 +160,26 @@ static void run_seed(uint64_t seed)
     uint64_t calls = 0;
     for (size_t a = 0; a < rooms; a++)
         calls += net.room[a].calls;
-    // No storm: at most some calls a second of a room, and a few for every restart and packet.
+    // No storm: at most a few calls a second for each room, and a few for every restart and packet.
     assert_true(calls <= rooms * rooms * ((net.now_ns - begin_ns) / S + 10) * 3 + 4 * turns);
     every_pair_ends_with_one_link(&net);
     links_net_destroy(&net);
 }
 
-static void one_link_a_pair(void **state)
+static void every_pair_has_at_most_one_active_link(void **state)
 {
     (void)state;
     const char *only = getenv("P2PML_SEED");
     uint64_t first = only ? strtoull(only, NULL, 10) : 0;
     for (uint64_t seed = first; seed < (only ? first + 1 : seeds()); seed++) {
-        fprintf(stderr, "seed %llu\n", (unsigned long long)seed); // the last one is that of a failure
+        // the last one printed is the seed of a failure
+        fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
         run_seed(seed);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_link_a_pair)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pair_has_at_most_one_active_link)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-// What a member sends is bounded, whatever happens: links that are slower than anybody's patience, loss of
-// most datagrams, and both in turn, where everybody suspects everybody. And what a member says of itself is
-// known soon even where nothing is left of the budget.
+// What a member sends is bounded, whatever happens: links slower than any timeout, loss of most datagrams,
+// and both in turn, so that every member suspects every other. And a change of a member's own record spreads
+// soon even when the budget is used up.
 //
 // P2PML_SEEDS: how many (default 4), P2PML_SEED: the first one.
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static uint64_t sent(size_t node)
     return n->datagram_bytes + IP_BYTES * n->datagrams + n->stream_bytes;
 }
 
-// Whether anybody can answer in time changes every few seconds.
+// Whether members can answer in time changes every few seconds.
 static void vary(struct base_rng *rng)
 {
     static const double losses[] = {0, 0.3, 0.6, 0.9};
@@ -56,7 +56,7 @@ static bool all_know_that_all_train(size_t count)
     return true;
 }
 
-// The network is good again, the budgets are spent: how long until all know what each says of itself.
+// The network is good again, the budgets are used up: how long until all members know each other's record.
 static double known_after_s(size_t count)
 {
     const uint64_t from_ns = net.now_ns;
@@ -66,7 +66,7 @@ static double known_after_s(size_t count)
     for (size_t i = 0; i < count; i++)
         gossip_membership_flags(net.nodes[i].membership, GOSSIP_RECORD_TRAINING, 0);
     while (!all_know_that_all_train(count)) {
-        assert_true(net.now_ns - from_ns < 60 * SECOND); // else it would wait forever
+        assert_true(net.now_ns - from_ns < 60 * SECOND); // or it would wait for ever
         member_net_run(&net, 50 * MILLISECOND);
     }
     return (double)(net.now_ns - from_ns) / (double)SECOND;
@@ -101,7 +101,7 @@ static void storm(size_t count, uint64_t seed, double *mean, double *most, doubl
     for (size_t i = 0; i < count; i++) {
         struct gossip_membership_totals totals;
         gossip_membership_totals(net.nodes[i].membership, &totals);
-        assert_true(totals.suspicions > 0); // or it shows nothing
+        assert_true(totals.suspicions > 0); // or the test shows nothing
     }
     member_net_destroy(&net);
 }
@@ -109,7 +109,8 @@ static void storm(size_t count, uint64_t seed, double *mean, double *most, doubl
 static void no_storm_fills_a_slow_link(void **state)
 {
     static const size_t counts[] = {4, 12};
-    static const double known_most_s[] = {0.8, 4.0}; // where news of oneself waited for the budget: 1.7, 4.6
+    // if a member's own changes waited for the budget: 1.7, 4.6
+    static const double known_most_s[] = {0.8, 4.0};
     uint64_t first = number("P2PML_SEED", 1), seeds = number("P2PML_SEEDS", 4);
 
     (void)state;

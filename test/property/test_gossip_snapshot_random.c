@@ -1,6 +1,6 @@
-// Snapshots under everything that may befall them, from seeds: asks and blocks that get lost or late, donors
-// that come, die at any block, freeze anew, or lie. A joiner that has an honest donor completes, and holds
-// nothing but what an honest donor held.
+// Snapshots under all faults, from seeds: questions and blocks that are lost or late, and donors that join,
+// die at any block, freeze again, or lie. A joiner that has an honest donor completes, and holds only what an
+// honest donor held.
 #include "base/hash.h"
 #include "base/rng.h"
 #include "gossip/snapshot/snapshot.h"
@@ -28,7 +28,7 @@ struct world_donor {
     uint64_t round;
 };
 
-struct message { // on its way; links keep no order here, which is harsher than they are
+struct message { // under way; links here keep no order, which is harsher than in reality
     bool to_joiner;
     size_t donor, joiner;
     uint64_t due_ns;
@@ -40,7 +40,7 @@ struct message { // on its way; links keep no order here, which is harsher than 
 struct world_joiner {
     struct gossip_joiner *joiner;
     struct gossip_snapshot_vectors into;
-    bool closed[DONORS]; // it has refused what this donor told
+    bool closed[DONORS]; // it has refused an answer of this donor
 };
 
 struct world {
@@ -64,7 +64,7 @@ static struct gossip_id id_of(size_t number)
     return (struct gossip_id){{(uint8_t)(number + 1)}};
 }
 
-// What every honest donor holds at an element: the round may differ, and shows in the fraction's place.
+// The value of an element at every honest donor: it depends on the round, which shows in the fraction.
 static float value_of(size_t part, size_t index, uint64_t round)
 {
     return (float)(index % 1000 + 1) + 2000.0f * (float)part + (float)round / 128.0f;
@@ -189,7 +189,7 @@ static void deliver_due(struct world *world)
         (item->to_joiner ? deliver_tell : deliver_ask)(world, item);
         free(item->values);
         free(item);
-        at = &world->first; // what was delivered may have led to more
+        at = &world->first; // a delivery may have queued more
     }
 }
 
@@ -200,8 +200,8 @@ static void let_joiners_ask(struct world *world)
         struct gossip_id peer;
         while (gossip_joiner_next(world->joiner[j].joiner, world->now_ns, &peer, &ask)) {
             const size_t donor = (size_t)peer.bytes[0] - 1;
-            check(world, world->donor[donor].up, "a donor is asked that is down");
-            check(world, !world->joiner[j].closed[donor], "a liar is asked again");
+            check(world, world->donor[donor].up, "a donor that is down is asked");
+            check(world, !world->joiner[j].closed[donor], "a donor that lied is asked again");
             send(world, false, donor, j, &ask);
         }
     }
@@ -287,7 +287,7 @@ static void world_destroy(struct world *world)
     }
 }
 
-// Each block is whole, of one round; round and step are those of the latest.
+// Each block is whole and of one round; round and step are those of the latest.
 static void check_joiner(const struct world *world, const struct world_joiner *joiner)
 {
     uint64_t round, done, latest = 0;
@@ -310,7 +310,7 @@ static void run_seed(uint64_t seed)
     world_create(&world, seed);
     for (size_t i = base_rng_below(&world.rng, 400); i-- > 0;)
         step(&world, true);
-    for (size_t d = 0; d < DONORS; d++) // from here on everybody stays, liars too
+    for (size_t d = 0; d < DONORS; d++) // from here on all donors stay, also those that lie
         set_up(&world, d, true);
     for (size_t i = 0; i < 5000 && !all_complete(&world); i++)
         step(&world, false);
@@ -338,7 +338,7 @@ static void a_joiner_completes_where_an_honest_donor_stays(void **state)
 
 enum { CIRCLE_MAX = 6 };
 
-struct circle { // each asks the next one, and then hears of a node that has a model
+struct circle { // each asks the next one, and then learns of a node that has a model
     size_t count;
     struct gossip_id id[CIRCLE_MAX];
     float into[CIRCLE_MAX];
@@ -382,8 +382,8 @@ static void circle_create(struct circle *circle, struct base_rng *rng)
     }
 }
 
-// No time passes: nobody's patience ends.
-static void a_circle_of_those_who_fetch_is_broken(void **state)
+// No time passes, so no timeout ends.
+static void a_circle_of_nodes_that_fetch_is_broken(void **state)
 {
     struct gossip_message question;
     struct gossip_id peer;
@@ -420,6 +420,6 @@ static void a_circle_of_those_who_fetch_is_broken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_joiner_completes_where_an_honest_donor_stays),
-                                       cmocka_unit_test(a_circle_of_those_who_fetch_is_broken)};
+                                       cmocka_unit_test(a_circle_of_nodes_that_fetch_is_broken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-// Statistics of random rows, told in any order, twice, by processes that were replaced: every node that has
-// heard all finds the same bits, and they are those of all rows together. What no rows have is refused, and
-// changes nothing.
+// Statistics of random rows, sent in any order, twice, or by processes that were replaced: every node that
+// has heard all others finds the same bits, and they are those of all rows together. Statistics that no rows
+// can have are refused and change nothing.
 #include "gossip/statistics/statistics.h"
 #include "test/support/seeded.h"
 
@@ -19,7 +19,7 @@ enum { NODES_MAX = 9, ROWS_MAX = 12, COLUMNS_MAX = 600, BLOCKS_MAX = 3, ROUNDS =
 struct world {
     size_t nodes, columns, rows[NODES_MAX];
     float x[NODES_MAX][ROWS_MAX][COLUMNS_MAX];
-    struct gossip_statistics *old[NODES_MAX], *node[NODES_MAX]; // of an earlier process, of this one
+    struct gossip_statistics *old[NODES_MAX], *node[NODES_MAX]; // of an earlier process; of this one
 };
 static struct world w;
 static struct gossip_spread first[COLUMNS_MAX], other[COLUMNS_MAX];
@@ -100,7 +100,7 @@ static enum base_error tell(const struct gossip_statistics *from, size_t node, s
     return gossip_statistics_take(w.node[to], &id, &message.as.statistics);
 }
 
-// All that the others have to tell, in a random order; some of it twice, some of it an earlier process's.
+// All statistics of the others, in a random order; some of them twice, some from an earlier process.
 static void hear_all(size_t to)
 {
     struct {
@@ -153,7 +153,7 @@ static void any_order_gives_the_same_bits_and_those_of_all_rows(void **state)
     }
 }
 
-static void half_of_what_a_node_tells_does_not_count(void **state)
+static void half_of_the_statistics_of_a_node_do_not_count(void **state)
 {
     (void)state;
     begin(2, 2 * GOSSIP_STATISTICS_BLOCK);
@@ -167,7 +167,7 @@ static void half_of_what_a_node_tells_does_not_count(void **state)
     end();
 }
 
-static void a_later_process_replaces_what_an_earlier_one_has_told(void **state)
+static void the_statistics_of_a_later_process_replace_those_of_an_earlier_one(void **state)
 {
     (void)state;
     begin(2, 3);
@@ -176,13 +176,13 @@ static void a_later_process_replaces_what_an_earlier_one_has_told(void **state)
     assert_int_equal(tell(w.node[1], 1, 0, 0), BASE_OK);
     assert_int_equal(gossip_statistics_join(w.node[0], other), 2);
     assert_memory_not_equal(first, other, 3 * sizeof *first);
-    assert_int_equal(tell(w.old[1], 1, 0, 0), BASE_OK); // late on its way
+    assert_int_equal(tell(w.old[1], 1, 0, 0), BASE_OK); // it was delayed
     assert_int_equal(gossip_statistics_join(w.node[0], first), 2);
     assert_memory_equal(first, other, 3 * sizeof *first);
     end();
 }
 
-static void what_no_rows_have_is_refused(void **state)
+static void statistics_that_no_rows_can_have_are_refused(void **state)
 {
     (void)state;
     static const double bad[][4] = {{NAN, 1, 0.5, 0.1},
@@ -219,7 +219,7 @@ static void what_no_rows_have_is_refused(void **state)
     end();
 }
 
-static void strangers_take_no_more_than_their_room(void **state)
+static void unknown_nodes_use_no_more_than_their_room(void **state)
 {
     (void)state;
     begin(1, 1);
@@ -237,10 +237,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_gives_the_same_bits_and_those_of_all_rows),
-        cmocka_unit_test(half_of_what_a_node_tells_does_not_count),
-        cmocka_unit_test(a_later_process_replaces_what_an_earlier_one_has_told),
-        cmocka_unit_test(what_no_rows_have_is_refused),
-        cmocka_unit_test(strangers_take_no_more_than_their_room),
+        cmocka_unit_test(half_of_the_statistics_of_a_node_do_not_count),
+        cmocka_unit_test(the_statistics_of_a_later_process_replace_those_of_an_earlier_one),
+        cmocka_unit_test(statistics_that_no_rows_can_have_are_refused),
+        cmocka_unit_test(unknown_nodes_use_no_more_than_their_room),
     };
     seeded_begin(20261123);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // Edge colourings of any graph: proper, at most one colour more than the largest degree, classes of even
-// size, the same every time.
+// size, and the same every time.
 #include "topology_world.h"
 
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void check(struct graph *graph)
     assert_true(colours == 0 || (least > 0 && most - least <= 1));
 }
 
-static void random_graphs(void **state)
+static void random_graphs_are_coloured_properly(void **state)
 {
     static struct graph graph;
     struct base_rng rng;
@@ -80,7 +80,7 @@ static void random_graphs(void **state)
 }
 
 // Graphs that need one colour more than their degree: odd cycles, complete graphs of odd order, Petersen's.
-static void graphs_of_the_second_class(void **state)
+static void graphs_of_class_two_get_one_more_colour(void **state)
 {
     static struct graph graph;
     (void)state;
@@ -109,7 +109,7 @@ static void graphs_of_the_second_class(void **state)
     assert_int_equal(graph.colours, 4);
 }
 
-// A colour that is free at both ends is not always to be had: that fans are turned is seen from these.
+// Here no colour may be free at both ends of an edge, so that fans must be rotated.
 static void a_shuffled_complete_graph_needs_fans(void **state)
 {
     static struct graph graph;
@@ -131,7 +131,7 @@ static void a_shuffled_complete_graph_needs_fans(void **state)
     }
 }
 
-static void nothing_to_colour(void **state)
+static void a_graph_without_edges_has_no_colours(void **state)
 {
     static struct graph graph;
     (void)state;
@@ -145,10 +145,10 @@ static void nothing_to_colour(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_graphs),
-        cmocka_unit_test(graphs_of_the_second_class),
+        cmocka_unit_test(random_graphs_are_coloured_properly),
+        cmocka_unit_test(graphs_of_class_two_get_one_more_colour),
         cmocka_unit_test(a_shuffled_complete_graph_needs_fans),
-        cmocka_unit_test(nothing_to_colour),
+        cmocka_unit_test(a_graph_without_edges_has_no_colours),
     };
     return cmocka_run_group_tests(tests, read_seed, NULL);
 }

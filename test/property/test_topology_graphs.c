@@ -1,4 +1,4 @@
-// The graphs of the kinds that do not change over time, against their definitions.
+// The graphs of the kinds that do not change over time, compared with their definitions.
 #include "topology_world.h"
 
 #include <setjmp.h>
@@ -20,7 +20,7 @@ static int read_seed(void **state)
     return 0;
 }
 
-// Is `mate` a neighbour of `self` on this kind, both as positions among n?
+// Whether `mate` is a neighbour of `self` in this kind, both as positions among n.
 typedef bool rule(size_t n, size_t self, size_t mate);
 
 static void check_graph(enum topology_kind kind, size_t n, rule *joined)
@@ -56,7 +56,7 @@ static size_t rows_of(size_t n)
 static bool joined_on_a_torus(size_t n, size_t self, size_t mate)
 {
     size_t rows = rows_of(n);
-    if (rows == 0) { // one row that winds around
+    if (rows == 0) { // one row that wraps around
         size_t s = 1, apart = (mate + n - self) % n;
         while ((s + 1) * (s + 1) <= n)
             s++;
@@ -116,7 +116,7 @@ static bool joined_to_the_hub(size_t n, size_t self, size_t mate)
     return n > 1 && (self == 0 || mate == 0);
 }
 
-static void complete_graphs_and_stars(void **state)
+static void complete_graphs_and_stars_follow_their_definitions(void **state)
 {
     (void)state;
     for (size_t n = 1; n <= MOST; n++) {
@@ -131,7 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_torus_joins_rows_and_columns),
         cmocka_unit_test(exponential_graphs_join_powers_of_two),
-        cmocka_unit_test(complete_graphs_and_stars),
+        cmocka_unit_test(complete_graphs_and_stars_follow_their_definitions),
         cmocka_unit_test(the_torus_of_each_number_of_members_is_the_most_square),
     };
     return cmocka_run_group_tests(tests, read_seed, NULL);

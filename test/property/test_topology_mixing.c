@@ -1,5 +1,5 @@
-// How fast pairwise averaging over a schedule agrees, against the closed forms. W_t is the matrix of round t
-// (each met pair becomes its mean), P = W_{t-1} ... W_1 W_0, and J the matrix of the mean.
+// How fast pairwise averaging over a schedule agrees, compared with the closed forms. W_t is the matrix of
+// round t (each pair that meets becomes its mean), P = W_{t-1} ... W_1 W_0, and J is the matrix of the mean.
 #include "topology_world.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static void average_pairs(const struct topology_plan *plan, uint64_t round, doub
     }
 }
 
-// Takes the mean out of x (P maps the rest onto itself, and J maps it to zero) and scales it to length 1.
+// Removes the mean from x (P maps the rest onto itself, J maps it to zero) and scales it to length 1.
 static double centre_and_scale(size_t n, double *x)
 {
     double mean = 0, square = 0;
@@ -135,7 +135,8 @@ static uint64_t stages_of(size_t slots)
     return m;
 }
 
-// A butterfly with vacant slots is not exact, but never slow: the pairs among the partnerless keep it going.
+// A butterfly with vacant slots is not exact, but never slow: pairs among the nodes without a partner keep it
+// going.
 static void any_butterfly_agrees_within_four_times_its_stages(void **state)
 {
     double worst = 0;
@@ -178,8 +179,8 @@ static void a_butterfly_with_a_third_vacant_still_mixes(void **state)
     }
 }
 
-// An expander: |P-J| falls by a factor a round that does not depend on n, so 48 rounds, whole periods of 2, 3
-// and 4 rings, are enough for all n. Of a plain ring of 64 they leave 0.79.
+// An expander: |P-J| falls by a factor a round that does not depend on n. So 48 rounds, whole periods of 2, 3
+// and 4 rings, are enough for all n; after as many, a plain ring of 64 still has 0.79.
 static void hash_rings_agree_in_rounds_that_do_not_grow_with_the_members(void **state)
 {
     enum { ROUNDS = 48 };

@@ -1,4 +1,5 @@
-// What deaths and joins cost: rings tear down no edge between survivors, slots stay, the graph stays whole.
+// What deaths and joins change: rings remove no edge between survivors, slots stay, and the graph stays
+// connected.
 #include "topology_world.h"
 
 #include <setjmp.h>
@@ -20,7 +21,7 @@ static int read_seed(void **state)
     return 0;
 }
 
-struct graph { // what the members of one view come to, by their place in the roster
+struct graph { // of the members of one view, by their place in the roster
     bool edge[ROSTER][ROSTER];
     uint32_t slot[ROSTER];
     size_t slots; // highest slot + 1
@@ -35,7 +36,7 @@ struct members {
     struct graph now;
 };
 
-// The graph of those alive, given in `order`. Also: it is connected.
+// The graph of the living members, given in `order`; checks that it is connected.
 static void look(const struct members *members, const uint32_t *order, struct graph *graph)
 {
     struct topology_member view[ROSTER];
@@ -63,7 +64,7 @@ static void look(const struct members *members, const uint32_t *order, struct gr
     topology_plan_destroy(plan);
 }
 
-// In two orders, which must not matter.
+// In two orders, which must give the same graph.
 static void look_twice(struct members *members, struct graph *graph)
 {
     uint32_t order[ROSTER];
@@ -76,7 +77,7 @@ static void look_twice(struct members *members, struct graph *graph)
     assert_memory_equal(graph, &other, sizeof other);
 }
 
-// Everybody alive claims what the plan says, and that changes nothing.
+// Every living member claims the slot of the plan, and that changes nothing.
 static void claim(struct members *members)
 {
     struct graph after;
@@ -99,13 +100,13 @@ static void begin(struct members *members, enum topology_kind kind, uint64_t tri
     claim(members);
 }
 
-// Balances around half the roster.
+// Keeps about half the roster alive.
 static bool grows(struct members *members)
 {
     return members->n < 2 || (members->n < ROSTER - 1 && base_rng_below(&members->rng, ROSTER) >= members->n);
 }
 
-// One, and at times up to a quarter at once.
+// Usually one, sometimes up to a quarter at once.
 static size_t how_many_die(struct members *members)
 {
     return base_rng_below(&members->rng, 8) ? 1 : 1 + base_rng_below(&members->rng, members->n / 4 + 1);
@@ -126,7 +127,7 @@ static void kill_one(struct members *members)
     members->n--;
 }
 
-// Whoever comes back has forgotten its slot.
+// A member that comes back has forgotten its slot.
 static size_t join_one(struct members *members)
 {
     size_t who = pick(members, false);
@@ -176,7 +177,7 @@ static void ring_death(struct members *members, size_t rings, size_t deaths, siz
     assert_true(difference.fresh <= deaths * rings);
     if (rings == 1 && deaths == 1)
         assert_int_equal(difference.fresh,
-                         members->n > 2); // of three, both neighbours know each other already
+                         members->n > 2); // of three members, both neighbours already know each other
     *fresh_edges += difference.fresh;
 }
 
@@ -198,7 +199,7 @@ static void ring_join(struct members *members, size_t rings)
                 assert_true(members->now.edge[a][who] && members->now.edge[b][who]);
 }
 
-static void rings_tear_down_only_what_a_joiner_splits(void **state)
+static void rings_remove_only_the_edge_that_a_joiner_splits(void **state)
 {
     struct members members;
     (void)state;
@@ -236,7 +237,8 @@ struct tally {
     struct difference edges;
 };
 
-// Slots of the survivors stay, unless more than a third are vacant: then those from n on move down.
+// The survivors keep their slots unless more than a third are vacant: then members in slots from n on move
+// down.
 static void butterfly_death(struct members *members, size_t deaths, struct tally *tally)
 {
     struct graph before = members->now;
@@ -281,7 +283,7 @@ static void butterfly_join(struct members *members)
     claim(members);
 }
 
-// Two who join at the two ends of a cluster, before each has heard of the other.
+// Two members join at two ends of a cluster, before each has heard of the other.
 static void butterfly_join_twins(struct members *members)
 {
     struct graph before = members->now;
@@ -297,7 +299,7 @@ static void butterfly_join_twins(struct members *members)
     claim(members);
 }
 
-static void butterfly_slots_stay_and_vacancies_fill(void **state)
+static void butterfly_slots_stay_and_vacancies_are_filled(void **state)
 {
     struct members members;
     struct tally tally = {0};
@@ -346,9 +348,9 @@ static void claim_anything(struct members *members)
     }
 }
 
-// Whatever is claimed: everybody gets a slot of its own, no more than a third are vacant, and what one member
-// after another then claims, each at its own time, comes to rest.
-static void any_claims_come_to_rest(void **state)
+// Whatever is claimed, every member gets its own slot and no more than a third are vacant. If the members
+// then claim their slots one after another, the slots settle.
+static void any_claims_settle(void **state)
 {
     struct members members;
     size_t most = 0;
@@ -380,10 +382,10 @@ static void any_claims_come_to_rest(void **state)
                             members.now.slot[i] != members.now.slot[j]);
         claim(&members);
     }
-    print_message("at most %zu claims until rest\n", most);
+    print_message("at most %zu claims until the slots settled\n", most);
 }
 
-static void a_claim_beyond_reason_is_none(void **state)
+static void an_implausible_claim_is_ignored(void **state)
 {
     struct members members;
     struct graph plain;
@@ -394,7 +396,7 @@ static void a_claim_beyond_reason_is_none(void **state)
     members.roster[7].slot = TOPOLOGY_SLOTS_MAX;
     look_twice(&members, &members.now);
     assert_memory_equal(&plain, &members.now, sizeof plain);
-    members.roster[7].slot = TOPOLOGY_SLOTS_MAX - 1; // counts, and is compacted into what it left
+    members.roster[7].slot = TOPOLOGY_SLOTS_MAX - 1; // it counts, and is compacted into the slot that it left
     look_twice(&members, &members.now);
     assert_memory_equal(&plain, &members.now, sizeof plain);
 }
@@ -402,11 +404,11 @@ static void a_claim_beyond_reason_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rings_tear_down_only_what_a_joiner_splits),
-        cmocka_unit_test(butterfly_slots_stay_and_vacancies_fill),
+        cmocka_unit_test(rings_remove_only_the_edge_that_a_joiner_splits),
+        cmocka_unit_test(butterfly_slots_stay_and_vacancies_are_filled),
         cmocka_unit_test(a_new_cluster_takes_slots_in_the_order_of_the_ring),
-        cmocka_unit_test(any_claims_come_to_rest),
-        cmocka_unit_test(a_claim_beyond_reason_is_none),
+        cmocka_unit_test(any_claims_settle),
+        cmocka_unit_test(an_implausible_claim_is_ignored),
     };
     return cmocka_run_group_tests(tests, read_seed, NULL);
 }

@@ -1,4 +1,4 @@
-// What every schedule must keep, for each number of members from 1 to 70, whatever slots are claimed.
+// What every schedule must satisfy, for each number of members from 1 to 70 and any claimed slots.
 #include "topology_world.h"
 
 #include <setjmp.h>
@@ -22,7 +22,8 @@ static int read_seed(void **state)
     return 0;
 }
 
-// Slots as they are after deaths: drawn from the first n + n / 2, so that no more than a third are vacant.
+// Slots as they are after deaths: drawn from the first n + n
+// 2, so that no more than a third are vacant.
 static void leave_vacancies(struct base_rng *rng, struct topology_member *members, size_t n)
 {
     uint32_t slots[MOST + MOST / 2];
@@ -59,7 +60,7 @@ static void for_each_plan(void (*check)(const struct topology_plan *plan))
         }
 }
 
-// The rounds to look at: a period, or some where there is none.
+// The rounds to look at: a period, or a number of them if there is no period.
 static uint64_t rounds_of(const struct topology_plan *plan)
 {
     uint64_t period = topology_plan_period(plan);
@@ -103,7 +104,7 @@ static void check_rests(const struct topology_plan *plan)
     }
 }
 
-static void one_rests_where_the_members_are_odd(void **state)
+static void one_member_rests_if_their_number_is_odd(void **state)
 {
     (void)state;
     for_each_plan(check_rests);
@@ -227,8 +228,8 @@ static void rings_meet_successor_and_predecessor_and_rest_once(void **state)
     }
 }
 
-// The rule in its plainest form: those without a partner are listed in slot order and paired first with
-// second; in every second pass the first of them goes to the end of the list.
+// The rule in its plainest form: members without a partner are listed in slot order, and each odd one is
+// paired with the next. In every second pass the first of them moves to the end of the list.
 static void butterfly_by_definition(const size_t *holder, size_t slots, unsigned stage, bool shifted,
                                     size_t *partners)
 {
@@ -317,7 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_meeting_is_mutual),
-        cmocka_unit_test(one_rests_where_the_members_are_odd),
+        cmocka_unit_test(one_member_rests_if_their_number_is_odd),
         cmocka_unit_test(the_schedule_repeats_after_its_period),
         cmocka_unit_test(neighbours_are_those_met_in_a_period),
         cmocka_unit_test(the_union_of_all_rounds_is_connected),

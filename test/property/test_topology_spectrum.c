@@ -1,4 +1,5 @@
-// The closed forms of the graphs, against what is computed: gaps, rounds until all agree, exactness.
+// The closed forms of the graphs compared with computed values: spectral gaps, rounds until all agree,
+// exactness.
 #include "topology/spectrum.h"
 #include "topology_world.h"
 
@@ -53,7 +54,7 @@ static double distance(const struct topology_plan *plan, uint64_t rounds)
 }
 
 // R with weights 1/3 is that of powers of one matrix: the first R with (1 - gap)^R < 1e-2.
-static void a_ring_with_weights_of_a_third(void **state)
+static void a_ring_with_weights_of_a_third_has_the_known_gap(void **state)
 {
     static const uint64_t rounds[] = {22, 89, 358, 1433};
     (void)state;
@@ -64,7 +65,7 @@ static void a_ring_with_weights_of_a_third(void **state)
     }
 }
 
-static void a_ring_of_alternating_matchings(void **state)
+static void a_ring_of_alternating_matchings_has_the_known_gap(void **state)
 {
     static const uint64_t expected[] = {15, 60, 239, 956};
     (void)state;
@@ -77,14 +78,14 @@ static void a_ring_of_alternating_matchings(void **state)
     }
 }
 
-static void a_hypercube_with_metropolis_weights(void **state)
+static void a_hypercube_with_metropolis_weights_has_the_known_gap(void **state)
 {
     (void)state;
     for (size_t m = 1, n = 2; n <= 512; m++, n *= 2)
         assert_true(fabs(static_gap(TOPOLOGY_BUTTERFLY, n) - (m == 1 ? 1 : 2 / ((double)m + 1))) < 1e-9);
 }
 
-static void square_tori(void **state)
+static void square_tori_have_the_known_gap(void **state)
 {
     (void)state;
     for (size_t s = 3; s <= 20; s++) {
@@ -100,7 +101,7 @@ static void square_tori(void **state)
     assert_true(fabs(static_gap(TOPOLOGY_TORUS, 64) - .117) < 5e-4);
 }
 
-static void complete_graphs_and_stars(void **state)
+static void complete_graphs_and_stars_have_the_known_gap(void **state)
 {
     (void)state;
     for (size_t n = 2; n <= 40; n++) {
@@ -124,7 +125,7 @@ static void one_peer_and_butterfly_are_exact_in_every_turn(void **state)
     }
 }
 
-// In integers, so that what comes out is not a matter of how far an iteration went.
+// In integers, so that the result does not depend on how far an iteration went.
 static double spread_after(const struct topology_plan *plan, uint64_t from, uint64_t rounds)
 {
     struct base_rng rng;
@@ -178,7 +179,7 @@ static void base_2_graphs_are_exact_and_as_short_as_published(void **state)
     }
 }
 
-// Published rounds of degree k, met by two at a time: as exact, in more rounds.
+// The published rounds of degree k, split into meetings of two: as exact, in more rounds.
 static void base_k_graphs_are_exact(void **state)
 {
     static struct topology_member members[MOST];
@@ -193,7 +194,7 @@ static void base_k_graphs_are_exact(void **state)
             uint64_t period = topology_plan_period(plan);
             if (spread_after(plan, 0, period) >= 1e-12)
                 fail_msg("k %u, %zu members: %g", k, n, spread_after(plan, 0, period));
-            // 2 log n rounds of degree k at most, each of no more than 2 log (k+1) + 1 or k meetings.
+            // At most 2 log n rounds of degree k, each of no more than 2 log (k+1) + 1 or k meetings.
             double published = 2 * log((double)n) / log(k + 1.0) + 2;
             assert_true((double)period <= published * fmax(k, 2 * log2(k + 1.0) + 1));
             topology_plan_destroy(plan);
@@ -203,8 +204,8 @@ static void base_k_graphs_are_exact(void **state)
     assert_int_equal(topology_plan_create(&options, members, 8, &plan), BASE_EINVAL);
 }
 
-// 3^m and base 3 are cliques of three, nothing else: 3 rounds for each of m.
-static void powers_of_the_base_need_no_weights_between_parts(void **state)
+// 3^m nodes in base 3 are cliques of three and nothing else: 3 rounds for each of m.
+static void powers_of_the_base_need_no_weights_between_cliques(void **state)
 {
     static struct topology_member members[MOST];
     struct base_rng rng;
@@ -219,16 +220,16 @@ static void powers_of_the_base_need_no_weights_between_parts(void **state)
     }
 }
 
-// A turn makes groups agree, then leaders; what is left of the difference between equal groups of g is 1 -
-// 1/g.
-static void hierarchies_agree_inside_and_then_between(void **state)
+// In one turn first the groups agree, then the leaders; 1 - 1/g of the difference between equal groups of g
+// is left.
+static void hierarchies_agree_first_inside_groups_and_then_between_them(void **state)
 {
     (void)state;
     for (size_t g = 1; g <= 12; g++)
         for (size_t groups = 2; groups <= 7; groups++) {
             struct topology_plan *plan = plan_of(TOPOLOGY_HIERARCHICAL, g * groups, g);
             uint64_t period = topology_plan_period(plan);
-            // From the first inside pass on, only the groups' means matter.
+            // After the first pass inside the groups, only their means matter.
             double after_2 = distance(plan, 2 * period), after_3 = distance(plan, 3 * period);
             if (g == 1)
                 assert_true(after_2 < 1e-7);
@@ -262,14 +263,15 @@ static void random_matchings_contract_as_expected(void **state)
     }
 }
 
-// All 15 matchings of six, equally often: chi squared with 14 degrees of freedom is above 42.6 once in 10^4.
-static void every_matching_is_as_likely(void **state)
+// All 15 matchings of six, equally often: chi squared with 14 degrees of freedom exceeds 42.6 once in 10^4.
+static void every_matching_is_equally_likely(void **state)
 {
     enum { ROUNDS = 30000 };
     double count[6][6] = {{0}}, chi = 0;
     struct topology_plan *plan = plan_of(TOPOLOGY_MATCHINGS, 6, 1);
     (void)state;
-    for (uint64_t t = 0; t < ROUNDS; t++) { // named by the mates of 0 and of the first who is left
+    // identified by the partner of 0 and that of the first member left
+    for (uint64_t t = 0; t < ROUNDS; t++) {
         size_t mate = topology_plan_partner(plan, 0, t), next = mate == 1 ? 2 : 1;
         count[mate][topology_plan_partner(plan, next, t)]++;
     }
@@ -300,7 +302,7 @@ static void tournaments_and_exponential_graphs_mix_fast(void **state)
         }
 }
 
-static void shapes(void **state)
+static void graphs_have_the_known_shapes(void **state)
 {
     static const struct {
         enum topology_kind kind;
@@ -324,7 +326,7 @@ static void shapes(void **state)
     }
 }
 
-// By the distances of Floyd, Warshall 1962, from which topology_shape_of shares nothing.
+// By the distances of Floyd and Warshall (1962), which share no code with topology_shape_of.
 static size_t plain_diameter(const struct topology_plan *plan, size_t n, bool *connected)
 {
     static uint16_t far[SEARCHED][SEARCHED];
@@ -368,7 +370,7 @@ static void diameters_are_those_of_every_pair(void **state)
         }
 }
 
-static void work_without_end_is_refused(void **state)
+static void a_graph_that_takes_too_long_is_refused(void **state)
 {
     struct topology_plan *plan = plan_of(TOPOLOGY_RING, MOST, 1);
     uint64_t rounds = 0;
@@ -381,23 +383,23 @@ static void work_without_end_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_with_weights_of_a_third),
-        cmocka_unit_test(a_ring_of_alternating_matchings),
-        cmocka_unit_test(a_hypercube_with_metropolis_weights),
-        cmocka_unit_test(square_tori),
-        cmocka_unit_test(complete_graphs_and_stars),
+        cmocka_unit_test(a_ring_with_weights_of_a_third_has_the_known_gap),
+        cmocka_unit_test(a_ring_of_alternating_matchings_has_the_known_gap),
+        cmocka_unit_test(a_hypercube_with_metropolis_weights_has_the_known_gap),
+        cmocka_unit_test(square_tori_have_the_known_gap),
+        cmocka_unit_test(complete_graphs_and_stars_have_the_known_gap),
         cmocka_unit_test(one_peer_and_butterfly_are_exact_in_every_turn),
         cmocka_unit_test(the_other_turn_of_one_peer_is_exact_too),
         cmocka_unit_test(base_2_graphs_are_exact_and_as_short_as_published),
         cmocka_unit_test(base_k_graphs_are_exact),
-        cmocka_unit_test(powers_of_the_base_need_no_weights_between_parts),
-        cmocka_unit_test(hierarchies_agree_inside_and_then_between),
+        cmocka_unit_test(powers_of_the_base_need_no_weights_between_cliques),
+        cmocka_unit_test(hierarchies_agree_first_inside_groups_and_then_between_them),
         cmocka_unit_test(random_matchings_contract_as_expected),
-        cmocka_unit_test(every_matching_is_as_likely),
+        cmocka_unit_test(every_matching_is_equally_likely),
         cmocka_unit_test(tournaments_and_exponential_graphs_mix_fast),
-        cmocka_unit_test(shapes),
+        cmocka_unit_test(graphs_have_the_known_shapes),
         cmocka_unit_test(diameters_are_those_of_every_pair),
-        cmocka_unit_test(work_without_end_is_refused),
+        cmocka_unit_test(a_graph_that_takes_too_long_is_refused),
     };
     return cmocka_run_group_tests(tests, read_seed, NULL);
 }

@@ -1,4 +1,4 @@
-// Who trains on the examples of shards without a living node. P2PML_SEED chooses other random cases.
+// Which nodes train on the examples of shards without a living node. P2PML_SEED chooses other random cases.
 #include "base/rng.h"
 #include "train/dataset.h"
 
@@ -54,9 +54,9 @@ static void divide(const struct world *w, uint32_t *trainer)
                      BASE_OK);
 }
 
-// Every example has one trainer, who lives; the owner itself where that lives. All compute the same, and in
-// place, too.
-static void everything_has_a_living_trainer(void **state)
+// Every example has one trainer, which is alive; if its owner is alive, the owner. All nodes compute the same
+// result, also in place.
+static void every_example_has_a_living_trainer(void **state)
 {
     (void)state;
     static struct world w;
@@ -77,8 +77,8 @@ static void everything_has_a_living_trainer(void **state)
     }
 }
 
-// One more dies: only what it trained on moves. It comes back: everything is as it was.
-static void only_what_must_moves(void **state)
+// One more node dies: only the examples that it trained on move. It comes back: everything is as before.
+static void only_the_examples_of_the_dead_node_move(void **state)
 {
     (void)state;
     static struct world w;
@@ -103,8 +103,8 @@ static void only_what_must_moves(void **state)
     assert_true(tried > CASES / 4);
 }
 
-// After any deaths and returns, with all alive again, everybody has their own.
-static void giving_back_is_exact(void **state)
+// After any deaths and returns, once all are alive again, every node has its own examples.
+static void returned_nodes_get_exactly_their_examples_back(void **state)
 {
     (void)state;
     static struct world w;
@@ -120,9 +120,9 @@ static void giving_back_is_exact(void **state)
     }
 }
 
-// n orphans go to L heirs like n throws of an even die: each gets n/L, within 5 standard deviations; and to
-// any two heirs independently of where they went under another seed.
-static void heirs_get_alike(void **state)
+// n orphaned examples go to L heirs like n throws of a fair die: each heir gets n/L, within 5 standard
+// deviations. Where an example goes under another seed is independent of that.
+static void heirs_get_equal_shares(void **state)
 {
     (void)state;
     static struct world w;
@@ -155,7 +155,7 @@ static void heirs_get_alike(void **state)
     assert_true(worst < 5.0);
 }
 
-static void refuses_what_cannot_be(void **state)
+static void invalid_arguments_are_refused(void **state)
 {
     (void)state;
     const uint32_t owner[3] = {0, 2, 1}, strange[3] = {0, 3, 1};
@@ -174,11 +174,11 @@ int main(void)
     seed = given != NULL ? strtoull(given, NULL, 10) : 20260411;
     print_message("P2PML_SEED=%" PRIu64 "\n", seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_has_a_living_trainer),
-        cmocka_unit_test(only_what_must_moves),
-        cmocka_unit_test(giving_back_is_exact),
-        cmocka_unit_test(heirs_get_alike),
-        cmocka_unit_test(refuses_what_cannot_be),
+        cmocka_unit_test(every_example_has_a_living_trainer),
+        cmocka_unit_test(only_the_examples_of_the_dead_node_move),
+        cmocka_unit_test(returned_nodes_get_exactly_their_examples_back),
+        cmocka_unit_test(heirs_get_equal_shares),
+        cmocka_unit_test(invalid_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

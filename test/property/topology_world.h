@@ -39,7 +39,7 @@ static inline struct topology_plan *world_plan(const struct topology_options *op
     return plan;
 }
 
-// How many members the first one reaches over neighbours, itself included.
+// How many members the first one reaches through neighbours, itself included.
 static inline size_t world_reach(const struct topology_plan *plan)
 {
     size_t n = topology_plan_members(plan), count = 1, peers[256];

@@ -1,10 +1,10 @@
 // Whole nodes in virtual time, thousands of clusters from seeds: membership, sealed datagrams, streams,
-// exchange, topology, snapshots and a model that learns, while all goes wrong that test/support/sim_fault.h
+// exchange, topology, snapshots and a model that learns, under all the faults that test/support/sim_fault.h
 // lists. After every step the invariants of sim_check.h hold; then everything heals, and views, edges, models
-// and the loss must come to where they belong.
+// and the loss must converge.
 //
 // P2PML_SEEDS: how many seeds (default 1,000); P2PML_SEED: the first one, alone unless P2PML_SEEDS is given
-// too; P2PML_TRACE=1: every line of the trace.
+// as well; P2PML_TRACE=1: every line of the trace.
 #include "base/hash.h"
 #include "test/support/cpu_kernels.h"
 #include "test/support/sim_check.h"
@@ -176,9 +176,9 @@ static uint64_t settled_ns(const struct trial *trial)
     return (trial->world.options.profile == GOSSIP_PROFILE_WAN ? 15 : 5) * SIM_SECOND;
 }
 
-// Views agree 5 s after healing. A node that came back at the end may hear of the dead from a member that
-// does not know yet, and suspects them anew. Of two processes with one identity one ends within as long, and
-// the view follows that.
+// Views agree 5 s after healing. A node that came back at the end may hear of a dead member from one that
+// does not know of the death yet, and suspects it again. Of two processes with one identity one ends within
+// the same time, and the view follows.
 static uint64_t patience_ns(const struct trial *trial, bool copied)
 {
     bool far = trial->world.options.profile == GOSSIP_PROFILE_WAN;
@@ -187,7 +187,7 @@ static uint64_t patience_ns(const struct trial *trial, bool copied)
     return trial->heal_ns + ghosts_ns + (copied ? 2 : 1) * settled_ns(trial);
 }
 
-// Of what the nodes say of themselves: a new refutation is no change.
+// Of what the nodes say in their own records: a new refutation is no change.
 static uint64_t hash_of_records(const struct sim_world *world)
 {
     uint64_t hash = 0;
@@ -203,8 +203,8 @@ static uint64_t hash_of_records(const struct sim_world *world)
     return hash;
 }
 
-// Where a node must take a model first it counts, trains and claims a slot later than that: the views have as
-// long from then on. All such changes are over after as long again.
+// A node that must first take a model counts, trains and claims a slot later than that: the views have the
+// same time again from then on. All such changes are over after the same time once more.
 static bool views_agree(struct trial *trial, uint64_t end_ns)
 {
     struct sim_world *world = &trial->world;
@@ -224,7 +224,7 @@ static bool views_agree(struct trial *trial, uint64_t end_ns)
     return true;
 }
 
-// An edge is not live for moments in which an answer is missing.
+// An edge is not live for the moments in which an answer is missing.
 static bool is_connected(struct trial *trial)
 {
     for (int i = 0; i < 100; i++) {
@@ -236,8 +236,7 @@ static bool is_connected(struct trial *trial)
     return fails(trial, "the graph of live edges is not connected");
 }
 
-// A node is kept out of the graph for a while, because it came back too often: only its own data pull
-// it.
+// A node that came back too often is kept out of the graph for a while: only its own data pull it.
 static bool all_count(const struct sim_world *world)
 {
     bool all = true;
@@ -257,7 +256,7 @@ static uint64_t furthest_round(const struct sim_world *world)
     return furthest;
 }
 
-// Where rounds are long, as with slow nodes in sync, the same time is too few of them.
+// Where rounds are long, as with slow nodes in sync, that time has too few of them.
 static bool run_turn(struct trial *trial)
 {
     uint64_t enough = furthest_round(&trial->world) + TURN_ROUNDS;
@@ -276,7 +275,7 @@ static bool learns(struct trial *trial)
 
     if (!is_connected(trial))
         return false;
-    // A node that never forgets the dead keeps their last pull, and that of excluded nodes.
+    // A node that never forgets dead members keeps their last pull, and that of excluded nodes.
     bool pulled = (trial->faults.n_gone && world->options.forget_ns > FORGET_SOON_NS) || !all_count(world);
     for (int i = 0; i < 10 || (i < 40 && sim_check_excess_loss(world) > EXCESS_LOSS / 2); i++) {
         toy->rate = rate / (float)(1 + i / 4); // falls, as in training
@@ -298,7 +297,7 @@ static bool learns(struct trial *trial)
         return fails(trial, "the ends of an edge differ");
     if (!trial->check.may_lose && sim_check_sum_error(world) > SUM_ERROR)
         return fails(trial, "the mean of the models has moved");
-    world->resting = false; // at rest no boundary comes, and a node that is to fetch a model waits for one
+    world->resting = false; // at rest there is no boundary, and a node that must fetch a model waits for one
     if (!pulled && sim_check_excess_loss(world) > EXCESS_LOSS)
         return fails(trial, "the loss is not near the best");
     trial->learnt = !pulled;
@@ -314,7 +313,7 @@ static bool trial_run(struct trial *trial)
         return false;
     trial->agreed_ns = sim_world_now(&trial->world);
     if (is_copied(&trial->world) && !(run_until(trial, patience) && !is_copied(&trial->world)))
-        return fails(trial, "two processes with one identity still run");
+        return fails(trial, "two processes with one identity are still running");
     return learns(trial) && views_agree(trial, sim_world_now(&trial->world) + 5 * SIM_SECOND);
 }
 
@@ -389,7 +388,7 @@ static uint64_t number(const char *name, uint64_t otherwise)
     return given ? strtoull(given, NULL, 10) : otherwise;
 }
 
-static void test_whatever_happens_it_heals(void **state)
+static void test_a_cluster_heals_after_any_faults(void **state)
 {
     uint64_t first = number("P2PML_SEED", 1), seeds = number("P2PML_SEEDS", getenv("P2PML_SEED") ? 1 : SEEDS);
     struct sums sums = {0};
@@ -426,7 +425,7 @@ static void test_a_seed_has_one_trace(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whatever_happens_it_heals),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_cluster_heals_after_any_faults),
                                        cmocka_unit_test(test_a_seed_has_one_trace)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // A directory is copied and both processes run: the copy stops, whichever of the two hears of the other
-// first, and the process that was there goes on. 100 clusters from seeds: sealed or plain, with loss, as
-// names on the peer lists or not, with a copy that comes a second after the first process or half a minute.
+// first, and the first process goes on. 100 clusters from seeds: sealed or plain, with loss, with and without
+// the copied node on the peer lists, with a copy that starts a second or half a minute after the first
+// process.
 //
 // P2PML_SEEDS: how many (default 100); P2PML_SEED: the first one; P2PML_TRACE=1: every line of the trace.
 #include "lab/sim/sim_node.h"
@@ -66,7 +67,7 @@ static bool run_for(uint64_t ns)
     return sim_world_run(&world, sim_world_now(&world) + ns);
 }
 
-// How long the copy ran; negative: it does still, or the other one stopped.
+// How long the copy ran; negative: it still runs, or the other process stopped.
 static double copy(uint64_t seed)
 {
     struct base_rng rng;
@@ -75,10 +76,10 @@ static double copy(uint64_t seed)
     struct sim_node *first = world.node[0], *second = world.node[world.options.nodes];
     for (size_t i = 0; i < world.options.nodes; i++)
         sim_node_start(world.node[i]);
-    uint64_t apart_ms = base_rng_below(&rng, 2) ? 1000 + base_rng_below(&rng, 4000) // young, both
+    uint64_t apart_ms = base_rng_below(&rng, 2) ? 1000 + base_rng_below(&rng, 4000) // both are young
                                                 : 10000 + base_rng_below(&rng, 20000);
     bool fine = run_for(apart_ms * SIM_MS);
-    if (base_rng_below(&rng, 4)) { // they do not reach each other, so only the others can tell them
+    if (base_rng_below(&rng, 4)) { // they do not reach each other, so only other members can tell them
         sim_net_path(&world.net, first->host, second->host)->cuts = 1;
         sim_net_path(&world.net, second->host, first->host)->cuts = 1;
     }
@@ -89,7 +90,7 @@ static double copy(uint64_t seed)
         fine = run_for(50 * SIM_MS);
     double took_s = (double)(sim_world_now(&world) - began_ns) * 1e-9;
     bool stays = fine && first->running && !second->running;
-    for (int i = 0; stays && i < 200; i++) // and nothing of the copy stops it later
+    for (int i = 0; stays && i < 200; i++) // and no effect of the copy stops it later
         stays = run_for(100 * SIM_MS) && first->running;
     if (!stays)
         printf("seed %llu: %zu nodes, %s, the copy came after %llu ms, %.1f s ago: %s\n",

@@ -1,5 +1,5 @@
 // Nodes whose programs made different first weights start together: the cluster begins from one of them.
-// P2PML_SEED chooses another cluster, P2PML_SEEDS so many.
+// P2PML_SEED: the first seed, P2PML_SEEDS: how many.
 #include "lab/sim/sim_node.h"
 #include "test/support/cpu_kernels.h"
 #include "test/support/sim_toy.h"
@@ -25,7 +25,7 @@ static uint64_t number(const char *name, uint64_t otherwise)
     return given ? strtoull(given, NULL, 10) : otherwise;
 }
 
-// Every parameter is the digest, a power of two: the mean of two that differ is none.
+// Every parameter is the digest, a power of two: the mean of two different ones is not a digest.
 static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
     toy_begin(owner, host, vectors);
@@ -46,7 +46,7 @@ static void build(uint64_t seed)
         first_models[i] = 1ull << base_rng_below(&rng, kinds);
     options.peer_entries = options.nodes - 1;
     options.start_members =
-        options.nodes; // lists of some only: two may begin that do not wait for each other
+        options.nodes; // the lists have only some nodes: two may begin that do not wait for each other
     options.forget_ns = 600 * SIM_SECOND;
     options.exchange = (struct gossip_exchange_options){.kernels = cpu_kernels(),
                                                         .ratio = 0.25f,
@@ -56,7 +56,7 @@ static void build(uint64_t seed)
     sim_toy_create(&toy, &world, options.nodes, options.nodes, seed);
     toy_begin = toy.learner.learner.begin;
     toy.learner.learner.begin = begin;
-    toy.training = false; // what differs later differed at the start
+    toy.training = false; // a difference later was a difference at the start
     toy.round_ns = 100 * SIM_MS;
     options.learner = &toy.learner;
     sim_world_create(&world, &options);
@@ -73,7 +73,7 @@ static bool all_train(void)
     return true;
 }
 
-// All have the first model of one of them.
+// All have the first model of the same node.
 static bool agree(void)
 {
     const float first = toy.sim_trainer[0].x[0];
@@ -99,13 +99,13 @@ static const char *start_together(uint64_t seed)
     while (!world.broken && !all_train() && sim_world_now(&world) < 60 * SIM_SECOND)
         (void)sim_world_run(&world, sim_world_now(&world) + 100 * SIM_MS);
     if (world.broken || !all_train())
-        wrong = world.broken ? world.broken : "not all train within a minute";
+        wrong = world.broken ? world.broken : "not all nodes train within a minute";
     else if (sim_world_now(&world) > 9 * SIM_SECOND) // the start_timeout is 10 s
-        wrong = "they waited until start_timeout";
+        wrong = "the nodes waited until start_timeout";
     if (!wrong && !sim_world_run(&world, sim_world_now(&world) + 5 * SIM_SECOND))
         wrong = world.broken;
     if (!wrong && !agree())
-        wrong = "the models are not one of the first ones";
+        wrong = "the models are not one of the first models";
     if (wrong)
         printf("seed %llu, %zu nodes: %s\n", (unsigned long long)seed, world.options.nodes, wrong);
     sim_world_destroy(&world);

@@ -1,8 +1,8 @@
 // Whole trainings on slow links in virtual time: from the first step to the end of the last process, each
-// scenario from seeds, each beside the same seed undisturbed. What is learnt is a vector that no two nodes
-// agree on and whose mean is the best, so that a node that trained alone, came late or went back is seen at
-// once. A model is some forty times larger than a delta, and takes about a second on the wire: states that
-// last moments at the speed of loopback last for many rounds here.
+// scenario from seeds, each beside an undisturbed run with the same seed. The nodes train a vector that each
+// of them pulls to its own target; the mean of the targets is the optimum. So a node that trained alone, came
+// late or went back is detected at once. A model is some forty times larger than a delta, and takes about a
+// second on the wire: states that last moments over loopback last many rounds here.
 //
 // P2PML_SEEDS: how many (default 60), P2PML_SEED: the first one; P2PML_TRACE=1.
 #include "test/support/slow_course.h"
@@ -18,7 +18,7 @@
 
 enum { SEEDS = 60 };
 
-// -- what happens
+// -- events
 
 static void at(struct course *course, double part, void (*act)(struct course *, size_t, uint64_t),
                size_t host, uint64_t ns)
@@ -262,7 +262,7 @@ static void flapping(struct course *course, struct base_rng *rng)
         at(course, 0.1 + 0.05 * i, kill, host, between(rng, 500, 1500));
 }
 
-// The nodes on all peer lists; then another one is restarted and finds no node on its list.
+// The nodes on all peer lists; then another one is restarted and finds no node of its list.
 static void seeds_die(struct course *course, struct base_rng *rng)
 {
     for (size_t i = 0; i < course->world.options.peer_entries; i++)
@@ -275,7 +275,7 @@ static void behind_nat(struct course *course, struct base_rng *rng)
 {
     size_t host = some(course, rng);
 
-    if (host == 0 && course->world.options.peer_entries == 1) // the only name that all others have: no way in
+    if (host == 0 && course->world.options.peer_entries == 1) // the others call only this one
         host = course->world.options.nodes - 1;
 
     for (size_t i = 0; i < course->world.options.nodes; i++)
@@ -350,7 +350,7 @@ static bool run_seed(uint64_t seed, struct sums sums[])
     sums[which].broken += !good;
     sums[which].lost += lost;
     sums[which].lost_max = fmax(sums[which].lost_max, lost);
-    if (course.world.options.exchange.sync && course.lead > sums[which].lead) // async: any lead will do
+    if (course.world.options.exchange.sync && course.lead > sums[which].lead) // async: any lead is allowed
         sums[which].lead = course.lead;
     slow_course_destroy(&plain);
     slow_course_destroy(&course);

@@ -139,7 +139,7 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
     return message;
 }
 
-// Header and payloads as they travel.
+// Header and payloads as they are sent.
 static inline size_t encode(const struct gossip_message *message, uint8_t bytes[CAPACITY])
 {
     struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];

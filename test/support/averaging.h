@@ -1,4 +1,4 @@
-// Options and vectors of tests of the mathematics of the exchange.
+// Options and vectors for tests of the mathematics of the exchange.
 #ifndef TEST_SUPPORT_AVERAGING_H
 #define TEST_SUPPORT_AVERAGING_H
 
@@ -31,7 +31,7 @@ static inline struct gossip_exchange_options defaults(float ratio, enum kernels_
                                             .deadline_ceiling_ns = 1000000000};
 }
 
-// Nodes that are pulled to different points by their data agree much better with the correction than without.
+// With the correction, nodes whose data pull them to different points agree much better than without.
 enum { DRIFT_NODES = 8, DRIFT_SIZE = 320, DRIFT_STEPS = 4 };
 
 struct drift {

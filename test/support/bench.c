@@ -100,7 +100,7 @@ void *bench_alloc(size_t bytes)
 {
     const size_t rounded = (bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
     void *memory = or_stop(aligned_alloc(HUGE_PAGE, rounded));
-    (void)madvise(memory, rounded, MADV_HUGEPAGE); // a kernel without them still gives memory
+    (void)madvise(memory, rounded, MADV_HUGEPAGE); // a kernel without huge pages still gives memory
     return memset(memory, 0, rounded);
 }
 
@@ -132,7 +132,7 @@ static float draw(enum bench_data data, struct base_rng *rng)
 {
     static const float few[] = {-0.5f, -0.25f, 0.125f, 0.25f, 0.5f};
     switch (data) {
-    case BENCH_SHARD_TRAINER: {
+    case BENCH_STUDENT: {
         const double chi_squared = 2.0 * base_rng_gamma(rng, 1.5);
         return (float)(base_rng_normal(rng) / sqrt(chi_squared / 3.0));
     }

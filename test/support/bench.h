@@ -1,7 +1,7 @@
-// What the programs of test/bench share: a clock, repetition, data, floors and the line they print.
+// What the programs of test/bench share: a clock, repetition, data, floors and the line that they print.
 //
-// A figure is meaningful only beside a floor measured in the same run: other load on the machine slows
-// both. So cases are repeated in turn, a, b, c, a, b, c, ..., and each gives its median and its minimum.
+// A figure is meaningful only beside a floor measured in the same run: other load on the machine slows both
+// down. So the cases are repeated in turn, a, b, c, a, b, c, ..., and each gives its median and its minimum.
 //
 // One thread. Out of memory ends the program.
 #ifndef TEST_SUPPORT_BENCH_H
@@ -15,14 +15,14 @@
 
 double bench_clock(clockid_t clock); // ns
 double bench_now(void);              // monotonic, ns
-double bench_now_s(void);            // likewise, s
+double bench_now_s(void);            // the same in s
 
-// Of n > 0 times; they come back sorted.
+// Of n > 0 times; sorts them.
 double bench_median(double *times, size_t n);
 double bench_minimum(const double *times, size_t n);
 
-// One thing to measure. prepare, which may be NULL, is called before each run and not timed: for what a run
-// consumes or overwrites.
+// One thing to measure. prepare, which may be NULL, is called before each run and not timed: it restores what
+// a run consumes or overwrites.
 struct bench_case {
     void (*run)(void *context);
     void (*prepare)(void *context);
@@ -34,26 +34,26 @@ struct bench_time {
     size_t runs;
 };
 
-// Runs each case once untimed, then all in turn until `seconds` have gone by (at least 5 and at most 10,000
+// Runs each case once untimed, then all in turn until `seconds` have passed (at least 5 and at most 10,000
 // times).
 void bench_alternate(const struct bench_case *cases, size_t n, double seconds, struct bench_time *times);
-// Likewise, the times by `clock`: CLOCK_THREAD_CPUTIME_ID where others use the machine.
+// The same with the times of `clock`: CLOCK_THREAD_CPUTIME_ID if other programs use the machine.
 void bench_alternate_by(clockid_t clock, const struct bench_case *cases, size_t n, double seconds,
                         struct bench_time *times);
 
-// Memory in huge pages where the system gives them, so that the page tables are not what is measured. Every
+// Memory in huge pages where the system provides them, so that page tables are not what is measured. Every
 // page has been touched. Never NULL.
 void *bench_alloc(size_t bytes);
 void bench_free(void *memory);
 
 enum bench_data {
-    BENCH_GAUSSIAN,      // mean 0, variance 1
-    BENCH_SHARD_TRAINER, // Student's t, 3 degrees of freedom: heavy tails
-    BENCH_SPARSE,        // 99% zeros, the rest Gaussian
-    BENCH_CONSTANT,      // all 0.5
-    BENCH_FEW,           // 5 distinct values: -0.5, -0.25, 0.125, 0.25, 0.5
-    BENCH_SORTED,        // Gaussian, ascending
-    BENCH_DATA,          // their number
+    BENCH_GAUSSIAN, // mean 0, variance 1
+    BENCH_STUDENT,  // Student's t, 3 degrees of freedom: heavy tails
+    BENCH_SPARSE,   // 99% zeros, the rest Gaussian
+    BENCH_CONSTANT, // all 0.5
+    BENCH_FEW,      // 5 distinct values: -0.5, -0.25, 0.125, 0.25, 0.5
+    BENCH_SORTED,   // Gaussian, ascending
+    BENCH_DATA,     // their number
 };
 // "gaussian", "student", "sparse99", "constant", "few", "sorted".
 const char *bench_data_name(enum bench_data data);
@@ -62,7 +62,7 @@ void bench_fill(enum bench_data data, uint64_t seed, float *x, size_t count);
 
 // Floors, as cases: context is a struct bench_span.
 struct bench_span {
-    const void *a, *b; // b: of bench_read_two and where bench_copy writes (then it must be writable)
+    const void *a, *b; // b: second source of bench_read_two; where bench_copy writes
     size_t bytes;
 };
 void bench_read(void *span);     // every byte of a, once
@@ -77,8 +77,8 @@ struct bench_path {
 };
 size_t bench_paths(struct bench_path paths[BENCH_PATHS]);
 
-// One line of JSON. path, floor_ns (0) and more (members that follow, `"bits": 8.1`) may be missing; entries
-// 0 is left out.
+// One line of JSON. path, floor_ns (0) and more (further members, such as `"bits": 8.1`) may be missing;
+// entries 0 is left out.
 struct bench_result {
     const char *bench, *name, *path;
     size_t count, entries;
@@ -88,10 +88,10 @@ struct bench_result {
 };
 void bench_print(const struct bench_result *result);
 
-// One line of text of n > 0 times in ns, which come back sorted: `gpt_step_ms median=5.1 min=5.0 steps=40`.
+// One line of text for n > 0 times in ns, which it sorts: `gpt_step_ms median=5.1 min=5.0 steps=40`.
 void bench_print_steps(const char *name, double *times, size_t n);
 
-// Of /proc/self/status, by its key: "VmRSS:". 0 when it is not there.
+// A value of /proc/self/status, by its key: "VmRSS:". 0 if it is missing.
 long bench_status_kib(const char *key);
 
 // "--name VALUE" and "--name" among the arguments.

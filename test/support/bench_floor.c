@@ -1,10 +1,10 @@
-// Floors: the fastest loops that the compiler makes of plain C for what this processor has. Bits are combined
-// by OR, which any order of additions leaves the same, so that the compiler may use all registers.
+// Floors: the fastest loops that the compiler makes of plain C for this processor. Bits are combined by OR,
+// which does not depend on the order, so that the compiler may use all registers.
 #include "test/support/bench.h"
 
 #include <string.h>
 
-static volatile uint32_t sink; // what is read must be used
+static volatile uint32_t sink; // so that what is read counts as used
 
 // Runs of 256 elements: the compiler turns the inner loop into a few wide loads in flight at once.
 #define RUN 256u
@@ -53,7 +53,7 @@ READ_TWO(read_two_avx2, __attribute__((target("avx2"))))
 READ(read_plain, )
 READ_TWO(read_two_plain, )
 
-// The widest: a floor is the fastest one, regardless of the path being measured.
+// The widest form: a floor is the fastest loop, whatever path is being measured.
 void bench_read(void *context)
 {
     const struct bench_span *span = context;

@@ -1,4 +1,5 @@
-// What only tests and benches need of compress/: a packet read at once, a copied history, names of methods.
+// What only tests and benchmarks need of compress/: a packet decoded at once, a copied history, names of
+// methods.
 #ifndef TEST_SUPPORT_COMPRESS_TOOLS_H
 #define TEST_SUPPORT_COMPRESS_TOOLS_H
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// All of a packet into `entries` (ordinary memory). On an error entries->count stays as it was.
+// Decodes a whole packet into `entries` (ordinary memory). On an error entries->count does not change.
 static inline enum base_error packet_decode(const struct kernels *kernels, const uint8_t *packet,
                                             size_t packet_bytes, size_t count,
                                             struct compress_sparse *entries)

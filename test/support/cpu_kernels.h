@@ -1,4 +1,4 @@
-// The CPU's table of kernels, opened once, for tests and benchmarks that hand one on. One thread.
+// The CPU's table of kernels, opened once, for tests and benchmarks that pass one on. One thread.
 #ifndef TEST_SUPPORT_CPU_KERNELS_H
 #define TEST_SUPPORT_CPU_KERNELS_H
 

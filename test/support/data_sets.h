@@ -1,4 +1,4 @@
-// Where the data sets lie that some tests read if they are there.
+// The directory of the data sets that some tests read if they are there.
 #ifndef TEST_SUPPORT_DATA_SETS_H
 #define TEST_SUPPORT_DATA_SETS_H
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// P2PML_DATA, or shared/data beside the sources. NULL: there are none.
+// P2PML_DATA, or shared/data beside the sources. NULL if there are no data sets.
 static inline const char *data_sets_directory(void)
 {
     const char *given = getenv("P2PML_DATA");

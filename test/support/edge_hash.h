@@ -1,4 +1,4 @@
-// The hash of a vector of an edge, in whichever form it is.
+// The hash of a vector of an edge, in fp32 or bf16.
 #ifndef TEST_SUPPORT_EDGE_HASH_H
 #define TEST_SUPPORT_EDGE_HASH_H
 

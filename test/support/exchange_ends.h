@@ -1,6 +1,5 @@
-// Two ends of an edge, the second of them over any table of kernels, through a course of rounds, broken
-// links, a restart that leads to a RESYNC, and a death. What it does to the two ends must not depend on the
-// table.
+// Two ends of an edge, the second one over any table of kernels, that go through rounds, broken links, a
+// restart that leads to a RESYNC, and a death. The effect on the two ends must not depend on the table.
 #ifndef TEST_SUPPORT_EXCHANGE_ENDS_H
 #define TEST_SUPPORT_EXCHANGE_ENDS_H
 
@@ -34,7 +33,7 @@ struct ends_case {
     unsigned rounds; // 0: ENDS_ROUNDS
 };
 
-struct ends_trainer { // vectors of one end on the host; the node's are in its table's memory
+struct ends_trainer { // vectors of one end on the host; those of the node are in its table's memory
     const struct kernels *kernels;
     float *x, *v, *c;
 };
@@ -76,7 +75,7 @@ static inline float *ends_vector(const struct kernels *kernels, size_t count)
     return vector;
 }
 
-// From now on `node` is a fresh exchange over its table.
+// From now on `node` is a new exchange over its table.
 static inline void ends_begin(struct ends *ends, size_t node)
 {
     struct net_node *at = &ends->net->node[node];
@@ -134,7 +133,7 @@ static inline void ends_destroy(struct ends *ends)
     net_destroy(ends->net);
 }
 
-// Local steps, as a trainer takes them: with its correction.
+// Local steps as a trainer takes them: with its correction.
 static inline void ends_train(struct ends *ends, size_t node)
 {
     const struct ends_trainer *t = &ends->trainer[node];
@@ -169,7 +168,7 @@ static inline uint64_t ends_hash(const struct ends *ends, size_t node, const flo
     return vector ? ends->trainer[node].kernels->apply->hash(vector, ends->net->parameters, 0, false) : 1;
 }
 
-// Of everything that an end has.
+// The hash of everything that an end has.
 static inline uint64_t ends_state(const struct ends *ends, size_t node)
 {
     const struct gossip_exchange *exchange = ends->net->node[node].exchange;
@@ -258,7 +257,7 @@ static inline void ends_run(struct ends *ends, const struct ends_case *c, const 
     ends_destroy(ends);
 }
 
-// That the course has met what it is meant to.
+// Checks that the run has included what it should.
 static inline void ends_compare(const struct ends_case *c, const struct kernels *table)
 {
     static struct ends plain, other;

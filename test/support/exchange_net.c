@@ -38,7 +38,7 @@ size_t net_index(const struct gossip_id *id)
     return (size_t)id->bytes[0] << 8 | id->bytes[1];
 }
 
-// Hashed names put members anywhere on a ring; tests want node i at position i.
+// Hashed names put members anywhere on a ring; the tests need node i at position i.
 static struct topology_plan *plan_in_order(enum topology_kind kind, size_t nodes)
 {
     struct topology_options options = {.kind = kind, .rings = 3};
@@ -119,7 +119,7 @@ void net_destroy(struct net *net)
     free(net);
 }
 
-// One message after the other leaves a node.
+// When the message has left the node: one message leaves after the other.
 static uint64_t leaves(struct net *net, size_t from, size_t bytes)
 {
     struct net_node *node = &net->node[from];
@@ -264,7 +264,7 @@ void net_round(struct net *net, size_t node, uint64_t round)
     BASE_ASSERT(net_step(net, node, &event) == BASE_OK);
 }
 
-// What was said before a link ends in order arrives, and may be refused there, too.
+// Messages that were sent before a link ends in order still arrive, and may be refused there.
 static void flush(struct net *net, size_t from, size_t to)
 {
     struct gossip_message message;

@@ -1,6 +1,6 @@
-// A handful of exchange objects, joined by ordered links in one process under virtual time: for tests of
-// averaging without sockets and threads. Links deliver in order, may be cut at any message, and may be slow.
-// Everything from one seed.
+// A few exchange objects, joined by ordered links in one process under virtual time, for tests of averaging
+// without sockets and threads. Links deliver in order, may be cut at any message, and may be slow. All
+// randomness comes from one seed.
 #ifndef TEST_SUPPORT_EXCHANGE_NET_H
 #define TEST_SUPPORT_EXCHANGE_NET_H
 
@@ -23,15 +23,15 @@ struct net_node {
     bool in_round;             // between ROUND and ROUND_DONE
     uint64_t round;            // of the latest ROUND
     uint64_t rounds_done;
-    bool paused; // neither takes messages nor timers
+    bool paused; // takes neither messages nor timers
     uint64_t pace_ns;
     bool idle, follows;
     uint64_t in_step;
     bool others, unusable;           // of the next ROUND
     enum gossip_standing standing;   // of the next ROUND
-    uint64_t goes_on;                // the round that the latest ROUND_DONE told
+    uint64_t goes_on;                // the round that the latest ROUND_DONE gave
     uint64_t free_ns;                // when its line is free again (bandwidth)
-    uint64_t bytes_out, payload_out; // whole messages; deltas, blocks and moments alone
+    uint64_t bytes_out, payload_out; // whole messages; only deltas, blocks and moments
 };
 
 struct net;
@@ -43,14 +43,13 @@ struct net {
     struct topology_plan *plan; // node i is member i, at position i of the ring or in slot i
     struct base_rng rng;
     uint64_t now_ns, delay_ns, jitter_ns;
-    double cut_chance;  // that a message cuts its link, and is lost with all else on it, instead of being
-                        // delivered
-    double loss_chance; // that a message is lost and its link stays: a sender out of memory
-    uint64_t bandwidth; // bytes a second that a node can send, all its links together; 0: any number
+    double cut_chance;  // probability that a message cuts its link, and is lost with everything else on it
+    double loss_chance; // probability that a message is lost and its link stays: a sender out of memory
+    uint64_t bandwidth; // bytes per second that a node can send over all its links; 0: unlimited
     size_t cuts;
     bool correction_stays; // struct gossip_exchange_event, of all nodes
-    bool forgets; // nodes go back to older states: what then does not fit ends its link, as in the daemon
-    // Sees every step with the actions that it led to, before they are carried out; may be NULL.
+    bool forgets;          // a node may return to an older state: messages that do not fit end their links
+    // Called after every step with its actions, before they are carried out; may be NULL.
     void (*watch)(struct net *net, size_t node, const struct gossip_exchange_event *event,
                   const struct gossip_exchange_actions *actions);
     void *watcher;
@@ -71,23 +70,23 @@ size_t net_index(const struct gossip_id *id);         // of net_id
 void net_link(struct net *net, size_t a, size_t b);   // LINK_UP on both ends
 void net_unlink(struct net *net, size_t a, size_t b); // drops what is under way; LINK_DOWN on both ends
 void net_link_all(struct net *net);                   // all pairs that the topology lets meet
-// One end only, of a link that stays: `a` learns that `b` is no neighbour (any more), or is one.
+// Tells only `a`, while the link stays, that `b` is no longer a neighbour, or is one.
 void net_tell(struct net *net, size_t a, enum gossip_exchange_event_kind kind, size_t b);
-// Hands one event to a node and carries out its actions. Returns the step's error.
+// Passes one event to a node and carries out its actions. Returns the error of the step.
 enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_event *event);
-// Starts round `round` on a node with the partner that the topology names (or none).
+// Starts round `round` on a node with the partner that the topology gives (or none).
 void net_round(struct net *net, size_t node, uint64_t round);
-// Delivers messages and timers until nothing is under way and no node waits, or `limit_ns` of virtual time
-// have passed.
+// Delivers messages and timers until nothing is under way and no node waits, or until `limit_ns` of virtual
+// time have passed.
 void net_settle(struct net *net, uint64_t limit_ns);
-// One round of every node, settled.
+// One round of every node, and then net_settle.
 void net_round_all(struct net *net, uint64_t round);
 void net_node_restart(struct net *net, size_t node, struct gossip_exchange *fresh);
 
 double net_energy(const struct net *net);           // sum over nodes of |x_i - mean|^2
 void net_mean(const struct net *net, double *mean); // [parameters]
 bool net_references_match(const struct net *net);   // r bit-identical, c opposite, on every live edge
-bool net_edge_matches(const struct net *net, size_t a, size_t b); // the same of one; true where not live
+bool net_edge_matches(const struct net *net, size_t a, size_t b); // for one edge; true if it is not live
 uint64_t net_count(const struct net *net,
                    size_t offset); // sum of a counter over all edges: offsetof(struct gossip_edge_info, ...)
 const struct gossip_edge_info *net_edge(const struct net *net, size_t a, size_t b,

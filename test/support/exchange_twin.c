@@ -1,8 +1,7 @@
-// Every exchange that a test makes gets a twin over kernels whose memory the host cannot touch
-// (far_kernels.h), where P2PML_FAR is set: the twin is handed the same events, and must give the same
-// messages and have the same vectors, bit for bit, after each of them. The linker puts these functions in the
-// place of the exchange's (test/CMakeLists.txt), so that the tests need not know. Without P2PML_FAR they only
-// forward.
+// With P2PML_FAR set, every exchange that a test creates gets a twin over kernels whose memory the host
+// cannot touch (far_kernels.h). The twin gets the same events, and must give the same messages and have the
+// same vectors, bit for bit, after each of them. The linker puts these functions in place of the exchange's
+// (test/CMakeLists.txt), so that the tests need not change. Without P2PML_FAR they only forward.
 #include "gossip/exchange/exchange.h"
 #include "gossip/exchange/state.h"
 #include "test/support/cpu_kernels.h"
@@ -18,11 +17,11 @@
 enum vector { MODEL, SECOND, CORRECTION, VECTORS };
 
 struct twin {
-    const struct gossip_exchange *first; // the test's
+    const struct gossip_exchange *first; // the exchange of the test
     struct gossip_exchange *second;
     size_t parameters;
     float *of_trainer[VECTORS]; // what the test's trainer has lent, or NULL
-    float *far[VECTORS];        // the same of the twin's
+    float *far[VECTORS];        // the same vectors of the twin
     float *fetched;             // [parameters] scratch
 };
 
@@ -73,7 +72,7 @@ static struct twin *find(const struct gossip_exchange *first)
     return NULL;
 }
 
-// --- what must be the same
+// --- what must be equal
 
 static void same(const struct twin *twin, const char *what, const float *near, const float *far)
 {
@@ -152,7 +151,7 @@ static void same_orphans(const struct twin *twin)
     }
 }
 
-// Of a consensus: energies are summed in another order, and may leave next to nothing of each other.
+// For a consensus: energies are summed in another order, and their difference may be all that is left.
 static bool is_near(double a, double b)
 {
     return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-4 * fabs(a) + 1e-3;
@@ -200,7 +199,7 @@ enum base_error __wrap_gossip_exchange_create(const struct gossip_exchange_optio
     static bool begun;
     const enum base_error error = __real_gossip_exchange_create(options, exchange, why);
 
-    if (error || !getenv("P2PML_FAR") || options->reference_bf16) // which other memory refuses
+    if (error || !getenv("P2PML_FAR") || options->reference_bf16) // other memory refuses bf16
         return error;
     if (!begun)
         BASE_ASSERT(atexit(tell) == 0);

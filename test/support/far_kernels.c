@@ -10,9 +10,9 @@
 #define SPACE  ((size_t)1 << 30)
 #define BLOCKS 8192u
 #define ALIGN  64u
-#define SPOILT 0xff // what is released: NaN
+#define SPOILT 0xff // written over released memory: NaN
 
-struct block { // in the order of their places
+struct block { // in the order of their addresses
     size_t at, bytes;
 };
 
@@ -37,7 +37,7 @@ static void *map(int access)
     return memory;
 }
 
-// The last one that begins at `at` or before; NULL: none.
+// The last block that begins at `at` or before it; NULL if there is none.
 static const struct block *block_of(size_t at)
 {
     size_t low = 0, high = n_blocks;
@@ -52,7 +52,7 @@ static const struct block *block_of(size_t at)
     return low > 0 ? &blocks[low - 1] : NULL;
 }
 
-// Where the `bytes` at `far` are; NULL for NULL.
+// The address of the data of the `bytes` at `far`; NULL for NULL.
 static void *near(const void *far, size_t bytes)
 {
     const size_t at = (size_t)((uintptr_t)far - (uintptr_t)shut);
@@ -309,7 +309,7 @@ static struct kernels_entries near_entries(const struct kernels_entries *e, size
 static void far_exchange(const struct kernels_exchange *e, uint64_t *hash)
 {
     struct kernels_exchange there = *e;
-    size_t end = 0; // behind the last element that is touched
+    size_t end = 0; // end of the last element that is touched
 
     if (e->r_bf16 || e->correction_bf16)
         stop("no vectors in bf16");

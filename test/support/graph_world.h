@@ -11,7 +11,7 @@ static inline struct topology_options graph_options(enum topology_kind kind)
     return (struct topology_options){.kind = kind, .seed = 3, .rings = TOPOLOGY_RINGS_MAX};
 }
 
-// Ascends with the number.
+// Ids ascend with the number.
 static inline struct gossip_id graph_id(size_t number)
 {
     return (struct gossip_id){{(uint8_t)(number >> 8), (uint8_t)number, 1}};
@@ -48,7 +48,7 @@ static inline struct gossip_plan *graph_plan(const struct topology_options *opti
     return plan;
 }
 
-// The only use of its plan.
+// The graph is the only user of its plan.
 static inline struct gossip_graph *graph_of(const struct topology_options *options,
                                             const struct gossip_record *view, size_t n, size_t self)
 {

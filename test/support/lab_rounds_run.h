@@ -18,7 +18,7 @@
 
 struct outcome {
     struct lab_rounds_result result;
-    struct lab_sample points[POINTS]; // of all rounds, with train.eval_rounds 1
+    struct lab_sample points[POINTS]; // of all rounds, since train.eval_rounds is 1
     size_t n_points;
     uint64_t stop_after; // rounds
 };
@@ -60,7 +60,7 @@ static inline enum base_error try_run(const char *text, size_t threads, struct o
     return error;
 }
 
-// "experiment:" of the text has the number of nodes; more lines are appended.
+// The text begins with "experiment:" and the number of nodes; further lines are appended.
 static inline struct outcome *run_on(size_t threads, const char *format, ...)
 {
     char text[2048];

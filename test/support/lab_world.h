@@ -1,4 +1,4 @@
-// What tests of lab/ share: experiments from a text, and programs that a shell script plays.
+// What the tests of lab/ share: experiments from a text, and programs that are played by a shell script.
 #ifndef TEST_SUPPORT_LAB_WORLD_H
 #define TEST_SUPPORT_LAB_WORLD_H
 
@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <sys/wait.h>
 
-// Reads `text` as the file of an experiment; it is gone when this returns.
+// Reads `text` as the file of an experiment; the file is removed again.
 static inline enum base_error lab_world_load(const char *text, struct lab_experiment *experiment,
                                              struct base_reason *why)
 {
@@ -22,7 +22,7 @@ static inline enum base_error lab_world_load(const char *text, struct lab_experi
     return error;
 }
 
-static inline void lab_world_nobody_is_left(void)
+static inline void lab_world_expect_no_children(void)
 {
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // not even a zombie
     assert_int_equal(errno, ECHILD);

@@ -43,7 +43,7 @@ static inline void make_data(struct train_dataset *data)
         data->labels[i] = i % CLASSES;
 }
 
-static const struct train_dataset *test_set; // of the next bench, or NULL
+static const struct train_dataset *test_set; // for the next bench, or NULL
 
 // `shape` may change the settings of node and trainer.
 static inline void bench_create_as(struct bench *bench,
@@ -127,7 +127,7 @@ static inline void answer(struct bench *bench, struct node_round *round)
     boxes_post(&bench->boxes, message);
 }
 
-// The learner waits no longer for the round that is out.
+// The learner no longer waits for the open round.
 static inline void take_give_up(struct bench *bench)
 {
     node_message_free(boxes_take(&bench->boxes, NODE_MESSAGE_GIVE_UP));

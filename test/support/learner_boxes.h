@@ -34,7 +34,7 @@ static inline void boxes_post(struct learner_boxes *boxes, struct node_message *
     assert_int_equal(node_mailbox_post(boxes->inbox, message), BASE_OK);
 }
 
-// `on`: a START or ALONE that fetches, a PAUSE that begins.
+// `on`: a START or ALONE that fetches, or a PAUSE that begins.
 static inline void boxes_order(struct learner_boxes *boxes, enum gossip_order_kind kind, bool on)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_ORDER);
@@ -43,7 +43,7 @@ static inline void boxes_order(struct learner_boxes *boxes, enum gossip_order_ki
     boxes_post(boxes, message);
 }
 
-// What the learner tells the worker next, of this kind.
+// The next message of this kind from the learner to the worker.
 static inline struct node_message *boxes_take(struct learner_boxes *boxes, enum node_message_kind kind)
 {
     struct node_message *message = node_mailbox_take(boxes->worker, UINT64_MAX);

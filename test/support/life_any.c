@@ -89,7 +89,7 @@ static void change_self(struct life_world *world, struct reader *reader)
     world->self.held_until_ns = value == 77 ? world->now_ns + 5 * LIFE_TEST_SECOND : 0;
 }
 
-// Events of learners and owners, whether valid or not.
+// Events of learners and owners, valid or not.
 static void tell(struct life_world *world, struct reader *reader)
 {
     static const enum gossip_life_event_kind kinds[] = {
@@ -123,13 +123,13 @@ static bool knows(const struct life_world *world, const struct gossip_id *id)
     return false;
 }
 
-// The valid contents of an action.
+// Checks that the contents of an action are valid.
 static void check_action(const struct life_world *world, const struct gossip_life_action *action)
 {
     if (action->kind == GOSSIP_LIFE_START || action->kind == GOSSIP_LIFE_FETCH_AGAIN)
         BASE_ASSERT(world->options.trains);
     if (action->kind == GOSSIP_LIFE_START)
-        BASE_ASSERT(action->step <= world->options.steps); // no node is drawn beyond the last one
+        BASE_ASSERT(action->step <= world->options.steps); // no node is sent beyond the last step
     if (action->kind == GOSSIP_LIFE_ANNOUNCE)
         BASE_ASSERT(world->options.sync && action->round > 0);
     if (action->kind == GOSSIP_LIFE_MOVE)
@@ -138,7 +138,7 @@ static void check_action(const struct life_world *world, const struct gossip_lif
     BASE_ASSERT(!(action->set & action->clear));
 }
 
-// In sync it may first measure for half a second how long a round takes.
+// In sync it may first measure the duration of a round for half a second.
 static void check_stop(struct life_world *world)
 {
     if (world->stopping_ns == 0)
@@ -148,7 +148,7 @@ static void check_stop(struct life_world *world)
     BASE_ASSERT(world->learner_leaves || measures);
 }
 
-// It waits for another's first model, and does not count meanwhile.
+// It waits for the first model of another node, and does not count meanwhile.
 static bool may_yield(const struct life_world *world)
 {
     const uint64_t own = world->member[0].record.first_model;
@@ -177,7 +177,7 @@ static void check(struct life_world *world)
         BASE_ASSERT(!counts && !world->learner_started);
     if (state == GOSSIP_LIFE_TRAINING || state == GOSSIP_LIFE_PAUSED || state == GOSSIP_LIFE_FINISHED)
         BASE_ASSERT(world->learner_started);
-    // Its flags say that it trains once it may; not while it gives up its model for another.
+    // Its flags say that it trains as soon as it may, except while it gives up its model for another.
     if (state == GOSSIP_LIFE_FINISHED)
         BASE_ASSERT(world->flags & GOSSIP_RECORD_FINISHED);
     if (state == GOSSIP_LIFE_PAUSED || state == GOSSIP_LIFE_TRAINING)
@@ -191,7 +191,7 @@ static void check(struct life_world *world)
         BASE_ASSERT(knows(world, &world->asked[i]));
 }
 
-// A node told to stop ends, regardless of the others.
+// A node that is told to stop ends, whatever the others do.
 static void stop(struct life_world *world)
 {
     life_world_tell(world, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});

@@ -1,4 +1,4 @@
-// Any events in any order for a node's life, from bytes: invariants are asserted. For the
+// Sends events decoded from bytes, in any order, to a node's life, and asserts its invariants. For the
 // property test and the fuzzer.
 #ifndef TEST_SUPPORT_LIFE_ANY_H
 #define TEST_SUPPORT_LIFE_ANY_H

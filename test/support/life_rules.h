@@ -1,4 +1,5 @@
-// One node under test, the flags of others, and what it is told, for tests of the rules of gossip/life.
+// The node under test, the flags of the others, and helpers for its events, for tests of the rules of
+// gossip/life.
 #ifndef TEST_SUPPORT_LIFE_RULES_H
 #define TEST_SUPPORT_LIFE_RULES_H
 

@@ -134,7 +134,7 @@ void life_world_state(struct life_world *world, size_t index, enum gossip_member
                                                       .state = state});
 }
 
-// The reaction of a learner and links.
+// How a learner and links react.
 static void follow(struct life_world *world, const struct gossip_life_action *action)
 {
     switch (action->kind) {
@@ -143,7 +143,7 @@ static void follow(struct life_world *world, const struct gossip_life_action *ac
         world->member[0].record.flags = world->flags;
         break;
     case GOSSIP_LIFE_START:
-        BASE_ASSERT(!world->learner_started || !action->fetch); // later ones only tell of progress
+        BASE_ASSERT(!world->learner_started || !action->fetch); // later ones only report progress
         world->learner_fetches |= action->fetch;
         world->learner_started = true;
         world->started_round = action->round;
@@ -199,7 +199,7 @@ void life_world_tell(struct life_world *world, struct gossip_life_event event)
     event.now_ns = world->now_ns;
     gossip_life_step(world->life, &event, life_world_table(world));
     while (gossip_life_next(world->life, &action)) {
-        BASE_ASSERT(!world->ended); // END is the last one
+        BASE_ASSERT(!world->ended); // no action follows END
         follow(world, &action);
         if (world->n_actions < LIFE_ACTIONS_KEPT)
             world->action[world->n_actions++] = action;

@@ -1,5 +1,5 @@
-// A node's life with a made-up world: members, links and a clock that a test moves, and the actions as they
-// came. For tests of gossip/life.
+// A node's life in an artificial world: members, links and a clock that a test moves, and the actions in
+// their order. For tests of gossip/life.
 #ifndef TEST_SUPPORT_LIFE_WORLD_H
 #define TEST_SUPPORT_LIFE_WORLD_H
 
@@ -26,7 +26,7 @@ struct life_world {
     size_t n_actions;
     uint8_t flags; // of its own record, as the actions say
     bool learner_started, learner_fetches, learner_paused, learner_leaves, departed, ended;
-    uint64_t stopping_ns; // when it was first seen to stop; 0: not yet
+    uint64_t stopping_ns; // when a member was first seen to stop; 0: not yet
     bool started_away, started_follows;
     uint64_t started_round, stop_at; // of the latest START, STOP_AT
     size_t n_asked, n_links;
@@ -35,8 +35,7 @@ struct life_world {
     size_t n_living;
 };
 
-// Options that a test may change before life_world_begin: 4 members expected, 30 s to start, 10 s of
-// lingering.
+// Options that a test may change before life_world_begin: 4 members expected, 30 s to start, 10 s of linger.
 void life_world_init(struct life_world *world);
 void life_world_begin(struct life_world *world);
 void life_world_end(struct life_world *world);
@@ -47,20 +46,21 @@ const struct gossip_life_world *life_world_table(const struct life_world *world)
 // One more member, alive, heard and without flags; returns its index.
 size_t life_world_join(struct life_world *world);
 void life_world_flags(struct life_world *world, size_t member, uint8_t flags);
-// The member now reports that it has done so many rounds, of 8 steps each.
+// The member now reports that many rounds, of 8 steps each.
 void life_world_progress(struct life_world *world, size_t member, uint64_t round);
-void life_world_state(struct life_world *world, size_t member, enum gossip_member_state state); // and is told
+// sets the state, and reports it
+void life_world_state(struct life_world *world, size_t member, enum gossip_member_state state);
 
 void life_world_tell(struct life_world *world, struct gossip_life_event event);
 void life_world_look(struct life_world *world);
-void life_world_pass(struct life_world *world, uint64_t ns); // time, in looks of 100 ms
+void life_world_pass(struct life_world *world, uint64_t ns); // lets time pass, with a look every 100 ms
 void life_world_clear(struct life_world *world);
-// How often an action of this kind, or this update, has come since the latest clear.
+// How many actions of this kind, or notices of this kind, have come since the latest clear.
 size_t life_world_actions(const struct life_world *world, enum gossip_life_action_kind kind);
 size_t life_world_notices(const struct life_world *world, enum gossip_life_notice notice);
 const struct gossip_life_action *life_world_last(const struct life_world *world,
                                                  enum gossip_life_action_kind kind); // NULL: none came
-// Its members train, it has counted and begun: for what comes after that.
+// Its members train, it has counted and begun: for tests of what comes later.
 void life_world_train(struct life_world *world);
 
 #endif

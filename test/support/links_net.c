@@ -9,7 +9,7 @@ struct links_net_event {
     uint64_t time_ns, order;
     enum what what;
     struct links_net_stream *stream;
-    size_t side; // the end it reaches
+    size_t side; // the end that it reaches
     struct gossip_greeting greeting;
     char reason[64];
 };
@@ -19,7 +19,7 @@ static size_t room_of(const struct links_net *net, const struct gossip_id *id)
     size_t i = 0;
     while (i < net->rooms && gossip_id_compare(&net->room[i].id, id) != 0)
         i++;
-    BASE_ASSERT(i < net->rooms); // an id of a node in this net
+    BASE_ASSERT(i < net->rooms); // the id of a node of this net
     return i;
 }
 
@@ -57,7 +57,7 @@ static void end(struct links_net *net, struct links_net_stream *stream, size_t s
 
 static void call(struct links_net *net, size_t from, const struct gossip_links_action *action)
 {
-    // Entry i of a room leads to room i; a member to itself.
+    // Entry i of a room leads to room i; a member to its own room.
     size_t to = action->target.entry == GOSSIP_NO_ENTRY ? room_of(net, &action->target.peer)
                                                         : action->target.entry % net->rooms;
     struct links_net_stream *stream = calloc(1, sizeof *stream);
@@ -165,7 +165,7 @@ static void connect_now(struct links_net *net, struct links_net_stream *stream)
     struct links_net_room *called = &net->room[to];
     enum links_net_path path = net->path[from][to];
     if (!stream->open[0] || path == LINKS_NET_SILENT || net->cut[from][to])
-        return; // the caller's patience ends it
+        return; // the caller's timeout ends it
     if (path == LINKS_NET_OPEN && called->links)
         stream->link[1] = gossip_links_accept(called->links, net->now_ns, from, stream);
     if (!called->links || path == LINKS_NET_REFUSED) {
@@ -196,10 +196,10 @@ static void message_arrives(struct links_net *net, struct links_net_stream *stre
     struct gossip_links_event event = {.kind = GOSSIP_LINKS_MESSAGE, .link = stream->link[side]};
     uint64_t before = at->delivered;
     links_net_say(net, stream->room[side], &event);
-    BASE_ASSERT(at->delivered == before + 1); // the sender knows that the link was accepted
+    BASE_ASSERT(at->delivered == before + 1); // the sender learns that the link was accepted
 }
 
-// The other end finds out by its keepalive.
+// The other end notices by its keepalive.
 static void give_up(struct links_net *net, struct links_net_stream *stream, size_t side)
 {
     if (stream->open[1 - side])
@@ -260,7 +260,7 @@ void links_net_create(struct links_net *net, size_t rooms, size_t entries, uint6
     base_rng_seed(&net->rng, seed);
     for (size_t i = 0; i < rooms; i++) {
         struct links_net_room *at = &net->room[i];
-        at->id.bytes[0] = (uint8_t)base_rng_below(&net->rng, 256); // any order of ids
+        at->id.bytes[0] = (uint8_t)base_rng_below(&net->rng, 256); // ids in any order
         at->id.bytes[1] = (uint8_t)(i + 1);
         at->greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL, .parameters = entries};
         for (size_t k = 0; k < rooms; k++)

@@ -1,4 +1,4 @@
-// One room of links that is told what happens, for tests of the rules of gossip/links.
+// One room of links and its events, for tests of the rules of gossip/links.
 #ifndef TEST_SUPPORT_LINKS_RULES_H
 #define TEST_SUPPORT_LINKS_RULES_H
 
@@ -59,7 +59,7 @@ static inline void without_entries(void)
     assert_int_equal(begin_with(0, NULL), 0);
 }
 
-// Actions of this event only.
+// Keeps only the actions of this event.
 static inline void say(struct gossip_links_event event)
 {
     event.now_ns = w.now_ns;
@@ -88,7 +88,7 @@ static inline const struct gossip_links_action *need(enum gossip_links_action_ki
     return action;
 }
 
-// Time goes by until this action comes; returns when.
+// Lets time pass until this action comes; returns when.
 static inline uint64_t until(enum gossip_links_action_kind kind, uint64_t at_most_ns)
 {
     uint64_t limit_ns = w.now_ns + at_most_ns;

@@ -215,7 +215,7 @@ static void deliver(struct member_net *net, const struct member_net_packet *pack
                                             .n_bytes = packet->bytes};
     struct gossip_member_info info;
     bool known = gossip_membership_find(to->membership, &event.peer, &info) == BASE_OK;
-    if (packet->what != DATAGRAM || known) // a stranger's datagram does not open
+    if (packet->what != DATAGRAM || known) // a datagram from an unknown node does not open
         member_net_step(net, packet->to, &event);
 }
 

@@ -1,13 +1,13 @@
 // Membership objects joined in one process under virtual time: a small network for tests of single rules.
-// Datagrams take a millisecond and may get lost; streams take two and do not. (Whole nodes under all faults:
-// test/sim.)
+// Datagrams take a millisecond and may get lost; streams take two and lose nothing. (Whole nodes under all
+// faults: test/sim.)
 #ifndef TEST_SUPPORT_MEMBER_NET_H
 #define TEST_SUPPORT_MEMBER_NET_H
 
 #include "base/rng.h"
 #include "gossip/member/member.h"
 
-#define MEMBER_NET_GROUP 100u // of node 0; each has the next
+#define MEMBER_NET_GROUP 100u // group of node 0; each further node has the next number
 
 #define MEMBER_NET_MAX 64
 
@@ -17,13 +17,13 @@ struct member_net_node {
     struct gossip_identity identity;
     struct gossip_membership *membership;
     struct gossip_membership_options options;
-    bool running, silent; // silent: the host is gone, no port answers
+    bool running, silent; // silent: the host is gone, so that no port answers
     uint64_t view_ns;     // of the latest VIEW
     uint64_t changed_ns[MEMBER_NET_MAX];
-    enum gossip_member_state state[MEMBER_NET_MAX]; // as told by CHANGED
+    enum gossip_member_state state[MEMBER_NET_MAX]; // according to CHANGED
     unsigned deaths, suspected, conflicts, raised_generations;
     uint64_t datagrams, datagram_bytes, stream_bytes;
-    uint32_t asked[MEMBER_NET_MAX]; // number of the latest question to each
+    uint32_t asked[MEMBER_NET_MAX]; // number of the latest question to each member
 };
 
 struct member_net {
@@ -42,13 +42,13 @@ struct member_net {
 void member_net_create(struct member_net *net, size_t count, uint64_t seed);
 void member_net_destroy(struct member_net *net);
 void member_net_start(struct member_net *net, size_t node, uint64_t generation); // eligible at once
-void member_net_join(struct member_net *net, size_t node, size_t through);       // makes a stream
+void member_net_join(struct member_net *net, size_t node, size_t through);       // over a new stream
 void member_net_kill(struct member_net *net, size_t node, bool silent);
 void member_net_partition(struct member_net *net, size_t first_of_second_side, bool cut);
-void member_net_cut(struct member_net *net, size_t node, bool deaf, bool mute, bool cut); // from all
+void member_net_cut(struct member_net *net, size_t node, bool deaf, bool mute, bool cut); // from all others
 void member_net_run(struct member_net *net, uint64_t for_ns);
 void member_net_step(struct member_net *net, size_t node, const struct gossip_membership_event *event);
-// All running ones that are together hold each other for alive, and have the same view.
+// All running nodes that are connected consider each other alive and have the same view.
 bool member_net_agrees(const struct member_net *net);
 void member_net_start_all(
     struct member_net *net); // starts all, joins through node 0, and runs until they agree

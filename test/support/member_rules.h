@@ -1,4 +1,4 @@
-// A small network of members under virtual time and what each knows of the others, for tests of
+// A small network of members under virtual time, and what each knows of the others, for tests of
 // gossip/member.
 #ifndef TEST_SUPPORT_MEMBER_RULES_H
 #define TEST_SUPPORT_MEMBER_RULES_H

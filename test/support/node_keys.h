@@ -1,4 +1,4 @@
-// A node's configuration at its defaults, and assignments to its keys, for tests of node/config.
+// A node's configuration with default values, and assignments to its keys, for tests of node/config.
 #ifndef TEST_SUPPORT_NODE_KEYS_H
 #define TEST_SUPPORT_NODE_KEYS_H
 

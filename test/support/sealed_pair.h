@@ -61,7 +61,7 @@ static inline void seal_prompt(struct pair *pair, const uint8_t *message, size_t
 
 static inline void begin(struct pair *pair, const uint8_t *message, size_t bytes)
 {
-    // Parts of arbitrary lengths, the second one often empty.
+    // Parts of various lengths; the second one is often empty.
     const size_t first = bytes / 3, second = bytes % 2 == 0 ? 0 : bytes / 5, third = bytes / 7;
     const size_t rest = first + second + third;
     const struct gossip_session_part parts[] = {{message, first},
@@ -94,7 +94,7 @@ static inline void seal(struct pair *pair, const uint8_t *message, size_t bytes)
         assert_true(seal_some(pair, 20000 + (size_t)base_rng_below(&rng, 200000)) > 0);
 }
 
-// One call with what a network might have brought by now; `given` is how much of the wire the opener has
+// One call with what a network might have delivered by now; `given` is how much of the wire the opener has
 // seen. most = 0: a random split.
 static inline enum base_error take(struct pair *pair, size_t *given, size_t most,
                                    struct gossip_opened *message)
@@ -112,7 +112,7 @@ static inline enum base_error take(struct pair *pair, size_t *given, size_t most
     return error;
 }
 
-// `run` with each AEAD; returns how many tests failed.
+// Calls `run` with each AEAD; returns how many tests failed.
 static inline int with_each_aead(int (*run)(void))
 {
     int failed = 0;

@@ -1,4 +1,4 @@
-// The random numbers of a test: P2PML_SEED or a seed of its own, printed either way.
+// The random numbers of a test: from P2PML_SEED or its own seed, printed either way.
 #ifndef TEST_SUPPORT_SEEDED_H
 #define TEST_SUPPORT_SEEDED_H
 

@@ -1,9 +1,9 @@
-// Which two processes have no way to each other: neither from the one to the other and back, nor by a third
-// that could vouch.
+// Finds the pairs of processes without a way to each other: neither directly in both directions, nor through
+// a third one that could confirm.
 #include "test/support/sim_check.h"
 
 #define LOOK_NS  (250 * SIM_MS)
-#define MERGE_NS (3 * SIM_SECOND) // a way that was there for less may have been found by no probe
+#define MERGE_NS (3 * SIM_SECOND) // a way that existed for a shorter time may have been found by no probe
 
 static bool is_up(const struct sim_world *world, size_t host)
 {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRACE_NS     (10 * SIM_SECOND) // in which updates about a correct death may still spread
-#define MERGE_NS     (3 * SIM_SECOND)  // between two faults in which a refutation may fail to reach all
+#define GRACE_NS     (10 * SIM_SECOND) // in which updates about a true death may still spread
+#define MERGE_NS     (3 * SIM_SECOND)  // between two faults, in which a refutation may fail to reach all
 #define ACTIONS_EACH 8u                // of one step, for each member
 #define ACTIONS_MAX  128u
 #define STUCK_MAX    32u
@@ -83,8 +83,9 @@ static void step(void *owner, struct sim_node *node)
         struct gossip_member_info info;
         gossip_membership_info(node->member.membership, i, &info);
         need(node, info.suspectors <= 8, "suspicions over their bound");
-        need(node, i || sim_world_find(node->world, &info.record->id) == node->self, "self is not first");
-        need(node, info.state != GOSSIP_MEMBER_SUSPECT || info.suspectors, "suspected by nobody");
+        need(node, i || sim_world_find(node->world, &info.record->id) == node->self,
+             "the node itself is not first");
+        need(node, info.state != GOSSIP_MEMBER_SUSPECT || info.suspectors, "suspected without a suspector");
     }
 }
 
@@ -95,7 +96,7 @@ static void actions(void *owner, struct sim_node *node, size_t taken)
          "too many actions of one step");
 }
 
-// What kept the one from the others and then the other: between these two it is one stretch.
+// What separated the two in one direction and then in the other: between these two it is one stretch.
 static bool kept_apart(const struct sim_world *world, size_t a, size_t b)
 {
     const struct sim_harm *first = &sim_check_of(world)->harm[a], *second = &sim_check_of(world)->harm[b];
@@ -138,7 +139,7 @@ static void died(struct sim_check *check, struct sim_node *node, size_t peer,
     check->false_deaths++;
     sim_world_trace(world, node->host, "FALSE DEATH", action->evidence ? "evidence" : "silence", peer, 0);
     if (!check->lenient)
-        sim_world_break(world, node->host, "a false death: nothing kept that process from the others");
+        sim_world_break(world, node->host, "a false death: nothing separated that process from the others");
 }
 
 static void changed(void *owner, struct sim_node *node, size_t peer,
@@ -148,7 +149,7 @@ static void changed(void *owner, struct sim_node *node, size_t peer,
     struct sim_seen *at = seen(node, peer);
 
     need(node, peer != node->self, "a change of this node itself");
-    need(node, action->known == at->known, "a change of a member that is known, or not");
+    need(node, action->known == at->known, "a change of a member that contradicts whether it was known");
     need(node, !at->known || action->before == at->state, "a change from another state than before");
     at->known = true;
     at->state = action->state;
@@ -181,14 +182,14 @@ static void view(void *owner, struct sim_node *node)
         size_t peer = sim_world_find(node->world, &view[i].id);
         need(node, peer != SIZE_MAX, "a stranger in the view");
         need(node, view[i].flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD),
-             "somebody in the view who is not eligible");
-        need(node, !(view[i].flags & GOSSIP_RECORD_LEFT), "somebody in the view who has left");
+             "a member in the view is not eligible");
+        need(node, !(view[i].flags & GOSSIP_RECORD_LEFT), "a member in the view has left");
         need(node, !i || gossip_id_compare(&view[i - 1].id, &view[i].id) < 0, "a view out of order");
         if (peer == SIZE_MAX || peer == node->self)
             continue;
         const struct sim_seen *at = seen(node, peer);
         need(node, at->known && (at->state == GOSSIP_MEMBER_ALIVE || at->state == GOSSIP_MEMBER_SUSPECT),
-             "somebody in the view who is not alive");
+             "a member in the view is not alive");
     }
 }
 
@@ -209,7 +210,7 @@ static void refused(void *owner, struct sim_node *node, size_t peer)
     (void)owner;
     bool liar = peer != SIZE_MAX && node->world->node[peer]->faults.liar;
 
-    need(node, liar, "what an honest member said was refused");
+    need(node, liar, "a message of an honest member was refused");
 }
 
 static void generation(void *owner, struct sim_node *node, uint64_t generation)
@@ -221,7 +222,7 @@ static void generation(void *owner, struct sim_node *node, uint64_t generation)
 static void conflict(void *owner, struct sim_node *node)
 {
     (void)owner;
-    need(node, node->self < node->world->options.twins, "a conflict, and there is no second process");
+    need(node, node->self < node->world->options.twins, "a conflict without a second process");
 }
 
 static void deadline(void *owner, struct sim_node *node, uint64_t deadline_ns, const char *what)
@@ -229,14 +230,14 @@ static void deadline(void *owner, struct sim_node *node, uint64_t deadline_ns, c
     unsigned *stuck = &((struct sim_check *)owner)->stuck[node->host];
     bool passes = !node->running || deadline_ns > sim_node_now(node);
 
-    *stuck = passes ? 0 : *stuck + 1; // what is late may need some turns
+    *stuck = passes ? 0 : *stuck + 1; // a late timer may need several turns
     need(node, *stuck < STUCK_MAX, what);
 }
 
 static void round_done(void *owner, struct sim_node *node, uint64_t open_ns)
 {
     const struct sim_check *check = owner;
-    // For the partner's edge to come to life, and then for its answer.
+    // First the partner's edge must become live, and then its answer arrive.
     uint64_t longest_ns = 2100 * SIM_MS;
     uint64_t now_ns = node->world->queue.now_ns;
     bool calm = !node->slow && now_ns > check->harm[node->host].until_ns + longest_ns &&
@@ -253,7 +254,7 @@ static void exchanged(void *owner, struct sim_node *node)
          i++) {
         struct gossip_edge_info info;
         gossip_exchange_edge_info(node->train.exchange, i, &info);
-        need(node, !info.mismatches, "the ends of an edge did not fit, though nothing was lost");
+        need(node, !info.mismatches, "the ends of an edge did not match, though nothing was lost");
     }
 }
 

@@ -121,7 +121,7 @@ static void uncut(void *owner, struct sim_event *event)
     faults->pairs -= event->c;
 }
 
-// Other members can vouch for one pair that is cut; with more pairs, or too few others, perhaps none can.
+// Other members can confirm for one pair that is cut; with more pairs, or too few others, perhaps none can.
 void sim_fault_cut(struct sim_faults *faults, size_t from, size_t to, bool both, uint64_t until_ns)
 {
     struct sim_world *world = faults->world;
@@ -159,7 +159,7 @@ static size_t some_node(struct sim_faults *faults)
     return base_rng_below(&faults->rng, faults->world->options.nodes);
 }
 
-// What the disk is like when the process comes back.
+// The state of the disk when the process comes back.
 static void spoil_disk(struct sim_faults *faults, size_t host)
 {
     struct sim_disk *disk = &faults->world->node[host]->disk;
@@ -185,7 +185,7 @@ static void fault_kill(struct sim_faults *faults)
     bool for_good = early && 4 * (faults->n_gone + 1) <= world->options.nodes && by_chance(faults, 25);
     bool silent = by_chance(faults, 30);
 
-    if (!world->node[host]->running || (for_good && host < 2)) // the names on all peer lists
+    if (!world->node[host]->running || (for_good && host < 2)) // the peer lists name these two
         return;
     uint64_t back_ns = for_good ? UINT64_MAX : until(faults, 20, by_chance(faults, 50) ? 1500 : 20000);
     trace(faults, host, silent ? "power" : "kill -9", for_good, back_ns);
@@ -238,7 +238,7 @@ static void fault_pair(struct sim_faults *faults)
     sim_fault_cut(faults, a, b, both, end_ns);
 }
 
-// All that a node sends, or all that it should get, is lost.
+// Everything that a node sends, or everything that it should receive, is lost.
 static void fault_one_way(struct sim_faults *faults)
 {
     size_t host = some_node(faults), nodes = faults->world->hosts;

@@ -1,4 +1,4 @@
-// Invariants once everything has healed.
+// Invariants that hold once everything has healed.
 #include "test/support/sim_check.h"
 #include "test/support/sim_toy.h"
 
@@ -24,7 +24,7 @@ static uint8_t flags_of(const struct sim_world *world, size_t identity)
     return node && sim_member_info(node, identity, &info) ? info.record->flags : 0;
 }
 
-// Flapping nodes keep themselves out for a while, unless half or more of all do.
+// Flapping nodes keep themselves out for a while, unless half or more of all nodes do.
 bool sim_check_counts(const struct sim_world *world, size_t identity)
 {
     uint8_t flags = flags_of(world, identity);
@@ -51,10 +51,11 @@ static bool agrees(struct sim_world *world, struct sim_node *node, uint64_t hash
         counting += sim_check_counts(world, i);
         if (other && other->faults.liar)
             continue;
-        *what = other ? "one who lives is not known, or held for dead" : "one who is gone is held for alive";
+        *what = other ? "a living node is not known, or considered dead"
+                      : "a node that is gone is considered alive";
         if (here != (other != NULL))
             return false;
-        *what = "somebody is not eligible";
+        *what = "a member is not eligible";
         if (other && !(info.record->flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD)))
             return false;
     }
@@ -62,7 +63,7 @@ static bool agrees(struct sim_world *world, struct sim_node *node, uint64_t hash
     *what = "hashes of the view differ";
     if (totals.view_hash != hash)
         return false;
-    *what = "a view that is not the living";
+    *what = "the view differs from the living nodes";
     for (size_t i = 0; i < count; i++)
         if (!sim_check_counts(world, sim_world_find(world, &view[i].id)))
             return false;
@@ -201,7 +202,7 @@ static bool opposite(const float *a, const float *b)
     return true;
 }
 
-// r bit-identical and c opposite, where both ends are live and at one place.
+// r bit-identical and c opposite, where both ends are live and at the same sequence number.
 static bool ends_match(const struct sim_world *world, size_t a, size_t b)
 {
     const struct sim_node *at = sim_check_process(world, a), *to = sim_check_process(world, b);
@@ -228,7 +229,7 @@ bool sim_check_edges_match(struct sim_world *world)
     return match;
 }
 
-// Of all models, or of those that count in the graph.
+// Of all models, or of those of nodes that count in the graph.
 static size_t mean_of(const struct sim_world *world, bool counting, double *mean)
 {
     size_t count = 0;

@@ -26,7 +26,7 @@ struct sim_trainer {
     bool alive, computing;
 };
 
-// Each one pulls towards a place of its own; the mean of these is where all are to meet.
+// Each node pulls towards its own target; their mean is where all are to meet.
 struct lesson {
     struct sim_world world;
     struct sim_learner learner;
@@ -34,12 +34,12 @@ struct lesson {
     float start[PARAMETERS];
     struct sim_trainer sim_trainer[NODES];
     uint64_t step_ns;
-    size_t slow;               // whose steps take five times as long; NODES: nobody's
+    size_t slow;               // the node whose steps take five times as long; NODES: none
     uint64_t bad_from, bad_to; // rounds whose steps leave host 1 with a model that is not finite
     uint64_t last;             // round
     unsigned rolled_back;
     unsigned deaths, left;
-    uint64_t longest_ns; // that a round waited for its exchange
+    uint64_t longest_ns; // the longest time that a round waited for its exchange
 };
 
 static inline float target(size_t host, size_t j)
@@ -77,7 +77,7 @@ static inline void load(void *owner, size_t host, const uint8_t *bytes, size_t c
 
     assert_int_equal(count, sizeof sim_trainer->rounds);
     memcpy(&sim_trainer->rounds, bytes, count);
-    assert_true(sim_trainer->model[0] != 0); // read back already
+    assert_true(sim_trainer->model[0] != 0); // already read back
 }
 
 static inline void ready(void *owner, size_t host, enum sim_origin origin)
@@ -114,7 +114,7 @@ static inline uint64_t steps(void *owner, size_t host, uint64_t count, double pa
     return round_ns(lesson, host);
 }
 
-// The round takes its time even where the process is told to leave: a stop is a boundary.
+// The round takes its time even if the process is told to leave: a stop is a boundary.
 static inline void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 {
     struct lesson *lesson = owner;

@@ -1,6 +1,6 @@
-// A member that lies: it holds valid keys, runs like all others, and a hundred times a second says something
-// false. It suspects any member, forges what it cannot sign, replays old messages, and
-// sends malformed packets.
+// A member that lies: it has valid keys, runs like all others, and a hundred times a second sends something
+// false. It suspects any member, forges what it cannot sign, replays old messages, and sends malformed
+// packets.
 #include "gossip/member/record.h"
 #include "lab/sim/sim_process.h"
 #include "test/support/sim_fault.h"
@@ -20,7 +20,7 @@ struct liar {
 static void header(struct sim_node *node, struct base_writer *writer, uint8_t kind)
 {
     base_write_u8(writer, kind);
-    base_write_u8(writer, (uint8_t)base_rng_below(&node->rng, 2)); // "I hold you for dead"
+    base_write_u8(writer, (uint8_t)base_rng_below(&node->rng, 2)); // "I consider you dead"
     base_write_u32(writer, (uint32_t)base_rng_u64(&node->rng));
     base_write_u64(writer, base_rng_u64(&node->rng));
     base_write_u8(writer, (uint8_t)base_rng_below(&node->rng, 256));
@@ -48,7 +48,7 @@ static void suspicion(struct sim_node *node, struct base_writer *writer, const s
                                     .class = (uint8_t)base_rng_below(&node->rng, 2)};
 
     gossip_suspicion_sign(&told, &world->identity[node->self]);
-    if (forged) // in another's name
+    if (forged) // in the name of another
         told.suspector = *sim_member_id(node, (size_t)base_rng_below(&node->rng, world->options.nodes));
     gossip_suspicion_write(&told, writer);
 }
@@ -63,13 +63,13 @@ static void lie(struct liar *liar, struct base_writer *writer, const struct goss
     if (what < 3) {
         base_write_u8(writer, ITEM_SUSPICION);
         suspicion(node, writer, of, what == 2);
-    } else if (what == 3) { // a newer record of another, signed by the wrong key
+    } else if (what == 3) { // a newer record of another member, signed with the wrong key
         fake.version.incarnation += 1000;
         fake.flags ^= GOSSIP_RECORD_LEFT;
         gossip_record_sign(&fake, &node->world->identity[node->self]);
         base_write_u8(writer, ITEM_RECORD);
         gossip_record_write(&fake, writer);
-    } else if (what == 4) { // an old one, which was true once
+    } else if (what == 4) { // an old record, which was once true
         base_write_u8(writer, ITEM_RECORD);
         gossip_record_write(liar->n_old ? &liar->old[base_rng_below(&node->rng, liar->n_old)] : of, writer);
     } else if (what == 5) {
@@ -103,7 +103,7 @@ static void tell(void *owner, struct sim_event *event)
         else if (!writer.failed)
             sim_link_packet(node, peer, bytes, base_writer_used(&writer));
     }
-    again.bytes = event->bytes; // the liar itself, freed with the queue
+    again.bytes = event->bytes; // the liar's own bytes, freed with the queue
     event->bytes = NULL;
     sim_queue_push(&node->world->queue, &again);
 }

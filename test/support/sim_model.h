@@ -1,5 +1,6 @@
 // A small real learning problem, divided so that no two nodes see the same data: softmax regression with
-// weight decay on Gaussian classes, each node holding mostly two of them. Convex, so that the best is known.
+// weight decay on Gaussian classes; each node has mostly two of them. It is convex, so that the best model is
+// known.
 #ifndef TEST_SUPPORT_SIM_MODEL_H
 #define TEST_SUPPORT_SIM_MODEL_H
 
@@ -12,7 +13,7 @@ enum {
     SIM_CLASSES = 4,
     SIM_FEATURES = 5, // and a constant
     SIM_PARAMETERS = SIM_CLASSES * (SIM_FEATURES + 1),
-    SIM_EXAMPLES = 32, // of a node
+    SIM_EXAMPLES = 32, // of each node
     SIM_BATCH = 8,
 };
 
@@ -32,8 +33,8 @@ void sim_model_destroy(struct sim_model *model);
 // x -= rate * (gradient on a random batch of the shard - correction); correction may be NULL.
 void sim_model_step(const struct sim_model *model, size_t shard, struct base_rng *rng, float rate,
                     const float *correction, float *x);
-// Mean over the shards that are `in`.
+// Mean over the shards for which `in` is true.
 double sim_model_loss(const struct sim_model *model, const bool *in, const float *x);
-double sim_model_best(const struct sim_model *model, const bool *in, float *x); // its loss; x: where
+double sim_model_best(const struct sim_model *model, const bool *in, float *x); // its loss; x: the best model
 
 #endif

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 
 #define PACKET_BYTES 1460u
-#define FULL_LOSS    0.1 // of datagrams that find the queue full
+#define FULL_LOSS    0.1 // of the datagrams that find the queue full
 
 static uint64_t later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-// Returns when it is through. `full`: the queue held no more.
+// Returns when it is through. `full`: the queue had no room.
 static uint64_t book(const struct sim_slow *slow, uint64_t *way, size_t bytes, uint64_t now_ns, bool *full)
 {
     uint64_t cost_ns = bytes * 8 * SIM_SECOND / slow->bits, begin_ns = later(now_ns, *way);

@@ -53,7 +53,7 @@ static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 
 static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
 {
-    (void)owner, (void)host, (void)change, (void)step; // it has no state beside the vectors
+    (void)owner, (void)host, (void)change, (void)step; // it has no state besides the vectors
 }
 
 static void end(void *owner, size_t host)

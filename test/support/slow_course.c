@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- what is learnt
+// -- the learner
 
 static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
@@ -61,7 +61,7 @@ static bool has_live_edge(const struct sim_node *node)
     return false;
 }
 
-// In sync mode a round without a live edge, while others train, takes as long as the deadline's ceiling.
+// In sync mode a round without a live edge lasts as long as the ceiling of the deadline while others train.
 static void watch_alone(struct course *course, const struct sim_node *node)
 {
     struct sim_trainer *sim_trainer = &course->sim_trainer[node->host];
@@ -79,23 +79,24 @@ static void watch_alone(struct course *course, const struct sim_node *node)
 
 static const char *edge_to(const struct sim_node *node, const struct sim_node *other)
 {
-    for (size_t i = 0; i < gossip_exchange_edges(node->exchange); i++) {
+    for (size_t i = 0; i < gossip_exchange_edges(node->train.exchange); i++) {
         struct gossip_edge_info info;
-        gossip_exchange_edge_info(node->exchange, i, &info);
+        gossip_exchange_edge_info(node->train.exchange, i, &info);
         if (gossip_id_compare(&info.peer, sim_member_id(node, other->self)) == 0)
             return info.silent ? "silent" : gossip_edge_state_name(info.state);
     }
     return "none";
 }
 
-// It stood still or was away, and takes its next step in the round that they tell: until then it is in none.
+// It stood still or was away, and takes its next step in the round that its neighbours report: until then it
+// is in none.
 static bool asks_its_neighbours(const struct sim_node *node)
 {
     return node->train.rounds.doing == GOSSIP_ROUNDS_MEET && node->train.rounds.meet.follows;
 }
 
-// Who no longer counts is about to take a model and a round of the others', whose views say so a moment
-// later.
+// A node that no longer counts is about to take the model and round of the others, whose views show it a
+// moment later.
 static void watch_lead(struct course *course, const struct sim_node *node, uint64_t round)
 {
     for (size_t i = 0; i < gossip_graph_neighbours(sim_graph(node)); i++) {
@@ -202,7 +203,7 @@ static uint64_t choose(struct course *course, uint64_t seed, struct sim_options 
     course->slow.latency_ns = (1 + base_rng_below(&rng, 50)) * SIM_MS;
     course->slow.jitter_ns = course->slow.latency_ns / 4;
     uint64_t compute_ns = (20 + base_rng_below(&rng, 80)) * SIM_MS;
-    // Nobody waits for an answer in async: rounds are as long as one takes, so that all can meet.
+    // In async no node waits for an answer: rounds are as long as one takes, so that all nodes can meet.
     uint64_t answer_ns = 2 * course->slow.latency_ns + 4 * DELTA_BITS * SIM_SECOND / course->slow.bits;
     return options->exchange.sync ? compute_ns : compute_ns + answer_ns;
 }
@@ -335,7 +336,7 @@ static bool is_over(const struct course *course)
     return true;
 }
 
-// Of the worst model from the best one; that of a model that was trained alone is about 1.
+// Distance of the worst model from the best one; for a node trained alone it is about 1.
 static double worst_of(const struct course *course)
 {
     double worst = 0;
@@ -354,17 +355,17 @@ static void judge(struct course *course, const struct course *plain)
 {
     for (size_t i = 0; i < course->world.options.nodes && !course->why; i++)
         if (!course->gone[i] && !course->missed[i] && course->sim_trainer[i].step != ROUNDS * LOCAL_STEPS)
-            course->why = "somebody ended before the last step";
+            course->why = "a node ended before the last step";
     course->worst = worst_of(course);
     if (!course->why && course->alone > ALONE_MAX)
-        course->why = "sync rounds without a live edge, one after the other, while others train";
+        course->why = "several sync rounds in a row without a live edge while others train";
     if (!course->why && course->world.options.exchange.sync && course->lead > LEAD_MAX)
         course->why = "far ahead of a living neighbour";
     double lost_max = LOST_MAX;
     for (size_t i = 0; i < course->world.options.nodes; i++)
         lost_max += course->gone[i] || course->missed[i] || course->faded[i] ? GONE_LOST : 0;
     if (!course->why && plain && !(course->worst <= plain->worst + lost_max))
-        course->why = "the worst model is far from that of the run in which nothing happens";
+        course->why = "the worst model is far from that of the undisturbed run";
 }
 
 void slow_course_run(struct course *course, const struct course *plain)

@@ -1,5 +1,5 @@
-// A whole training on slow links in virtual time: what is learnt, what is watched, and how it is judged
-// (test_gossip_slow.c says what happens to it).
+// A whole training on slow links in virtual time: the learner, what is watched, and how the result is judged
+// (test_gossip_slow.c has the events).
 #ifndef TEST_SUPPORT_SLOW_COURSE_H
 #define TEST_SUPPORT_SLOW_COURSE_H
 
@@ -21,21 +21,20 @@ enum {
 #define RATE       0.02f
 #define NOISE      0.5f
 #define CEILING_NS (5 * SIM_SECOND)
-#define LOST_MAX   0.25 // of the distance between a lone model and the best one, over the undisturbed run's
-#define GONE_LOST  0.1  // and for each that is gone for good, or held out or apart at the end
-#define LEAD_MAX                                                                                             \
-    20u // rounds ahead of a living neighbour, sync: whom it meets now and then, and missed deadlines
-#define ALONE_MAX 4u // rounds in a row that are over in less than a deadline, with others and no edge
+#define LOST_MAX   0.25 // distance from the best model, beyond the undisturbed run's; 1: that of a lone model
+#define GONE_LOST  0.1  // and for each node that is gone for good, or held out or apart at the end
+#define LEAD_MAX   20u  // rounds ahead of a living neighbour in sync: some neighbours meet rarely
+#define ALONE_MAX  4u   // rounds in a row that end before a deadline, with others and without an edge
 
 struct course;
 struct scenario {
     const char *name;
     void (*plan)(struct course *course, struct base_rng *rng);
-    bool apart; // some are kept from the others for so long that both go on: rounds are not compared
+    bool apart; // some are separated for so long that both sides go on: their rounds are not compared
 };
 
 struct moment {
-    uint64_t round; // of the cluster: the median of those who train
+    uint64_t round; // round of the cluster: the median of the nodes that train
     uint64_t after_ns;
     void (*act)(struct course *course, size_t host, uint64_t ns);
     size_t host;
@@ -62,9 +61,9 @@ struct course {
     struct moment moment[128];
     size_t moments;
     bool gone[NODES_MAX];   // for good
-    bool apart[NODES_MAX];  // kept from others now, or a moment ago
-    bool missed[NODES_MAX]; // and was so when the last of them ended: nobody is left who has their model
-    bool faded[NODES_MAX];  // held out until others ended: their model lacks what it wanted
+    bool apart[NODES_MAX];  // separated from the others now, or a moment ago
+    bool missed[NODES_MAX]; // and was so when the last of them ended: no node with their model is left
+    bool faded[NODES_MAX];  // held out until others ended: the model of these lacks its pull
     uint64_t lead, alone;
     size_t lead_of;
     double worst;  // distance of the worst model from the best one: 1 is that of a lone model
@@ -75,8 +74,8 @@ struct course {
 void slow_course_create(struct course *course, uint64_t seed, const struct scenario *scenario);
 void slow_course_destroy(struct course *course);
 
-// From the first step to the end of the last process; `plain`: the same seed undisturbed, or NULL. Sets `why`
-// where something is wrong.
+// Runs from the first step to the end of the last process; `plain`: the same seed undisturbed, or NULL. Sets
+// `why` if something is wrong.
 void slow_course_run(struct course *course, const struct course *plain);
 
 #endif

@@ -1,4 +1,4 @@
-// Vectors, donors and questions of tests of gossip/snapshot.
+// Vectors, donors and questions for tests of gossip/snapshot.
 #ifndef TEST_SUPPORT_SNAPSHOT_VECTORS_H
 #define TEST_SUPPORT_SNAPSHOT_VECTORS_H
 

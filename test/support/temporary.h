@@ -1,4 +1,4 @@
-// A directory of a test's own, with files in it. What fails here fails the test.
+// A directory for one test, with files in it. An error here fails the test.
 #ifndef TEST_SUPPORT_TEMPORARY_H
 #define TEST_SUPPORT_TEMPORARY_H
 
@@ -34,7 +34,7 @@ static inline int temporary_remove_one(const char *path, const struct stat *stat
     return remove(path);
 }
 
-// The directory and all that is in it.
+// Removes the directory and all that is in it.
 static inline void temporary_remove(const char *directory)
 {
     assert_int_equal(nftw(directory, temporary_remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);

@@ -1,4 +1,5 @@
-// What the tests of checkpoints share: a small trainer, a directory of its own, and looking into both.
+// What the tests of checkpoints share: a small trainer, a temporary directory, and functions that look into
+// both.
 #ifndef TEST_UNIT_CHECKPOINT_WORLD_H
 #define TEST_UNIT_CHECKPOINT_WORLD_H
 
@@ -20,7 +21,7 @@
 
 #include <cmocka.h>
 
-struct learner { // one node's model, optimiser and outer momentum
+struct learner { // model, optimiser and outer momentum of one node
     struct train_dataset data;
     struct train_model *model;
     struct train_trainer *trainer;
@@ -89,7 +90,7 @@ static inline void learner_train(struct learner *learner, size_t steps)
     }
 }
 
-// Everything a checkpoint may change, as one hash.
+// Everything that a checkpoint may change, as one hash.
 static inline uint64_t learner_hash(struct learner *learner)
 {
     const size_t parameters = train_model_parameters(learner->model);
@@ -107,7 +108,7 @@ static inline uint64_t learner_hash(struct learner *learner)
 
 struct world {
     char directory[TEMPORARY_BYTES];
-    char path[160]; // of the file last named by path_of()
+    char path[160]; // of the file that path_of() named last
 };
 
 static inline const char *path_of(struct world *world, const char *name)
@@ -133,7 +134,7 @@ static inline int world_tear_down(void **state)
     return 0;
 }
 
-// How many entries of the directory contain `part`.
+// The number of entries of the directory whose name contains `part`.
 static inline size_t count_files(const char *directory, const char *part)
 {
     size_t count = 0;
@@ -158,8 +159,8 @@ static inline void flip(const char *path, long at)
     assert_int_equal(fclose(file), 0);
 }
 
-// Reads a checkpoint and writes it again with one thing changed, under a right digest: metadata `key` becomes
-// `value` (NULL: goes), or the tensor `name` gets the shape [1, count] (NULL: none does).
+// Reads a checkpoint and writes it again with one change and a valid digest: metadata `key` becomes `value`
+// (NULL: is removed), or the tensor `name` gets the shape [1, count] (NULL: none does).
 static inline void rewrite(const char *path, const char *key, const char *value, const char *name)
 {
     struct node_safetensors *file;
@@ -191,7 +192,7 @@ static inline void rewrite(const char *path, const char *key, const char *value,
     node_safetensors_free(file);
 }
 
-// Writes it again with one number of the tensor `name` changed, under a right digest.
+// Writes it again with one number of the tensor `name` changed and a valid digest.
 static inline void poison(const char *path, const char *name, float value)
 {
     struct node_safetensors *file;
@@ -199,7 +200,7 @@ static inline void poison(const char *path, const char *name, float value)
     assert_int_equal(node_safetensors_read(path, 1 << 26, 1, &file, &why), BASE_OK);
     const struct node_tensor *tensor = node_safetensors_find(file, name);
     assert_non_null(tensor);
-    float *data = (float *)(uintptr_t)tensor->data; // malloc'ed with the file
+    float *data = (float *)(uintptr_t)tensor->data; // allocated with the file
     data[tensor->bytes / sizeof value - 1] = value;
     struct node_tensor tensors[32];
     struct node_text_pair pairs[32] = {{.text = NULL}};
@@ -218,7 +219,8 @@ static inline void poison(const char *path, const char *name, float value)
     node_safetensors_free(file);
 }
 
-// Sends a standard stream (1 or 2) to the file `path` until capture_end, which gives what came (malloc'ed).
+// Sends a standard stream (1 or 2) to the file `path` until capture_end, which returns what was written; the
+// caller frees it.
 static inline int capture_begin(int stream, const char *path)
 {
     fflush(NULL);

@@ -1,4 +1,5 @@
-// A list of entries, the vectors they come from, and what a filter left of it: for the tests of filters.
+// For the tests of filters: a list of entries, the vectors that they come from, and the entries that a filter
+// left.
 #ifndef TEST_UNIT_COMPRESS_FILTERS_H
 #define TEST_UNIT_COMPRESS_FILTERS_H
 
@@ -12,7 +13,7 @@
 #include <cmocka.h>
 
 #define COUNT_MAX 5000u
-#define STRIDE    7u // the element of entry i: 7i + 3
+#define STRIDE    7u // entry i is element 7i + 3
 #define ELEMENTS  (STRIDE * COUNT_MAX + 8)
 
 static inline void host_pick(const struct kernels_difference *a, size_t entries, const uint32_t *index,
@@ -44,7 +45,7 @@ static inline void world_fill(size_t count)
         world.x[i] = i % 5 == 0 ? 0 : (float)base_rng_normal(&rng);
         world.r[i] = world.x[i] + 0.1f * (float)base_rng_normal(&rng);
         if (i % 11 == 0)
-            world.r[i] = world.x[i] * 1.25f; // right at a threshold of 1/4
+            world.r[i] = world.x[i] * 1.25f; // exactly at a threshold of 1/4
         if (i % 13 == 0)
             world.r[i] = world.x[i] - ldexpf(1, -(int)base_rng_below(&rng, 40));
     }
@@ -73,7 +74,7 @@ static inline void world_drop(const char *text)
     assert_int_equal(compress_filters_drop(&filters, &world.turn, &world.entries), BASE_OK);
 }
 
-// What is kept are the entries that `kept` tells, in order and with their values.
+// The kept entries are those for which `kept` is true, in order and with their values.
 static inline void assert_keeps(size_t count, bool (*kept)(size_t i))
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
-// Every kernel of a table against a plain reference in double. The CPU paths and CUDA run the same checks;
-// vectors go through the table's own memory, with guard values behind their ends.
+// Every kernel of a table compared with a plain reference in double. The CPU paths and CUDA run the same
+// checks; vectors are in the table's own memory, with guard values behind their ends.
 #ifndef TEST_UNIT_KERNELS_CHECKS_H
 #define TEST_UNIT_KERNELS_CHECKS_H
 
@@ -11,7 +11,7 @@ struct checks_shape {
     size_t m, n, k;
     bool ta, tb;
     float alpha, beta;
-    bool few; // factors that bf16 has
+    bool few; // factors that bf16 represents exactly
 };
 
 static inline void checks_quarters(const struct kernels *k, struct checks_vector *v)
@@ -22,8 +22,8 @@ static inline void checks_quarters(const struct kernels *k, struct checks_vector
     checks_send(k, v);
 }
 
-// One product of k terms summed in any order errs by at most (k + 2) eps/2 of the sum of magnitudes; eps
-// leaves room.
+// One product of k terms, summed in any order, has an error of at most (k + 2) eps/2 of the sum of
+// magnitudes; the test allows eps.
 static inline void checks_gemm_one(const struct kernels *k, const struct checks_shape *s)
 {
     struct checks_vector a = checks_gaussian(k, s->m * s->k, 1.0), b = checks_gaussian(k, s->k * s->n, 1.0);
@@ -32,7 +32,7 @@ static inline void checks_gemm_one(const struct kernels *k, const struct checks_
         checks_quarters(k, &a);
         checks_quarters(k, &b);
     }
-    if (s->beta == 0.0f) { // then C is only written: what lies there must not matter
+    if (s->beta == 0.0f) { // C is only written: its old contents must not matter
         for (size_t i = 0; i < c.count; i++) {
             c.host[i] = NAN;
         }
@@ -90,15 +90,15 @@ static inline void checks_gemm(void **state)
     checks_gemm_transposes(k, 130, 127, 129);
     checks_gemm_transposes(k, 20, 500, 128); // packed in more than one panel
     checks_gemm_transposes(k, 60, 610, 300); // in two parts of terms
-    checks_gemm_transposes(k, 530, 10, 300); // by way of the transpose, twice
+    checks_gemm_transposes(k, 530, 10, 300); // through the transpose, twice
     checks_gemm_one(
         k, &(struct checks_shape){520, 600, 256, false, false, 1.0f, 0.5f, false}); // two groups of rows
     checks_gemm_one(k, &(struct checks_shape){610, 530, 256, true, false, 1.0f, 0.5f, false}); // two panels
     checks_gemm_one(
-        k, &(struct checks_shape){1400, 1600, 2, true, false, 1.0f, 0.0f, false}); // beyond the caches
+        k, &(struct checks_shape){1400, 1600, 2, true, false, 1.0f, 0.0f, false}); // larger than the caches
 }
 
-// Factors in bf16 (kernels->bf16): the same products where bf16 has their numbers.
+// Factors in bf16 (kernels->bf16): the same products if bf16 represents their factors exactly.
 static inline void checks_gemm_bf16(void **state)
 {
     const struct kernels *k = *state;
@@ -158,7 +158,7 @@ static inline void checks_relu_backward(void **state)
     for (size_t i = 0; i < CHECKS_SIZES; i++) {
         const size_t n = checks_sizes[i];
         struct checks_vector a = checks_gaussian(k, n, 1.0), g = checks_gaussian(k, n, 1.0);
-        for (size_t e = 0; e < n; e++) { // activations as they are: never negative, often exactly 0
+        for (size_t e = 0; e < n; e++) { // activations as they occur: never negative, often exactly 0
             a.host[e] = a.host[e] < 0.0f ? 0.0f : a.host[e];
         }
         checks_send(k, &a);
@@ -218,8 +218,8 @@ static inline struct checks_softmax_row checks_softmax_reference(const float *z,
     return row;
 }
 
-// Rounding z - max errs by eps/2 * |z - max|, which exp turns into a relative error; the sum adds sqrt(cols)
-// roundings or, at worst, cols/16 + 16 of them.
+// Rounding z - max has an error of eps/2 * |z - max|, which exp turns into a relative error; the sum adds
+// sqrt(cols) roundings or, at worst, cols/16 + 16.
 static inline void checks_softmax_one(const struct kernels *k, size_t rows, size_t cols, double spread,
                                       bool ties)
 {
@@ -321,7 +321,7 @@ static inline void checks_softmax_nan_of(const struct kernels *k, size_t cols)
         uint32_t host_labels[2] = {(uint32_t)at, 0}, *labels = k->alloc(sizeof host_labels);
         assert_non_null(labels);
         z.host[at] = NAN;
-        z.host[cols] = 100.0f; // the second row is right
+        z.host[cols] = 100.0f; // the second row is valid
         checks_send(k, &z);
         k->upload(labels, host_labels, sizeof host_labels);
         struct kernels_loss loss;
@@ -342,7 +342,7 @@ static inline void checks_softmax_nan(void **state)
     checks_softmax_nan_of(*state, 20);
 }
 
-// Fresh memory is zero, and what goes up comes down.
+// New memory is zero, and what is uploaded is downloaded unchanged.
 static inline void checks_memory(void **state)
 {
     const struct kernels *k = *state;

@@ -1,4 +1,4 @@
-// The functions for decoders against plain references in double, and each gradient against central
+// The functions for decoders compared with plain references in double, and each gradient with central
 // differences of its reference. The CPU paths, CUDA on a device and its code in the emulator run the same
 // checks.
 #ifndef TEST_UNIT_KERNELS_CHECKS_SEQUENCE_H
@@ -7,13 +7,13 @@
 #include "test/unit/kernels_checks.h"
 #include "test/unit/kernels_differences.h"
 
-// Sizes around the edges of lanes, and of the blocks of queries.
+// Sizes around the borders of lanes and of blocks of queries.
 static const size_t widths[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 48, 65, 128, 200};
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
 // --- embedding ---
 
-static inline void embeds(void **state)
+static inline void embedding_matches_its_definition(void **state)
 {
     const struct kernels *k = *state;
     for (size_t i = 0; i < COUNT(widths); i++) {
@@ -102,7 +102,7 @@ static inline struct norm_vectors norm_make(const struct kernels *k, size_t rows
                              checks_make(k, rows * cols),
                              checks_make(k, cols),
                              checks_make(k, cols)};
-    refill(k, &v.grad_x, 3.0f); // what is there is added to
+    refill(k, &v.grad_x, 3.0f); // the gradient is added to what is there
     refill(k, &v.grad_gain, NAN);
     refill(k, &v.grad_bias, NAN);
     return v;
@@ -159,7 +159,7 @@ static inline void check_norm(const struct kernels *k, size_t rows, size_t cols)
     norm_free(k, &v);
 }
 
-static inline void normalises(void **state)
+static inline void layernorm_matches_its_definition(void **state)
 {
     for (size_t i = 0; i < COUNT(widths); i++) {
         check_norm(*state, 1 + i % 4, widths[i]);
@@ -173,14 +173,14 @@ static inline double gelu(double z)
     return 0.5 * z * (1.0 + tanh(sqrt(2.0 / acos(-1.0)) * (z + 0.044715 * z * z * z)));
 }
 
-static inline void bends(void **state)
+static inline void gelu_matches_its_definition(void **state)
 {
     const struct kernels *k = *state;
     for (size_t i = 0; i < COUNT(widths); i++) {
         const size_t cols = widths[i], rows = 1 + i % 4, count = rows * cols;
         struct checks_vector z = checks_gaussian(k, count, 3.0), bias = checks_gaussian(k, cols, 1.0);
         struct checks_vector out = checks_make(k, count), grad = checks_gaussian(k, count, 1.0);
-        z.host[0] = i % 2 ? 60.0f : -60.0f; // saturated: the identity, or nothing
+        z.host[0] = i % 2 ? 60.0f : -60.0f; // saturated: the identity, or zero
         checks_send(k, &z);
         checks_send(k, &out);
         k->sequence->bias_gelu(rows, cols, bias.device, z.device, out.device);
@@ -317,7 +317,7 @@ static inline void check_attention(const struct kernels *k, struct kernels_atten
     }
 }
 
-static inline void attends(void **state)
+static inline void attention_matches_its_definition(void **state)
 {
     static const size_t tokens[] = {1, 2, 5, 16, 31, 32, 33, 63, 64, 65, 100};
     for (size_t i = 0; i < COUNT(tokens); i++) {
@@ -329,7 +329,7 @@ static inline void attends(void **state)
     check_attention(*state, (struct kernels_attention){1, 37, 1, 17}, true);
 }
 
-// The shares of large scores do not overflow: an offset that all of them have changes nothing.
+// The shares of large scores do not overflow: an offset common to all of them changes nothing.
 static inline void attention_is_stable(void **state)
 {
     const struct kernels *k = *state;
@@ -338,7 +338,7 @@ static inline void attention_is_stable(void **state)
     struct checks_vector log_sum = checks_gaussian(k, 40, 1.0);
     struct checks_vector scratch = checks_gaussian(k, kernels_attention_scratch(&shape), 1.0);
     for (size_t r = 0; r < 40; r++) {
-        qkv.host[r * 48] = 100.0f; // q and k alike: every score is 2500 and something
+        qkv.host[r * 48] = 100.0f; // the same part of q and k: every score is about 2500
         qkv.host[r * 48 + 16] = 100.0f;
     }
     checks_send(k, &qkv);
@@ -348,7 +348,7 @@ static inline void attention_is_stable(void **state)
     }
     attend(&a);
     k->sequence->attention(&shape, qkv.device, scratch.device, out.device, log_sum.device);
-    compare("attention", k, &out, a.out, 2e-3); // of scores around 2500 a unit in the last place is 2.4e-4
+    compare("attention", k, &out, a.out, 2e-3); // for scores around 2500 a unit in the last place is 2.4e-4
     free(a.qkv);
     free(a.out);
     checks_free(k, &qkv);
@@ -359,7 +359,7 @@ static inline void attention_is_stable(void **state)
 
 // --- dropout ---
 
-static inline void drops(void **state)
+static inline void dropout_drops_alike_forward_and_backward(void **state)
 {
     const struct kernels *k = *state;
     enum { N = 200000 };
@@ -376,7 +376,7 @@ static inline void drops(void **state)
         size_t dropped = 0, both = 0;
         for (size_t e = 0; e < N; e++) {
             assert_true(a[e] == 0.0f || a[e] == 1.0f / (1.0f - parts[i]));
-            assert_true((a[e] == 0.0f) == (b[e] == 0.0f)); // one stream, one fate
+            assert_true((a[e] == 0.0f) == (b[e] == 0.0f)); // one stream drops the same elements
             dropped += a[e] == 0.0f;
             both += a[e] == 0.0f && c[e] == 0.0f;
         }
@@ -393,11 +393,12 @@ static inline void drops(void **state)
 }
 
 #define CHECKS_SEQUENCE                                                                                      \
-    {"embedding", embeds}, {"layernorm", normalises}, {"gelu", bends}, {"gelu keeps nan", gelu_keeps_nan},   \
-        {"residual", residual_adds}, {"attention", attends},                                                 \
+    {"embedding", embedding_matches_its_definition}, {"layernorm", layernorm_matches_its_definition},        \
+        {"gelu", gelu_matches_its_definition}, {"gelu keeps nan", gelu_keeps_nan},                           \
+        {"residual", residual_adds}, {"attention", attention_matches_its_definition},                        \
         {"attention of large scores", attention_is_stable},                                                  \
     {                                                                                                        \
-        "dropout", drops                                                                                     \
+        "dropout", dropout_drops_alike_forward_and_backward                                                  \
     }
 
 #endif

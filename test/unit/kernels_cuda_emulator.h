@@ -2,10 +2,10 @@
 // tested on machines without a GPU: the words of kernels/cuda/device.h in plain C. Include this first, then
 // the .cu files.
 //
-// Every device thread is a fibre of this one thread, and up to RESIDENT blocks are under way at once. Which
-// fibre goes on is drawn, in half of the launches so that a warp runs far ahead of the others, so that what
-// only one order of threads gets right fails sooner or later; nothing runs at the same time, so weak memory
-// order goes unseen. A barrier that some threads of a warp or a block miss ends the test.
+// Every device thread is a fibre of this one thread, and up to RESIDENT blocks run at once. The next fibre is
+// chosen at random, in half of the launches such that a warp runs far ahead of the others: code that is right
+// for only one order of threads fails sooner or later. Nothing runs in parallel, so that errors of weak
+// memory order are not found. A barrier that some threads of a warp or a block miss ends the test.
 #ifndef KERNELS_CUDA_DEVICE_H
 #define KERNELS_CUDA_DEVICE_H
 
@@ -47,11 +47,11 @@ enum emulator_state { EMULATOR_DONE, EMULATOR_READY, EMULATOR_AT_WARP, EMULATOR_
 struct emulator_thread {
     struct fibre fibre; // one thread after another
     enum emulator_state state;
-    unsigned turn;      // of the warp's operations: which of two slots is next
+    unsigned turn;      // for the warp's operations: which of two slots is next
     uint64_t passed[2]; // what it passes to its warp
 };
 
-struct emulator_name { // shared memory by the place in the source that asks
+struct emulator_name { // shared memory, by the place in the source that asks for it
     const char *key;
     size_t at;
 };
@@ -66,9 +66,10 @@ struct emulator_block {
 
 static struct {
     struct emulator_block block[RESIDENT];
-    unsigned ready[RESIDENT * THREADS], ready_count; // threads that can go on, block * THREADS + thread
+    unsigned ready[RESIDENT * THREADS], ready_count; // threads that can go on, as block * THREADS + thread
     unsigned now_block, now_thread, blocks;
-    int hasty; // seven times in eight the latest that became ready goes on, so that a warp runs far ahead
+    // in seven of eight cases the latest thread to become ready goes on, so that a warp runs far ahead
+    int hasty;
     void (*kernel)(const void *);
     const void *arguments;
     struct base_rng rng;
@@ -165,8 +166,8 @@ DEVICE void memory_fence(void)
 {
 }
 
-// Passes a word to the warp and waits for all of it; `turn` says which slot to read from the others. Two
-// slots are enough: nobody is two operations ahead.
+// Passes a word to the warp and waits for all its threads; `turn` is the slot in which to read the words of
+// the others. Two slots are enough: no thread is two operations ahead.
 static inline unsigned emulator_pass(uint64_t word)
 {
     struct emulator_block *block = emulator_block();
@@ -251,7 +252,7 @@ DEVICE void atomic_max_u32(uint32_t *at, uint32_t value)
 
 DEVICE uint64_t word_load(const uint64_t *at)
 {
-    emulator_leave(EMULATOR_READY); // it may be another thread's turn to write it
+    emulator_leave(EMULATOR_READY); // another thread may have to write it first
     return *at;
 }
 
@@ -283,7 +284,7 @@ static inline void emulator_main(void)
             block->at_block = 0;
             emulator_release(EMULATOR_AT_BLOCK, 0, THREADS);
         }
-        emulator_leave(EMULATOR_DONE); // until there is another one to run
+        emulator_leave(EMULATOR_DONE); // until there is another block to run
     }
 }
 
@@ -295,7 +296,7 @@ static inline void emulator_block_start(unsigned b, unsigned index)
     block->named = block->used = 0;
     memset(block->at_warp, 0, sizeof block->at_warp);
     block->arena = block->arena != NULL ? block->arena : malloc(ARENA);
-    memset(block->arena, 0xa5, ARENA); // nothing may count on zeros
+    memset(block->arena, 0xa5, ARENA); // nothing may rely on zeros
     for (unsigned t = 0; t < THREADS; t++) {
         struct fibre *fibre = &block->thread[t].fibre;
         if (fibre->stack == NULL && fibre_create(fibre, emulator_main) != 0) {
@@ -306,7 +307,7 @@ static inline void emulator_block_start(unsigned b, unsigned index)
     }
 }
 
-// Draws one of the threads that can go on, and lets it until it waits.
+// Chooses one of the threads that can go on, and runs it until it waits.
 static inline void emulator_go_on(void)
 {
     const uint64_t draw = base_rng_u64(&emulator.rng);
@@ -330,9 +331,8 @@ static inline void emulator_seed(void)
     }
 }
 
-// For tests of code above the table. From emulator_seal on, the host can not reach the device's memory: host
-// code that reads or writes it ends with SIGSEGV, device code and copies apart. Released memory is not used
-// again.
+// For tests of code above the table. After emulator_seal the host cannot access the device's memory: host
+// code that reads or writes it ends with SIGSEGV; device code and copies can. Released memory is not reused.
 static struct {
     unsigned char *at;
     size_t bytes, used;
@@ -398,7 +398,7 @@ static inline void emulator_free(void)
 
 #include "kernels/cuda/memory.h"
 
-static void *emulator_scratch; // as long as the call asks for, so that AddressSanitizer sees its end
+static void *emulator_scratch; // of exactly the requested length, so that AddressSanitizer knows its end
 
 void *kernels_cuda_begin(size_t bytes)
 {
@@ -416,7 +416,7 @@ void kernels_cuda_end(void)
     emulator_scratch = NULL;
 }
 
-// So little that what can be done in parts is.
+// So small that everything that can be done in parts is.
 size_t kernels_cuda_temporary_max(void)
 {
     return 4096;
@@ -432,7 +432,7 @@ void *kernels_cuda_alloc(size_t bytes)
         return NULL;
     }
     emulator_sealed.used += rounded;
-    return emulator_sealed.at + emulator_sealed.used - rounded; // zeros, as mapped
+    return emulator_sealed.at + emulator_sealed.used - rounded; // zeros, since it is freshly mapped
 }
 
 void kernels_cuda_release(void *memory)

@@ -1,6 +1,5 @@
-// Fibres of one host thread, for the device threads of kernels_cuda_emulator.h. One is run until it leaves.
-// The switch is a longjmp, which asks nothing of the kernel; swapcontext asks twice and made it ten times
-// slower.
+// Fibres of one host thread, for the device threads of kernels_cuda_emulator.h. A fibre runs until it leaves.
+// The switch is a longjmp, which makes no system call; swapcontext makes two, and is ten times slower.
 #ifndef TEST_UNIT_KERNELS_CUDA_FIBRES_H
 #define TEST_UNIT_KERNELS_CUDA_FIBRES_H
 
@@ -20,8 +19,8 @@
 #endif
 #endif
 
-// AddressSanitizer's longjmp does ask the kernel. There the compiler's own is taken where clang has it, and
-// the barrier says that other fibres may have written to any memory meanwhile.
+// AddressSanitizer's longjmp does make a system call. There the compiler's own is used if clang has it, and
+// the barrier tells the compiler that other fibres may have written to any memory.
 #if defined FIBRE_ASAN && defined __x86_64__
 typedef void *fibre_place[5];
 #define FIBRE_SETJMP(place)  __builtin_setjmp(place)
@@ -46,7 +45,7 @@ struct fibre {
 
 static fibre_place fibre_host;
 
-#ifdef FIBRE_ASAN // it is told whose stack is in use
+#ifdef FIBRE_ASAN // tells it whose stack is in use
 void __sanitizer_start_switch_fiber(void **frames, const void *stack, size_t bytes);
 void __sanitizer_finish_switch_fiber(void *frames, const void **stack, size_t *bytes);
 static const void *fibre_host_stack;
@@ -60,7 +59,7 @@ static const size_t fibre_host_bytes = 0;
 #define FIBRE_AT(frames, stack, bytes) ((void)(frames), (void)(stack), (void)(bytes))
 #endif
 
-// Of zeros before. `run` begins with fibre_begun() and never returns.
+// *fibre must be zero. `run` begins with fibre_begun() and never returns.
 static inline int fibre_create(struct fibre *fibre, void (*run)(void))
 {
     fibre->stack = malloc(FIBRE_STACK);
@@ -79,7 +78,7 @@ static inline void fibre_begun(void)
     FIBRE_AT(NULL, &fibre_host_stack, &fibre_host_bytes);
 }
 
-// From the host into a fibre; back when that leaves.
+// Switches from the host to a fibre; returns when the fibre leaves.
 FIBRE_SWITCH void fibre_go_on(struct fibre *fibre)
 {
     void *frames = NULL;
@@ -96,7 +95,7 @@ FIBRE_SWITCH void fibre_go_on(struct fibre *fibre)
     FIBRE_AT(frames, NULL, NULL);
 }
 
-// From the fibre that runs to the host; back when it is let go on.
+// Switches from the running fibre to the host; returns when the fibre goes on.
 FIBRE_SWITCH void fibre_leave(struct fibre *fibre)
 {
     FIBRE_TO(&fibre->frames, fibre_host_stack, fibre_host_bytes);

@@ -1,5 +1,5 @@
-// The CPU's products in place of cuBLAS's, for device code in the emulator. Those with factors in bf16 round
-// them by the device's code. Include it behind the emulator.
+// The CPU's products in place of cuBLAS's, for device code in the emulator. Those with bf16 factors round
+// them with the device's code. Include it after the emulator.
 #ifndef TEST_UNIT_KERNELS_CUDA_PRODUCTS_H
 #define TEST_UNIT_KERNELS_CUDA_PRODUCTS_H
 

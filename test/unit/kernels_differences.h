@@ -1,4 +1,4 @@
-// Gradients of kernels beside central differences of a plain reference in double.
+// Gradients of kernels compared with central differences of a plain reference in double.
 #ifndef TEST_UNIT_KERNELS_DIFFERENCES_H
 #define TEST_UNIT_KERNELS_DIFFERENCES_H
 
@@ -39,10 +39,10 @@ static inline void compare(const char *what, const struct kernels *k, const stru
     free(values);
 }
 
-// A function of one vector whose sum, weighted, is what gradients are checked on.
+// A function of one vector; gradients are checked on the weighted sum of its results.
 struct subject {
-    double (*value)(const struct subject *subject); // of the vectors as they stand
-    double *x;                                      // the one that moves
+    double (*value)(const struct subject *subject); // of the current vectors
+    double *x;                                      // the vector to vary
     const void *of;
 };
 

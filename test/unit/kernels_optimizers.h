@@ -1,4 +1,4 @@
-// Optimisers, many steps against the scalar rule in double.
+// Optimisers: many steps compared with the scalar rule in double.
 #ifndef TEST_UNIT_KERNELS_OPTIMIZERS_H
 #define TEST_UNIT_KERNELS_OPTIMIZERS_H
 
@@ -63,9 +63,9 @@ static inline void checks_adamw_reference(const struct kernels_adamw *o, size_t 
     }
 }
 
-// Each step rounds x once at |x| <= 8 and adds rate * (a few eps of a direction below 40): 60 steps stay
-// under 60 * eps * (8 + 8 * 0.05 * 40) = 1.7e-4 at worst and two orders below it in fact; 2e-5 catches any
-// wrong rule.
+// Each step rounds x once at |x| <= 8 and adds rate * (a few eps of a direction below 40): the error of 60
+// steps is below 60 * eps * (8 + 8 * 0.05 * 40) = 1.7e-4 at worst, and two orders of magnitude smaller in
+// fact; 2e-5 detects any wrong rule.
 static inline void checks_compare_state(const struct kernels *k, const char *what,
                                         const struct checks_vector *x, const double *expected)
 {

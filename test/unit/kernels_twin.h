@@ -1,5 +1,5 @@
-// Two tables side by side: what an exchange asks of a backend (kernels/select.h, values.h, apply.h) must come
-// out of a second one as out of the CPU's plain one, bit for bit but for energies. For CUDA on a device and
+// Two tables side by side: what an exchange asks of a backend (kernels/select.h, values.h, apply.h) must give
+// the same bits on a second backend as on the CPU's plain one, except for energies. For CUDA on a device and
 // for its code in the emulator.
 #ifndef TEST_UNIT_KERNELS_TWIN_H
 #define TEST_UNIT_KERNELS_TWIN_H
@@ -19,7 +19,7 @@ enum twin_data {
     TWIN_FEW,
     TWIN_DENORMAL,
     TWIN_HUGE,
-    TWIN_FINITE, // those above are
+    TWIN_FINITE, // the kinds above are finite
     TWIN_NAN = TWIN_FINITE,
     TWIN_INFINITE,
     TWIN_KINDS
@@ -70,7 +70,7 @@ static inline void twin_fill(enum twin_data data, float *x, size_t count)
     }
 }
 
-// A copy in a backend's memory; guards behind it are checked when it comes back.
+// A copy in a backend's memory; the guards behind it are checked when it is fetched.
 static inline void *twin_send(const struct kernels *k, const void *host, size_t bytes)
 {
     unsigned char guard[GUARD];

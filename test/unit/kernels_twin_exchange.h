@@ -57,7 +57,7 @@ static inline void twin_spoil(uint8_t *section, size_t bytes, enum kernels_forma
         section[place] =
             twin_below(2) == 0 ? (uint8_t)base_rng_u64(&checks_rng) : patterns[twin_below(sizeof patterns)];
     }
-    if (twin_below(3) == 0 && bytes >= 4) { // a scale of zero over codes that may not be
+    if (twin_below(3) == 0 && bytes >= 4) { // a scale of zero over codes that then are invalid
         memset(section, 0, 4);
     }
 }
@@ -116,7 +116,7 @@ static inline void checks_twin_values(void **state)
     }
 }
 
-// Every pattern of 16 bits, and its neighbours between two of them.
+// Every pattern of 16 bits, the numbers next to it, and the middle between two patterns.
 static inline void checks_twin_halves(void **state)
 {
     const struct twins *t = *state;
@@ -141,7 +141,7 @@ static inline void checks_twin_halves(void **state)
 
 struct twin_entries {
     size_t count, first;
-    uint32_t *index; // NULL: all from first on
+    uint32_t *index; // NULL: all elements from `first` on
     float *value;
 };
 
@@ -168,7 +168,7 @@ static inline struct twin_entries twin_entries(size_t count, unsigned style)
 
 enum { TWIN_VECTORS = 5 };
 
-// Runs an exchange and gives the five vectors as it left them, and the hash.
+// Runs an exchange; returns the hash, and the five vectors as the exchange left them.
 static inline uint64_t twin_exchange(const struct kernels *k, float *const host[TWIN_VECTORS], size_t count,
                                      const struct twin_entries lists[2], bool corrected,
                                      float *out[TWIN_VECTORS])

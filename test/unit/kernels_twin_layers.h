@@ -1,6 +1,7 @@
 // What layers ask of a backend (kernels/image.h, kernels/sequence.h) beside the CPU's plain loops: bit for
-// bit where nothing is summed or the order of a sum is fixed, else within the rounding of the sums. Each call
-// is made twice; the bits must be the same both times. For CUDA on a device and for its code in the emulator.
+// bit if nothing is summed or the order of a sum is fixed, else within the rounding of the sums. Each call is
+// made twice, and the bits must be the same both times. For CUDA on a device and for its code in the
+// emulator.
 #ifndef TEST_UNIT_KERNELS_TWIN_LAYERS_H
 #define TEST_UNIT_KERNELS_TWIN_LAYERS_H
 
@@ -8,7 +9,7 @@
 
 #define TWIN_COUNT(list) (sizeof(list) / sizeof(list)[0])
 
-// One vector of a call, for the plain table, the other one and the other one again.
+// One vector of a call, for the plain table, the other one, and the other one again.
 enum { TWIN_PLAIN, TWIN_OTHER, TWIN_AGAIN, TWIN_RUNS };
 struct twin_vector {
     size_t count;
@@ -38,7 +39,7 @@ static inline uint32_t *twin_words(const struct twin_vector *v, int run)
     return (uint32_t *)(void *)v->at[run];
 }
 
-// What a run left, guards checked; freed by the caller.
+// What a run left, with its guards checked; the caller frees it.
 static inline float *twin_look(const struct twins *t, const struct twin_vector *v, int run)
 {
     const struct kernels *k = twin_table(t, run);
@@ -58,7 +59,7 @@ static inline bool twin_equal(float found, float expected)
     return twin_bits(found) == twin_bits(expected) || (isnan(found) && isnan(expected));
 }
 
-// bound 0: the same bits, or both NaN; else how far a number may be off, relative to 1 + its size.
+// bound 0: the same bits, or both NaN; else the largest error of a number, relative to 1 + its size.
 static inline void twin_compare(const struct twins *t, const char *what, const struct twin_vector *v,
                                 double bound)
 {
@@ -93,7 +94,7 @@ static inline void twin_end(const struct twins *t, const char *what, struct twin
     twin_free(t, v);
 }
 
-// All runs go on with what the plain one has: the signs of sums around 0 are not the same for all.
+// All runs go on with the values of the plain one: signs of sums around 0 differ.
 static inline void twin_agree(const struct twins *t, const struct twin_vector *v)
 {
     float *plain = twin_look(t, v, TWIN_PLAIN);
@@ -145,7 +146,7 @@ static inline void twin_conv_once(const struct twins *t, const struct twin_conv 
     twin_end(t, "conv dx", &dx, inputs * (double)c->outputs * EPS);
     struct twin_vector *rest[] = {&x, &weight, &bias, &y, &dy};
     for (size_t i = 0; i < TWIN_COUNT(rest); i++) {
-        twin_end(t, "what conv reads", rest[i], 0.0);
+        twin_end(t, "the input of conv", rest[i], 0.0);
     }
     twin_free(t, &room);
 }
@@ -178,7 +179,7 @@ static inline void checks_twin_conv(void **state)
     twin_conv_all(*state, TWIN_GAUSSIAN);
 }
 
-// Numbers that bf16 has: products with factors in bf16 are the same.
+// Numbers that bf16 represents exactly: products with factors in bf16 are the same.
 static inline void checks_twin_conv_few(void **state)
 {
     twin_conv_all(*state, TWIN_FEW);
@@ -213,7 +214,7 @@ static inline void twin_pool_once(const struct twins *t, struct kernels_pool p, 
     twin_end(t, "pool dy", &dy, 0.0);
 }
 
-// Windows that lie apart, overlap, leave pixels out; ties, and NaN.
+// Windows that are apart, overlap, or leave pixels out; ties, and NaN.
 static inline void checks_twin_pool(void **state)
 {
     static const enum twin_data data[] = {TWIN_GAUSSIAN, TWIN_FEW, TWIN_CONSTANT, TWIN_NAN};
@@ -296,7 +297,7 @@ static inline void twin_group_norm_once(const struct twins *t, const struct kern
     twin_end(t, "norm dx", &dx, n->pixels * n->channels / n->groups < 3 ? 1e-2 : 1e-4);
     struct twin_vector *rest[] = {&x, &gamma, &beta, &y, &dy};
     for (size_t i = 0; i < TWIN_COUNT(rest); i++) {
-        twin_end(t, "what norm reads", rest[i], 0.0);
+        twin_end(t, "the input of norm", rest[i], 0.0);
     }
     twin_free(t, &room);
 }
@@ -343,7 +344,7 @@ static inline void twin_attention_once(const struct twins *t, const struct kerne
     twin_free(t, &room);
 }
 
-// Around the edges of tiles of 64 queries, of panels of 64 numbers, and of 16 terms.
+// Around the borders of tiles of 64 queries, of panels of 64 numbers, and of 16 terms.
 static inline void checks_twin_attention(void **state)
 {
     static const struct kernels_attention shapes[] = {{2, 63, 2, 64},  {1, 64, 3, 16},  {1, 65, 1, 65},
@@ -380,11 +381,11 @@ static inline void twin_layernorm_once(const struct twins *t, size_t rows, size_
     twin_end(t, "layernorm grad_bias", &grad_bias, (double)rows * 4 * EPS + 1e-5);
     struct twin_vector *rest[] = {&x, &gain, &bias, &grad};
     for (size_t i = 0; i < TWIN_COUNT(rest); i++) {
-        twin_end(t, "what layernorm reads", rest[i], 0.0);
+        twin_end(t, "the input of layernorm", rest[i], 0.0);
     }
 }
 
-// More rows than a warp, a block and a slab have, and more slabs than one.
+// More rows than a warp, a block and a slab have, and more than one slab.
 static inline void checks_twin_layernorm(void **state)
 {
     static const size_t rows[] = {1, 8, 9, 127, 129, 300}, cols[] = {33, 5, 64, 31, 200, 100};
@@ -410,7 +411,7 @@ static inline struct twin_vector twin_ids(const struct twins *t, size_t rows, si
     return ids;
 }
 
-// Rows are added to a word in their order, so the bits are those of the CPU.
+// The rows of a word are added in order, so the bits are those of the CPU.
 static inline void twin_embed_once(const struct twins *t, size_t rows, size_t tokens, size_t width,
                                    size_t words)
 {
@@ -439,7 +440,7 @@ static inline void checks_twin_embed(void **state)
     twin_embed_once(*state, 40, 8, 16, 1000);
 }
 
-// What goes element by element: the same bits, but for exp in GELU.
+// Element by element: the same bits, except for exp in GELU.
 static inline void twin_elements_once(const struct twins *t, size_t rows, size_t cols, enum twin_data data)
 {
     const size_t count = rows * cols;

@@ -4,7 +4,7 @@
 
 #include "kernels_twin.h"
 
-// A difference on both backends, `skew` elements into its memory, so that not all of them are aligned.
+// A difference on both backends, `skew` elements into its memory, so that some are not aligned.
 struct twin_difference {
     struct kernels_difference plain, other;
     void *memory[4];
@@ -50,7 +50,7 @@ static inline void twin_seen(const struct twin_difference *d, const struct kerne
                              const struct kernels_seen *expected)
 {
     assert_int_equal(found->read, expected->read);
-    if (expected->largest >= KERNELS_INFINITE) { // NaN have many patterns
+    if (expected->largest >= KERNELS_INFINITE) { // NaN has many patterns
         assert_true(found->largest >= KERNELS_INFINITE);
         return;
     }
@@ -64,7 +64,7 @@ static inline void twin_seen(const struct twin_difference *d, const struct kerne
                  1e-5 * expected->x_energy);
 }
 
-// Entries in the memory of both.
+// Entries in the memory of both backends.
 struct twin_list {
     size_t count;
     uint32_t *index;
@@ -104,7 +104,7 @@ static inline void twin_lists_same(const char *what, const struct twin_list *fou
     }
 }
 
-// The magnitude that about this part of the elements reaches, in 1 / 1024.
+// The magnitude that about this part of the elements, in 1/1024, reaches.
 static inline uint32_t twin_floor(const struct twin_difference *d, size_t part)
 {
     uint32_t best = 1;
@@ -157,7 +157,7 @@ static inline void twin_gathers(const struct twins *t, const struct twin_differe
     struct twin_list other = twin_gather(t->other, &d->other, first, floor, plain.count, &found);
     twin_lists_same("gather", &other, &plain);
     twin_seen(d, &found, &expected);
-    if (plain.count > 0) { // one too many for the room: nothing, or all that fits
+    if (plain.count > 0) { // one more than there is room for: nothing, or all that fits
         struct twin_list less = twin_gather(t->other, &d->other, first, floor, plain.count - 1, &again);
         assert_true(less.count == 0 ? again.read < expected.read : less.count == plain.count - 1);
         twin_list_free(&less);
@@ -255,7 +255,7 @@ static inline void checks_twin_select(void **state)
     }
 }
 
-// Nothing to look at.
+// An empty vector.
 static inline void checks_twin_select_empty(void **state)
 {
     const struct twins *t = *state;

@@ -6,7 +6,7 @@
 
 enum { TWIN_WHOLE = 4 }; // vectors of a call at most
 
-// What one function makes of copies of `host`, each of `count` elements; the number that it returns.
+// The result of one function on copies of `host`, each of `count` elements; returns its number.
 static inline double twin_vectors_run(const struct kernels *k, unsigned which, float *const host[TWIN_WHOLE],
                                       size_t count, float *out[TWIN_WHOLE])
 {
@@ -72,7 +72,7 @@ static inline void twin_energy_one(const struct twins *t, const float *x, const 
         free(twin_fetch(k, a, count * sizeof *x));
         free(twin_fetch(k, b, count * sizeof *y));
     }
-    double size = 0; // of what is summed up
+    double size = 0; // sum of the magnitudes that are added
     for (size_t i = 0; i < count; i++) {
         size += 2 * ((double)x[i] * (double)x[i] + (double)y[i] * (double)y[i]);
     }
@@ -109,7 +109,7 @@ static inline void checks_twin_vectors(void **state)
                 t->other->vectors->energy(0, NULL, NULL) == 0);
 }
 
-// NaN is no moment: it becomes 0. An energy says so.
+// NaN is no moment: it becomes 0. An energy shows it.
 static inline void checks_twin_vectors_nan(void **state)
 {
     const struct twins *t = *state;

@@ -1,5 +1,5 @@
-// What every path must give, byte for byte: the value formats written down one entry at a time, in the
-// plainest way. Ordinary memory.
+// What every path must give, byte for byte: the value formats written one entry at a time, in the plainest
+// way. Ordinary memory.
 #ifndef TEST_UNIT_KERNELS_VALUES_REFERENCE_H
 #define TEST_UNIT_KERNELS_VALUES_REFERENCE_H
 
@@ -23,7 +23,7 @@ static inline float reference_float(uint32_t bits)
     return value;
 }
 
-// The value of a finite binary16, from its definition.
+// The value of a finite binary16, by its definition.
 static inline float reference_half_value(unsigned half)
 {
     unsigned exponent = half >> 10 & 31, fraction = half & 1023;
@@ -31,7 +31,7 @@ static inline float reference_half_value(unsigned half)
     return (float)(half & 0x8000 ? -magnitude : magnitude);
 }
 
-// The nearest of the numbers 0 .. largest of a format whose values grow with their code; in the very middle
+// The nearest of the codes 0 .. largest of a format whose values grow with their code; exactly in the middle,
 // the even one.
 static inline unsigned reference_nearest(double magnitude, unsigned largest, float (*value_of)(unsigned))
 {
@@ -98,7 +98,7 @@ static inline void reference_int8(size_t count, float *value, uint8_t *out)
     }
 }
 
-// The level nearest to a magnitude, the lower one in the very middle.
+// The level nearest to a magnitude; exactly in the middle, the lower one.
 static inline unsigned reference_level(const float level[8], float magnitude)
 {
     unsigned found = 0;

@@ -32,14 +32,14 @@ static inline void checks_seed(void)
     base_rng_seed(&checks_rng, seed);
 }
 
-// Around the edges of 4, 8, 16, 32 and 64 lanes, and one long one.
+// Around the borders of 4, 8, 16, 32 and 64 lanes, and one long vector.
 static const size_t checks_sizes[] = {
     1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,  22,  23,  24,  25,
     26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46,  47,  48,  49,  50,
     51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 127, 128, 129, 1000};
 #define CHECKS_SIZES (sizeof checks_sizes / sizeof checks_sizes[0])
 
-// A vector: what went in (host) and where it lies (device).
+// A vector: its initial values (host) and its memory (device).
 struct checks_vector {
     size_t count;
     float *host;
@@ -75,7 +75,7 @@ static inline struct checks_vector checks_gaussian(const struct kernels *k, size
     return v;
 }
 
-// The vector as the kernel left it; freed by the caller. Fails when anything was written behind its end.
+// The vector as the kernel left it; the caller frees it. Fails if anything was written behind its end.
 static inline float *checks_result(const struct kernels *k, const struct checks_vector *v)
 {
     float *result = malloc((v->count + GUARD) * sizeof *result);

@@ -30,7 +30,7 @@
 
 struct world {
     char directory[TEMPORARY_BYTES];
-    char *script, *said; // what was shown
+    char *script, *said; // said: what was shown
     size_t said_bytes;
     struct lab_experiment experiment;
     struct lab_cluster cluster;
@@ -80,7 +80,7 @@ static inline int remove_world(void **state)
     return 0;
 }
 
-// `body` finds the node's directory in $dir and its name in $name.
+// `body` has the node's directory in $dir and its name in $name.
 static inline void play(struct world *w, const char *body)
 {
     char *text = lab_path("#!/bin/sh\ndir=$(dirname \"$2\")\nname=$(basename \"$dir\")\n%s\n", body);

@@ -75,7 +75,7 @@ static void good(struct sample *config, const char *text)
         fail_msg("%s\nrefused: %s", text, why.text);
 }
 
-// A copy of all values and origins as one text, to see that nothing changed.
+// All values and origins as one text, to check that nothing changed.
 static char *snapshot(const struct sample *config)
 {
     char *values = node_schema_write(&schema, config), *all = NULL;
@@ -202,7 +202,7 @@ static const struct bad bads[] = {
      "section"},
     {"node.name: a\nnode:\n  name: b\n",
      "node.yaml:3: node.name: given a second time (the first is at node.yaml:1), expected it once"},
-    // what YAML can and a configuration need not
+    // YAML features that a configuration does not need
     {"node:\n  name: &a x\n",
      "node.yaml:2: node.name: found the anchor or alias \"a\", expected a plain value: write it "
      "out"},

@@ -141,7 +141,7 @@ static void settle_round(struct bench *bench, uint64_t number, bool checkpoint)
     assert_int_equal(round.checkpoint_error, checkpoint ? BASE_EIO : BASE_OK);
 }
 
-// The next message to the loop of one kind. Only the worker posts there, so it comes.
+// The next message of one kind to the loop. Only the worker posts there, so it arrives.
 static struct node_message *take(struct bench *bench, enum node_message_kind kind)
 {
     for (;;) {
@@ -200,7 +200,7 @@ static void post_members(struct bench *bench, const struct topology_options *top
 
 static const struct topology_options ring = {.kind = TOPOLOGY_RING};
 
-// This node and one other.
+// A view of this node and one other.
 static void post_view(struct bench *bench, uint8_t other)
 {
     const struct gossip_record view[2] = {{.name = "self", .id = id_of(1), .slot = GOSSIP_NO_SLOT},
@@ -208,7 +208,7 @@ static void post_view(struct bench *bench, uint8_t other)
     post_members(bench, &ring, view, 2);
 }
 
-// The next message that the worker sends of one kind; returns its message, which *received points into.
+// The next message of one kind that the worker sends; *received points into it.
 static struct node_message *take_sent(struct bench *bench, enum gossip_message_kind kind, uint8_t to,
                                       struct gossip_message *received)
 {

@@ -1,4 +1,4 @@
-// Small pictures as files hold them.
+// Small pictures in their file formats.
 #ifndef TEST_PICTURES_H
 #define TEST_PICTURES_H
 

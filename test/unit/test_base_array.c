@@ -1,4 +1,4 @@
-// Arrays that grow by themselves; the order and the median of numbers.
+// Arrays that grow as needed; order and median of numbers.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static void items_stay_while_it_grows(void **state)
+static void items_keep_their_values_while_the_array_grows(void **state)
 {
     (void)state;
     uint32_t *items = NULL;
@@ -19,14 +19,14 @@ static void items_stay_while_it_grows(void **state)
         uint32_t *grown = base_array_grow(items, count, sizeof *items);
         assert_non_null(grown);
         items = grown;
-        items[count] = 3 * count; // AddressSanitizer: there is room
+        items[count] = 3 * count; // AddressSanitizer checks that there is room
     }
     for (uint32_t i = 0; i < 1000; i++)
         assert_int_equal(items[i], 3 * i);
     free(items);
 }
 
-static void what_cannot_be_had_changes_nothing(void **state)
+static void a_failed_allocation_changes_nothing(void **state)
 {
     (void)state;
     uint32_t *items = base_array_grow(NULL, 0, sizeof *items);
@@ -41,7 +41,7 @@ static void what_cannot_be_had_changes_nothing(void **state)
     free(items);
 }
 
-static void items_are_added_behind_the_last(void **state)
+static void items_are_added_after_the_last(void **state)
 {
     (void)state;
     uint32_t *items = NULL;
@@ -56,7 +56,7 @@ static void items_are_added_behind_the_last(void **state)
     free(items);
 }
 
-static void a_median_is_the_middle(void **state)
+static void the_median_is_the_middle_value(void **state)
 {
     (void)state;
     double odd[] = {3, -1, 2}, even[] = {4, 1, 2, 8};
@@ -71,10 +71,10 @@ static void a_median_is_the_middle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(items_stay_while_it_grows),
-        cmocka_unit_test(what_cannot_be_had_changes_nothing),
-        cmocka_unit_test(items_are_added_behind_the_last),
-        cmocka_unit_test(a_median_is_the_middle),
+        cmocka_unit_test(items_keep_their_values_while_the_array_grows),
+        cmocka_unit_test(a_failed_allocation_changes_nothing),
+        cmocka_unit_test(items_are_added_after_the_last),
+        cmocka_unit_test(the_median_is_the_middle_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

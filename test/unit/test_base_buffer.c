@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void bytes_leave_in_the_order_they_came(void **state)
+static void bytes_leave_in_the_order_in_which_they_came(void **state)
 {
     (void)state;
     struct base_buffer buffer = {0};
@@ -31,7 +31,7 @@ static void bytes_leave_in_the_order_they_came(void **state)
     assert_null(base_buffer_head(&buffer));
 }
 
-static void the_limit_holds_and_changes_nothing(void **state)
+static void an_append_beyond_the_limit_changes_nothing(void **state)
 {
     (void)state;
     struct base_buffer buffer = {0};
@@ -63,7 +63,7 @@ static void consumed_bytes_make_room_again(void **state)
     base_buffer_free(&buffer);
 }
 
-static void what_is_written_into_the_room_is_kept(void **state)
+static void bytes_written_into_the_room_are_kept(void **state)
 {
     (void)state;
     struct base_buffer buffer = {0};
@@ -81,10 +81,10 @@ static void what_is_written_into_the_room_is_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_leave_in_the_order_they_came),
-        cmocka_unit_test(the_limit_holds_and_changes_nothing),
+        cmocka_unit_test(bytes_leave_in_the_order_in_which_they_came),
+        cmocka_unit_test(an_append_beyond_the_limit_changes_nothing),
         cmocka_unit_test(consumed_bytes_make_room_again),
-        cmocka_unit_test(what_is_written_into_the_room_is_kept),
+        cmocka_unit_test(bytes_written_into_the_room_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

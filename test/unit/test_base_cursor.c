@@ -1,4 +1,4 @@
-// Readers and writers never leave their bytes, and little-endian is little-endian.
+// Readers and writers never leave their bytes, and numbers are little-endian.
 #include "base/cursor.h"
 
 #include <math.h>
@@ -52,7 +52,7 @@ static void every_cut_fails_and_stays_failed(void **state)
         (void)base_read_u16(&reader);
         (void)base_read_u8(&reader);
         assert_true(reader.failed);
-        // A byte may be left over, but not for a cursor that is out of step.
+        // One byte may be left over; a cursor that has failed does not read it.
         size_t left = base_reader_left(&reader);
         assert_int_equal(base_read_u8(&reader), 0);
         assert_null(base_read_bytes(&reader, 0));
@@ -73,7 +73,7 @@ static void a_huge_length_fails(void **state)
     assert_int_equal(base_writer_used(&writer), 0);
 }
 
-static void nothing_can_be_read_and_written(void **state)
+static void zero_bytes_can_be_read_and_written(void **state)
 {
     (void)state;
     struct base_reader reader = base_reader_of(NULL, 0);
@@ -120,7 +120,7 @@ int main(void)
         cmocka_unit_test(fields_have_the_documented_bytes),
         cmocka_unit_test(every_cut_fails_and_stays_failed),
         cmocka_unit_test(a_huge_length_fails),
-        cmocka_unit_test(nothing_can_be_read_and_written),
+        cmocka_unit_test(zero_bytes_can_be_read_and_written),
         cmocka_unit_test(a_full_writer_writes_nothing_more),
         cmocka_unit_test(a_nan_keeps_its_bits),
     };

@@ -1,4 +1,4 @@
-// Reasons are whole, bounded sentences, and a broken assertion stops the process.
+// Reasons are complete, bounded sentences, and a failed assertion ends the process.
 #include "base/error.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static void a_reason_is_filled_and_the_code_returned(void **state)
     assert_int_equal(base_fail(NULL, BASE_EIO, "nobody %s", "listens"), BASE_EIO);
 }
 
-static void a_reason_may_quote_itself(void **state)
+static void a_reason_may_contain_its_old_text(void **state)
 {
     (void)state;
     struct base_reason why = {"inner"};
@@ -56,7 +56,7 @@ static void long_texts_are_cut(void **state)
     assert_int_equal(strlen(why.text), sizeof why.text - 1);
 }
 
-static void every_code_has_a_name_of_its_own(void **state)
+static void every_code_has_its_own_name(void **state)
 {
     (void)state;
     for (int a = BASE_ESTATE; a <= BASE_OK; a++) {
@@ -67,7 +67,7 @@ static void every_code_has_a_name_of_its_own(void **state)
     assert_string_equal(base_error_name((enum base_error) - 1000), "unknown error");
 }
 
-static void a_broken_assertion_names_its_place_and_aborts(void **state)
+static void a_failed_assertion_names_its_place_and_aborts(void **state)
 {
     (void)state;
     int ends[2];
@@ -95,11 +95,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reason_is_filled_and_the_code_returned),
-        cmocka_unit_test(a_reason_may_quote_itself),
+        cmocka_unit_test(a_reason_may_contain_its_old_text),
         cmocka_unit_test(context_goes_in_front),
         cmocka_unit_test(long_texts_are_cut),
-        cmocka_unit_test(every_code_has_a_name_of_its_own),
-        cmocka_unit_test(a_broken_assertion_names_its_place_and_aborts),
+        cmocka_unit_test(every_code_has_its_own_name),
+        cmocka_unit_test(a_failed_assertion_names_its_place_and_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

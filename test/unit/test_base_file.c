@@ -1,4 +1,4 @@
-// Whole files: read within a limit, replaced as a whole or not at all.
+// Whole files: read within a limit, and replaced completely or not at all.
 #include "base/file.h"
 
 #include <dirent.h>
@@ -21,7 +21,8 @@
 
 static char directory[256];
 
-// What reaches the disk, in order: f a file, d a directory, r a rename. These stand before the C library's.
+// What reaches the disk, in order: f a file, d a directory, r a rename. The functions below replace those of
+// the C library.
 static char calls[16];
 static size_t n_calls;
 
@@ -45,7 +46,7 @@ int rename(const char *from, const char *to)
     return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
-// Good until the fourth call from here.
+// Valid until the fourth call after this one.
 static const char *in_directory(const char *name)
 {
     static char paths[4][512];
@@ -139,7 +140,7 @@ static void the_umask_counts_for_others_only(void **state)
     unlink(path);
 }
 
-static void a_name_without_a_directory_is_beside_us(void **state)
+static void a_name_without_a_directory_is_in_the_current_one(void **state)
 {
     (void)state;
     char before[512];
@@ -151,8 +152,8 @@ static void a_name_without_a_directory_is_beside_us(void **state)
     unlink(in_directory("plain"));
 }
 
-// Else a power failure leaves an empty file under the new name, or the old one under it.
-static void the_bytes_and_then_the_name_are_on_disk(void **state)
+// Otherwise a power failure leaves an empty file under the new name, or the old file.
+static void the_bytes_reach_the_disk_before_the_name(void **state)
 {
     (void)state;
     n_calls = 0;
@@ -161,7 +162,7 @@ static void the_bytes_and_then_the_name_are_on_disk(void **state)
     unlink(in_directory("durable"));
 }
 
-// RLIMIT_FSIZE makes the kernel refuse the bytes half-way, as a full disk does.
+// With RLIMIT_FSIZE the kernel refuses the bytes half-way, as a full disk does.
 static void a_full_disk_leaves_the_old_file_and_nothing_else(void **state)
 {
     (void)state;
@@ -226,7 +227,7 @@ static void a_missing_directory_is_named(void **state)
     assert_non_null(strstr(why.text, "No such file or directory"));
 }
 
-static void reading_keeps_to_its_limit(void **state)
+static void reading_stays_within_its_limit(void **state)
 {
     (void)state;
     const char *path = in_directory("five");
@@ -252,7 +253,7 @@ static void reading_keeps_to_its_limit(void **state)
     unlink(path);
 }
 
-// A pipe has no size to trust, and gives its bytes in pieces.
+// The size of a pipe says nothing, and its bytes come in pieces.
 static void a_file_of_unknown_size_is_read_to_its_end(void **state)
 {
     (void)state;
@@ -286,7 +287,7 @@ static void directories_are_made_with_their_parents(void **state)
     assert_non_null(strstr(why.text, "Not a directory"));
 }
 
-static void what_a_killed_writer_left_is_removed(void **state)
+static void the_temporary_file_of_a_killed_writer_is_removed(void **state)
 {
     (void)state;
     struct base_reason why = {0};
@@ -317,16 +318,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spans_are_written_in_order_with_the_mode),
         cmocka_unit_test(the_umask_counts_for_others_only),
-        cmocka_unit_test(a_name_without_a_directory_is_beside_us),
-        cmocka_unit_test(the_bytes_and_then_the_name_are_on_disk),
+        cmocka_unit_test(a_name_without_a_directory_is_in_the_current_one),
+        cmocka_unit_test(the_bytes_reach_the_disk_before_the_name),
         cmocka_unit_test(a_full_disk_leaves_the_old_file_and_nothing_else),
         cmocka_unit_test(a_failed_rename_leaves_no_temporary_file),
         cmocka_unit_test(a_pipe_is_not_replaced),
         cmocka_unit_test(a_missing_directory_is_named),
-        cmocka_unit_test(reading_keeps_to_its_limit),
+        cmocka_unit_test(reading_stays_within_its_limit),
         cmocka_unit_test(a_file_of_unknown_size_is_read_to_its_end),
         cmocka_unit_test(directories_are_made_with_their_parents),
-        cmocka_unit_test(what_a_killed_writer_left_is_removed),
+        cmocka_unit_test(the_temporary_file_of_a_killed_writer_is_removed),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -1,5 +1,5 @@
-// The hashes are part of what nodes compare, so their values are fixed for good. The expected numbers come
-// from a separate implementation.
+// Nodes compare hashes, so their values are fixed for good. The expected numbers come from a separate
+// implementation.
 #include "base/hash.h"
 
 #include <setjmp.h>
@@ -23,7 +23,7 @@ static void the_values_are_fixed(void **state)
     assert_int_equal(base_hash_vector(values, 0), 0);
 }
 
-static void the_address_does_not_matter(void **state)
+static void the_hash_does_not_depend_on_the_address(void **state)
 {
     (void)state;
     uint8_t bytes[64 + 8], moved[64 + 8];
@@ -74,7 +74,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_values_are_fixed),
-        cmocka_unit_test(the_address_does_not_matter),
+        cmocka_unit_test(the_hash_does_not_depend_on_the_address),
         cmocka_unit_test(every_bit_length_and_seed_counts),
         cmocka_unit_test(a_vector_hash_follows_its_elements),
     };

@@ -1,4 +1,4 @@
-// A line of the log is one write, whatever is in it, and nothing in it can look like another line.
+// A line of the log is one write, whatever it contains, and no part of it can look like another line.
 #include "base/log.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 static int ends[2];
 static int terminal;
 
-// In packet mode each read gives what one write put in.
+// In packet mode each read returns the bytes of one write.
 static int take_stderr(void **state)
 {
     (void)state;
@@ -35,8 +35,7 @@ static int give_stderr(void **state)
 
 static char line[4096];
 
-// Calls base_log and returns what the first write wrote; "" when there was none. A second write fails the
-// test.
+// Calls base_log and returns what the first write wrote; "" if there was none. A second write fails the test.
 static const char *logged(enum base_log_level level, const char *event, const char *text)
 {
     dup2(ends[1], STDERR_FILENO);
@@ -49,7 +48,7 @@ static const char *logged(enum base_log_level level, const char *event, const ch
     return line;
 }
 
-static void fields_stand_in_json_lines_only(void **state)
+static void fields_appear_only_in_json_lines(void **state)
 {
     (void)state;
     const enum base_log_format formats[] = {BASE_LOG_TEXT, BASE_LOG_JSON};
@@ -111,7 +110,7 @@ static void control_characters_and_broken_utf8_are_replaced(void **state)
         {"\xc2\x9b"
          "31m",
          "??31m"},                                   // CSI as one C1 character
-        {"\xff\xc3", "??"},                          // no UTF-8; cut short
+        {"\xff\xc3", "??"},                          // not UTF-8; truncated
         {"\xc0\x8a\xe0\x80\x8a", "?????"},           // overlong line feeds
         {"\xed\xa0\x80\xf4\x90\x80\x80", "???????"}, // a surrogate; above U+10FFFF
     };
@@ -128,7 +127,7 @@ static void control_characters_and_broken_utf8_are_replaced(void **state)
     }
 }
 
-static void long_lines_are_cut_whole(void **state)
+static void long_lines_are_cut_at_whole_characters(void **state)
 {
     (void)state;
     char text[3000];
@@ -145,7 +144,7 @@ static void long_lines_are_cut_whole(void **state)
         }
 }
 
-static void errno_survives(void **state)
+static void logging_preserves_errno(void **state)
 {
     (void)state;
     base_log_configure(BASE_LOG_INFO, BASE_LOG_TEXT, "");
@@ -187,13 +186,13 @@ static void a_stderr_that_nobody_reads_holds_nothing_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_stand_in_json_lines_only),
+        cmocka_unit_test(fields_appear_only_in_json_lines),
         cmocka_unit_test(a_text_line_has_time_level_node_event_and_text),
         cmocka_unit_test(lower_levels_are_silent),
         cmocka_unit_test(a_json_line_is_one_object),
         cmocka_unit_test(control_characters_and_broken_utf8_are_replaced),
-        cmocka_unit_test(long_lines_are_cut_whole),
-        cmocka_unit_test(errno_survives),
+        cmocka_unit_test(long_lines_are_cut_at_whole_characters),
+        cmocka_unit_test(logging_preserves_errno),
         cmocka_unit_test(a_stderr_that_nobody_reads_holds_nothing_up),
     };
     return cmocka_run_group_tests(tests, take_stderr, give_stderr);

@@ -1,4 +1,4 @@
-// Random numbers: the published generator, the right distributions, the same bits everywhere.
+// Random numbers: the published generator, the right distributions, and the same bits on every machine.
 #include "base/rng.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static void the_sequence_is_fixed(void **state)
     assert_int_equal(base_rng_u64(&rng), 0x30a3a1c363600467ull);
 }
 
-// One differing bit here means that nodes on different machines would start from different models or shards.
+// If one bit differs here, nodes on different machines start from different models or shards.
 static void variates_are_the_same_bits_everywhere(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void variates_are_the_same_bits_everywhere(void **state)
     assert_true(gamma == 0x1.4258c4caabab9p+11);
 }
 
-static void a_stored_generator_continues(void **state)
+static void a_restored_generator_continues_its_sequence(void **state)
 {
     (void)state;
     struct base_rng rng, copy;
@@ -61,7 +61,7 @@ static void a_stored_generator_continues(void **state)
         assert_true(base_rng_normal(&rng) == base_rng_normal(&copy));
 }
 
-static void streams_differ(void **state)
+static void streams_of_one_seed_differ(void **state)
 {
     (void)state;
     struct base_rng a, b;
@@ -136,8 +136,8 @@ static void distributions_have_their_moments(void **state)
     }
 }
 
-// A normal has 4.55% beyond two standard deviations, and 0.27% beyond three.
-static void a_normal_has_its_tails(void **state)
+// A normal variable is beyond two standard deviations in 4.55% of cases, and beyond three in 0.27%.
+static void a_normal_variable_has_the_right_tails(void **state)
 {
     (void)state;
     struct base_rng rng;
@@ -194,11 +194,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sequence_is_fixed),
         cmocka_unit_test(variates_are_the_same_bits_everywhere),
-        cmocka_unit_test(a_stored_generator_continues),
-        cmocka_unit_test(streams_differ),
+        cmocka_unit_test(a_restored_generator_continues_its_sequence),
+        cmocka_unit_test(streams_of_one_seed_differ),
         cmocka_unit_test(below_is_uniform),
         cmocka_unit_test(distributions_have_their_moments),
-        cmocka_unit_test(a_normal_has_its_tails),
+        cmocka_unit_test(a_normal_variable_has_the_right_tails),
         cmocka_unit_test(a_tiny_shape_stays_positive),
         cmocka_unit_test(a_shuffle_is_a_uniform_permutation),
     };

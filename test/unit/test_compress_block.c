@@ -1,4 +1,4 @@
-// Dense runs: fp32 as they are, and the logarithmic scale of second moments.
+// Dense blocks: fp32 unchanged, and the logarithmic scale of second moments.
 #include "base/rng.h"
 #include "compress/bytes.h"
 #include "compress/compress.h"
@@ -16,7 +16,7 @@
 
 #define HALF_STEP (0.0443 + 1e-6) // 2^(1/16) - 1
 
-static void blocks_keep_every_bit(void **state)
+static void a_block_in_fp32_keeps_every_bit(void **state)
 {
     (void)state;
     const float values[] = {0.0f, -0.0f, FLT_MAX, -FLT_TRUE_MIN, 1.0f};
@@ -34,7 +34,7 @@ static void blocks_keep_every_bit(void **state)
     assert_int_equal(compress_block_decode(block, 0, decoded, 0), BASE_OK);
 }
 
-static void blocks_refuse(void **state)
+static void invalid_blocks_are_refused(void **state)
 {
     (void)state;
     float values[3] = {1.0f, NAN, 2.0f}, decoded[3] = {7.0f, 8.0f, 9.0f};
@@ -55,7 +55,7 @@ static void blocks_refuse(void **state)
     assert_true(decoded[0] == 7.0f && decoded[1] == 8.0f && decoded[2] == 9.0f);
 }
 
-// Encodes, checks that the sender keeps what the receiver decodes, and leaves that in values[].
+// Encodes values[], checks that the sender keeps what the receiver decodes, and leaves that in values[].
 static void log8_round_trip(float *values, size_t count, uint8_t *block)
 {
     size_t bytes = 0;
@@ -68,7 +68,7 @@ static void log8_round_trip(float *values, size_t count, uint8_t *block)
     free(decoded);
 }
 
-static void log8_levels_are_powers(void **state)
+static void log8_levels_are_powers_of_one_ratio(void **state)
 {
     (void)state;
     float values[255];
@@ -81,7 +81,7 @@ static void log8_levels_are_powers(void **state)
         double exact = 3.0 * exp2(((double)code - 255) / 8);
         assert_true(fabs((double)values[code - 1] / exact - 1) < 0x1p-22);
     }
-    log8_round_trip(values, 255, block); // what was decoded is coded as it was
+    log8_round_trip(values, 255, block); // decoded values are encoded unchanged
     for (unsigned code = 1; code <= 255; code++)
         assert_int_equal(block[4 + code - 1], code);
 }
@@ -131,7 +131,7 @@ static void log8_is_monotone(void **state)
     }
 }
 
-static void log8_refuses(void **state)
+static void invalid_log8_blocks_are_refused(void **state)
 {
     (void)state;
     static const float broken[] = {-1.0f, -FLT_TRUE_MIN, NAN, INFINITY, -INFINITY};
@@ -154,9 +154,9 @@ static void log8_refuses(void **state)
         {0, 0, 0x80, 0x7f, 255, 1, 1},       // largest infinite
         {0, 0, 0x80, 0xbf, 255, 1, 1},       // negative
         {0, 0, 0xc0, 0x7f, 255, 1, 1},       // NaN
-        {0, 0, 0x80, 0x3f, 254, 1, 1},       // nothing has the largest value
+        {0, 0, 0x80, 0x3f, 254, 1, 1},       // no value has the largest code
         {0xff, 0xff, 0x7f, 0x10, 255, 1, 1}, // levels would be denormal
-        {0, 0, 0, 0, 0, 1, 0},               // codes in a run of zeros
+        {0, 0, 0, 0, 0, 1, 0},               // codes in a block of zeros
         {0, 0, 0, 0x80, 0, 0, 0},            // minus zero
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -164,8 +164,8 @@ static void log8_refuses(void **state)
     assert_true(decoded[0] == 7.0f && decoded[1] == 8.0f && decoded[2] == 9.0f);
 }
 
-// Runs whose levels would be denormal are zero.
-static void log8_of_almost_nothing(void **state)
+// Blocks whose levels would be denormal are zero.
+static void log8_turns_denormal_levels_into_zero(void **state)
 {
     (void)state;
     float values[4] = {0.0f, nextafterf(0x1p-94f, 0.0f), FLT_MIN, FLT_TRUE_MIN};
@@ -180,7 +180,7 @@ static void log8_of_almost_nothing(void **state)
     assert_true(least[0] == 0x1p-94f && block[4] == 255 && block[5] == 1 && least[1] >= FLT_MIN);
 }
 
-static void log8_of_nothing(void **state)
+static void log8_of_zeros_is_zeros(void **state)
 {
     (void)state;
     float zeros[300] = {0};
@@ -194,10 +194,14 @@ static void log8_of_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_keep_every_bit),  cmocka_unit_test(blocks_refuse),
-        cmocka_unit_test(log8_levels_are_powers), cmocka_unit_test(log8_error_is_bounded),
-        cmocka_unit_test(log8_is_monotone),       cmocka_unit_test(log8_refuses),
-        cmocka_unit_test(log8_of_almost_nothing), cmocka_unit_test(log8_of_nothing),
+        cmocka_unit_test(a_block_in_fp32_keeps_every_bit),
+        cmocka_unit_test(invalid_blocks_are_refused),
+        cmocka_unit_test(log8_levels_are_powers_of_one_ratio),
+        cmocka_unit_test(log8_error_is_bounded),
+        cmocka_unit_test(log8_is_monotone),
+        cmocka_unit_test(invalid_log8_blocks_are_refused),
+        cmocka_unit_test(log8_turns_denormal_levels_into_zero),
+        cmocka_unit_test(log8_of_zeros_is_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

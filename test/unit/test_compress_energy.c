@@ -1,4 +1,4 @@
-// How much of |a|^2 a selection of 1% keeps: what the choice of a method and of blocks costs
+// The part of |a|^2 that a selection of 1% keeps: the cost of a method and of blocks
 // (compress/MEASUREMENTS.md).
 #include "base/rng.h"
 #include "compress/select.h"
@@ -16,7 +16,7 @@
 
 static const struct kernels *kernels;
 
-// Gaussian; stretches of BLOCK elements have scales of their own, e^(spread * normal).
+// Gaussian; each stretch of BLOCK elements has its own scale, e^(spread * normal).
 static float *vector_create(double spread)
 {
     struct base_rng rng;
@@ -31,7 +31,7 @@ static float *vector_create(double spread)
     return a;
 }
 
-// Part of |a|^2 in the entries; both sums in double, whatever the backend says.
+// Part of |a|^2 in the entries; both sums in double, without the backend's.
 static double energy_kept(const float *a, enum compress_method method, size_t block)
 {
     const struct kernels_difference difference = {.x = a, .count = COUNT};
@@ -58,8 +58,9 @@ static void assert_between(double low, double found, double high)
         fail_msg("%.5f, expected %.5f to %.5f", found, low, high);
 }
 
-// Of a normal variable, beyond t = 2.5758 lie 1% of the draws and 2 (t phi(t) + Q(t)) = 8.45% of the energy.
-static void one_scale_keeps_what_theory_says(void **state)
+// Of a normal variable, 1% of the draws are beyond t = 2.5758, with 2 (t phi(t) + Q(t)) = 8.45% of the
+// energy.
+static void with_one_scale_selection_keeps_the_theoretical_energy(void **state)
 {
     float *a = vector_create(0);
     double exact = energy_kept(a, COMPRESS_EXACT, 0);
@@ -72,8 +73,9 @@ static void one_scale_keeps_what_theory_says(void **state)
     free(a);
 }
 
-// Blocks keep the part of one scale, whatever the scales: they spend entries where little is.
-static void blocks_lose_where_scales_differ(void **state)
+// Blocks keep the same part as with one scale, whatever the scales are: they spend entries where there is
+// little energy.
+static void blocks_lose_energy_where_scales_differ(void **state)
 {
     float *a = vector_create(0.5);
     double exact = energy_kept(a, COMPRESS_EXACT, 0);
@@ -90,8 +92,8 @@ int main(void)
     if (kernels_open("cpu", 1, &kernels, NULL) != BASE_OK)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_scale_keeps_what_theory_says),
-        cmocka_unit_test(blocks_lose_where_scales_differ),
+        cmocka_unit_test(with_one_scale_selection_keeps_the_theoretical_energy),
+        cmocka_unit_test(blocks_lose_energy_where_scales_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// Each filter against its definition, and chains of them.
+// Each filter compared with its definition, and chains of filters.
 #include "compress/packet.h"
 #include "compress_filters.h"
 #include "test/support/compress_tools.h"
@@ -10,14 +10,14 @@ static bool significant(size_t i)
     return !(a < 0.25f * fmaxf(x, 0x1p-20f));
 }
 
-static void significantly_modified_is_its_definition(void **state)
+static void significantly_modified_follows_its_definition(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNTS; i++) {
         world_fill(counts[i]);
         world_drop("significantly-modified:0.25");
         assert_keeps(counts[i], significant);
-        if (counts[i] == COUNT_MAX) // both happen
+        if (counts[i] == COUNT_MAX) // both cases occur
             assert_true(world.entries.count > COUNT_MAX / 10 && world.entries.count < COUNT_MAX * 9 / 10);
         world_fill(counts[i]);
         world_drop("significantly-modified:0");
@@ -25,7 +25,7 @@ static void significantly_modified_is_its_definition(void **state)
     }
 }
 
-static void significance_has_a_floor(void **state)
+static void significance_has_a_smallest_threshold(void **state)
 {
     (void)state;
     static const float changes[] = {0x1p-22f, 0x1.8p-23f, -0x1p-21f, -0x1p-30f};
@@ -40,7 +40,7 @@ static void significance_has_a_floor(void **state)
     assert_int_equal(world.kept_index[1], world.index[2]);
 }
 
-static void nothing_is_significant(void **state)
+static void no_element_may_be_significant(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNTS; i++) {
@@ -52,7 +52,7 @@ static void nothing_is_significant(void **state)
     }
 }
 
-static void random_skip_of_nothing_keeps_all(void **state)
+static void random_skip_of_zero_keeps_all(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNTS; i++) {
@@ -62,7 +62,7 @@ static void random_skip_of_nothing_keeps_all(void **state)
     }
 }
 
-// Which of COUNT_MAX entries a seed keeps.
+// Which of COUNT_MAX entries are kept with a seed.
 static void kept_by(uint64_t seed, const char *text, bool kept[COUNT_MAX])
 {
     world_fill(COUNT_MAX);
@@ -81,7 +81,7 @@ static size_t common(const bool a[COUNT_MAX], const bool b[COUNT_MAX])
     return n;
 }
 
-// Within 7 standard deviations: by chance one time in 10^11.
+// Within 7 standard deviations: a random failure in one of 10^11 cases.
 static void assert_near(size_t found, double trials, double p)
 {
     double deviation = sqrt(trials * p * (1 - p));
@@ -89,7 +89,7 @@ static void assert_near(size_t found, double trials, double p)
         fail_msg("%zu of %g, expected about %g +- %g", found, trials, trials * p, deviation);
 }
 
-static void random_skip_drops_its_part(void **state)
+static void random_skip_drops_the_configured_part(void **state)
 {
     (void)state;
     static const struct {
@@ -105,7 +105,7 @@ static void random_skip_drops_its_part(void **state)
             kept_by(seed, cases[i].text, again);
             assert_memory_equal(kept, again, sizeof kept);
             sum += common(kept, kept);
-            if (seed > 0) // and seeds that follow each other have nothing to do with each other
+            if (seed > 0) // and consecutive seeds are independent
                 both += common(before, kept);
             memcpy(before, kept, sizeof kept);
         }
@@ -114,8 +114,8 @@ static void random_skip_drops_its_part(void **state)
     }
 }
 
-// An entry's fate does not depend on which others are in the list.
-static void random_skip_looks_at_the_index_only(void **state)
+// Whether an entry is dropped does not depend on the other entries.
+static void random_skip_depends_only_on_the_index(void **state)
 {
     (void)state;
     static bool whole[COUNT_MAX];
@@ -134,7 +134,7 @@ static void random_skip_looks_at_the_index_only(void **state)
     assert_int_equal(world.entries.count, expected);
 }
 
-// Filters of a user: one drops odd places of the vector, one takes notes.
+// Two custom filters: one keeps the even indices of the vector, one records its input.
 static void keep_even(double number, const struct compress_filter_run *run, uint8_t *keep)
 {
     assert_null(run->model);
@@ -150,7 +150,7 @@ static void keep_noting(double number, const struct compress_filter_run *run, ui
     for (size_t i = 0; i < run->count; i++) {
         assert_true(run->model[i] == world.x[run->index[i]]);
         assert_true(run->value[i] == world.x[run->index[i]] - world.r[run->index[i]]);
-        keep[i] = 255; // anything but 0 keeps
+        keep[i] = 255; // any value but 0 keeps the entry
     }
     noted += run->count;
 }
@@ -169,7 +169,7 @@ static size_t noted_by(const struct compress_filter *first, const struct compres
     return noted;
 }
 
-static void a_filter_sees_what_those_before_it_left(void **state)
+static void a_filter_gets_what_the_filters_before_it_left(void **state)
 {
     (void)state;
     assert_int_equal(noted_by(&even, &noting, 1), COUNT_MAX / 2);
@@ -189,7 +189,7 @@ static void an_empty_chain_keeps_all(void **state)
     assert_false(chosen);
 }
 
-// Chooses with the chain; returns whether it gave a list.
+// Chooses indices with the chain; returns whether it gave a list.
 static bool choose(const char *text)
 {
     bool chosen;
@@ -198,7 +198,7 @@ static bool choose(const char *text)
     return chosen;
 }
 
-static void same_keys_last_for_their_number(void **state)
+static void same_keys_are_used_for_their_number_of_exchanges(void **state)
 {
     (void)state;
     struct compress_history history = {0};
@@ -209,7 +209,8 @@ static void same_keys_last_for_their_number(void **state)
         world.turn.last = &history;
         assert_false(choose(text)); // nothing sent yet
         history_sent(&history, world.index, 1000, false);
-        assert_true(history.hash == compress_keys_hash(world.index, 1000)); // nobody has to hash it again
+        // no other code needs to hash it again
+        assert_true(history.hash == compress_keys_hash(world.index, 1000));
         for (unsigned i = 0; i < n; i++) {
             memset(world.kept_index, 0, sizeof world.kept_index);
             memset(world.kept_value, 0, sizeof world.kept_value);
@@ -219,7 +220,7 @@ static void same_keys_last_for_their_number(void **state)
             history_sent(&history, world.kept_index, 1000, true);
         }
         assert_false(choose(text));
-        // Selected anew: it begins again.
+        // A new selection begins a new count.
         history_sent(&history, world.index, 10, false);
         assert_int_equal(choose(text), n > 0);
         compress_history_forget(&history);
@@ -235,21 +236,21 @@ static void same_keys_need_room_and_a_history(void **state)
     assert_false(choose("same-keys:5"));
     world.turn.last = &history;
     history_sent(&history, world.index, 0, false);
-    assert_false(choose("same-keys:5")); // an empty list says nothing
+    assert_false(choose("same-keys:5")); // an empty list has no indices to reuse
     history_sent(&history, world.index, 100, false);
     world.entries.capacity = 99;
     assert_false(choose("same-keys:5"));
     assert_int_equal(world.entries.count, 100);
     world.entries.capacity = 100;
-    assert_true(choose("random-skip:0.5, same-keys:5")); // and whole
+    assert_true(choose("random-skip:0.5, same-keys:5")); // and complete
     assert_keeps(100, all);
-    world_drop("same-keys:5"); // which drops nothing itself
+    world_drop("same-keys:5"); // which itself drops nothing
     assert_keeps(100, all);
     compress_history_forget(&history);
 }
 
-// Not only with the test's own backend.
-static void the_cpu_gives_the_values_of_a_list(void **state)
+// The same with the product's backend.
+static void the_cpu_backend_returns_the_values_of_a_list(void **state)
 {
     (void)state;
     struct compress_history history = {0};
@@ -267,17 +268,17 @@ static void the_cpu_gives_the_values_of_a_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(significantly_modified_is_its_definition),
-        cmocka_unit_test(significance_has_a_floor),
-        cmocka_unit_test(nothing_is_significant),
-        cmocka_unit_test(random_skip_of_nothing_keeps_all),
-        cmocka_unit_test(random_skip_drops_its_part),
-        cmocka_unit_test(random_skip_looks_at_the_index_only),
-        cmocka_unit_test(a_filter_sees_what_those_before_it_left),
+        cmocka_unit_test(significantly_modified_follows_its_definition),
+        cmocka_unit_test(significance_has_a_smallest_threshold),
+        cmocka_unit_test(no_element_may_be_significant),
+        cmocka_unit_test(random_skip_of_zero_keeps_all),
+        cmocka_unit_test(random_skip_drops_the_configured_part),
+        cmocka_unit_test(random_skip_depends_only_on_the_index),
+        cmocka_unit_test(a_filter_gets_what_the_filters_before_it_left),
         cmocka_unit_test(an_empty_chain_keeps_all),
-        cmocka_unit_test(same_keys_last_for_their_number),
+        cmocka_unit_test(same_keys_are_used_for_their_number_of_exchanges),
         cmocka_unit_test(same_keys_need_room_and_a_history),
-        cmocka_unit_test(the_cpu_gives_the_values_of_a_list),
+        cmocka_unit_test(the_cpu_backend_returns_the_values_of_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
-// Filters on lists in another backend's memory.
+// Filters on lists in the memory of another backend.
 #include "compress_filters.h"
 #include "test/support/compress_tools.h"
 #include <sys/mman.h>
 
-// A backend whose memory the host cannot touch but through the table.
+// A backend whose memory the host can access only through the table.
 static struct {
     uint8_t *memory;
     size_t bytes, used;
@@ -75,7 +75,7 @@ static void device_destroy(void)
     device.memory = NULL;
 }
 
-// The world's vectors and list, moved there; the list comes back into kept_*.
+// Moves the world's vectors and list to the device; the list comes back into kept_*.
 static struct compress_sparse device_move(struct kernels_difference *a)
 {
     size_t count = world.entries.capacity;
@@ -101,7 +101,7 @@ static void device_return(const struct compress_sparse *there)
     device_copy(world.kept_value, there->value, there->count * 4);
 }
 
-static void another_backend_gives_the_same(void **state)
+static void another_backend_gives_the_same_list(void **state)
 {
     (void)state;
     static const char *const texts[] = {"random-skip:0.5", "significantly-modified:0.25",
@@ -151,7 +151,7 @@ static void another_backend_sends_the_same_keys(void **state)
     device_destroy();
 }
 
-static void without_memory_nothing_changes(void **state)
+static void out_of_memory_changes_nothing(void **state)
 {
     (void)state;
     struct kernels full = other;
@@ -171,9 +171,9 @@ static void without_memory_nothing_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_backend_gives_the_same),
+        cmocka_unit_test(another_backend_gives_the_same_list),
         cmocka_unit_test(another_backend_sends_the_same_keys),
-        cmocka_unit_test(without_memory_nothing_changes),
+        cmocka_unit_test(out_of_memory_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

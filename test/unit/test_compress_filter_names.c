@@ -1,4 +1,4 @@
-// Chains of filters as people write them, and what they read when it is wrong.
+// Chains of filters as users write them, and the messages for wrong ones.
 #include "compress/filter.h"
 #include <math.h>
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void the_table_is_sound(void **state)
+static void the_table_of_filters_is_consistent(void **state)
 {
     (void)state;
     size_t n = 0;
@@ -29,7 +29,7 @@ static void the_table_is_sound(void **state)
     assert_null(compress_filter_at(n + 1));
 }
 
-static void a_chain_is_read(void **state)
+static void a_chain_is_parsed(void **state)
 {
     (void)state;
     struct compress_filters filters;
@@ -78,8 +78,8 @@ static void mistakes_are_explained(void **state)
                    "the list of filters ends in a comma; expected another filter");
 }
 
-// The table may grow: the names come from it.
-static void an_unknown_name_meets_the_known_ones(void **state)
+// The table may grow, so the names come from it.
+static void an_unknown_name_is_answered_with_the_known_ones(void **state)
 {
     (void)state;
     static const char begin[] = "there is no filter \"same-key\"; expected one of: ";
@@ -153,9 +153,12 @@ static void a_chain_has_a_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_is_sound),     cmocka_unit_test(a_chain_is_read),
-        cmocka_unit_test(mistakes_are_explained), cmocka_unit_test(an_unknown_name_meets_the_known_ones),
-        cmocka_unit_test(numbers_are_decimal),    cmocka_unit_test(long_names_are_cut),
+        cmocka_unit_test(the_table_of_filters_is_consistent),
+        cmocka_unit_test(a_chain_is_parsed),
+        cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(an_unknown_name_is_answered_with_the_known_ones),
+        cmocka_unit_test(numbers_are_decimal),
+        cmocka_unit_test(long_names_are_cut),
         cmocka_unit_test(a_chain_has_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// Packets byte by byte as compress/README.md lays them out, what the encoder refuses, and backends whose
-// memory is not the host's.
+// Packets byte by byte as in compress/README.md, what the encoder refuses, and backends with their own
+// memory.
 #include "compress/packet.h"
 #include "kernels/cpu/cpu.h"
 #include "test/support/compress_tools.h"
@@ -36,10 +36,10 @@ static void assert_section(const uint32_t *list, size_t entries, size_t count, c
     assert_memory_equal(back, list, entries * sizeof *list);
 }
 
-static void encodes_as_documented(void **state)
+static void a_packet_is_encoded_as_documented(void **state)
 {
     (void)state;
-    // Gaps 100, 199, 0 with parameter 5: zeros 3, 6, 0 before the ones, then 4, 7, 0 in five bits each.
+    // Gaps 100, 199, 0 with parameter 5: 3, 6 and 0 zeros before the ones, then 4, 7, 0 in five bits each.
     assert_section((const uint32_t[]){100, 300, 301}, 3, 100000, (const uint8_t[]){0x30, 5, 3, 0, 0, 0},
                    (const uint8_t[]){0x08, 0x0c, 0xe4, 0x00}, 4);
     assert_section((const uint32_t[]){1, 3, 9}, 3, 100000, (const uint8_t[]){0x10, 0, 3, 0, 0, 0},
@@ -49,8 +49,8 @@ static void encodes_as_documented(void **state)
     assert_section(NULL, 0, 0, (const uint8_t[]){0x00, 0, 0, 0, 0, 0}, NULL, 0);
 }
 
-// By hand: 300 and 700 are 18 and 43 times 16, and 12 more; the ones stand behind 18 and 43 zeros.
-static void reads_elias_fano_as_documented(void **state)
+// By hand: 300 and 700 are 18 and 43 times 16, and 12 more; the ones follow 18 and 43 zeros.
+static void elias_fano_is_decoded_as_documented(void **state)
 {
     (void)state;
     const uint8_t packet[] = {0x26, 0,    2,    0,    0,    0,    // sign, Elias-Fano, two entries
@@ -67,7 +67,7 @@ static void reads_elias_fano_as_documented(void **state)
     assert_int_equal(packet_decode(kernels, packet, sizeof packet, 700, &received), BASE_EFORMAT);
 }
 
-static void encoder_refuses(void **state)
+static void the_encoder_refuses_invalid_lists(void **state)
 {
     (void)state;
     uint32_t index[] = {4, 7, 9};
@@ -86,7 +86,7 @@ static void encoder_refuses(void **state)
                  {2, 64, KERNELS_INT8, BASE_EINVAL}, // more entries than elements
                  {10, 64, (enum kernels_format)KERNELS_FORMATS, BASE_EINVAL},
                  {(size_t)1 << 31, 64, KERNELS_INT8, BASE_ELIMIT},
-                 {10, 14, KERNELS_INT8, BASE_ELIMIT}}; // 6 + 2 + 7 are needed
+                 {10, 14, KERNELS_INT8, BASE_ELIMIT}}; // 6 + 2 + 7 bytes are needed
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(compress_packet_encode(kernels, &sparse, cases[i].count, cases[i].format, NULL,
                                                 packet, cases[i].capacity, &bytes),
@@ -103,7 +103,7 @@ static void encoder_refuses(void **state)
 }
 
 // A backend that does not share the host's memory gives the same packet.
-static void encodes_from_other_memory(void **state)
+static void entries_in_other_memory_are_encoded_alike(void **state)
 {
     (void)state;
     uint32_t index[] = {4, 70, 900};
@@ -129,8 +129,9 @@ static void encodes_from_other_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(encodes_as_documented), cmocka_unit_test(reads_elias_fano_as_documented),
-        cmocka_unit_test(encoder_refuses), cmocka_unit_test(encodes_from_other_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_packet_is_encoded_as_documented),
+                                       cmocka_unit_test(elias_fano_is_decoded_as_documented),
+                                       cmocka_unit_test(the_encoder_refuses_invalid_lists),
+                                       cmocka_unit_test(entries_in_other_memory_are_encoded_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

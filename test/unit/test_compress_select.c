@@ -1,5 +1,5 @@
-// Selection by hand, and its refusals. Against a sort over many vectors:
-// test/property/test_compress_select.c.
+// Selection by hand, and what it refuses. test/property/test_compress_select.c compares it with a sort over
+// many vectors.
 #include "base/limits.h"
 #include "compress/select.h"
 #include <math.h>
@@ -36,7 +36,7 @@ static void assert_selects(struct compress_selection selection, const uint32_t *
     assert_selects((struct compress_selection){.method = (method_), .k = (k_)},                              \
                    (const uint32_t[]){__VA_ARGS__}, count)
 
-static void takes_the_largest_then_the_lowest(void **state)
+static void selection_takes_the_largest_and_of_equal_ones_the_lowest_index(void **state)
 {
     (void)state;
     for (unsigned i = COMPRESS_EXACT; i <= COMPRESS_BISECTION; i++) {
@@ -53,8 +53,8 @@ static void takes_the_largest_then_the_lowest(void **state)
     }
 }
 
-// Bins of the leading bits: 3.01 and 3.05 share one, and the lower index wins.
-static void threshold_divides_a_bin_by_index(void **state)
+// Bins of the leading bits: 3.01 and 3.05 share one, and the lower index is taken.
+static void the_threshold_method_divides_a_bin_by_index(void **state)
 {
     (void)state;
     static const float close[] = {3.01f, 3.05f, 2.0f, 3.05f};
@@ -69,7 +69,7 @@ static void threshold_divides_a_bin_by_index(void **state)
     compress_sparse_destroy(&sparse);
 }
 
-static void blocks_share(void **state)
+static void each_block_gets_its_share_of_k(void **state)
 {
     (void)state;
     // Blocks [0, 3), [3, 6), [6, 8) of k = 4: shares 1, 2 and 1; the second has 3, -0 and -1.
@@ -78,14 +78,14 @@ static void blocks_share(void **state)
 }
 
 // The same elements on every machine, for ever.
-static void random_is_fixed(void **state)
+static void random_selection_is_fixed_by_the_seed(void **state)
 {
     (void)state;
     const struct compress_selection selection = {.method = COMPRESS_RANDOM, .k = 3, .seed = 1};
     assert_selects(selection, (const uint32_t[]){1, 5, 6}, 3);
 }
 
-static void refuses(void **state)
+static void invalid_selections_are_refused(void **state)
 {
     (void)state;
     struct compress_sparse sparse;
@@ -115,11 +115,11 @@ int main(void)
         return 1;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_the_largest_then_the_lowest),
-        cmocka_unit_test(threshold_divides_a_bin_by_index),
-        cmocka_unit_test(blocks_share),
-        cmocka_unit_test(random_is_fixed),
-        cmocka_unit_test(refuses),
+        cmocka_unit_test(selection_takes_the_largest_and_of_equal_ones_the_lowest_index),
+        cmocka_unit_test(the_threshold_method_divides_a_bin_by_index),
+        cmocka_unit_test(each_block_gets_its_share_of_k),
+        cmocka_unit_test(random_selection_is_fixed_by_the_seed),
+        cmocka_unit_test(invalid_selections_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// How much work a selection asks of a backend, counted, on vectors made to cost the most: no vector may take
-// many times what an ordinary one takes.
+// The work that a selection asks of a backend, counted, on vectors made to cost the most: no vector may take
+// many times as much as an ordinary one.
 #include "compress/select.h"
 #include "test/support/compress_tools.h"
 #include <setjmp.h>
@@ -74,7 +74,7 @@ static size_t passes_of(enum compress_method method, const float *x)
     return (touched + COUNT - 1) / COUNT;
 }
 
-static void no_vector_costs_many_passes(void **state)
+static void no_vector_takes_many_passes(void **state)
 {
     (void)state;
     static const size_t passes[] = {[COMPRESS_EXACT] = 6, [COMPRESS_THRESHOLD] = 4, [COMPRESS_BISECTION] = 8};
@@ -109,6 +109,6 @@ int main(void)
     ops.keep = keep;
     counted = *cpu;
     counted.select = &ops;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_vector_costs_many_passes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_vector_takes_many_passes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

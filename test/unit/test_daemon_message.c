@@ -1,4 +1,4 @@
-// Messages of a trainer: every field where README.md says, and what must be refused.
+// Messages of a trainer: every field is where README.md says, and invalid messages are refused.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "daemon/message.h"
@@ -38,7 +38,7 @@ static void an_open_is_read_field_by_field(void **state)
     daemon_request_free(&other);
 }
 
-static void every_truncation_and_every_excess_is_refused(void **state)
+static void every_truncated_or_extended_message_is_refused(void **state)
 {
     uint8_t message[64];
     struct daemon_request r;
@@ -127,7 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_open_is_read_field_by_field),
-        cmocka_unit_test(every_truncation_and_every_excess_is_refused),
+        cmocka_unit_test(every_truncated_or_extended_message_is_refused),
         cmocka_unit_test(the_other_requests_are_read),
         cmocka_unit_test(answers_are_written_field_by_field),
     };

@@ -1,5 +1,5 @@
-// The AEADs of a session: known answers, both ways of computing each beside each other, and how two ends
-// agree on one.
+// The AEADs of a session: known answers, two implementations of each compared with each other, and how two
+// ends agree on one.
 #include "gossip/session/aead.h"
 #include "gossip/session/session.h"
 #include "test/support/seeded.h"
@@ -66,8 +66,9 @@ static void test_known_answers_of_aes_gcm(void **state)
     gossip_aead_key_destroy(NULL);
 }
 
-// Noise sections 12.3 and 12.4: the counter lies in the last eight bytes, in another order for each.
-static void test_nonces(void **state)
+// Noise sections 12.3 and 12.4: the counter is in the last eight bytes, with a different byte order for each
+// AEAD.
+static void test_each_aead_has_its_own_nonce_layout(void **state)
 {
     (void)state;
     static const uint8_t little[12] = {0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1};
@@ -86,7 +87,7 @@ static void test_nonces(void **state)
     assert_memory_equal(made, expected, sizeof made);
 }
 
-struct twin { // a message, sealed in both ways
+struct twin { // a message, sealed by both implementations
     enum gossip_aead aead;
     uint8_t key[KEY], ad[70], plain[BYTES_MAX], once[BYTES_MAX + TAG], ready[BYTES_MAX + TAG];
     size_t ad_bytes, bytes;
@@ -109,8 +110,8 @@ static struct gossip_aead_message message_of(struct twin *twin, const uint8_t *i
     return (struct gossip_aead_message){twin->nonce, twin->ad, twin->ad_bytes, in, bytes, out};
 }
 
-// Whichever library is behind a ready key: the bytes are those of libsodium, and each opens the other's, in
-// place too.
+// Whichever library is behind a ready key, the bytes are those of libsodium, and each opens the other's, also
+// in place.
 static void check_twin(struct twin *twin, struct gossip_aead_key *key)
 {
     struct gossip_aead_message message = message_of(twin, twin->plain, twin->bytes, twin->once);
@@ -128,8 +129,8 @@ static void check_twin(struct twin *twin, struct gossip_aead_key *key)
     assert_memory_equal(twin->ready, twin->plain, twin->bytes);
 }
 
-// One bit of ciphertext, tag, associated data or nonce is another: refused, nothing is handed out, and the
-// key goes on.
+// With one bit of ciphertext, tag, associated data or nonce changed, opening is refused, nothing is written,
+// and the key stays usable.
 static void check_changes(struct twin *twin, struct gossip_aead_key *key)
 {
     const size_t bit = (size_t)base_rng_below(&rng, 8 * (twin->bytes + TAG));
@@ -169,7 +170,7 @@ static void test_a_ready_key_gives_the_same_bytes(void **state)
     }
 }
 
-static void test_the_fastest_of_both_is_chosen(void **state)
+static void test_the_faster_of_two_aeads_is_chosen(void **state)
 {
     (void)state;
     assert_int_equal(gossip_aead_choose(CHACHA, CHACHA), GOSSIP_AEAD_CHACHAPOLY);
@@ -212,7 +213,7 @@ static void pair_free(struct pair *pair)
     }
 }
 
-// Message `number` of the handshake reaches its receiver.
+// Delivers message `number` of the handshake to its receiver.
 static enum base_error deliver(struct pair *pair, unsigned number)
 {
     struct gossip_session_event event;
@@ -254,7 +255,7 @@ static void expect_agreement(uint8_t initiators, uint8_t responders, enum gossip
     pair_free(&pair);
 }
 
-static void test_two_ends_agree(void **state)
+static void test_two_ends_agree_on_an_aead(void **state)
 {
     (void)state;
     const enum gossip_aead best = gossip_aead_choose(UINT8_MAX, gossip_aead_offer());
@@ -265,8 +266,8 @@ static void test_two_ends_agree(void **state)
     expect_agreement(CHACHA | AES, 0, best);
 }
 
-// The offer is the last byte before the tag, and the cipher a stream cipher: who flips this bit on the way
-// flips the bit of AESGCM.
+// The offer is the last byte before the tag, and the cipher is a stream cipher: an attacker who flips this
+// bit on the way flips the bit of AESGCM.
 static void test_a_changed_offer_is_refused(void **state)
 {
     (void)state;
@@ -299,10 +300,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_answers_of_aes_gcm),
-        cmocka_unit_test(test_nonces),
+        cmocka_unit_test(test_each_aead_has_its_own_nonce_layout),
         cmocka_unit_test(test_a_ready_key_gives_the_same_bytes),
-        cmocka_unit_test(test_the_fastest_of_both_is_chosen),
-        cmocka_unit_test(test_two_ends_agree),
+        cmocka_unit_test(test_the_faster_of_two_aeads_is_chosen),
+        cmocka_unit_test(test_two_ends_agree_on_an_aead),
         cmocka_unit_test(test_a_changed_offer_is_refused),
         cmocka_unit_test(test_an_offer_without_chachapoly_is_refused),
     };

@@ -1,7 +1,7 @@
-// Sealed datagrams: round trips, the layout, and whatever a stranger, a member or the network may do to them.
+// Sealed datagrams: round trips, the layout, and what a stranger, a member or the network may do to them.
 #include "test_gossip_datagrams.h"
 
-static void test_round_trip_of_every_size(void **state)
+static void test_datagrams_of_every_size_survive_a_round_trip(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 4, BOB, 9), *bob = node(BOB, 9, ALICE, 4);
@@ -16,7 +16,7 @@ static void test_round_trip_of_every_size(void **state)
     gossip_datagrams_destroy(NULL);
 }
 
-static void test_seal_says_what_it_cannot(void **state)
+static void test_seal_reports_what_it_cannot_seal(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
@@ -39,7 +39,7 @@ static void test_seal_says_what_it_cannot(void **state)
 
 // Made by another implementation (Python's hashlib and cryptography, HChaCha20 from its specification).
 // It changes with GOSSIP_PROTOCOL, which is hashed.
-static void test_known_answer(void **state)
+static void test_a_datagram_matches_another_implementation(void **state)
 {
     (void)state;
     static const char expected[] =
@@ -71,7 +71,7 @@ static void test_known_answer(void **state)
     gossip_datagrams_destroy(datagrams);
 }
 
-static void test_handmade_datagram_opens(void **state)
+static void test_a_handmade_datagram_opens(void **state)
 {
     (void)state;
     struct gossip_datagrams *bob = node(BOB, 1, ALICE, 1);
@@ -101,7 +101,7 @@ static void test_every_change_is_refused(void **state)
     gossip_datagrams_destroy(bob);
 }
 
-static void test_truncated_and_lengthened(void **state)
+static void test_a_truncated_or_lengthened_datagram_is_refused(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
@@ -128,8 +128,8 @@ static void test_truncated_and_lengthened(void **state)
     gossip_datagrams_destroy(bob);
 }
 
-// Mallory is a member: he has the secret, every id and every public key, and says he is Alice.
-static void test_member_cannot_speak_for_another(void **state)
+// Mallory is a member: she has the secret, every id and every public key, and claims to be Alice.
+static void test_a_member_cannot_seal_in_the_name_of_another(void **state)
 {
     (void)state;
     struct gossip_datagrams *bob = node(BOB, 1, ALICE, 1);
@@ -141,7 +141,7 @@ static void test_member_cannot_speak_for_another(void **state)
     const struct datagram forged = forge(&forgery, 80);
     assert_int_equal(open_datagram(bob, &forged, ALICE), BASE_EAUTH);
 
-    forgery.from = &identity[ALICE]; // what Alice really said, under the tag of Mallory
+    forgery.from = &identity[ALICE]; // what Alice really sent, under the tag of Mallory
     struct datagram moved = forge(&forgery, 80);
     forgery.from = &identity[MALLORY];
     const struct datagram own = forge(&forgery, 80);
@@ -151,7 +151,7 @@ static void test_member_cannot_speak_for_another(void **state)
     gossip_datagrams_destroy(bob);
 }
 
-static void test_reflected_is_refused(void **state)
+static void test_a_reflected_datagram_is_refused(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
@@ -165,7 +165,7 @@ static void test_reflected_is_refused(void **state)
     gossip_datagrams_destroy(bob);
 }
 
-static void test_other_cluster_or_secret(void **state)
+static void test_a_datagram_of_another_cluster_or_secret_is_refused(void **state)
 {
     (void)state;
     uint8_t other_psk[32];
@@ -181,7 +181,7 @@ static void test_other_cluster_or_secret(void **state)
         know(strangers[i], BOB, 1);
         struct datagram datagram = datagram_from(strangers[i], BOB, 80);
         assert_int_equal(open_datagram(bob, &datagram, ALICE), BASE_ENOTFOUND);
-        memcpy(datagram.sealed, genuine.sealed, 8); // a tag that he saw on the way
+        memcpy(datagram.sealed, genuine.sealed, 8); // a tag that she saw on the way
         assert_int_equal(open_datagram(bob, &datagram, ALICE), BASE_EAUTH);
         gossip_datagrams_destroy(strangers[i]);
     }
@@ -196,7 +196,7 @@ static void numbered_id(struct gossip_id *id, uint64_t number)
     memcpy(id->bytes, &number, sizeof number);
 }
 
-static void test_table_full(void **state)
+static void test_a_full_table_refuses_new_members(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = create(&identity[ALICE], PSK, CLUSTER, 1);
@@ -217,7 +217,7 @@ static void test_table_full(void **state)
     const struct datagram there = datagram_from(alice, BOB, 10), back = datagram_from(other, ALICE, 10);
     assert_opens(other, &there, ALICE);
     assert_opens(alice, &back, BOB);
-    for (uint64_t i = 1; i < LIMIT_MEMBERS; i += 2) { // who stayed can still be found
+    for (uint64_t i = 1; i < LIMIT_MEMBERS; i += 2) { // the remaining members are still found
         uint8_t sealed[LIMIT_DATAGRAM_BYTES];
         size_t bytes = 0;
         numbered_id(&id, i);
@@ -228,7 +228,7 @@ static void test_table_full(void **state)
     gossip_datagrams_destroy(other);
 }
 
-static void test_keys_of_small_order(void **state)
+static void test_keys_of_small_order_are_refused(void **state)
 {
     (void)state;
     static const char *const points[] = {
@@ -260,7 +260,7 @@ static void test_keys_of_small_order(void **state)
     gossip_datagrams_destroy(alice);
 }
 
-static void test_own_id_is_no_peer(void **state)
+static void test_the_own_id_is_not_a_peer(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = create(&identity[ALICE], PSK, CLUSTER, 1);
@@ -272,18 +272,18 @@ static void test_own_id_is_no_peer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip_of_every_size),
-        cmocka_unit_test(test_seal_says_what_it_cannot),
-        cmocka_unit_test(test_known_answer),
-        cmocka_unit_test(test_handmade_datagram_opens),
+        cmocka_unit_test(test_datagrams_of_every_size_survive_a_round_trip),
+        cmocka_unit_test(test_seal_reports_what_it_cannot_seal),
+        cmocka_unit_test(test_a_datagram_matches_another_implementation),
+        cmocka_unit_test(test_a_handmade_datagram_opens),
         cmocka_unit_test(test_every_change_is_refused),
-        cmocka_unit_test(test_truncated_and_lengthened),
-        cmocka_unit_test(test_member_cannot_speak_for_another),
-        cmocka_unit_test(test_reflected_is_refused),
-        cmocka_unit_test(test_other_cluster_or_secret),
-        cmocka_unit_test(test_table_full),
-        cmocka_unit_test(test_keys_of_small_order),
-        cmocka_unit_test(test_own_id_is_no_peer),
+        cmocka_unit_test(test_a_truncated_or_lengthened_datagram_is_refused),
+        cmocka_unit_test(test_a_member_cannot_seal_in_the_name_of_another),
+        cmocka_unit_test(test_a_reflected_datagram_is_refused),
+        cmocka_unit_test(test_a_datagram_of_another_cluster_or_secret_is_refused),
+        cmocka_unit_test(test_a_full_table_refuses_new_members),
+        cmocka_unit_test(test_keys_of_small_order_are_refused),
+        cmocka_unit_test(test_the_own_id_is_not_a_peer),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -1,8 +1,8 @@
-// Sealed datagrams over time: replay and reordering, restarts of both ends, late records, two processes of
-// one identity, forgetting.
+// Sealed datagrams over time: replay and reordering, restarts of both ends, late records, two processes with
+// one identity, and forgetting.
 #include "test_gossip_datagrams.h"
 
-static void test_replay_and_reordering(void **state)
+static void test_replays_are_refused_and_reordering_is_accepted(void **state)
 {
     (void)state;
     enum { SENT = 2 * WINDOW };
@@ -23,8 +23,9 @@ static void test_replay_and_reordering(void **state)
     gossip_datagrams_destroy(bob);
 }
 
-// Bob is at generation 3; Alice knows his record of generation 7, from before his disk was set back.
-static void test_sealed_for_an_older_generation(void **state)
+// Bob is at generation 3; Alice knows his record of generation 7, from before his disk was restored from a
+// backup.
+static void test_alice_can_seal_for_an_older_generation(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 7), *bob = node(BOB, 3, ALICE, 1);
@@ -35,7 +36,7 @@ static void test_sealed_for_an_older_generation(void **state)
                      BASE_OK);
     assert_opens(bob, &datagram, ALICE);
     assert_int_equal(open_datagram(bob, &datagram, ALICE), BASE_ESTATE);
-    gossip_datagrams_generation(bob, 7); // what others are told is still sealed for the later one
+    gossip_datagrams_generation(bob, 7); // datagrams after that are again sealed for the later one
     datagram = datagram_from(alice, BOB, 20);
     assert_opens(bob, &datagram, ALICE);
     gossip_datagrams_destroy(alice);
@@ -68,7 +69,8 @@ static bool model_takes(struct model *model, uint64_t generation, uint64_t count
     return true;
 }
 
-// Near the highest so far mostly, at the edges of the window often, far ahead or at either end sometimes.
+// Mostly near the highest counter so far, often at the edges of the window, sometimes far ahead or at either
+// end.
 static uint64_t random_counter(const struct model *model)
 {
     static const uint64_t edges[] = {WINDOW - 1, WINDOW, WINDOW + 1, 63, 64, 65};
@@ -108,7 +110,7 @@ static void test_window_against_a_plain_set(void **state)
                                       : model.generation;
         said.counter = random_counter(&model);
         struct datagram datagram = forge(&said, base_rng_below(&rng, 30));
-        if (base_rng_below(&rng, 10) == 0) { // changed on the way: nothing may move
+        if (base_rng_below(&rng, 10) == 0) { // changed on the way: the window must not move
             datagram.sealed[HEAD_BYTES + base_rng_below(&rng, datagram.sealed_bytes - HEAD_BYTES)] ^= 4;
             assert_int_not_equal(open_datagram(bob, &datagram, ALICE), BASE_OK);
             continue;
@@ -117,27 +119,27 @@ static void test_window_against_a_plain_set(void **state)
         assert_int_equal(open_datagram(bob, &datagram, ALICE), taken ? BASE_OK : BASE_ESTATE);
         accepted += taken ? 1 : 0;
     }
-    assert_in_range(accepted, STEPS / 10, STEPS * 9 / 10); // the steps were neither all good nor all bad
+    assert_in_range(accepted, STEPS / 10, STEPS * 9 / 10); // a mix of accepted and refused steps
     free(model.taken);
     gossip_datagrams_destroy(bob);
 }
 
-static void test_receiver_restarted(void **state)
+static void test_a_restarted_receiver_accepts_the_sender(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1);
     const struct datagram old = datagram_from(alice, BOB, 80);
-    struct gossip_datagrams *bob = node(BOB, 2, ALICE, 1); // with no memory of what has come
+    struct gossip_datagrams *bob = node(BOB, 2, ALICE, 1); // it has no memory of what was received
     assert_int_equal(open_datagram(bob, &old, ALICE), BASE_EAUTH);
     const struct datagram news = datagram_from(bob, ALICE, 80);
-    assert_opens(alice, &news, BOB); // before Bob's new record: Alice learns his generation here
+    assert_opens(alice, &news, BOB); // arrives before Bob's new record: Alice learns his generation here
     const struct datagram answer = datagram_from(alice, BOB, 80);
     assert_opens(bob, &answer, ALICE);
     gossip_datagrams_destroy(alice);
     gossip_datagrams_destroy(bob);
 }
 
-static void test_sender_restarted(void **state)
+static void test_a_restarted_sender_is_accepted(void **state)
 {
     (void)state;
     struct gossip_datagrams *before = node(ALICE, 1, BOB, 1), *after = node(ALICE, 2, BOB, 1);
@@ -149,7 +151,7 @@ static void test_sender_restarted(void **state)
     assert_int_equal(open_datagram(bob, &late, ALICE), BASE_ESTATE);
     know(bob, ALICE, 2); // her record comes late: the window stays
     assert_int_equal(open_datagram(bob, &first, ALICE), BASE_ESTATE);
-    know(bob, ALICE, 1); // and her old record later still
+    know(bob, ALICE, 1); // and her old record comes even later
     assert_int_equal(open_datagram(bob, &late, ALICE), BASE_ESTATE);
     assert_opens(bob, &second, ALICE);
     gossip_datagrams_destroy(before);
@@ -157,7 +159,7 @@ static void test_sender_restarted(void **state)
     gossip_datagrams_destroy(bob);
 }
 
-static void test_record_raises_the_generation(void **state)
+static void test_a_record_raises_the_generation(void **state)
 {
     (void)state;
     struct gossip_datagrams *before = node(ALICE, 1, BOB, 1), *after = node(ALICE, 2, BOB, 1);
@@ -174,7 +176,7 @@ static void test_record_raises_the_generation(void **state)
     gossip_datagrams_destroy(bob);
 }
 
-static void test_own_generation_raised(void **state)
+static void test_the_own_generation_can_only_be_raised(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
@@ -192,8 +194,9 @@ static void test_own_generation_raised(void **state)
     gossip_datagrams_destroy(bob);
 }
 
-// One identity, one generation, two processes: the one that is heard first keeps the number.
-static void test_two_processes_of_one_identity(void **state)
+// One identity, one generation, two processes: the one that is heard first keeps the generation; the other
+// must raise its own.
+static void test_of_two_processes_with_one_identity_the_first_keeps_the_generation(void **state)
 {
     (void)state;
     struct gossip_datagrams *first = node(ALICE, 1, BOB, 1), *second = node(ALICE, 1, BOB, 1);
@@ -201,7 +204,7 @@ static void test_two_processes_of_one_identity(void **state)
     const struct datagram question = datagram_from(bob, ALICE, 10);
     assert_opens(first, &question, BOB);
     assert_opens(second, &question, BOB);
-    (void)datagram_from(second, BOB, 10); // lost: from here on its counters are ahead
+    (void)datagram_from(second, BOB, 10); // lost: from now on its counters are ahead
     for (unsigned i = 0; i < 2 * WINDOW; i++) {
         const struct datagram one = datagram_from(first, BOB, 10), two = datagram_from(second, BOB, 10);
         assert_memory_not_equal(one.sealed + 8, two.sealed + 8, 24);
@@ -217,7 +220,7 @@ static void test_two_processes_of_one_identity(void **state)
     gossip_datagrams_destroy(bob);
 }
 
-static void test_forgotten_and_known_again(void **state)
+static void test_a_peer_can_be_forgotten_and_known_again(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
@@ -227,7 +230,7 @@ static void test_forgotten_and_known_again(void **state)
         const struct datagram datagram = datagram_from(alice, BOB, 10);
         assert_opens(bob, &datagram, ALICE);
     }
-    gossip_datagrams_forget(alice, &identity[MALLORY].id); // who was never known
+    gossip_datagrams_forget(alice, &identity[MALLORY].id); // a peer that was never known
     gossip_datagrams_forget(alice, &identity[BOB].id);
     gossip_datagrams_forget(alice, &identity[BOB].id);
     assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, sealed, 1, sealed, &bytes),
@@ -243,7 +246,7 @@ static void test_forgotten_and_known_again(void **state)
     gossip_datagrams_destroy(bob);
 }
 
-static void test_changed_exchange_key(void **state)
+static void test_a_new_exchange_key_replaces_the_old_one(void **state)
 {
     (void)state;
     struct gossip_datagrams *bob = node(BOB, 1, ALICE, 2);
@@ -257,7 +260,7 @@ static void test_changed_exchange_key(void **state)
     said.from = &other;
     const struct datagram under_new_key = forge(&said, 10);
     assert_opens(bob, &first, ALICE);
-    // An older record's key is ignored, a newer one's replaces what was derived.
+    // The key of an older record is ignored; that of a newer one replaces the derived keys.
     assert_int_equal(gossip_datagrams_peer(bob, &other.id, other.exchange_public, 1), BASE_OK);
     assert_int_equal(open_datagram(bob, &under_new_key, ALICE), BASE_EAUTH);
     assert_int_equal(gossip_datagrams_peer(bob, &other.id, other.exchange_public, 2), BASE_OK);
@@ -269,16 +272,16 @@ static void test_changed_exchange_key(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replay_and_reordering),
+        cmocka_unit_test(test_replays_are_refused_and_reordering_is_accepted),
         cmocka_unit_test(test_window_against_a_plain_set),
-        cmocka_unit_test(test_sealed_for_an_older_generation),
-        cmocka_unit_test(test_receiver_restarted),
-        cmocka_unit_test(test_sender_restarted),
-        cmocka_unit_test(test_record_raises_the_generation),
-        cmocka_unit_test(test_own_generation_raised),
-        cmocka_unit_test(test_two_processes_of_one_identity),
-        cmocka_unit_test(test_forgotten_and_known_again),
-        cmocka_unit_test(test_changed_exchange_key),
+        cmocka_unit_test(test_alice_can_seal_for_an_older_generation),
+        cmocka_unit_test(test_a_restarted_receiver_accepts_the_sender),
+        cmocka_unit_test(test_a_restarted_sender_is_accepted),
+        cmocka_unit_test(test_a_record_raises_the_generation),
+        cmocka_unit_test(test_the_own_generation_can_only_be_raised),
+        cmocka_unit_test(test_of_two_processes_with_one_identity_the_first_keeps_the_generation),
+        cmocka_unit_test(test_a_peer_can_be_forgotten_and_known_again),
+        cmocka_unit_test(test_a_new_exchange_key_replaces_the_old_one),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

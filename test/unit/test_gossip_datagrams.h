@@ -1,5 +1,5 @@
 // What the tests of sealed datagrams share: three people with keys, datagrams between them, and the layout
-// built a second time, by hand.
+// built a second time by hand.
 #ifndef TEST_UNIT_GOSSIP_DATAGRAMS_H
 #define TEST_UNIT_GOSSIP_DATAGRAMS_H
 
@@ -82,7 +82,7 @@ static inline struct gossip_datagrams *node(unsigned self, uint64_t generation, 
     return made;
 }
 
-// One datagram, and what it says.
+// One datagram and its contents.
 struct datagram {
     uint8_t sealed[LIMIT_DATAGRAM_BYTES + 1], plain[LIMIT_DATAGRAM_BYTES];
     size_t sealed_bytes, plain_bytes;
@@ -99,7 +99,7 @@ static inline struct datagram datagram_from(struct gossip_datagrams *from, unsig
     return datagram;
 }
 
-// Opens; where it is refused, the outputs must be as they were.
+// Opens it; if it is refused, the outputs must be unchanged.
 static inline enum base_error open_datagram(struct gossip_datagrams *to, const struct datagram *datagram,
                                             unsigned from)
 {
@@ -129,7 +129,7 @@ static inline void assert_opens(struct gossip_datagrams *to, const struct datagr
     assert_int_equal(open_datagram(to, datagram, from), BASE_OK);
 }
 
-// The layout by hand, from libsodium and gossip/README.md: who may say what is up to the test.
+// The layout by hand, from libsodium and gossip/README.md; the test chooses the keys.
 struct forgery {
     const struct gossip_identity *from, *to; // of `from` the id and the exchange secret, of `to` the public
     const uint8_t *psk;

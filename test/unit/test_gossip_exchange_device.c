@@ -1,5 +1,5 @@
-// An exchange in the memory of a GPU beside one over the CPU's table, bit for bit. Where no device answers it
-// is skipped, with the reason; test_gossip_exchange_cuda then runs the device code in an emulator.
+// An exchange in the memory of a GPU beside one over the CPU's table, bit for bit. Without a device it is
+// skipped, with the reason; test_gossip_exchange_cuda then runs the device code in an emulator.
 #include "test/support/exchange_ends.h"
 
 enum { SKIPPED = 77 };

@@ -1,5 +1,5 @@
 // An exchange over kernels whose memory the host cannot touch: the same bits at both ends as over the CPU's
-// table; what crosses between the two memories; what is refused.
+// table, the bytes that cross between the two memories, and what is refused.
 #include "test/support/exchange_ends.h"
 #include "test/support/far_kernels.h"
 
@@ -43,8 +43,8 @@ static void both_ends_have_the_same_bits(void **state)
         ends_compare(&cases[i], far_kernels());
 }
 
-// Of a round in which the two ends meet: packets, indices and sums, and no whole vector.
-static void only_packets_cross(void **state)
+// In a round in which the two ends meet, packets, indices and sums cross, and no whole vector.
+static void only_packets_cross_between_the_memories(void **state)
 {
     (void)state;
     const struct ends_case c = {
@@ -70,7 +70,7 @@ static void only_packets_cross(void **state)
     assert_true(largest > 0 && largest <= most && most < c.parameters);
     assert_int_equal(net_edge(ends.net, 1, 0, &(struct gossip_edge_info){0})->exchanges, 6);
     ends_destroy(&ends);
-    assert_int_equal(far_use().held, 0); // all of it was released
+    assert_int_equal(far_use().held, 0); // all vectors were released
 }
 
 static void references_in_bf16_are_refused(void **state)
@@ -94,7 +94,7 @@ static void references_in_bf16_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(both_ends_have_the_same_bits),
-                                       cmocka_unit_test(only_packets_cross),
+                                       cmocka_unit_test(only_packets_cross_between_the_memories),
                                        cmocka_unit_test(references_in_bf16_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// What an exchange costs in memory beside the model's own vectors: counted at the allocator, which this
-// program takes the place of.
+// The memory that an exchange needs beside the model's own vectors, counted by an allocator that replaces the
+// C library's.
 #include "base/rng.h"
 #include "gossip/exchange/exchange.h"
 #include "test/support/cpu_kernels.h"
@@ -20,7 +20,7 @@
 enum { D = 4u << 20, VECTOR = D * sizeof(float), ROUNDS = 3 };
 
 static bool counting, correction_stays;
-static size_t held, most, vectors; // bytes that are not vectors of the model, their peak; vectors
+static size_t held, most, vectors; // bytes beside the vectors of models, their peak; number of vectors
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -155,7 +155,7 @@ static void round_of(struct node *nodes, uint8_t node, uint64_t round, bool meet
     step(nodes, node, &event);
 }
 
-// Two nodes at 1/100; each has one edge, so one of each of its packets.
+// Two nodes at ratio 1/100; each has one edge, so there is one packet of each kind.
 static void measure(enum kernels_format format, const char *filters, double limit)
 {
     struct gossip_exchange_options options = {.kernels = cpu_kernels(),
@@ -191,7 +191,7 @@ static void measure(enum kernels_format format, const char *filters, double limi
         assert_int_equal(gossip_exchange_create(&options, &nodes[i].exchange, &why), BASE_OK);
     }
     link_up(nodes);
-    for (uint64_t round = 1; round <= ROUNDS; round++) { // each of them asks, and each of them answers
+    for (uint64_t round = 1; round <= ROUNDS; round++) { // each of them initiates, and each of them responds
         round_of(nodes, round % 2, round, true);
         round_of(nodes, !(round % 2), round, false);
     }
@@ -226,7 +226,7 @@ static void an_exchange_takes_a_twentieth_of_the_model(void **state)
 }
 
 // The indices of the latest packets of both directions are kept, and for a moment those before them.
-static void remembered_indices_take_two_hundredths_more(void **state)
+static void remembered_indices_take_two_percent_more(void **state)
 {
     (void)state;
     measure(KERNELS_INT8, "same-keys:4", 0.10);
@@ -236,7 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exchange_takes_a_twentieth_of_the_model),
-        cmocka_unit_test(remembered_indices_take_two_hundredths_more),
+        cmocka_unit_test(remembered_indices_take_two_percent_more),
     };
 
     if (!COUNTS) {

@@ -1,4 +1,4 @@
-// From a view to a plan: who is whose neighbour, with what weight, in which slot.
+// From a view to a plan: the neighbours of each node, with their weights and slots.
 #include "base/limits.h"
 #include "base/rng.h"
 #include "gossip/graph/graph.h"
@@ -40,8 +40,8 @@ static void check_every(const struct topology_options *options, const struct gos
     gossip_plan_drop(plan);
 }
 
-// Members come from the network: no number of them, and no claims, may need more neighbours than there is
-// room for.
+// Members come from the network: whatever their number and their claims, a plan must not need more neighbours
+// than there is room for.
 static void neighbours_fit_for_every_number_of_members(void **state)
 {
     struct gossip_record *view = calloc(LIMIT_MEMBERS, sizeof *view);
@@ -53,7 +53,7 @@ static void neighbours_fit_for_every_number_of_members(void **state)
     for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_HIERARCHICAL; kind++) {
         struct topology_options options = graph_options((enum topology_kind)kind);
         if (kind >= TOPOLOGY_COMPLETE && kind <= TOPOLOGY_MATCHINGS)
-            continue; // everybody_is_at_most_65
+            continue; // complete_graphs_take_at_most_65_nodes
         for (size_t n = 1; n <= LIMIT_MEMBERS; n += n < 150 ? 7 : 1315) {
             for (size_t i = 0; i < n; i++)
                 view[i].slot = GOSSIP_NO_SLOT;
@@ -66,8 +66,9 @@ static void neighbours_fit_for_every_number_of_members(void **state)
     free(view);
 }
 
-// Kinds in which somebody meets everybody are for as many as there is room for, and one more.
-static void everybody_is_at_most_65(void **state)
+// In these kinds every node meets all others: they take as many nodes as there is room for neighbours, and
+// one more.
+static void complete_graphs_take_at_most_65_nodes(void **state)
 {
     struct gossip_record view[LIMIT_NEIGHBOURS + 2];
     const int kinds[] = {TOPOLOGY_COMPLETE, TOPOLOGY_MATCHINGS};
@@ -82,7 +83,8 @@ static void everybody_is_at_most_65(void **state)
         assert_int_equal(gossip_graph_neighbours(graph), LIMIT_NEIGHBOURS);
         gossip_graph_drop(graph);
         assert_int_equal(gossip_graph_create(more, &view[0].id, LIMIT_NEIGHBOURS, &graph), BASE_ELIMIT);
-        assert_int_equal(gossip_graph_create(more, &view[0].id, SIZE_MAX, &graph), BASE_OK); // a simulation's
+        // a simulation sets no limit
+        assert_int_equal(gossip_graph_create(more, &view[0].id, SIZE_MAX, &graph), BASE_OK);
         assert_int_equal(gossip_graph_neighbours(graph), LIMIT_NEIGHBOURS + 1);
         for (size_t i = 0; i <= LIMIT_NEIGHBOURS; i++)
             assert_int_equal(graph_number(gossip_graph_neighbour(graph, i)), i + 1);
@@ -92,7 +94,7 @@ static void everybody_is_at_most_65(void **state)
     }
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void an_invalid_view_is_refused(void **state)
 {
     struct gossip_record *view = calloc(TOPOLOGY_MEMBERS_MAX + 1, sizeof *view);
     struct topology_options options = graph_options(TOPOLOGY_RANDOM);
@@ -112,7 +114,7 @@ static void what_cannot_be_is_refused(void **state)
     free(view);
 }
 
-static void a_plan_is_of_its_members_their_slots_and_groups(void **state)
+static void a_plan_depends_only_on_members_slots_and_groups(void **state)
 {
     struct gossip_record view[MEMBERS], other[MEMBERS];
     struct topology_options options = graph_options(TOPOLOGY_BUTTERFLY);
@@ -130,7 +132,7 @@ static void a_plan_is_of_its_members_their_slots_and_groups(void **state)
         if (what == 2)
             other[7].group = 99;
         if (what == 3)
-            other[7].version.generation = other[7].stop_round = other[7].shard = 5; // no matter
+            other[7].version.generation = other[7].stop_round = other[7].shard = 5; // irrelevant
         assert_int_equal(gossip_plan_is_of(plan, other, MEMBERS), what == 3);
         assert_int_equal(gossip_plan_hash(other, MEMBERS) == gossip_plan_hash(view, MEMBERS), what == 3);
     }
@@ -140,7 +142,7 @@ static void a_plan_is_of_its_members_their_slots_and_groups(void **state)
 
 // -- graphs
 
-static void without_a_place_in_the_view_there_is_nobody(void **state)
+static void a_node_outside_the_view_has_no_neighbours(void **state)
 {
     struct gossip_record view[4];
     struct gossip_id partner, peer = graph_id(0);
@@ -166,8 +168,8 @@ static void without_a_place_in_the_view_there_is_nobody(void **state)
     }
 }
 
-// Every node works with a graph of its own: what one says of a meeting the other must say too, and who
-// follows the weights has the exact mean, after a period of base.
+// Every node works with its own graph: both ends of a meeting must agree on it, and following the weights for
+// a period of base must give the exact mean.
 static void check_exact(struct topology_options options, const struct gossip_record *view, size_t n,
                         uint64_t rounds)
 {
@@ -223,7 +225,7 @@ static void weights_are_mutual_and_exact(void **state)
     graph_view(view, MEMBERS);
     for (size_t n = 1; n <= MEMBERS; n++)
         check_exact(base, view, n, period_of(base, view, n));
-    check_exact(groups, view, 20, 100 * period_of(groups, view, 20)); // four groups of five: x 0.8 a period
+    check_exact(groups, view, 20, 100 * period_of(groups, view, 20)); // four groups of five
 }
 
 static size_t outside_group(const struct gossip_record *view, size_t n, size_t i, size_t *inside)
@@ -238,9 +240,9 @@ static size_t outside_group(const struct gossip_record *view, size_t n, size_t i
     return outside;
 }
 
-// Inside a group everybody meets members of it; the leader of each group meets other leaders, and nobody else
-// does. When a leader dies its group has another.
-static void only_leaders_leave_their_group(void **state)
+// Inside a group every node meets members of the group. Its leader, and no other, also meets the leaders of
+// other groups. When a leader dies, its group has another one.
+static void only_leaders_meet_other_groups(void **state)
 {
     struct gossip_record view[20];
     size_t inside, leader = SIZE_MAX;
@@ -261,8 +263,8 @@ static void only_leaders_leave_their_group(void **state)
     }
 }
 
-// A graph from a file is for those whom it names; it closes over one who has died.
-static void a_file_is_for_those_whom_it_names(void **state)
+// A graph from a file applies to the nodes that it names; when one of them dies, the graph closes over it.
+static void a_graph_file_applies_to_the_nodes_that_it_names(void **state)
 {
     static const char text[] = "node-0 node-1\nnode-1 node-2\nnode-2 node-3\n";
     struct topology_graph *file = NULL;
@@ -283,15 +285,15 @@ static void a_file_is_for_those_whom_it_names(void **state)
     assert_int_equal(gossip_graph_neighbours(graph), 2);
     assert_int_equal(graph_number(gossip_graph_neighbour(graph, 1)), 3);
     gossip_graph_drop(graph);
-    graph = graph_of(&options, view, 8, 5); // a stranger to the file
+    graph = graph_of(&options, view, 8, 5); // a node that the file does not name
     assert_true(gossip_graph_counts(graph));
     assert_int_equal(gossip_graph_neighbours(graph), 0);
     gossip_graph_drop(graph);
     topology_graph_destroy(file);
 }
 
-// Slots of a butterfly: everybody claims the one that it has, nobody another's; a death moves at most the one
-// who fills the place, and who is held out finds its place again.
+// Slots of a butterfly: each node claims the slot that it has, and none claims that of another. A death moves
+// at most the one node that fills the slot, and a node that was held out finds its slot again.
 static void slots_are_claimed_and_kept(void **state)
 {
     struct gossip_record view[8], fewer[8];
@@ -325,9 +327,9 @@ static void slots_are_claimed_and_kept(void **state)
     assert_true(moved <= 1);
 }
 
-// Processes start one after the other, in whatever order, and each begins to train when all are there: the
-// slots are always those of the members, as if all had come at once.
-static void slots_do_not_depend_on_who_starts_first(void **state)
+// Processes start one after the other, in any order, and each begins to train when all are there: the slots
+// are always those that the members would have if all had come at once.
+static void slots_do_not_depend_on_the_order_of_starts(void **state)
 {
     const struct topology_options options = graph_options(TOPOLOGY_BUTTERFLY);
     const size_t order[8] = {5, 2, 7, 0, 3, 6, 1, 4};
@@ -364,15 +366,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_fit_for_every_number_of_members),
-        cmocka_unit_test(everybody_is_at_most_65),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(a_plan_is_of_its_members_their_slots_and_groups),
-        cmocka_unit_test(without_a_place_in_the_view_there_is_nobody),
+        cmocka_unit_test(complete_graphs_take_at_most_65_nodes),
+        cmocka_unit_test(an_invalid_view_is_refused),
+        cmocka_unit_test(a_plan_depends_only_on_members_slots_and_groups),
+        cmocka_unit_test(a_node_outside_the_view_has_no_neighbours),
         cmocka_unit_test(weights_are_mutual_and_exact),
-        cmocka_unit_test(only_leaders_leave_their_group),
-        cmocka_unit_test(a_file_is_for_those_whom_it_names),
+        cmocka_unit_test(only_leaders_meet_other_groups),
+        cmocka_unit_test(a_graph_file_applies_to_the_nodes_that_it_names),
         cmocka_unit_test(slots_are_claimed_and_kept),
-        cmocka_unit_test(slots_do_not_depend_on_who_starts_first),
+        cmocka_unit_test(slots_do_not_depend_on_the_order_of_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

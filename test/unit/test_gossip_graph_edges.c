@@ -1,4 +1,4 @@
-// From a plan to the edges of a node: what comes up, what goes down, and what is forgotten.
+// From a plan to the edges of a node: which come up, which go down, and which are forgotten.
 #include "base/rng.h"
 #include "gossip/exchange/exchange.h"
 #include "gossip/graph/graph.h"
@@ -52,7 +52,7 @@ static size_t drain(struct gossip_edges *edges, bool up)
     return told;
 }
 
-static void a_link_that_replaces_another_comes_up_anew(void **state)
+static void a_link_that_replaces_another_is_a_new_link_up(void **state)
 {
     struct gossip_record view[2];
     struct gossip_id peer = graph_id(1);
@@ -101,7 +101,7 @@ static void no_edge_is_up_while_a_model_is_fetched(void **state)
     gossip_edges_destroy(edges);
 }
 
-static void local_has_no_edges(void **state)
+static void the_method_local_has_no_edges(void **state)
 {
     struct gossip_record view[MEMBERS];
     struct topology_options options = graph_options(TOPOLOGY_RANDOM);
@@ -112,11 +112,11 @@ static void local_has_no_edges(void **state)
     gossip_edges_follow(edges, graph_of(&options, view, MEMBERS, 0));
     link_all(edges, MEMBERS);
     assert_int_equal(drain(edges, true), 0);
-    assert_true(gossip_graph_neighbours(gossip_edges_graph(edges)) > 0); // links and view are as ever
+    assert_true(gossip_graph_neighbours(gossip_edges_graph(edges)) > 0); // links and view are as always
     gossip_edges_destroy(edges);
 }
 
-// What goes down makes room before anything comes up; within each, by id.
+// Edges that go down make room before others come up; each of the two groups is in order of id.
 static void edges_go_down_before_others_come_up(void **state)
 {
     struct gossip_record view[MEMBERS];
@@ -141,12 +141,13 @@ static void edges_go_down_before_others_come_up(void **state)
         *(change.up ? &ups : &downs) += 1;
     }
     assert_true(downs > 0 && ups > 0);
-    assert_true(ups < gossip_graph_neighbours(gossip_edges_graph(edges))); // the others are kept as they are
+    assert_true(ups < gossip_graph_neighbours(gossip_edges_graph(edges))); // the other edges are kept
     gossip_edges_destroy(edges);
 }
 
-// The link of a dead neighbour ends first, and the view does without it a moment later: that is told, once.
-static void a_lost_neighbour_is_met_no_more_when_the_view_says_so(void **state)
+// The link of a dead neighbour ends first, and the view drops the member a moment later: the exchange learns
+// of both, once each.
+static void a_lost_neighbour_is_unmet_once_the_view_drops_it(void **state)
 {
     struct gossip_record view[3];
     struct topology_options options = graph_options(TOPOLOGY_RING);
@@ -212,7 +213,7 @@ static struct gossip_exchange *exchange_with(const size_t *peers, size_t n, size
     return exchange;
 }
 
-// At a boundary; returns how many.
+// At a boundary; returns how many edges were forgotten.
 static size_t forget(struct gossip_edges *edges, struct gossip_exchange *exchange, size_t *last)
 {
     struct gossip_exchange_actions actions;
@@ -225,7 +226,7 @@ static size_t forget(struct gossip_edges *edges, struct gossip_exchange *exchang
     return count;
 }
 
-static void who_counts_and_is_met_no_more_is_forgotten(void **state)
+static void the_edge_of_a_member_that_counts_and_is_not_a_neighbour_is_forgotten(void **state)
 {
     struct gossip_record view[MEMBERS];
     struct topology_options options = graph_options(TOPOLOGY_RING);
@@ -236,7 +237,7 @@ static void who_counts_and_is_met_no_more_is_forgotten(void **state)
     struct gossip_graph *graph = graph_of(&options, view, MEMBERS - 2, 0);
     for (size_t i = 1; i < MEMBERS; i++) {
         struct gossip_id peer = graph_id(i);
-        if (i == MEMBERS - 1 || gossip_graph_meets(graph, &peer)) // who is in no view is not judged
+        if (i == MEMBERS - 1 || gossip_graph_meets(graph, &peer)) // a member of no view keeps its edge
             peers[n++] = i;
     }
     size_t stranger = 1;
@@ -249,15 +250,16 @@ static void who_counts_and_is_met_no_more_is_forgotten(void **state)
     assert_int_equal(gossip_edges_create(false, &edges), BASE_OK);
     assert_int_equal(forget(edges, exchange, &last), 0); // no view yet
     gossip_edges_follow(edges, graph_of(&options, view + 1, MEMBERS - 3, 0));
-    assert_int_equal(forget(edges, exchange, &last), 0); // it does not count itself, being held out, say
+    // it does not count itself, e.g. because it is held out
+    assert_int_equal(forget(edges, exchange, &last), 0);
     gossip_edges_follow(edges, graph);
-    assert_int_equal(forget(edges, exchange, &last), 2); // the stranger's edge, and what a dead one has left
+    assert_int_equal(forget(edges, exchange, &last), 2); // those of the stranger and of a dead member
     assert_int_equal(gossip_exchange_edges(exchange), 3);
     assert_int_equal(gossip_exchange_orphans(exchange), 0);
     assert_int_equal(forget(edges, exchange, &last), 0);
     gossip_edges_follow(edges, graph_of(&options, view, MEMBERS, 0));
     (void)forget(edges, exchange, &last);
-    for (size_t i = 0; i < gossip_exchange_edges(exchange); i++) { // none but neighbours are left
+    for (size_t i = 0; i < gossip_exchange_edges(exchange); i++) { // only neighbours are left
         struct gossip_edge_info info;
         gossip_exchange_edge_info(exchange, i, &info);
         assert_true(gossip_graph_meets(gossip_edges_graph(edges), &info.peer));
@@ -268,7 +270,7 @@ static void who_counts_and_is_met_no_more_is_forgotten(void **state)
 
 // -- any changes
 
-struct model { // what the changes told add up to, and what they should
+struct model { // the sum of the reported changes, and what it should be
     struct gossip_edges *edges;
     struct topology_options options;
     bool member[MEMBERS], linked[MEMBERS], up[MEMBERS], awaited[MEMBERS], fetching;
@@ -290,7 +292,7 @@ static void compare(struct model *model)
         struct gossip_id peer = graph_id(i);
         bool meets = gossip_graph_meets(graph, &peer);
         assert_int_equal(model->up[i], model->linked[i] && meets && !model->fetching);
-        assert_true(meets || !model->awaited[i] || model->fetching); // whom no round meets nobody awaits
+        assert_true(meets || !model->awaited[i] || model->fetching); // no edge is awaited that no round meets
         assert_int_equal(gossip_graph_has(graph, &peer), model->member[i]);
         assert_true(!meets || (model->member[i] && model->member[0]));
     }
@@ -302,7 +304,7 @@ static void compare(struct model *model)
     }
 }
 
-// Joins and deaths, this node held out at times.
+// Joins and deaths; this node is sometimes held out.
 static void change_view(struct model *model, struct base_rng *rng)
 {
     struct gossip_record view[MEMBERS];
@@ -328,7 +330,7 @@ static void any_change(struct model *model, struct base_rng *rng)
     } else if (base_rng_below(rng, 2)) {
         assert_int_equal(gossip_edges_linked(model->edges, &id), BASE_OK);
         model->linked[peer] = true;
-        model->up[peer] = false; // whatever edge there was begins anew
+        model->up[peer] = false; // the edge begins again
     } else {
         gossip_edges_unlinked(model->edges, &id);
         model->linked[peer] = false;
@@ -348,7 +350,7 @@ static void changes_add_up(void **state)
         assert_int_equal(gossip_edges_create(false, &model.edges), BASE_OK);
         for (int step = 0; step < 300; step++) {
             any_change(&model, &rng);
-            if (base_rng_below(&rng, 4)) // several changes may come before they are asked for
+            if (base_rng_below(&rng, 4)) // several changes may happen before they are read
                 compare(&model);
         }
         gossip_edges_destroy(model.edges);
@@ -359,12 +361,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_are_wanted_to_neighbours_and_donors),
-        cmocka_unit_test(a_link_that_replaces_another_comes_up_anew),
+        cmocka_unit_test(a_link_that_replaces_another_is_a_new_link_up),
         cmocka_unit_test(no_edge_is_up_while_a_model_is_fetched),
-        cmocka_unit_test(local_has_no_edges),
+        cmocka_unit_test(the_method_local_has_no_edges),
         cmocka_unit_test(edges_go_down_before_others_come_up),
-        cmocka_unit_test(a_lost_neighbour_is_met_no_more_when_the_view_says_so),
-        cmocka_unit_test(who_counts_and_is_met_no_more_is_forgotten),
+        cmocka_unit_test(a_lost_neighbour_is_unmet_once_the_view_drops_it),
+        cmocka_unit_test(the_edge_of_a_member_that_counts_and_is_not_a_neighbour_is_forgotten),
         cmocka_unit_test(changes_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

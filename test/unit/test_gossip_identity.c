@@ -1,4 +1,4 @@
-// Identity, secret and allow-list files: what is made, and what is refused with which words.
+// Identity, secret and allow-list files: what is created, and what is refused with which message.
 #include "base/limits.h"
 #include "gossip/session/identity.h"
 
@@ -62,8 +62,8 @@ static size_t read_file(const char *path, char *text, size_t capacity)
     return bytes;
 }
 
-// Keys of the seed 00 01 ... 1f, computed with Python's hashlib and an Ed25519 and X25519 written from RFC
-// 8032 and 7748.
+// The keys of the seed 00 01 ... 1f, computed with Python's hashlib and implementations of Ed25519 and X25519
+// written from RFC 8032 and 7748.
 static void test_seed_gives_fixed_keys(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void test_seed_gives_fixed_keys(void **state)
     assert_string_equal(hex, "6b8502cd9f66bc2671dcbb75aca9822ee377612b06ec99c000eef5ae04c15629");
 }
 
-static void test_binding(void **state)
+static void test_the_binding_ties_the_exchange_key_to_the_id(void **state)
 {
     (void)state;
     struct gossip_identity a, b;
@@ -101,7 +101,7 @@ static void test_binding(void **state)
     assert_memory_equal(&a, &zero, sizeof zero);
 }
 
-static void test_create_and_load(void **state)
+static void test_a_created_identity_loads_again(void **state)
 {
     const struct place *place = *state;
     struct gossip_identity made, loaded, again;
@@ -130,7 +130,7 @@ static void test_create_and_load(void **state)
     assert_memory_equal(&again, &loaded, sizeof again);
 }
 
-static void test_create_without_directory(void **state)
+static void test_create_needs_a_directory(void **state)
 {
     const struct place *place = *state;
     struct gossip_identity identity;
@@ -141,7 +141,7 @@ static void test_create_without_directory(void **state)
     assert_non_null(strstr(why.text, path));
 }
 
-static void test_readable_by_others_is_refused(void **state)
+static void test_a_file_that_others_can_read_is_refused(void **state)
 {
     const struct place *place = *state;
     struct gossip_identity identity;
@@ -162,7 +162,7 @@ static void test_readable_by_others_is_refused(void **state)
     assert_int_equal(gossip_identity_load(place->path, &identity, NULL), BASE_OK);
 }
 
-// In a process of another user: whether it takes the secret.
+// In a process of another user: whether it accepts the secret.
 static bool is_taken_by_another_user(const char *path)
 {
     int status = 0;
@@ -178,7 +178,7 @@ static bool is_taken_by_another_user(const char *path)
     return status == 0;
 }
 
-static void test_a_secret_of_root_may_be_handed_to_a_group(void **state)
+static void test_a_secret_of_root_may_be_readable_by_a_group(void **state)
 {
     const struct place *place = *state;
     static const mode_t refused[] = {0644, 0660, 0444, 0650, 0400};
@@ -192,13 +192,13 @@ static void test_a_secret_of_root_may_be_handed_to_a_group(void **state)
     }
     assert_int_equal(chmod(place->path, 0440), 0);
     assert_true(is_taken_by_another_user(place->path));
-    assert_int_equal(chown(place->path, 65534, 65534), 0); // of its own: it can mend the mode
+    assert_int_equal(chown(place->path, 65534, 65534), 0); // its own file: it can correct the mode
     assert_false(is_taken_by_another_user(place->path));
     assert_int_equal(chmod(place->path, 0400), 0);
     assert_true(is_taken_by_another_user(place->path));
 }
 
-static void test_damaged_identity_is_refused(void **state)
+static void test_a_damaged_identity_is_refused(void **state)
 {
     const struct place *place = *state;
     const size_t whole = strlen(SEED_TEXT);
@@ -207,7 +207,7 @@ static void test_damaged_identity_is_refused(void **state)
     char text[5000];
     memset(&identity, 7, sizeof identity);
     before = identity;
-    for (size_t cut = 0; cut < whole - 1; cut++) { // the newline alone may be missing
+    for (size_t cut = 0; cut < whole - 1; cut++) { // only the newline may be missing
         write_file(place->path, SEED_TEXT, cut, 0600);
         assert_int_equal(gossip_identity_load(place->path, &identity, &why), BASE_EFORMAT);
     }
@@ -230,7 +230,7 @@ static void test_damaged_identity_is_refused(void **state)
     assert_int_equal(gossip_identity_load(place->path, &identity, &why), BASE_OK);
 }
 
-static void test_id_text(void **state)
+static void test_an_id_has_one_text(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -254,7 +254,7 @@ static void test_id_text(void **state)
     assert_memory_equal(&id, &same, sizeof id);
 }
 
-static void test_secret(void **state)
+static void test_a_secret_has_at_least_sixteen_bytes(void **state)
 {
     const struct place *place = *state;
     uint8_t psk[4][32];
@@ -281,7 +281,7 @@ static void test_secret(void **state)
     assert_int_equal(gossip_secret_create(place->path, &why), BASE_OK);
     assert_int_equal(stat(place->path, &status), 0);
     assert_int_equal(status.st_mode & 07777, 0600);
-    assert_int_equal(read_file(place->path, first, sizeof first), 45); // 44 of base64, and a newline
+    assert_int_equal(read_file(place->path, first, sizeof first), 45); // 44 of base64 and a newline
     assert_int_equal(first[44], '\n');
     assert_int_equal(gossip_secret_load(place->path, psk[3], &why), BASE_OK);
     assert_int_equal(gossip_secret_create(place->path, &why), BASE_ESTATE);
@@ -291,7 +291,7 @@ static void test_secret(void **state)
     assert_memory_not_equal(first, second, 45);
 }
 
-static void test_allow_list(void **state)
+static void test_an_allow_list_allows_the_ids_in_it(void **state)
 {
     const struct place *place = *state;
     static const char text[] = "# who may train\n"
@@ -321,7 +321,7 @@ static void test_allow_list(void **state)
     gossip_allow_list_destroy(&list);
 }
 
-static void test_bad_allow_list_names_file_and_line(void **state)
+static void test_the_error_of_an_allow_list_names_file_and_line(void **state)
 {
     const struct place *place = *state;
     static const char *const bad[] = {
@@ -338,7 +338,7 @@ static void test_bad_allow_list_names_file_and_line(void **state)
         write_file(place->path, bad[i], strlen(bad[i]), 0644);
         assert_int_equal(gossip_allow_list_load(place->path, &list, &why), BASE_EFORMAT);
         assert_non_null(strstr(why.text, place_text));
-        assert_ptr_equal(list.ids, &one); // the old list stays
+        assert_ptr_equal(list.ids, &one); // the old list is kept
     }
     struct base_reason why = {0};
     unlink(place->path);
@@ -358,16 +358,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_seed_gives_fixed_keys),
-        cmocka_unit_test(test_binding),
-        cmocka_unit_test_setup_teardown(test_create_and_load, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_create_without_directory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_readable_by_others_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_secret_of_root_may_be_handed_to_a_group, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_damaged_identity_is_refused, setup, teardown),
-        cmocka_unit_test(test_id_text),
-        cmocka_unit_test_setup_teardown(test_secret, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_allow_list, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bad_allow_list_names_file_and_line, setup, teardown),
+        cmocka_unit_test(test_the_binding_ties_the_exchange_key_to_the_id),
+        cmocka_unit_test_setup_teardown(test_a_created_identity_loads_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_create_needs_a_directory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_file_that_others_can_read_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_secret_of_root_may_be_readable_by_a_group, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_damaged_identity_is_refused, setup, teardown),
+        cmocka_unit_test(test_an_id_has_one_text),
+        cmocka_unit_test_setup_teardown(test_a_secret_has_at_least_sixteen_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_allow_list_allows_the_ids_in_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_error_of_an_allow_list_names_file_and_line, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// The life of a node, rule by rule: joining, fetching a model, partitions, members that are gone, and what is
-// seen.
+// The life of a node, rule by rule: joining, fetching a model, partitions, forgetting members that are gone,
+// and the parts of its view of the world.
 #include "test/support/graph_world.h"
 #include "test/support/life_rules.h"
 #include "test/support/life_world.h"
@@ -12,13 +12,13 @@
 
 // -- joining
 
-static void counts_a_moment_after_it_met_somebody(void **state)
+static void a_node_counts_shortly_after_it_has_met_another(void **state)
 {
     (void)state;
     life_world_init(&w);
     life_world_begin(&w);
     life_world_pass(&w, 2 * SECOND);
-    assert_int_equal(state_of(), GOSSIP_LIFE_JOINING); // others are listed
+    assert_int_equal(state_of(), GOSSIP_LIFE_JOINING); // other nodes are listed
     others(1, 0);
     life_world_look(&w);
     assert_false(w.flags & COUNTS);
@@ -29,7 +29,7 @@ static void counts_a_moment_after_it_met_somebody(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_WAITING);
 }
 
-static void counts_at_once_when_nobody_else_is_expected(void **state)
+static void a_node_counts_at_once_if_it_expects_no_other(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -41,7 +41,7 @@ static void counts_at_once_when_nobody_else_is_expected(void **state)
     assert_true(w.learner_started && !w.learner_fetches);
 }
 
-static void begins_without_the_missing_at_the_timeout(void **state)
+static void at_the_timeout_a_node_begins_without_the_missing_ones(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -53,7 +53,7 @@ static void begins_without_the_missing_at_the_timeout(void **state)
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_BEGINS_WITHOUT), 1);
 }
 
-static void who_is_refused_by_all_does_not_train_alone(void **state)
+static void a_node_that_all_others_refuse_does_not_train_alone(void **state)
 {
     (void)state;
     for (int resumed = 0; resumed < 2; resumed++)
@@ -62,10 +62,10 @@ static void who_is_refused_by_all_does_not_train_alone(void **state)
             w.options.resumed = resumed;
             w.self.refused = refused;
             life_world_begin(&w);
-            life_world_pass(&w, 29 * SECOND); // settings may be mended meanwhile, there or here
+            life_world_pass(&w, 29 * SECOND); // meanwhile the settings may be corrected on either side
             assert_false(w.learner_started || w.ended);
             life_world_pass(&w, 2 * SECOND);
-            assert_true(w.ended == (refused == 3)); // of three that are listed
+            assert_true(w.ended == (refused == 3)); // of three listed nodes
             assert_true(w.learner_started == (refused < 3));
             assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_REFUSED), refused == 3);
             if (refused == 3)
@@ -75,12 +75,12 @@ static void who_is_refused_by_all_does_not_train_alone(void **state)
     life_world_init(&w);
     w.self.refused = 3;
     life_world_begin(&w);
-    others(1, 0); // whom it found in another way
+    others(1, 0); // a node that it found in another way
     life_world_pass(&w, 31 * SECOND);
     assert_true(w.learner_started && !w.ended);
 }
 
-static void waits_for_members_and_for_edges(void **state)
+static void a_new_node_waits_for_members_and_for_edges(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -92,11 +92,11 @@ static void waits_for_members_and_for_edges(void **state)
     w.self.n_view = 3;
     w.self.in_view = true;
     life_world_pass(&w, SECOND);
-    assert_false(w.learner_started); // one is missing
+    assert_false(w.learner_started); // one member is missing
     w.self.n_view = 4;
     w.self.edges_live = false;
     life_world_pass(&w, SECOND);
-    assert_false(w.learner_started); // an edge is not there
+    assert_false(w.learner_started); // one edge is not live
     w.self.edges_live = true;
     life_world_look(&w);
     assert_true(w.learner_started);
@@ -104,9 +104,9 @@ static void waits_for_members_and_for_edges(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
 }
 
-// -- a model of others
+// -- a model from others
 
-static void who_comes_late_fetches_then_counts(void **state)
+static void a_late_node_fetches_a_model_before_it_counts(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -126,7 +126,7 @@ static void who_comes_late_fetches_then_counts(void **state)
     fetched(40);
     assert_true((w.flags & TRAINS) == TRAINS);
     assert_int_equal(w.n_links, 0);
-    // It has no edge yet: what it learnt alone would pull the others to its own data.
+    // It has no live edge yet: what it learned alone would pull the others towards its own data.
     assert_int_equal(state_of(), GOSSIP_LIFE_PAUSED);
     assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_EDGES);
     assert_true(w.learner_paused);
@@ -136,7 +136,7 @@ static void who_comes_late_fetches_then_counts(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
 }
 
-static void edges_are_not_waited_for_for_ever(void **state)
+static void a_node_does_not_wait_for_its_edges_for_ever(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -151,12 +151,12 @@ static void edges_are_not_waited_for_for_ever(void **state)
     assert_false(w.learner_paused);
 }
 
-static void the_nearest_are_asked(void **state)
+static void a_node_asks_the_nearest_donors(void **state)
 {
     (void)state;
     life_world_init(&w);
     life_world_begin(&w);
-    others(7, TRAINS); // ids 2 to 8; this node's is 1: 3, 2, 5, 4 are the nearest
+    others(7, TRAINS); // ids 2 to 8; this node has id 1, so 3, 2, 5 and 4 are the nearest
     for (size_t i = 1; i < w.count; i++)
         w.member[i].linked = true;
     life_world_look(&w);
@@ -169,7 +169,7 @@ static void the_nearest_are_asked(void **state)
     assert_true(w.asked[0].bytes[0] == 2 && w.asked[3].bytes[0] != 3);
 }
 
-static void a_new_link_to_a_donor_is_told_anew(void **state)
+static void a_new_link_to_a_donor_is_reported_again(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -187,8 +187,8 @@ static void a_new_link_to_a_donor_is_told_anew(void **state)
     assert_int_equal(w.n_asked, 1);
 }
 
-// It says that it trains, and nobody has ever heard it say so.
-static void who_has_never_answered_is_not_believed(void **state)
+// The member claims to train, but has never answered.
+static void a_member_that_has_never_answered_is_not_believed(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -197,12 +197,12 @@ static void who_has_never_answered_is_not_believed(void **state)
     w.member[1].info.answered = w.member[2].info.answered = false;
     life_world_look(&w);
     life_world_pass(&w, 10 * SECOND);
-    assert_int_equal(state_of(), GOSSIP_LIFE_JOINING); // one of them may answer yet
+    assert_int_equal(state_of(), GOSSIP_LIFE_JOINING); // one of them may still answer
     life_world_pass(&w, 21 * SECOND);
     assert_true(w.learner_started && !w.learner_fetches);
 }
 
-static void warns_when_nobody_can_give(void **state)
+static void a_node_warns_when_no_donor_has_a_model(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -218,7 +218,7 @@ static void warns_when_nobody_can_give(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING); // it has no model at all
     life_world_pass(&w, 288 * SECOND);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 0);
-    life_world_pass(&w, 10 * SECOND); // who watches over the process can start it anew
+    life_world_pass(&w, 10 * SECOND); // a supervisor of the process can restart it
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_MODEL), 1);
 }
@@ -246,7 +246,7 @@ static void the_smaller_side_pauses(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
 }
 
-static void the_smaller_side_takes_the_larger_ones_model(void **state)
+static void the_smaller_side_takes_the_model_of_the_larger_one(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -267,13 +267,13 @@ static void the_smaller_side_takes_the_larger_ones_model(void **state)
         w.member[i].linked = true;
     wants();
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
-    assert_int_equal(w.n_asked, 2); // members 2 and 3 only
+    assert_int_equal(w.n_asked, 2); // only members 2 and 3
     fetched(100);
     assert_true(w.flags & COUNTS);
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
 }
 
-static void merge_goes_on(void **state)
+static void with_the_policy_merge_both_sides_go_on(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -287,9 +287,9 @@ static void merge_goes_on(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
 }
 
-// -- who is gone
+// -- members that are gone
 
-static void edges_of_the_dead_are_forgotten_after_a_while(void **state)
+static void edges_of_dead_members_are_forgotten_after_a_while(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -298,7 +298,7 @@ static void edges_of_the_dead_are_forgotten_after_a_while(void **state)
     life_world_pass(&w, 30 * SECOND);
     life_world_state(&w, 2, GOSSIP_MEMBER_LEFT);
     life_world_pass(&w, 20 * SECOND);
-    life_world_state(&w, 2, GOSSIP_MEMBER_ALIVE); // back in time
+    life_world_state(&w, 2, GOSSIP_MEMBER_ALIVE); // it came back in time
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FORGET), 0);
     life_world_pass(&w, 11 * SECOND);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FORGET), 1);
@@ -307,7 +307,7 @@ static void edges_of_the_dead_are_forgotten_after_a_while(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FORGET), 1);
 }
 
-static void who_is_not_known_any_more_is_forgotten_at_once(void **state)
+static void the_edge_of_a_member_that_is_no_longer_known_is_forgotten_at_once(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -316,8 +316,8 @@ static void who_is_not_known_any_more_is_forgotten_at_once(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FORGET), 1);
 }
 
-// Of a checkpoint: its peer died while this node was away, and nobody remembers it.
-static void the_edge_of_somebody_unknown_is_forgotten_once(void **state)
+// The edge comes from a checkpoint: its peer died while this node was away, and no member remembers it.
+static void the_edge_of_an_unknown_member_is_forgotten_once(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -326,7 +326,7 @@ static void the_edge_of_somebody_unknown_is_forgotten_once(void **state)
     w.edge[2] = (struct gossip_id){{78}};
     w.n_edges = 3;
     life_world_train(&w);
-    life_world_state(&w, 1, GOSSIP_MEMBER_DEAD); // known, and told when it is time
+    life_world_state(&w, 1, GOSSIP_MEMBER_DEAD); // known: its edge is forgotten when its time is over
     life_world_state(&w, 1, GOSSIP_MEMBER_ALIVE);
     life_world_pass(&w, 58 * SECOND);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FORGET), 0);
@@ -337,7 +337,7 @@ static void the_edge_of_somebody_unknown_is_forgotten_once(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FORGET), 2);
 }
 
-// -- what is seen
+// -- what a node sees of itself
 
 static bool edge_of(const void *owner, size_t index, struct gossip_id *peer)
 {
@@ -360,7 +360,7 @@ static size_t edges_of(const void *owner)
 }
 
 // All but the first one are live.
-static void edges_are_live_where_all_neighbours_have_one(void **state)
+static void the_edges_are_live_if_every_neighbour_has_a_live_one(void **state)
 {
     const struct topology_options options = graph_options(TOPOLOGY_RANDOM);
     struct gossip_record view[12];
@@ -376,7 +376,7 @@ static void edges_are_live_where_all_neighbours_have_one(void **state)
         assert_true(self.in_view && self.n_view == n);
         assert_int_equal(self.n_neighbours, gossip_graph_neighbours(graph));
         assert_int_equal(self.edge_live, n > 1);
-        assert_int_equal(self.edges_live, n == 1); // nobody is missed
+        assert_int_equal(self.edges_live, n == 1); // no neighbour lacks one
         assert_int_equal(self.apart, n > 1);
         gossip_graph_drop(graph);
     }
@@ -384,7 +384,7 @@ static void edges_are_live_where_all_neighbours_have_one(void **state)
     assert_false(self.in_view || self.edge_live || self.n_view || self.n_neighbours);
 }
 
-static void entries_are_missed_that_lead_to_nobody_in_the_graph(void **state)
+static void an_entry_is_missing_if_it_leads_to_no_node_in_the_graph(void **state)
 {
     const struct topology_options options = graph_options(TOPOLOGY_RING);
     const struct gossip_record view[2] = {graph_record(0), graph_record(1)};
@@ -404,16 +404,16 @@ static void entries_are_missed_that_lead_to_nobody_in_the_graph(void **state)
     gossip_graph_drop(graph);
 }
 
-static void shards_of_the_dead_are_taken_over(void **state)
+static void shards_of_dead_members_are_taken_over(void **state)
 {
     (void)state;
     life_world_init(&w);
-    w.options.shards = 5; // the fifth has never had a node
+    w.options.shards = 5; // the fifth shard has never had a node
     w.options.takeover_after_ns = 10 * SECOND;
     life_world_train(&w);
     life_world_state(&w, 2, GOSSIP_MEMBER_DEAD);
     life_world_flags(&w, 3, FINISHED);
-    life_world_state(&w, 3, GOSSIP_MEMBER_LEFT); // has seen its examples
+    life_world_state(&w, 3, GOSSIP_MEMBER_LEFT); // a node that left: its examples were used
     life_world_pass(&w, 9 * SECOND);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_SHARDS), 0);
     life_world_pass(&w, 3 * SECOND);
@@ -429,26 +429,26 @@ int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
-        RULE(counts_a_moment_after_it_met_somebody),
-        RULE(counts_at_once_when_nobody_else_is_expected),
-        RULE(begins_without_the_missing_at_the_timeout),
-        RULE(who_is_refused_by_all_does_not_train_alone),
-        RULE(waits_for_members_and_for_edges),
-        RULE(who_comes_late_fetches_then_counts),
-        RULE(edges_are_not_waited_for_for_ever),
-        RULE(the_nearest_are_asked),
-        RULE(a_new_link_to_a_donor_is_told_anew),
-        RULE(who_has_never_answered_is_not_believed),
-        RULE(warns_when_nobody_can_give),
+        RULE(a_node_counts_shortly_after_it_has_met_another),
+        RULE(a_node_counts_at_once_if_it_expects_no_other),
+        RULE(at_the_timeout_a_node_begins_without_the_missing_ones),
+        RULE(a_node_that_all_others_refuse_does_not_train_alone),
+        RULE(a_new_node_waits_for_members_and_for_edges),
+        RULE(a_late_node_fetches_a_model_before_it_counts),
+        RULE(a_node_does_not_wait_for_its_edges_for_ever),
+        RULE(a_node_asks_the_nearest_donors),
+        RULE(a_new_link_to_a_donor_is_reported_again),
+        RULE(a_member_that_has_never_answered_is_not_believed),
+        RULE(a_node_warns_when_no_donor_has_a_model),
         RULE(the_smaller_side_pauses),
-        RULE(the_smaller_side_takes_the_larger_ones_model),
-        RULE(merge_goes_on),
-        RULE(edges_of_the_dead_are_forgotten_after_a_while),
-        RULE(who_is_not_known_any_more_is_forgotten_at_once),
-        RULE(the_edge_of_somebody_unknown_is_forgotten_once),
-        RULE(edges_are_live_where_all_neighbours_have_one),
-        RULE(entries_are_missed_that_lead_to_nobody_in_the_graph),
-        RULE(shards_of_the_dead_are_taken_over),
+        RULE(the_smaller_side_takes_the_model_of_the_larger_one),
+        RULE(with_the_policy_merge_both_sides_go_on),
+        RULE(edges_of_dead_members_are_forgotten_after_a_while),
+        RULE(the_edge_of_a_member_that_is_no_longer_known_is_forgotten_at_once),
+        RULE(the_edge_of_an_unknown_member_is_forgotten_once),
+        RULE(the_edges_are_live_if_every_neighbour_has_a_live_one),
+        RULE(an_entry_is_missing_if_it_leads_to_no_node_in_the_graph),
+        RULE(shards_of_dead_members_are_taken_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

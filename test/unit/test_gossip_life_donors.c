@@ -1,4 +1,5 @@
-// The life of a node, rule by rule: donors that do not give, and what a donor may report.
+// The life of a node, rule by rule: donors that do not deliver a model, and the round that a donor may
+// report.
 #include "test/support/life_rules.h"
 #include "test/support/life_world.h"
 
@@ -8,14 +9,14 @@
 
 #include <cmocka.h>
 
-// A donor that claims to train, is heard, and to whom no link comes about.
-static void donors_without_a_link_make_room(void **state)
+// A donor claims to train and is heard, but no link to it is established.
+static void a_donor_without_a_link_makes_room_for_another(void **state)
 {
     (void)state;
     life_world_init(&w);
     life_world_begin(&w);
     others(7, TRAINS);
-    w.member[7].linked = true; // the one that is farthest
+    w.member[7].linked = true; // the farthest one
     life_world_look(&w);
     wants();
     assert_int_equal(w.n_asked, 0);
@@ -39,7 +40,7 @@ static void others_train_and_are_linked(size_t count)
     life_world_look(&w);
 }
 
-static void donors_that_give_nothing_make_room(void **state)
+static void a_donor_that_delivers_nothing_makes_room_for_another(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -49,17 +50,17 @@ static void donors_that_give_nothing_make_room(void **state)
     assert_int_equal(w.n_asked, 4);
     const struct gossip_id first = w.asked[0];
     starved(20 * SECOND);
-    assert_int_equal(w.n_asked, 3); // those that are left
+    assert_int_equal(w.n_asked, 3); // the remaining ones
     for (size_t i = 0; i < w.n_asked; i++)
         assert_true(gossip_id_compare(&w.asked[i], &first) != 0);
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_STARVED_BY), 1);
     starved(40 * SECOND);
-    assert_int_equal(w.n_asked, 4); // all were passed over: the first ones again
+    assert_int_equal(w.n_asked, 4); // all have been passed over: it begins again with the first ones
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
 }
 
-// However often the same ones were passed over, there is room for others.
-static void donors_that_give_nothing_again_and_again_make_room(void **state)
+// However often the same donors are passed over, there is room for others.
+static void a_donor_that_repeatedly_delivers_nothing_makes_room_for_others(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -68,17 +69,17 @@ static void donors_that_give_nothing_again_and_again_make_room(void **state)
     wants();
     for (unsigned i = 0; i < 8; i++)
         starved(20 * SECOND);
-    life_world_pass(&w, 31 * SECOND); // they may be asked again
+    life_world_pass(&w, 31 * SECOND); // now they may be asked again
     others(4, TRAINS);
     for (size_t i = 4; i <= 7; i++)
         w.member[i].linked = true;
     life_world_look(&w);
     assert_int_equal(w.n_asked, 4);
     starved(20 * SECOND);
-    assert_int_equal(w.n_asked, 3); // those that are left
+    assert_int_equal(w.n_asked, 3); // the remaining ones
 }
 
-static void who_is_given_no_model_goes_on_with_its_own(void **state)
+static void a_node_that_gets_no_model_continues_with_its_own(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -98,11 +99,11 @@ static void who_is_given_no_model_goes_on_with_its_own(void **state)
     starved(60 * SECOND);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_GAVE_UP), 1);
-    assert_int_equal(state_of(), GOSSIP_LIFE_PAUSED); // until its edges are there
+    assert_int_equal(state_of(), GOSSIP_LIFE_PAUSED); // until its edges are live
     assert_true((w.flags & TRAINS) == TRAINS);
 }
 
-static void who_has_no_model_and_is_given_none_ends(void **state)
+static void a_node_that_has_no_model_and_gets_none_ends(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -120,8 +121,8 @@ static void who_has_no_model_and_is_given_none_ends(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
 }
 
-// One member alone says that the cluster is far: its snapshot is not taken.
-static void donors_may_tell_what_the_cluster_may_have_come_to(void **state)
+// If only one member reports that the cluster is far ahead, its snapshot is not taken.
+static void a_donor_may_report_no_more_than_the_cluster_can_have_reached(void **state)
 {
     const struct gossip_life_action *ask;
     (void)state;
@@ -143,29 +144,29 @@ static void donors_may_tell_what_the_cluster_may_have_come_to(void **state)
     life_world_progress(&w, 3, 30);
     life_world_pass(&w, 2 * SECOND);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ASK), 0);
-    life_world_progress(&w, 1, 150); // the cluster has gone on
+    life_world_progress(&w, 1, 150); // the cluster has advanced
     life_world_progress(&w, 3, 150);
     life_world_pass(&w, 2 * SECOND);
     ask = life_world_last(&w, GOSSIP_LIFE_ASK);
     assert_non_null(ask);
     assert_int_equal(ask->round, 4 * (150 + 100) + 256);
-    assert_int_equal(ask->step, 8000); // nobody is further than train.steps
+    assert_int_equal(ask->step, 8000); // no node is further than train.steps
 }
 
-static void of_whom_nothing_is_known_the_last_step_is_the_limit(void **state)
+static void without_any_report_the_last_step_is_the_limit(void **state)
 {
     (void)state;
     life_world_init(&w);
     life_world_begin(&w);
-    others_train_and_are_linked(3); // and have not said yet at which round they are
+    others_train_and_are_linked(3); // and have not reported their round yet
     wants();
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 8000);
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->step, 8000);
 }
 
-// One of two that train has just come back and tells a round of long ago: which of them lies nobody knows.
-// What fewer than half of them say is nothing.
-static void of_two_the_further_one_is_believed(void **state)
+// One of two that train has just come back and reports a round of long ago: the node cannot tell which report
+// is wrong. A value that fewer than half of the members report is ignored.
+static void of_two_reports_the_higher_round_is_believed(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -181,8 +182,8 @@ static void of_two_the_further_one_is_believed(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (900 + 100) + 256);
 }
 
-// Two of four are ahead, and one of these two has not reported yet: the other's report is no lie.
-static void while_one_has_not_reported_the_furthest_is_believed(void **state)
+// Two of four are ahead, and one of these two has not reported yet: the report of the other may be true.
+static void the_highest_report_is_believed_while_another_is_missing(void **state)
 {
     const struct gossip_life_action *ask;
     (void)state;
@@ -201,7 +202,7 @@ static void while_one_has_not_reported_the_furthest_is_believed(void **state)
                     (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
     ask = life_world_last(&w, GOSSIP_LIFE_ASK);
     assert_int_equal(ask->round, 4 * (9000 + 100) + 256);
-    life_world_progress(&w, 4, 40); // all have reported: it is one alone that is so far
+    life_world_progress(&w, 4, 40); // all have reported: only one is that far ahead
     life_world_tell(&w,
                     (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (40 + 100) + 256);
@@ -238,16 +239,16 @@ int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
-        RULE(donors_without_a_link_make_room),
+        RULE(a_donor_without_a_link_makes_room_for_another),
         RULE(who_is_far_behind_asks_no_member_that_is_as_far),
-        RULE(donors_that_give_nothing_make_room),
-        RULE(donors_that_give_nothing_again_and_again_make_room),
-        RULE(who_is_given_no_model_goes_on_with_its_own),
-        RULE(who_has_no_model_and_is_given_none_ends),
-        RULE(donors_may_tell_what_the_cluster_may_have_come_to),
-        RULE(of_whom_nothing_is_known_the_last_step_is_the_limit),
-        RULE(of_two_the_further_one_is_believed),
-        RULE(while_one_has_not_reported_the_furthest_is_believed),
+        RULE(a_donor_that_delivers_nothing_makes_room_for_another),
+        RULE(a_donor_that_repeatedly_delivers_nothing_makes_room_for_others),
+        RULE(a_node_that_gets_no_model_continues_with_its_own),
+        RULE(a_node_that_has_no_model_and_gets_none_ends),
+        RULE(a_donor_may_report_no_more_than_the_cluster_can_have_reached),
+        RULE(without_any_report_the_last_step_is_the_limit),
+        RULE(of_two_reports_the_higher_round_is_believed),
+        RULE(the_highest_report_is_believed_while_another_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The life of a node, rule by rule: the end, a stop, and two processes with one identity.
+// The life of a node, rule by rule: the end of training, a stop, and two processes with one identity.
 #include "test/support/life_rules.h"
 #include "test/support/life_world.h"
 
@@ -23,8 +23,9 @@ static void left_alone_in_lock_step_at(uint64_t step)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
 }
 
-// In lock-step all end at one round, some a moment after others; who is far behind was left alone.
-static void in_lock_step_the_last_rounds_are_done(void **state)
+// In lock-step all nodes end at one round, some shortly after others; a node that is far behind was left
+// alone.
+static void in_lock_step_a_node_does_its_last_rounds(void **state)
 {
     (void)state;
     left_alone_in_lock_step_at(8000 - 8 * 8);
@@ -32,7 +33,7 @@ static void in_lock_step_the_last_rounds_are_done(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
     life_world_end(&w);
     left_alone_in_lock_step_at(8000 - 9 * 8);
-    life_world_pass(&w, 900 * MS); // what it told last is old
+    life_world_pass(&w, 900 * MS); // its last report is old
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
     life_world_pass(&w, 200 * MS);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
@@ -40,14 +41,14 @@ static void in_lock_step_the_last_rounds_are_done(void **state)
     life_world_end(&w);
     left_alone_in_lock_step_at(800);
     life_world_pass(&w, 900 * MS);
-    life_world_flags(&w, 2, TRAINS); // somebody is there again
+    life_world_flags(&w, 2, TRAINS); // another node is there again
     life_world_pass(&w, 900 * MS);
     life_world_flags(&w, 2, FINISHED);
     life_world_pass(&w, 900 * MS);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
 }
 
-static void who_is_left_alone_ends_with_the_others(void **state)
+static void a_node_that_is_left_alone_ends_with_the_others(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -55,7 +56,7 @@ static void who_is_left_alone_ends_with_the_others(void **state)
     for (size_t i = 1; i < 3; i++)
         life_world_flags(&w, i, FINISHED);
     life_world_look(&w);
-    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0); // one more trains
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0); // one more node trains
     life_world_state(&w, 3, GOSSIP_MEMBER_DEAD);
     life_world_look(&w);
     life_world_look(&w);
@@ -67,7 +68,7 @@ static void who_is_left_alone_ends_with_the_others(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_LEAVING);
 }
 
-static void goes_on_when_the_others_died(void **state)
+static void a_node_goes_on_when_the_others_have_died(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -79,7 +80,7 @@ static void goes_on_when_the_others_died(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
 }
 
-static void lingers_while_others_train(void **state)
+static void a_finished_node_lingers_while_others_train(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -116,7 +117,7 @@ static void lingers_for_a_member_that_fetches(void **state)
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_LINGERED), 0);
 }
 
-static void links_are_flushed_before_it_ends(void **state)
+static void a_node_flushes_its_links_before_it_ends(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -128,7 +129,7 @@ static void links_are_flushed_before_it_ends(void **state)
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = 1});
     life_world_pass(&w, SECOND);
     assert_false(w.ended);
-    life_world_pass(&w, 1100 * MS); // and not for ever
+    life_world_pass(&w, 1100 * MS); // but not for ever
     assert_true(w.ended);
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, 1);
 }
@@ -142,7 +143,7 @@ static void a_restarted_node_that_comes_too_late_takes_the_finished_model(void *
     others(3, FINISHED);
     life_world_begin(&w);
     life_world_look(&w);
-    assert_true(w.flags & COUNTS); // so that they stay
+    assert_true(w.flags & COUNTS); // so that its neighbours stay
     assert_true(w.learner_started && w.learner_fetches);
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
     wants();
@@ -151,13 +152,13 @@ static void a_restarted_node_that_comes_too_late_takes_the_finished_model(void *
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_GAVE_UP), 1);
-    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1); // and it ends, with its own
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1); // it ends with its own model
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
 }
 
-// -- one progress
+// -- the progress of the cluster
 
-static void the_last_one_fetches_the_finished_model(void **state)
+static void the_last_node_fetches_the_finished_model(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -179,8 +180,8 @@ static void the_last_one_fetches_the_finished_model(void **state)
     assert_true(w.learner_leaves);
 }
 
-// A newcomer that trains for fewer steps and says that it has finished.
-static void fewer_steps_end_nobody_elses_training(void **state)
+// A newcomer is configured for fewer steps and reports that it has finished.
+static void a_node_with_fewer_steps_does_not_end_the_training_of_others(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -196,7 +197,7 @@ static void fewer_steps_end_nobody_elses_training(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
 }
 
-// -- one stop
+// -- a common stop round
 
 static void stopping(size_t member, uint64_t round)
 {
@@ -215,9 +216,9 @@ static void in_lock_step(void)
     }
 }
 
-// For whom a step alone is put off in sync: others that count or will soon, have not finished, and were
-// heard.
-static void others_are_those_who_train_with_it_and_have_answered(void **state)
+// In sync a node does not take a step alone while there are others: members that count or soon will, have not
+// finished, and have answered.
+static void the_others_are_the_members_that_train_with_it_and_have_answered(void **state)
 {
     const struct {
         uint8_t flags;
@@ -227,7 +228,7 @@ static void others_are_those_who_train_with_it_and_have_answered(void **state)
         {COUNTS, GOSSIP_MEMBER_ALIVE, true, true},
         {TRAINS, GOSSIP_MEMBER_SUSPECT, true, true},
         {GOSSIP_RECORD_HELD, GOSSIP_MEMBER_ALIVE, true, true},
-        {TRAINS, GOSSIP_MEMBER_ALIVE, false, false}, // it only says so
+        {TRAINS, GOSSIP_MEMBER_ALIVE, false, false}, // it only claims so
         {TRAINS, GOSSIP_MEMBER_DEAD, true, false},
         {TRAINS, GOSSIP_MEMBER_LEFT, true, false},
         {FINISHED, GOSSIP_MEMBER_ALIVE, true, false},
@@ -254,12 +255,13 @@ static void a_stop_in_lock_step_is_announced(void **state)
     in_lock_step();
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
     assert_int_equal(state_of(), GOSSIP_LIFE_STOPPING);
-    assert_in_range(w.stop_at, 20 + 10, 20 + 16); // half a second of rounds, and what may have passed
+    assert_in_range(w.stop_at, 20 + 10, 20 + 16); // half a second of rounds, and those that may have passed
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ANNOUNCE)->round, w.stop_at);
 }
 
-// All have begun, and their records do not say so yet; where they say nothing for long, they do not train.
-static void a_stop_just_after_the_beginning_is_announced_too(void **state)
+// All have begun, and their records do not show it yet. If the records do not show it for long, they do not
+// train.
+static void a_stop_right_after_the_beginning_is_announced_too(void **state)
 {
     (void)state;
     for (int late = 0; late < 2; late++) {
@@ -270,15 +272,15 @@ static void a_stop_just_after_the_beginning_is_announced_too(void **state)
             life_world_flags(&w, i, COUNTS);
         life_world_pass(&w, late ? 3 * SECOND : SECOND / 10);
         life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
-        life_world_pass(&w, SECOND / 2); // no round ends meanwhile
+        life_world_pass(&w, SECOND / 2); // meanwhile no round ends
         assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ANNOUNCE), !late);
         assert_int_equal(w.stop_at > 0, !late);
         life_world_end(&w);
     }
 }
 
-// Its time decides how far off the stop must be, so that others hear of it before.
-static void a_stop_waits_until_the_time_of_a_round_is_known(void **state)
+// The time of a round decides how far ahead the stop must be for the others to hear of it in time.
+static void a_stop_waits_until_the_duration_of_a_round_is_known(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -294,17 +296,17 @@ static void a_stop_waits_until_the_time_of_a_round_is_known(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ANNOUNCE)->round, w.stop_at);
 }
 
-static void who_is_told_later_stops_where_the_others_do(void **state)
+static void a_node_that_is_told_later_stops_where_the_others_do(void **state)
 {
     (void)state;
     in_lock_step();
     stopping(1, 26);
     stopping(2, 29);
-    stopping(3, 20000); // nobody waits for that
+    stopping(3, 20000); // no node waits for that round
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
     assert_int_equal(w.stop_at, 29);
     stopping(1, 35);
-    life_world_state(&w, 1, GOSSIP_MEMBER_ALIVE); // it is told of the new record
+    life_world_state(&w, 1, GOSSIP_MEMBER_ALIVE); // the node learns of the new record
     assert_int_equal(w.stop_at, 35);              // both were told at the same moment
 }
 
@@ -316,22 +318,22 @@ static void comes_to(uint64_t round, bool stands)
             .kind = GOSSIP_LIFE_PROGRESS, .round = round, .step = 8 * round, .least = round, .ok = stands});
 }
 
-// Rounds are shorter than they were: others that are told at the same moment have not heard of it.
-static void who_comes_early_to_its_stop_stands_there(void **state)
+// Rounds are shorter than before: others that are told at the same moment have not heard of this stop round.
+static void a_node_that_reaches_its_stop_round_early_stands_there(void **state)
 {
     (void)state;
-    for (uint64_t open = 0; open < 2; open++) { // the exchange of that round was made, or was not
+    for (uint64_t open = 0; open < 2; open++) { // the exchange of that round was made, or was not made
         in_lock_step();
         life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
         const uint64_t first = w.stop_at;
         comes_to(first - open, true);
         life_world_pass(&w, 100 * MS);
         assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 0);
-        stopping(2, first + 300); // of 1 ms each
+        stopping(2, first + 300); // rounds of 1 ms
         life_world_state(&w, 2, GOSSIP_MEMBER_ALIVE);
         assert_int_equal(w.stop_at, first + 300);
         assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ANNOUNCE)->round, first + 300);
-        comes_to(first, true); // told before it heard of that
+        comes_to(first, true); // it was told before it heard of that stop round
         life_world_pass(&w, SECOND);
         assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 0);
         comes_to(first + 300 - open, true);
@@ -346,12 +348,12 @@ static void who_comes_early_to_its_stop_stands_there(void **state)
     comes_to(w.stop_at, true);
     life_world_pass(&w, 400 * MS);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 0);
-    life_world_pass(&w, 200 * MS); // nobody says anything: half a second after it was told
+    life_world_pass(&w, 200 * MS); // no member reports anything: half a second after it was told
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 1);
 }
 
-// The others stand there; and where one of them has left, none of them goes on.
-static void who_has_passed_its_stop_tells_a_later_one(void **state)
+// The others stand at the stop round; once one of them has left, none of them goes on.
+static void a_node_that_has_passed_its_stop_round_announces_a_later_one(void **state)
 {
     (void)state;
     in_lock_step();
@@ -369,8 +371,8 @@ static void who_has_passed_its_stop_tells_a_later_one(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 1);
 }
 
-// How short the rounds of others are is not known at first.
-static void a_stop_that_is_further_off_than_any_grace_is_a_lie(void **state)
+// At first a node does not know how short the rounds of others are.
+static void a_stop_round_that_is_further_off_than_any_grace_is_ignored(void **state)
 {
     (void)state;
     in_lock_step();
@@ -388,7 +390,7 @@ static void a_stop_that_is_further_off_than_any_grace_is_a_lie(void **state)
     assert_int_equal(w.stop_at, 0);
 }
 
-static void a_round_that_has_passed_is_no_place_to_stop(void **state)
+static void a_round_that_has_passed_is_not_a_stop_round(void **state)
 {
     (void)state;
     in_lock_step();
@@ -397,7 +399,7 @@ static void a_round_that_has_passed_is_no_place_to_stop(void **state)
     assert_true(w.stop_at > 20);
 }
 
-static void without_lock_step_it_stops_at_the_next_boundary(void **state)
+static void without_lock_step_a_node_stops_at_the_next_boundary(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -409,21 +411,21 @@ static void without_lock_step_it_stops_at_the_next_boundary(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ANNOUNCE), 0);
 }
 
-// -- two with one identity
+// -- two processes with one identity
 
-static void gives_way_when_membership_says_so(void **state)
+static void a_node_gives_way_when_membership_reports_a_conflict(void **state)
 {
     (void)state;
     life_world_init(&w);
     life_world_train(&w);
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE});
-    assert_false(w.ended); // the word of one peer is not enough once it has begun
+    assert_false(w.ended); // once it has begun, the report of one peer is not enough
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = true});
     assert_true(w.ended && !w.departed);
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, GOSSIP_LIFE_ABANDONED);
 }
 
-static void a_beginner_gives_way_on_the_word_of_a_peer(void **state)
+static void a_node_that_has_not_begun_gives_way_on_the_report_of_one_peer(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -436,27 +438,27 @@ int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
-        RULE(in_lock_step_the_last_rounds_are_done),
-        RULE(who_is_left_alone_ends_with_the_others),
-        RULE(goes_on_when_the_others_died),
-        RULE(lingers_while_others_train),
+        RULE(in_lock_step_a_node_does_its_last_rounds),
+        RULE(a_node_that_is_left_alone_ends_with_the_others),
+        RULE(a_node_goes_on_when_the_others_have_died),
+        RULE(a_finished_node_lingers_while_others_train),
         RULE(lingers_for_a_member_that_fetches),
-        RULE(links_are_flushed_before_it_ends),
+        RULE(a_node_flushes_its_links_before_it_ends),
         RULE(a_restarted_node_that_comes_too_late_takes_the_finished_model),
-        RULE(the_last_one_fetches_the_finished_model),
-        RULE(fewer_steps_end_nobody_elses_training),
-        RULE(others_are_those_who_train_with_it_and_have_answered),
+        RULE(the_last_node_fetches_the_finished_model),
+        RULE(a_node_with_fewer_steps_does_not_end_the_training_of_others),
+        RULE(the_others_are_the_members_that_train_with_it_and_have_answered),
         RULE(a_stop_in_lock_step_is_announced),
-        RULE(a_stop_just_after_the_beginning_is_announced_too),
-        RULE(a_stop_waits_until_the_time_of_a_round_is_known),
-        RULE(who_is_told_later_stops_where_the_others_do),
-        RULE(who_comes_early_to_its_stop_stands_there),
-        RULE(who_has_passed_its_stop_tells_a_later_one),
-        RULE(a_stop_that_is_further_off_than_any_grace_is_a_lie),
-        RULE(a_round_that_has_passed_is_no_place_to_stop),
-        RULE(without_lock_step_it_stops_at_the_next_boundary),
-        RULE(gives_way_when_membership_says_so),
-        RULE(a_beginner_gives_way_on_the_word_of_a_peer),
+        RULE(a_stop_right_after_the_beginning_is_announced_too),
+        RULE(a_stop_waits_until_the_duration_of_a_round_is_known),
+        RULE(a_node_that_is_told_later_stops_where_the_others_do),
+        RULE(a_node_that_reaches_its_stop_round_early_stands_there),
+        RULE(a_node_that_has_passed_its_stop_round_announces_a_later_one),
+        RULE(a_stop_round_that_is_further_off_than_any_grace_is_ignored),
+        RULE(a_round_that_has_passed_is_not_a_stop_round),
+        RULE(without_lock_step_a_node_stops_at_the_next_boundary),
+        RULE(a_node_gives_way_when_membership_reports_a_conflict),
+        RULE(a_node_that_has_not_begun_gives_way_on_the_report_of_one_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
-// Nodes whose scaling follows from the examples of all: one goes first and waits for what the others tell it,
-// these tell it and take its model.
+// Nodes whose scaling follows from the examples of all nodes: one goes first and waits for the statistics of
+// the others; the others send them and take its model.
 #include "test/support/life_rules.h"
 
-// One other is listed and comes, without a model yet.
+// One other node is listed and joins, without a model so far.
 static void begin_with(uint8_t own_id)
 {
     life_world_init(&w);
@@ -16,7 +16,7 @@ static void begin_with(uint8_t own_id)
     life_world_begin(&w);
 }
 
-static void the_first_waits_for_the_statistics_of_the_others(void **state)
+static void the_first_node_waits_for_the_statistics_of_the_others(void **state)
 {
     (void)state;
     begin_with(1);
@@ -30,7 +30,7 @@ static void the_first_waits_for_the_statistics_of_the_others(void **state)
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_UNHEARD), 0);
 }
 
-static void it_does_not_wait_for_ever(void **state)
+static void the_first_node_does_not_wait_for_ever(void **state)
 {
     (void)state;
     begin_with(1);
@@ -39,10 +39,11 @@ static void it_does_not_wait_for_ever(void **state)
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_UNHEARD), 0);
     life_world_pass(&w, 2 * SECOND);
     assert_true(w.learner_started && !w.learner_fetches);
-    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_UNHEARD), 1); // its scaling is that of all, for good
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_UNHEARD),
+                     1); // now its scaling is that of all, for good
 }
 
-static void it_does_not_wait_for_the_dead(void **state)
+static void the_first_node_does_not_wait_for_dead_members(void **state)
 {
     (void)state;
     begin_with(1);
@@ -55,7 +56,7 @@ static void it_does_not_wait_for_the_dead(void **state)
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_UNHEARD), 0);
 }
 
-static void a_member_that_is_only_heard_of_is_waited_for(void **state)
+static void the_first_node_waits_for_a_member_that_has_not_answered_yet(void **state)
 {
     (void)state;
     begin_with(1);
@@ -71,7 +72,7 @@ static void a_member_that_is_only_heard_of_is_waited_for(void **state)
     assert_true(w.learner_started);
 }
 
-static void the_others_tell_it_until_it_trains(void **state)
+static void the_others_send_their_statistics_until_the_first_node_trains(void **state)
 {
     (void)state;
     begin_with(5);
@@ -79,7 +80,7 @@ static void the_others_tell_it_until_it_trains(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 1);
     assert_memory_equal(&life_world_last(&w, GOSSIP_LIFE_GATHER)->peer, &w.member[1].record.id,
                         sizeof(struct gossip_id));
-    life_world_pass(&w, 2 * SECOND); // it may have been lost
+    life_world_pass(&w, 2 * SECOND); // the first message may have been lost
     assert_in_range(life_world_actions(&w, GOSSIP_LIFE_GATHER), 2, 3);
     life_world_flags(&w, 1, TRAINS);
     life_world_pass(&w, SECOND);
@@ -89,22 +90,22 @@ static void the_others_tell_it_until_it_trains(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 0);
 }
 
-static void the_link_for_them_is_not_wanted_for_ever(void **state)
+static void the_link_for_statistics_is_not_kept_for_ever(void **state)
 {
     (void)state;
     begin_with(5);
     life_world_pass(&w, SECOND / 2);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 1);
     life_world_clear(&w);
-    life_world_state(&w, 1, GOSSIP_MEMBER_DEAD); // this node goes first now
+    life_world_state(&w, 1, GOSSIP_MEMBER_DEAD); // now this node goes first
     life_world_pass(&w, 31 * SECOND);
     assert_true(w.learner_started);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LINKS), 1);
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_LINKS)->count, 0);
 }
 
-// A resumed member has a scaling, and another one beside it would split the cluster.
-static void a_resumed_member_is_waited_for_as_a_donor_is(void **state)
+// A resumed member has a scaling; a second scaling beside it would split the cluster.
+static void a_node_waits_for_a_resumed_member_as_for_a_donor(void **state)
 {
     (void)state;
     begin_with(1);
@@ -118,8 +119,9 @@ static void a_resumed_member_is_waited_for_as_a_donor_is(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, GOSSIP_LIFE_ABANDONED);
 }
 
-// A process that stood still has not waited; and where the member trains, its model is taken.
-static void a_resumed_member_that_trains_is_no_end(void **state)
+// Time in which the process was stopped does not count as waiting; if the member trains, the node takes its
+// model.
+static void a_resumed_member_that_trains_does_not_end_the_wait(void **state)
 {
     (void)state;
     begin_with(1);
@@ -136,7 +138,7 @@ static void a_resumed_member_that_trains_is_no_end(void **state)
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_SCALING), 0);
 }
 
-static void over_a_new_link_it_is_told_again(void **state)
+static void over_a_new_link_statistics_are_sent_again(void **state)
 {
     (void)state;
     begin_with(5);
@@ -147,7 +149,7 @@ static void over_a_new_link_it_is_told_again(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 1);
 }
 
-static void a_node_that_does_not_gather_tells_and_waits_for_nothing(void **state)
+static void a_node_that_gathers_no_statistics_sends_none_and_waits_for_none(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -168,16 +170,16 @@ static void a_node_that_does_not_gather_tells_and_waits_for_nothing(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RULE(the_first_waits_for_the_statistics_of_the_others),
-        RULE(it_does_not_wait_for_ever),
-        RULE(it_does_not_wait_for_the_dead),
-        RULE(a_member_that_is_only_heard_of_is_waited_for),
-        RULE(the_others_tell_it_until_it_trains),
-        RULE(the_link_for_them_is_not_wanted_for_ever),
-        RULE(a_resumed_member_is_waited_for_as_a_donor_is),
-        RULE(a_resumed_member_that_trains_is_no_end),
-        RULE(over_a_new_link_it_is_told_again),
-        RULE(a_node_that_does_not_gather_tells_and_waits_for_nothing),
+        RULE(the_first_node_waits_for_the_statistics_of_the_others),
+        RULE(the_first_node_does_not_wait_for_ever),
+        RULE(the_first_node_does_not_wait_for_dead_members),
+        RULE(the_first_node_waits_for_a_member_that_has_not_answered_yet),
+        RULE(the_others_send_their_statistics_until_the_first_node_trains),
+        RULE(the_link_for_statistics_is_not_kept_for_ever),
+        RULE(a_node_waits_for_a_resumed_member_as_for_a_donor),
+        RULE(a_resumed_member_that_trains_does_not_end_the_wait),
+        RULE(over_a_new_link_statistics_are_sent_again),
+        RULE(a_node_that_gathers_no_statistics_sends_none_and_waits_for_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The life of a node that comes late, meets nobody, or meets nodes with other first weights.
+// The life of a node that comes late, meets no other node, or meets nodes with other first weights.
 #include "test/support/life_world.h"
 
 #include <setjmp.h>
@@ -24,9 +24,9 @@ static int clean(void **state)
     return 0;
 }
 
-// -- shards. The ids of members rise with their number; own is the one at `own`.
+// -- shards. The ids of members rise with their number; `own` is the place of this node's id among them.
 
-// Shards 0 and 1 belong to two nodes that train, and all others have come late to shard 2.
+// Shards 0 and 1 belong to two nodes that train; all others have come late to shard 2.
 static void come_late(size_t late, size_t own)
 {
     life_world_init(&w);
@@ -58,7 +58,7 @@ static uint32_t moved_to(void)
 
 static void of_nodes_on_one_shard_the_lowest_id_keeps_it(void **state)
 {
-    static const uint32_t place[] = {2, 3, 4, 5}; // the others take the next free ones, one each
+    static const uint32_t place[] = {2, 3, 4, 5}; // the others take one of the next free shards each
 
     (void)state;
     for (size_t own = 0; own < 4; own++) {
@@ -75,19 +75,19 @@ static void of_nodes_on_one_shard_the_lowest_id_keeps_it(void **state)
 static void a_node_that_trains_keeps_its_shard(void **state)
 {
     (void)state;
-    come_late(1, 0); // this one has the lower id
+    come_late(1, 0); // this node has the lower id
     life_world_flags(&w, 3, TRAINS);
     life_world_look(&w);
     assert_int_equal(moved_to(), 3);
     life_world_end(&w);
 
-    come_late(1, 1); // the other one has it, and knows that this one trains
+    come_late(1, 1); // the other node has the lower id, and knows that this node trains
     w.member[0].record.flags = TRAINS;
     life_world_look(&w);
     assert_int_equal(moved_to(), 2);
 }
 
-static void a_dead_node_keeps_nothing(void **state)
+static void a_dead_node_keeps_no_shard(void **state)
 {
     (void)state;
     come_late(1, 1);
@@ -96,7 +96,7 @@ static void a_dead_node_keeps_nothing(void **state)
     assert_int_equal(moved_to(), 2);
 }
 
-static void where_no_shard_is_free_it_stays(void **state)
+static void a_node_stays_where_no_shard_is_free(void **state)
 {
     (void)state;
     come_late(1, 1);
@@ -106,7 +106,7 @@ static void where_no_shard_is_free_it_stays(void **state)
     assert_int_equal(moved_to(), 2);
 }
 
-static void a_shard_that_a_person_named_is_kept(void **state)
+static void a_shard_that_the_user_chose_is_kept(void **state)
 {
     (void)state;
     come_late(1, 1);
@@ -117,7 +117,7 @@ static void a_shard_that_a_person_named_is_kept(void **state)
     assert_int_equal(moved_to(), 2);
 }
 
-static void after_its_first_step_it_stays(void **state)
+static void a_node_does_not_move_after_its_first_step(void **state)
 {
     (void)state;
     for (int paused = 0; paused < 2; paused++) {
@@ -130,7 +130,7 @@ static void after_its_first_step_it_stays(void **state)
         life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_FETCHED, .round = 9, .ok = true});
         life_world_pass(&w, SECOND);
         assert_int_equal(gossip_life_state(w.life), paused ? GOSSIP_LIFE_PAUSED : GOSSIP_LIFE_TRAINING);
-        const size_t at = life_world_join(&w); // another one, with a lower id, that it hears of now
+        const size_t at = life_world_join(&w); // now it hears of another node, with a lower id
         w.member[at].record.shard = 2;
         life_world_flags(&w, at, TRAINS);
         life_world_pass(&w, SECOND);
@@ -157,9 +157,9 @@ static void a_late_node_is_told_the_shard_with_the_fewest_nodes(void **state)
     assert_int_equal(gossip_life_free_shard(world, 3), 2);
 }
 
-// -- back again
+// -- coming back
 
-static void who_takes_the_clusters_round_says_so(void **state)
+static void a_node_that_takes_the_round_of_the_cluster_reports_it(void **state)
 {
     (void)state;
     for (uint64_t round = 10; round <= 60; round += 50) {
@@ -200,14 +200,14 @@ static int ends_alone(void)
     return status;
 }
 
-static void who_never_met_one_of_its_peers_has_failed(void **state)
+static void a_node_that_never_met_one_of_its_peers_has_failed(void **state)
 {
     (void)state;
     life_world_init(&w);
     assert_int_equal(ends_alone(), GOSSIP_LIFE_FAILED);
 }
 
-static void alone_as_configured_is_no_failure(void **state)
+static void a_node_that_is_configured_to_be_alone_has_not_failed(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -237,7 +237,7 @@ static void a_node_whose_peers_have_died_has_met_them(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, 0);
 }
 
-static void told_to_stop_is_no_failure(void **state)
+static void a_node_that_is_told_to_stop_has_not_failed(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -249,7 +249,7 @@ static void told_to_stop_is_no_failure(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, 0);
 }
 
-static void resumed_with_edges_or_without_steps_is_no_failure(void **state)
+static void a_node_resumed_with_edges_or_at_its_last_step_has_not_failed(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -271,13 +271,13 @@ static void resumed_with_edges_or_without_steps_is_no_failure(void **state)
     w.options.round = 999;
     w.options.step = w.options.steps - 8;
     w.edge[0].bytes[0] = 9;
-    w.n_edges = 1; // it met that one before
+    w.n_edges = 1; // it met that peer before
     assert_int_equal(ends_alone(), 0);
 }
 
 // -- first weights
 
-// One other is listed and comes; its first weights are `other`, this node's 7.
+// One other node is listed and joins; its first weights are `other`, those of this node are 7.
 static void begin_with(uint8_t own_id, uint64_t other)
 {
     life_world_init(&w);
@@ -289,10 +289,10 @@ static void begin_with(uint8_t own_id, uint64_t other)
     life_world_begin(&w);
 }
 
-static void of_different_first_models_the_lowest_id_s_goes_first(void **state)
+static void of_different_first_models_that_of_the_lowest_id_goes_first(void **state)
 {
     (void)state;
-    begin_with(1, 9); // the other one will take this model: it is not waited for
+    begin_with(1, 9); // the other node will take this model: there is no need to wait for it
     w.self.in_view = true;
     life_world_pass(&w, SECOND);
     assert_true(w.learner_started && !w.learner_fetches);
@@ -308,13 +308,13 @@ static void of_different_first_models_the_lowest_id_s_goes_first(void **state)
     assert_true(w.learner_started && w.learner_fetches);
     life_world_end(&w);
 
-    begin_with(5, 7); // the same weights: as always
+    begin_with(5, 7); // the same weights: nothing changes
     life_world_pass(&w, SECOND);
     assert_int_equal(w.flags & COUNTS, COUNTS);
 }
 
-// Whoever else comes is not the peer that was listed.
-static void one_that_is_not_listed_stands_for_no_listed_peer(void **state)
+// A node that joins uninvited does not replace the listed peer.
+static void an_unlisted_node_does_not_replace_a_listed_peer(void **state)
 {
     (void)state;
     begin_with(1, 9);
@@ -339,10 +339,10 @@ static void a_node_that_counts_goes_before_a_lower_id(void **state)
     assert_int_equal(w.flags & COUNTS, COUNTS);
 }
 
-static void a_node_that_counted_too_early_takes_it_back(void **state)
+static void a_node_that_counted_too_early_stops_counting(void **state)
 {
     (void)state;
-    begin_with(5, 0); // nothing of it is known yet
+    begin_with(5, 0); // the node knows nothing of the other one yet
     life_world_pass(&w, SECOND);
     assert_int_equal(w.flags & COUNTS, COUNTS);
     w.member[1].record.first_model = 9;
@@ -358,8 +358,8 @@ static void a_node_that_counted_too_early_takes_it_back(void **state)
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_GAVE_UP), 0);
 }
 
-// The one that trains has fetched its model from the other one, whose answer has not come yet.
-static void of_two_that_train_one_with_other_weights_is_enough(void **state)
+// The node that trains has fetched its model from the other one, which has not answered yet.
+static void of_two_nodes_that_train_one_with_other_weights_is_enough(void **state)
 {
     (void)state;
     begin_with(5, 7);
@@ -374,7 +374,7 @@ static void of_two_that_train_one_with_other_weights_is_enough(void **state)
     assert_true(w.learner_started && w.learner_fetches);
 }
 
-static void a_node_that_goes_first_and_never_begins_is_not_waited_for_for_ever(void **state)
+static void a_node_does_not_wait_for_ever_for_the_first_node_to_begin(void **state)
 {
     (void)state;
     begin_with(5, 9);
@@ -385,9 +385,10 @@ static void a_node_that_goes_first_and_never_begins_is_not_waited_for_for_ever(v
     assert_true(w.learner_started);
 }
 
-// -- several that are started together, beside a training
+// -- several nodes that start together, beside a running training
 
-// It counts with one that is as new, and only then meets two that train; `behind`: by so many rounds.
+// It counts together with another new node, and only then meets two that train and are `behind` rounds ahead
+// of it.
 static void meets_late(uint64_t behind)
 {
     life_world_init(&w);
@@ -407,22 +408,22 @@ static void meets_late(uint64_t behind)
     life_world_pass(&w, SECOND);
 }
 
-static void who_counted_before_it_knew_of_a_training_fetches(void **state)
+static void a_node_that_counted_before_it_knew_of_a_training_fetches(void **state)
 {
     (void)state;
     meets_late(700);
     assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_FETCHING);
     assert_int_equal(w.flags & TRAINS, 0);
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
-    assert_int_equal(w.n_links, 2); // not the one that is as new
+    assert_int_equal(w.n_links, 2); // not the other new one
     life_world_end(&w);
-    meets_late(3); // they have just begun, as this node is about to
+    meets_late(3); // they have just begun, and this node is about to
     assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_TRAINING);
     assert_int_equal(w.started_round, 0);
 }
 
-// It counted with its first weights, and its learner has taken none for a model since the order to fetch: a
-// node that goes on without a donor would end.
+// It counted with its first weights, but since the order to fetch its learner has no model: if it went on
+// without a donor, it would end.
 static void a_node_that_counted_and_then_fetches_waits_for_a_donor(void **state)
 {
     (void)state;
@@ -445,25 +446,25 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(of_nodes_on_one_shard_the_lowest_id_keeps_it),
         RULE(a_node_that_trains_keeps_its_shard),
-        RULE(a_dead_node_keeps_nothing),
-        RULE(where_no_shard_is_free_it_stays),
-        RULE(a_shard_that_a_person_named_is_kept),
-        RULE(after_its_first_step_it_stays),
+        RULE(a_dead_node_keeps_no_shard),
+        RULE(a_node_stays_where_no_shard_is_free),
+        RULE(a_shard_that_the_user_chose_is_kept),
+        RULE(a_node_does_not_move_after_its_first_step),
         RULE(a_late_node_is_told_the_shard_with_the_fewest_nodes),
-        RULE(who_takes_the_clusters_round_says_so),
-        RULE(who_counted_before_it_knew_of_a_training_fetches),
+        RULE(a_node_that_takes_the_round_of_the_cluster_reports_it),
+        RULE(a_node_that_counted_before_it_knew_of_a_training_fetches),
         RULE(a_node_that_counted_and_then_fetches_waits_for_a_donor),
-        RULE(who_never_met_one_of_its_peers_has_failed),
-        RULE(alone_as_configured_is_no_failure),
+        RULE(a_node_that_never_met_one_of_its_peers_has_failed),
+        RULE(a_node_that_is_configured_to_be_alone_has_not_failed),
         RULE(a_node_whose_peers_have_died_has_met_them),
-        RULE(told_to_stop_is_no_failure),
-        RULE(resumed_with_edges_or_without_steps_is_no_failure),
-        RULE(of_different_first_models_the_lowest_id_s_goes_first),
-        RULE(one_that_is_not_listed_stands_for_no_listed_peer),
-        RULE(of_two_that_train_one_with_other_weights_is_enough),
+        RULE(a_node_that_is_told_to_stop_has_not_failed),
+        RULE(a_node_resumed_with_edges_or_at_its_last_step_has_not_failed),
+        RULE(of_different_first_models_that_of_the_lowest_id_goes_first),
+        RULE(an_unlisted_node_does_not_replace_a_listed_peer),
+        RULE(of_two_nodes_that_train_one_with_other_weights_is_enough),
         RULE(a_node_that_counts_goes_before_a_lower_id),
-        RULE(a_node_that_counted_too_early_takes_it_back),
-        RULE(a_node_that_goes_first_and_never_begins_is_not_waited_for_for_ever),
+        RULE(a_node_that_counted_too_early_stops_counting),
+        RULE(a_node_does_not_wait_for_ever_for_the_first_node_to_begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The life of a node, rule by rule: held out, cut off, and back among the others.
+// The life of a node, rule by rule: a node that is held out or cut off, and its return to the others.
 #include "test/support/life_rules.h"
 #include "test/support/life_world.h"
 
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-// The latest of one kind, before the latest of another.
+// The latest action of one kind came before the latest of another.
 static bool comes_before(enum gossip_life_action_kind a, enum gossip_life_action_kind b)
 {
     const struct gossip_life_action *first = life_world_last(&w, a), *second = life_world_last(&w, b);
@@ -16,7 +16,7 @@ static bool comes_before(enum gossip_life_action_kind a, enum gossip_life_action
     return first && second && first < second;
 }
 
-static void held_out_means_waiting(void **state)
+static void a_node_that_is_held_out_waits(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -31,14 +31,14 @@ static void held_out_means_waiting(void **state)
     all_train_at(100, 400);
     life_world_pass(&w, 200 * MS);
     assert_false(w.learner_paused);
-    // What it heard meanwhile counts: no step with its own model comes in between.
+    // It kept listening meanwhile: no step with its own model comes in between.
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
     assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE));
     assert_true(w.started_away);
     assert_int_equal(w.started_round, 100);
 }
 
-static void held_out_within_reach_goes_on_behind_the_others(void **state)
+static void a_node_held_out_within_reach_goes_on_behind_the_others(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -84,8 +84,8 @@ static void who_was_held_out_waits_for_its_edges(void **state)
     life_world_init(&w);
 }
 
-// Nobody was heard meanwhile.
-static void cut_off_goes_on_where_the_others_say_after_it(void **state)
+// It heard no other node meanwhile.
+static void after_being_cut_off_a_node_goes_on_at_the_round_of_the_others(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -97,7 +97,7 @@ static void cut_off_goes_on_where_the_others_say_after_it(void **state)
     life_world_pass(&w, 5 * SECOND);
     w.self.cut_off = false;
     life_world_pass(&w, SECOND);
-    assert_true(w.learner_paused); // a step would be one of its old round
+    assert_true(w.learner_paused); // a step would belong to its old round
     assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_NO_WORD);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 0);
     all_train_at(100, 400);
@@ -106,8 +106,8 @@ static void cut_off_goes_on_where_the_others_say_after_it(void **state)
     assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE)); // no step in between
 }
 
-// Others close the graph around it, and find it there again when it knows that it can go on.
-static void who_is_cut_off_does_not_count_until_it_knows_its_place(void **state)
+// The others close the graph around it. They find it there again once it knows that it can go on.
+static void a_node_that_was_cut_off_does_not_count_until_it_knows_its_round(void **state)
 {
     (void)state;
     for (uint64_t others = 102; others <= 160; others += 58) {
@@ -117,7 +117,7 @@ static void who_is_cut_off_does_not_count_until_it_knows_its_place(void **state)
         w.self.cut_off = true;
         life_world_look(&w);
         assert_false(w.flags & COUNTS);
-        assert_true(w.flags & GOSSIP_RECORD_TRAINING); // it has a model, and has begun
+        assert_true(w.flags & GOSSIP_RECORD_TRAINING); // it has a model and has begun
         w.self.edges_live = false;
         life_world_pass(&w, 5 * SECOND);
         w.self.cut_off = false;
@@ -136,8 +136,8 @@ static void who_is_cut_off_does_not_count_until_it_knows_its_place(void **state)
     life_world_init(&w);
 }
 
-// It was within reach when it came back, and is not when its edges are there: its model is still its own.
-static void a_node_that_waited_long_with_its_own_model_takes_another(void **state)
+// It was within reach when it came back, but no longer when its edges are live: its model is still its own.
+static void a_node_that_waited_long_with_its_own_model_takes_another_one(void **state)
 {
     const uint64_t rounds[] = {102, 160, 900};
 
@@ -172,8 +172,8 @@ static void a_node_that_waited_long_with_its_own_model_takes_another(void **stat
     life_world_init(&w);
 }
 
-// Nobody tells anything: it goes on, after a while.
-static void a_word_is_not_waited_for_for_ever(void **state)
+// No member reports anything: the node goes on after a while.
+static void a_node_does_not_wait_for_reports_for_ever(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -188,7 +188,7 @@ static void a_word_is_not_waited_for_for_ever(void **state)
     assert_true(w.flags & COUNTS);
 }
 
-static void who_is_held_out_does_not_begin(void **state)
+static void a_node_that_is_held_out_does_not_begin(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -196,13 +196,13 @@ static void who_is_held_out_does_not_begin(void **state)
     w.options.resumed = true;
     others(3, COUNTS);
     life_world_begin(&w);
-    life_world_pass(&w, 59 * SECOND); // start_timeout is no way out
+    life_world_pass(&w, 59 * SECOND); // start_timeout does not end it
     assert_false(w.learner_started);
     life_world_pass(&w, 2 * SECOND);
     assert_true(w.learner_started);
 }
 
-static void cut_off_means_waiting_while_others_should_be_there(void **state)
+static void a_node_that_is_cut_off_waits_while_others_should_be_there(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -212,7 +212,7 @@ static void cut_off_means_waiting_while_others_should_be_there(void **state)
     assert_true(w.learner_paused);
     for (size_t i = 1; i < w.count; i++)
         life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
-    life_world_look(&w); // a node that is cut off is no witness of their deaths
+    life_world_look(&w); // a node that is cut off cannot know that they have died
     assert_true(w.learner_paused);
     life_world_pass(&w, 59 * SECOND);
     assert_true(w.learner_paused);
@@ -248,7 +248,7 @@ static void a_node_that_no_neighbour_answered_asks_where_the_others_are(void **s
     life_world_init(&w);
 }
 
-static void who_averages_with_nobody_says_so(void **state)
+static void a_node_that_averages_with_no_other_reports_it(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -265,8 +265,9 @@ static void who_averages_with_nobody_says_so(void **state)
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_MEETS_AGAIN), 1);
 }
 
-// One neighbour of another scaling is none to average with; if all are, no time will help.
-static void who_has_another_scaling_than_all_others_ends(void **state)
+// A neighbour with another scaling cannot be averaged with. If all neighbours have another one, waiting does
+// not help.
+static void a_node_whose_scaling_differs_from_that_of_all_others_ends(void **state)
 {
     (void)state;
     for (size_t apart = 1; apart <= 2; apart++) {
@@ -287,11 +288,11 @@ static void who_has_another_scaling_than_all_others_ends(void **state)
     }
 }
 
-// The other one ends for the same cause, some seconds before, and is gone from the view then.
-static void who_had_only_neighbours_of_another_scaling_ends_without_them(void **state)
+// The other node ends for the same cause some seconds earlier, and is then gone from the view.
+static void a_node_that_had_only_neighbours_of_another_scaling_ends_without_them(void **state)
 {
     (void)state;
-    for (size_t others = 0; others <= 1; others++) { // one that comes may be of the same scaling
+    for (size_t others = 0; others <= 1; others++) { // a node that joins may have the same scaling
         life_world_init(&w);
         life_world_train(&w);
         w.self.edge_live = w.self.edges_live = false;
@@ -316,19 +317,19 @@ int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
-        RULE(held_out_means_waiting),
-        RULE(who_has_another_scaling_than_all_others_ends),
-        RULE(who_had_only_neighbours_of_another_scaling_ends_without_them),
-        RULE(who_is_held_out_does_not_begin),
-        RULE(held_out_within_reach_goes_on_behind_the_others),
+        RULE(a_node_that_is_held_out_waits),
+        RULE(a_node_whose_scaling_differs_from_that_of_all_others_ends),
+        RULE(a_node_that_had_only_neighbours_of_another_scaling_ends_without_them),
+        RULE(a_node_that_is_held_out_does_not_begin),
+        RULE(a_node_held_out_within_reach_goes_on_behind_the_others),
         RULE(who_was_held_out_waits_for_its_edges),
-        RULE(cut_off_goes_on_where_the_others_say_after_it),
-        RULE(who_is_cut_off_does_not_count_until_it_knows_its_place),
-        RULE(a_node_that_waited_long_with_its_own_model_takes_another),
-        RULE(a_word_is_not_waited_for_for_ever),
-        RULE(cut_off_means_waiting_while_others_should_be_there),
+        RULE(after_being_cut_off_a_node_goes_on_at_the_round_of_the_others),
+        RULE(a_node_that_was_cut_off_does_not_count_until_it_knows_its_round),
+        RULE(a_node_that_waited_long_with_its_own_model_takes_another_one),
+        RULE(a_node_does_not_wait_for_reports_for_ever),
+        RULE(a_node_that_is_cut_off_waits_while_others_should_be_there),
         RULE(a_node_that_no_neighbour_answered_asks_where_the_others_are),
-        RULE(who_averages_with_nobody_says_so),
+        RULE(a_node_that_averages_with_no_other_reports_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

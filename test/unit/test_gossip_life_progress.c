@@ -23,7 +23,7 @@ static void resumed_at(uint64_t round, uint64_t others_at)
     life_world_look(&w);
 }
 
-static void within_reach_it_goes_on_behind_the_others(void **state)
+static void within_reach_a_node_goes_on_behind_the_others(void **state)
 {
     (void)state;
     resumed_at(300, 390);
@@ -33,7 +33,7 @@ static void within_reach_it_goes_on_behind_the_others(void **state)
     assert_int_equal(w.started_round, 390);
 }
 
-static void beyond_reach_it_fetches_before_it_counts(void **state)
+static void beyond_reach_a_node_fetches_before_it_counts(void **state)
 {
     (void)state;
     resumed_at(300, 410);
@@ -47,28 +47,28 @@ static void beyond_reach_it_fetches_before_it_counts(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
 }
 
-static void a_few_rounds_are_nothing(void **state)
+static void a_node_a_few_rounds_behind_keeps_its_round(void **state)
 {
     (void)state;
-    resumed_at(300, 303); // as lock-step has it while all begin again
+    resumed_at(300, 303); // as in lock-step while all nodes begin again
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
     assert_false(w.started_away);
     assert_int_equal(w.started_round, 300);
 }
 
-// The report may be seconds old: the others may be further than it says.
-static void near_the_others_it_asks_its_neighbours(void **state)
+// The report may be seconds old, and the others further than it says.
+static void a_node_close_behind_the_others_asks_its_neighbours(void **state)
 {
     (void)state;
     resumed_at(300, 303);
     assert_true(w.started_follows);
     assert_false(w.started_away);
     life_world_end(&w);
-    resumed_at(300, 290); // of two that are told to stop together one begins first
+    resumed_at(300, 290); // of two nodes that are told to stop together, one begins first
     assert_true(w.started_follows);
 }
 
-// At round 300; the others train, and have not said where.
+// At round 300; the others train and have not reported their round.
 static void resumed_beside_three(void)
 {
     life_world_init(&w);
@@ -78,7 +78,7 @@ static void resumed_beside_three(void)
     others(3, TRAINS);
 }
 
-// At round 10, and knows of no other yet.
+// At round 10; it knows no other node yet.
 static void resumed_alone(void)
 {
     life_world_init(&w);
@@ -88,7 +88,7 @@ static void resumed_alone(void)
     life_world_begin(&w);
 }
 
-static void it_waits_until_somebody_says_where_the_others_are(void **state)
+static void a_resumed_node_waits_for_the_round_of_the_others(void **state)
 {
     (void)state;
     resumed_beside_three();
@@ -104,7 +104,7 @@ static void it_waits_until_somebody_says_where_the_others_are(void **state)
     assert_int_equal(w.started_round, 350);
 }
 
-static void one_liar_does_not_move_the_clusters_round(void **state)
+static void one_false_report_does_not_change_the_round_of_the_cluster(void **state)
 {
     (void)state;
     resumed_beside_three();
@@ -115,10 +115,10 @@ static void one_liar_does_not_move_the_clusters_round(void **state)
     life_world_begin(&w);
     life_world_look(&w);
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
-    assert_int_equal(w.started_round, 340); // what cannot be is not counted
+    assert_int_equal(w.started_round, 340); // an impossible value is not counted
 }
 
-// Nobody trains: all were restarted. The newest state that is there counts.
+// No node trains: all were restarted. The newest state counts.
 static void restarted(uint64_t round, uint64_t newest)
 {
     life_world_init(&w);
@@ -134,15 +134,15 @@ static void restarted(uint64_t round, uint64_t newest)
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
 }
 
-static void when_all_were_restarted_the_newest_state_wins(void **state)
+static void when_all_nodes_were_restarted_the_newest_state_wins(void **state)
 {
     (void)state;
     restarted(300, 700);
     assert_true(w.started_away);
     assert_int_equal(w.started_round, 700);
     life_world_end(&w);
-    restarted(300, 390);                               // within reach: its own is as good
-    assert_false(w.started_away || w.started_follows); // nobody trains, so nobody is ahead
+    restarted(300, 390);                               // within reach: its own state is as good
+    assert_false(w.started_away || w.started_follows); // no node trains, so none is ahead
     assert_int_equal(w.started_round, 300);
     life_world_end(&w);
     restarted(700, 300);
@@ -150,8 +150,8 @@ static void when_all_were_restarted_the_newest_state_wins(void **state)
     assert_int_equal(w.started_round, 700);
 }
 
-// Whether others train is not known before it has met one.
-static void who_was_away_counts_when_it_has_met_somebody(void **state)
+// Before it has met another node, it cannot know whether others train.
+static void a_node_that_was_away_counts_once_it_has_met_another(void **state)
 {
     (void)state;
     resumed_alone();
@@ -162,13 +162,13 @@ static void who_was_away_counts_when_it_has_met_somebody(void **state)
         life_world_progress(&w, i, 1000);
     life_world_look(&w);
     assert_true(w.learner_fetches);
-    assert_false(w.flags & COUNTS); // with a model of long ago it is in no graph
+    assert_false(w.flags & COUNTS); // while its model is old, it is in no graph
     life_world_end(&w);
 }
 
-// It has heard of where they are before one of them has answered: there is no donor yet, which is no reason
-// to go on with its own model.
-static void who_was_away_waits_for_a_donor(void **state)
+// It hears of the round of the others before one of them has answered. There is no donor yet; that is no
+// reason to go on with its own model.
+static void a_node_that_was_away_waits_for_a_donor(void **state)
 {
     (void)state;
     resumed_alone();
@@ -187,8 +187,8 @@ static void who_was_away_waits_for_a_donor(void **state)
     life_world_end(&w);
 }
 
-// It met one that had not begun, and so it counted: it fetches all the same, and counts no more meanwhile.
-static void who_counted_before_it_knew_the_cluster_fetches(void **state)
+// It met a node that had not begun, and therefore counted. It still fetches, and stops counting meanwhile.
+static void a_node_that_counted_before_it_knew_the_cluster_fetches(void **state)
 {
     (void)state;
     for (int finished = 0; finished < 2; finished++) {
@@ -199,18 +199,18 @@ static void who_counted_before_it_knew_the_cluster_fetches(void **state)
         life_world_state(&w, 1, GOSSIP_MEMBER_LEFT);
         others(3, finished ? FINISHED : TRAINS);
         for (size_t i = 2; i <= 4; i++)
-            life_world_progress(&w, i, 1000); // their last one
+            life_world_progress(&w, i, 1000); // their last round
         w.self.in_view = true;
         w.self.n_view = 4;
         life_world_look(&w);
         assert_true(w.learner_fetches);
-        assert_true(((w.flags & COUNTS) != 0) == finished); // these stay because it counts
+        assert_true(((w.flags & COUNTS) != 0) == finished); // these stay, because it counts
         life_world_end(&w);
     }
 }
 
-// Who jumped to the last step with a model of long ago would have finished with it.
-static void who_comes_back_to_a_cluster_at_its_last_step_fetches(void **state)
+// If it jumped to the last step, it would finish with an old model.
+static void a_node_that_returns_to_a_cluster_at_its_last_step_fetches(void **state)
 {
     (void)state;
     for (int killed = 0; killed < 2; killed++) {
@@ -238,7 +238,7 @@ static void who_comes_back_to_a_cluster_at_its_last_step_fetches(void **state)
     }
 }
 
-static void a_process_that_stood_still_fetches_if_it_is_far_behind(void **state)
+static void a_process_that_was_stopped_fetches_if_it_is_far_behind(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -248,7 +248,7 @@ static void a_process_that_stood_still_fetches_if_it_is_far_behind(void **state)
     w.now_ns += 10 * SECOND; // SIGSTOP
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0); // what it knows is old
-    life_world_progress(&w, 1, 900);                                      // one may lie
+    life_world_progress(&w, 1, 900);                                      // one may be wrong
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
     all_train_at(100, 400);
@@ -261,8 +261,8 @@ static void a_process_that_stood_still_fetches_if_it_is_far_behind(void **state)
     assert_true(w.flags & COUNTS);
 }
 
-// Whatever is told first when it goes on: where the others are is looked at soon.
-static void who_stood_still_looks_around(void **state)
+// Whichever event comes first when it goes on, it soon looks at the round of the others.
+static void a_process_that_was_stopped_looks_at_the_others(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -274,8 +274,8 @@ static void who_stood_still_looks_around(void **state)
     assert_true(gossip_life_deadline(w.life) < w.now_ns + SECOND);
 }
 
-// The order may take its time: the learner is in the middle of a round.
-static void a_model_that_is_fetched_again_waits_for_its_edges(void **state)
+// The order may come at any time: the learner is in the middle of a round.
+static void a_node_that_fetched_again_waits_for_its_edges(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -287,7 +287,7 @@ static void a_model_that_is_fetched_again_waits_for_its_edges(void **state)
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
     life_world_pass(&w, SECOND);
-    assert_false(w.learner_paused); // it comes to a boundary first
+    assert_false(w.learner_paused); // it reaches a boundary first
     wants();
     fetched(401);
     assert_true(w.learner_paused);
@@ -297,8 +297,8 @@ static void a_model_that_is_fetched_again_waits_for_its_edges(void **state)
     assert_false(w.learner_paused);
 }
 
-// On a slow link the blocks of its edges take more rounds than the reach: another fetch would, too.
-static void who_waited_long_for_its_edges_takes_the_clusters_round(void **state)
+// On a slow link the blocks of its edges take more rounds than the reach, and so would another fetch.
+static void a_node_that_waited_long_for_its_edges_takes_the_round_of_the_cluster(void **state)
 {
     const uint64_t rounds[] = {404, 440, 900, 1000};
 
@@ -322,7 +322,7 @@ static void who_waited_long_for_its_edges_takes_the_clusters_round(void **state)
         life_world_look(&w);
         assert_false(w.learner_paused);
         assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
-        // Never to the end, and within the normal spread it is in its place.
+        // It never jumps to the last step, and within the normal spread it keeps its place.
         assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), k == 1 || k == 2);
         if (k == 1 || k == 2) {
             assert_int_equal(w.started_round, rounds[k]);
@@ -333,7 +333,7 @@ static void who_waited_long_for_its_edges_takes_the_clusters_round(void **state)
     life_world_init(&w);
 }
 
-static void a_process_that_stood_still_for_less_catches_up(void **state)
+static void a_process_that_was_stopped_within_reach_takes_the_round_of_the_others(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -373,7 +373,7 @@ static void who_was_away_goes_to_the_members_that_are_ahead(void **state)
     life_world_init(&w);
 }
 
-static void who_is_merely_slow_was_not_away(void **state)
+static void a_slow_node_was_not_away(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -386,7 +386,7 @@ static void who_is_merely_slow_was_not_away(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 0);
 }
 
-static void who_was_alone_and_ran_ahead_takes_the_model_of_several(void **state)
+static void a_node_that_ran_ahead_alone_takes_the_model_of_several(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -394,7 +394,7 @@ static void who_was_alone_and_ran_ahead_takes_the_model_of_several(void **state)
     for (size_t i = 1; i < w.count; i++)
         life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
     life_world_pass(&w, 20 * SECOND);
-    assert_false(w.learner_paused); // truly alone, as far as it knows
+    assert_false(w.learner_paused); // as far as it knows, it is alone
     all_train_at(900, 200);
     for (size_t i = 1; i < w.count; i++)
         life_world_state(&w, i, GOSSIP_MEMBER_ALIVE);
@@ -409,25 +409,25 @@ int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
-        RULE(within_reach_it_goes_on_behind_the_others),
-        RULE(beyond_reach_it_fetches_before_it_counts),
-        RULE(a_few_rounds_are_nothing),
-        RULE(near_the_others_it_asks_its_neighbours),
-        RULE(it_waits_until_somebody_says_where_the_others_are),
-        RULE(one_liar_does_not_move_the_clusters_round),
-        RULE(when_all_were_restarted_the_newest_state_wins),
-        RULE(who_was_away_counts_when_it_has_met_somebody),
-        RULE(who_was_away_waits_for_a_donor),
-        RULE(who_counted_before_it_knew_the_cluster_fetches),
-        RULE(who_comes_back_to_a_cluster_at_its_last_step_fetches),
-        RULE(a_process_that_stood_still_fetches_if_it_is_far_behind),
-        RULE(who_stood_still_looks_around),
-        RULE(a_model_that_is_fetched_again_waits_for_its_edges),
-        RULE(who_waited_long_for_its_edges_takes_the_clusters_round),
-        RULE(a_process_that_stood_still_for_less_catches_up),
+        RULE(within_reach_a_node_goes_on_behind_the_others),
+        RULE(beyond_reach_a_node_fetches_before_it_counts),
+        RULE(a_node_a_few_rounds_behind_keeps_its_round),
+        RULE(a_node_close_behind_the_others_asks_its_neighbours),
+        RULE(a_resumed_node_waits_for_the_round_of_the_others),
+        RULE(one_false_report_does_not_change_the_round_of_the_cluster),
+        RULE(when_all_nodes_were_restarted_the_newest_state_wins),
+        RULE(a_node_that_was_away_counts_once_it_has_met_another),
+        RULE(a_node_that_was_away_waits_for_a_donor),
+        RULE(a_node_that_counted_before_it_knew_the_cluster_fetches),
+        RULE(a_node_that_returns_to_a_cluster_at_its_last_step_fetches),
+        RULE(a_process_that_was_stopped_fetches_if_it_is_far_behind),
+        RULE(a_process_that_was_stopped_looks_at_the_others),
+        RULE(a_node_that_fetched_again_waits_for_its_edges),
+        RULE(a_node_that_waited_long_for_its_edges_takes_the_round_of_the_cluster),
+        RULE(a_process_that_was_stopped_within_reach_takes_the_round_of_the_others),
         RULE(who_was_away_goes_to_the_members_that_are_ahead),
-        RULE(who_is_merely_slow_was_not_away),
-        RULE(who_was_alone_and_ran_ahead_takes_the_model_of_several),
+        RULE(a_slow_node_was_not_away),
+        RULE(a_node_that_ran_ahead_alone_takes_the_model_of_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// The rules of links one by one: one link a pair, what an end says, what is wanted, and identities.
+// The rules of links, one by one: one link a pair, what the end of a link says about the peer, which links
+// are wanted, and identities.
 #include "gossip/links/links.h"
 #include "test/support/links_rules.h"
 
@@ -20,7 +21,7 @@ static void the_higher_id_greets_first(void **state)
 {
     (void)state;
     uint64_t link = accept_authenticated(HIGH, true);
-    assert_null(find(GOSSIP_LINKS_GREET)); // we are the lower one: by the answer we decide
+    assert_null(find(GOSSIP_LINKS_GREET)); // the lower id decides, with its answer
     greet_with_life(link, 1);
     assert_non_null(find(GOSSIP_LINKS_GREET));
     assert_non_null(find(GOSSIP_LINKS_UP));
@@ -37,7 +38,7 @@ static void an_older_link_that_works_stays(void **state)
     (void)state;
     uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true);
     greet_with_life(fresh, 1);
-    assert_int_equal(w.actions, 0); // it waits
+    assert_int_equal(w.actions, 0); // the new link waits
     w.now_ns += 2900 * MS;
     SAY(GOSSIP_LINKS_TIMER);
     SAY(GOSSIP_LINKS_MESSAGE, .link = old);
@@ -58,8 +59,9 @@ static void a_silent_older_link_gives_way_after_three_seconds(void **state)
     assert_null(find(GOSSIP_LINKS_UNREACHABLE));
 }
 
-// The silence may be its own: what came over the older link lies unread. Once, or it would never end.
-static void a_process_that_stood_still_listens_first(void **state)
+// The node itself may have been stopped: what came over the older link is unread. It waits once, or this
+// would never end.
+static void a_process_that_was_stopped_reads_first(void **state)
 {
     (void)state;
     for (int hears = 0; hears < 2; hears++) {
@@ -79,17 +81,17 @@ static void a_process_that_stood_still_listens_first(void **state)
     }
 }
 
-static void the_end_of_the_older_link_makes_way_at_once(void **state)
+static void the_end_of_the_older_link_makes_way_for_the_new_one_at_once(void **state)
 {
     (void)state;
     uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true);
     greet_with_life(fresh, 2);
     SAY(GOSSIP_LINKS_ENDED, .link = old, .end = GOSSIP_END_GONE);
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, fresh);
-    assert_null(find(GOSSIP_LINKS_UNREACHABLE)); // its process is there: it called
+    assert_null(find(GOSSIP_LINKS_UNREACHABLE)); // its process is running: it has just called
 }
 
-static void the_higher_id_follows_the_lower_ones_choice(void **state)
+static void the_higher_id_follows_the_choice_of_the_lower(void **state)
 {
     (void)state;
     uint64_t old = accept_active(LOW), fresh = accept_authenticated(LOW, true);
@@ -98,7 +100,7 @@ static void the_higher_id_follows_the_lower_ones_choice(void **state)
     assert_int_equal(need(GOSSIP_LINKS_DOWN)->link, old);
 }
 
-static void nothing_but_greetings_before_the_link_is_taken(void **state)
+static void only_greetings_are_allowed_before_the_link_is_active(void **state)
 {
     (void)state;
     uint64_t link = accept_authenticated(HIGH, true);
@@ -115,19 +117,19 @@ static void nothing_but_greetings_before_the_link_is_taken(void **state)
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_BROKEN);
 }
 
-static void whoever_trains_something_else_is_refused(void **state)
+static void a_peer_that_trains_something_else_is_refused(void **state)
 {
     (void)state;
     struct gossip_greeting theirs = w.greeting;
     uint64_t link = accept_authenticated(HIGH, true);
     theirs.parameters++;
     SAY(GOSSIP_LINKS_GREETING, .link = link, .greeting = &theirs);
-    assert_non_null(find(GOSSIP_LINKS_GREET)); // so that it can see why
+    assert_non_null(find(GOSSIP_LINKS_GREET)); // so that the peer learns the reason
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_OTHER_MODEL);
     assert_null(find(GOSSIP_LINKS_UP));
 }
 
-static void only_who_is_allowed_gets_a_link(void **state)
+static void only_an_allowed_peer_gets_a_link(void **state)
 {
     (void)state;
     struct gossip_id listed[] = {id(HIGH)};
@@ -143,9 +145,9 @@ static void only_who_is_allowed_gets_a_link(void **state)
     assert_non_null(find(GOSSIP_LINKS_DOWN));
 }
 
-// -- what an end says
+// -- what the end of a link says
 
-static void an_end_without_a_word_is_evidence(void **state)
+static void an_end_without_bye_is_evidence(void **state)
 {
     (void)state;
     static const enum gossip_link_end ends[] = {GOSSIP_END_OTHER, GOSSIP_END_GONE, GOSSIP_END_BROKEN};
@@ -163,8 +165,8 @@ static void an_end_without_a_word_is_evidence(void **state)
     assert_null(find(GOSSIP_LINKS_UNREACHABLE));
 }
 
-// A firewall that refuses calls to a host that can call out says nothing about that host.
-static void a_closed_port_is_evidence_only_where_somebody_was_reached(void **state)
+// A firewall may refuse calls to a host that can itself call out: the refusal says nothing about that host.
+static void a_closed_port_is_evidence_only_where_a_call_once_succeeded(void **state)
 {
     (void)state;
     without_entries();
@@ -182,13 +184,13 @@ static void a_closed_port_is_evidence_only_where_somebody_was_reached(void **sta
         until(GOSSIP_LINKS_RESOLVE, 3 * S);
         link = call_of_member(HIGH);
         SAY(GOSSIP_LINKS_ENDED, .link = link, .end = ends[turn]);
-        assert_int_equal(find(GOSSIP_LINKS_UNREACHABLE) != NULL, turn == 1); // a timeout is none
+        assert_int_equal(find(GOSSIP_LINKS_UNREACHABLE) != NULL, turn == 1); // a timeout is no evidence
     }
 }
 
-// -- what is wanted, and what is not
+// -- which links are wanted
 
-static void idle_links_end_and_wanted_ones_stay(void **state)
+static void idle_links_end_and_wanted_links_stay(void **state)
 {
     (void)state;
     SAY(GOSSIP_LINKS_START);
@@ -203,7 +205,7 @@ static void idle_links_end_and_wanted_ones_stay(void **state)
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_IDLE);
 }
 
-static void a_link_that_stands_still_is_not_idle(void **state)
+static void a_stalled_link_is_not_idle(void **state)
 {
     (void)state;
     uint64_t link = accept_active(HIGH);
@@ -226,7 +228,7 @@ static void packets_wait_for_a_link_in_order(void **state)
         .kind = GOSSIP_LINKS_GREETING, .now_ns = w.now_ns, .link = link, .greeting = &w.greeting};
     assert_int_equal(gossip_links_step(w.links, &event), BASE_OK);
     struct gossip_links_action action;
-    uint8_t number = 6; // the oldest gave way
+    uint8_t number = 6; // the oldest was dropped
     while (gossip_links_next(w.links, &action))
         if (action.kind == GOSSIP_LINKS_SEND)
             assert_int_equal(action.bytes[0], number++);
@@ -235,7 +237,7 @@ static void packets_wait_for_a_link_in_order(void **state)
     assert_int_equal(need(GOSSIP_LINKS_SEND)->link, link);
 }
 
-static void packets_do_not_wait_for_ever(void **state)
+static void packets_do_not_wait_for_a_link_for_ever(void **state)
 {
     (void)state;
     struct gossip_links_totals totals;
@@ -253,8 +255,8 @@ static void packets_do_not_wait_for_ever(void **state)
     assert_true(link && !find(GOSSIP_LINKS_SEND));
 }
 
-// Nobody can call the other: both say so, once, and for as long as it lasts.
-static void a_link_that_never_comes_is_told(void **state)
+// Neither node can call the other: both report it, once, for as long as it lasts.
+static void a_link_that_is_never_established_is_reported(void **state)
 {
     (void)state;
     struct gossip_missing missing;
@@ -271,8 +273,8 @@ static void a_link_that_never_comes_is_told(void **state)
     assert_int_equal(gossip_links_missing(w.links, w.now_ns + 60 * S, &missing, 1), 0);
 }
 
-// The network may have swallowed the first attempt, which is repeated ever more seldom.
-static void a_node_without_links_does_not_wait_for_the_end_of_a_call(void **state)
+// The network may have lost the first attempt, and TCP repeats it at growing intervals.
+static void a_node_without_links_calls_on_before_a_call_has_ended(void **state)
 {
     (void)state;
     uint64_t begin_ns = w.now_ns;
@@ -282,12 +284,12 @@ static void a_node_without_links_does_not_wait_for_the_end_of_a_call(void **stat
     uint64_t second = call_of_entry(0, 1);
     SAY(GOSSIP_LINKS_AUTHENTICATED, .link = first, .peer = id(LOW), .alive = true);
     greet_with_life(first, 1);
-    assert_int_equal(need(GOSSIP_LINKS_UP)->link, first); // it came after all
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, first); // the first call succeeded after all
     SAY(GOSSIP_LINKS_AUTHENTICATED, .link = second, .peer = id(LOW), .alive = true);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, second);
 }
 
-static void a_node_with_a_link_waits_for_the_end_of_a_call(void **state)
+static void a_node_with_a_link_waits_until_a_call_has_ended(void **state)
 {
     (void)state;
     accept_active(HIGHER);
@@ -306,7 +308,7 @@ static void duplicate(uint64_t *link)
     SAY(GOSSIP_LINKS_BYE, .link = *link, .reason = "duplicate identity at 10.0.0.1:4000");
 }
 
-static void a_process_that_others_know_elsewhere_is_told(void **state)
+static void a_process_whose_identity_others_know_elsewhere_is_told(void **state)
 {
     (void)state;
     uint64_t link, begin_ns = w.now_ns;
@@ -323,8 +325,8 @@ static void a_process_that_others_know_elsewhere_is_told(void **state)
     assert_true(w.now_ns - begin_ns >= 5 * S);
 }
 
-// However long ago the first was: one more is no proof.
-static void few_answers_over_long_are_no_duplicate(void **state)
+// However long ago the first answer came: one more is no proof.
+static void few_answers_over_a_long_time_are_no_duplicate(void **state)
 {
     (void)state;
     uint64_t link;
@@ -339,7 +341,7 @@ static void few_answers_over_long_are_no_duplicate(void **state)
     assert_non_null(find(GOSSIP_LINKS_DUPLICATE));
 }
 
-// Two answers are the rest of a link that was given up; a link that comes makes them forgotten.
+// Two answers may come from a link that was given up; a new link makes the node forget them.
 static void two_answers_are_no_duplicate(void **state)
 {
     (void)state;
@@ -355,7 +357,7 @@ static void two_answers_are_no_duplicate(void **state)
     assert_null(find(GOSSIP_LINKS_DUPLICATE));
 }
 
-static void another_life_of_this_id_is_a_duplicate(void **state)
+static void another_process_with_this_id_is_a_duplicate(void **state)
 {
     (void)state;
     SAY(GOSSIP_LINKS_START);
@@ -365,14 +367,14 @@ static void another_life_of_this_id_is_a_duplicate(void **state)
     assert_true(need(GOSSIP_LINKS_DUPLICATE)->at);
 }
 
-// The same life calls again when it gave the older link up; another life is another process.
+// The same process calls again if it gave up the older link; another instance_id is another process.
 static void a_second_process_is_told_about_the_first(void **state)
 {
     (void)state;
     uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true);
     greet_with_life(fresh, 2);
     SAY(GOSSIP_LINKS_MESSAGE, .link = old);
-    // It takes the link into use, hears of the other, and then that this link is not used.
+    // It takes the link into use, learns of the other process, and then that this link will not be used.
     assert_int_equal(need(GOSSIP_LINKS_GREET)->link, fresh);
     assert_int_equal(need(GOSSIP_LINKS_EXPLAIN)->link, fresh);
     assert_true(need(GOSSIP_LINKS_GREET) < need(GOSSIP_LINKS_EXPLAIN));
@@ -381,7 +383,7 @@ static void a_second_process_is_told_about_the_first(void **state)
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_DUPLICATE_IDENTITY);
 }
 
-static void a_link_that_only_explains_is_not_in_use(void **state)
+static void a_link_that_only_carries_an_explanation_is_not_active(void **state)
 {
     (void)state;
     size_t answers = 0;
@@ -400,7 +402,7 @@ static void a_link_that_only_explains_is_not_in_use(void **state)
     assert_in_range(answers, 3, 11);
 }
 
-static void leaving_says_goodbye_and_calls_nobody(void **state)
+static void a_leaving_node_says_bye_and_calls_no_other(void **state)
 {
     (void)state;
     SAY(GOSSIP_LINKS_START);
@@ -426,28 +428,28 @@ int main(void)
         CASE(the_higher_id_greets_first),
         CASE(an_older_link_that_works_stays),
         CASE(a_silent_older_link_gives_way_after_three_seconds),
-        CASE(a_process_that_stood_still_listens_first),
-        CASE(the_end_of_the_older_link_makes_way_at_once),
-        CASE(the_higher_id_follows_the_lower_ones_choice),
-        CASE(nothing_but_greetings_before_the_link_is_taken),
-        CASE(whoever_trains_something_else_is_refused),
-        CASE(only_who_is_allowed_gets_a_link),
-        CASE(an_end_without_a_word_is_evidence),
-        CASE(a_closed_port_is_evidence_only_where_somebody_was_reached),
-        CASE(idle_links_end_and_wanted_ones_stay),
-        CASE(a_link_that_stands_still_is_not_idle),
+        CASE(a_process_that_was_stopped_reads_first),
+        CASE(the_end_of_the_older_link_makes_way_for_the_new_one_at_once),
+        CASE(the_higher_id_follows_the_choice_of_the_lower),
+        CASE(only_greetings_are_allowed_before_the_link_is_active),
+        CASE(a_peer_that_trains_something_else_is_refused),
+        CASE(only_an_allowed_peer_gets_a_link),
+        CASE(an_end_without_bye_is_evidence),
+        CASE(a_closed_port_is_evidence_only_where_a_call_once_succeeded),
+        CASE(idle_links_end_and_wanted_links_stay),
+        CASE(a_stalled_link_is_not_idle),
         CASE(packets_wait_for_a_link_in_order),
-        CASE(packets_do_not_wait_for_ever),
-        CASE(a_link_that_never_comes_is_told),
-        CASE(a_process_that_others_know_elsewhere_is_told),
-        CASE(few_answers_over_long_are_no_duplicate),
+        CASE(packets_do_not_wait_for_a_link_for_ever),
+        CASE(a_link_that_is_never_established_is_reported),
+        CASE(a_process_whose_identity_others_know_elsewhere_is_told),
+        CASE(few_answers_over_a_long_time_are_no_duplicate),
         CASE(two_answers_are_no_duplicate),
-        CASE(another_life_of_this_id_is_a_duplicate),
-        CASE(a_node_without_links_does_not_wait_for_the_end_of_a_call),
-        CASE(a_node_with_a_link_waits_for_the_end_of_a_call),
+        CASE(another_process_with_this_id_is_a_duplicate),
+        CASE(a_node_without_links_calls_on_before_a_call_has_ended),
+        CASE(a_node_with_a_link_waits_until_a_call_has_ended),
         CASE(a_second_process_is_told_about_the_first),
-        CASE(a_link_that_only_explains_is_not_in_use),
-        CASE(leaving_says_goodbye_and_calls_nobody),
+        CASE(a_link_that_only_carries_an_explanation_is_not_active),
+        CASE(a_leaving_node_says_bye_and_calls_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The rules of links one by one: which entries and members are called, and when.
+// The rules of links, one by one: which entries and members are called, and when.
 #include "gossip/links/links.h"
 #include "test/support/links_rules.h"
 
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void pauses_double_up_to_a_limit(void **state)
+static void pauses_between_calls_double_up_to_a_limit(void **state)
 {
     (void)state;
     uint64_t pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
@@ -25,8 +25,8 @@ static void pauses_double_up_to_a_limit(void **state)
     }
 }
 
-// Who may be called before this node calls anybody: what ended by then is called for when it begins.
-static void nobody_is_called_before_the_start(void **state)
+// A link may end before START; its peer is called once START comes.
+static void no_peer_is_called_before_the_start(void **state)
 {
     (void)state;
     without_entries();
@@ -37,8 +37,8 @@ static void nobody_is_called_before_the_start(void **state)
     assert_non_null(find(GOSSIP_LINKS_RESOLVE));
 }
 
-// Where this node has a link its entry may wait; while it has none the entry is all that it has.
-static void entries_are_called_often_by_who_has_no_link(void **state)
+// If this node has a link, the call of an entry may wait; without one, the entry is all that it has.
+static void a_node_without_links_calls_its_entries_often(void **state)
 {
     (void)state;
     uint64_t pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS, link = 0;
@@ -49,7 +49,7 @@ static void entries_are_called_often_by_who_has_no_link(void **state)
         uint64_t called = call_of_entry(0, 1), ended_ns = w.now_ns;
         if (turn == 8) {
             link = accept_active(HIGH);
-            SAY(GOSSIP_LINKS_STALLED, .link = link, .on = true); // does not end as idle
+            SAY(GOSSIP_LINKS_STALLED, .link = link, .on = true); // a stalled link does not end as idle
         }
         if (turn == 16)
             SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
@@ -73,8 +73,9 @@ static void call_until_pauses_are_long(void)
     SAY(GOSSIP_LINKS_ENDED, .link = call_of_entry(0, 1), .end = GOSSIP_END_OTHER);
 }
 
-// Whoever calls may be the one that an entry stands for: it is not left unknown for a long pause.
-static void entries_that_nobody_answered_are_called_when_somebody_calls(void **state)
+// A caller may be the node behind an entry without an answer: the entry is called soon, not after a long
+// pause.
+static void unanswered_entries_are_called_again_when_another_node_calls(void **state)
 {
     (void)state;
     call_until_pauses_are_long();
@@ -83,8 +84,8 @@ static void entries_that_nobody_answered_are_called_when_somebody_calls(void **s
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns, 0, GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
 }
 
-// It came by another way: this node has no link to it.
-static void entries_that_nobody_answered_are_called_when_somebody_joins(void **state)
+// The member joined through another one: this node has no link to it.
+static void unanswered_entries_are_called_again_when_a_member_joins(void **state)
 {
     (void)state;
     call_until_pauses_are_long();
@@ -128,7 +129,7 @@ static void a_call_that_is_closed_before_it_is_made_has_its_owner(void **state)
     SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_OTHER);
 }
 
-static void a_call_has_five_seconds_and_a_stranger_three(void **state)
+static void a_call_may_take_five_seconds_and_an_accepted_handshake_three(void **state)
 {
     (void)state;
     SAY(GOSSIP_LINKS_START);
@@ -141,7 +142,7 @@ static void a_call_has_five_seconds_and_a_stranger_three(void **state)
     accept_authenticated(HIGH, true);
     begin_ns = w.now_ns;
     assert_int_equal(until(GOSSIP_LINKS_CLOSE, 11 * S) - begin_ns, GOSSIP_LINKS_GREETING_NS);
-    // The other end may use it: without a BYE it would take this node for dead.
+    // The other end may already use the link: without a BYE it would think that this node has died.
     const char *bye = gossip_close_bye(need(GOSSIP_LINKS_CLOSE)->why);
     assert_non_null(bye);
     assert_int_equal(gossip_close_of(bye), GOSSIP_CLOSE_NO_GREETING);
@@ -160,14 +161,14 @@ static void entry_stands_for_a_member(size_t addresses)
     SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
 }
 
-// Its name is looked up now and then: it may lead to more hosts by then.
+// From time to time its name is looked up: it may lead to more hosts by then.
 static uint64_t look(void)
 {
     const uint64_t begin_ns = w.now_ns;
     return until(GOSSIP_LINKS_RESOLVE, GOSSIP_LINKS_LOOK_NS / 2 * 3) - begin_ns;
 }
 
-static void entries_of_the_living_are_left_alone(void **state)
+static void entries_of_living_members_are_not_called(void **state)
 {
     (void)state;
     entry_stands_for_a_member(1);
@@ -182,7 +183,8 @@ static void entries_of_the_living_are_left_alone(void **state)
     need(GOSSIP_LINKS_CALL);
 }
 
-// Two clusters behind one name: the entry of each stands for a member of its own, until it looks for others.
+// Two clusters behind one name: the entry of each node leads to a member of its own cluster, until it looks
+// for others.
 static void an_entry_with_many_addresses_looks_for_others(void **state)
 {
     (void)state;
@@ -196,19 +198,19 @@ static void an_entry_with_many_addresses_looks_for_others(void **state)
         SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 3);
         const struct gossip_links_action call = *need(GOSSIP_LINKS_CALL);
         seen[call.address] = true;
-        if (i % 4 == 0) { // nothing is there
+        if (i % 4 == 0) { // no answer
             SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_REFUSED);
         } else if (i % 4 == 1) { // this node itself
             SAY(GOSSIP_LINKS_AUTHENTICATED, .link = call.link, .peer = id(SELF));
             greet_with_life(call.link, w.greeting.instance_id);
             SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_OTHER);
-        } else { // a member, known or not yet linked: no link comes of it
+        } else { // a member, with a link or without one: no new link is made
             SAY(GOSSIP_LINKS_AUTHENTICATED, .link = call.link, .peer = id(i % 4 == 2 ? HIGH : LOW),
                 .alive = true);
             assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_NOT_NEEDED);
             SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_OTHER);
         }
-        assert_null(find(GOSSIP_LINKS_CALL)); // one address a turn
+        assert_null(find(GOSSIP_LINKS_CALL)); // one address at a time
         assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_MEMBER);
         assert_int_equal(gossip_links_entry(w.links, 0)->id.bytes[0], HIGH);
     }
@@ -220,7 +222,7 @@ static void an_entry_with_many_addresses_looks_for_others(void **state)
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
 }
 
-// A look that is under way when the member dies becomes a call that goes on to all addresses.
+// The member dies while its entry is being looked up: the look becomes a call that tries all addresses.
 static void a_look_goes_on_to_all_addresses_when_its_member_dies(void **state)
 {
     (void)state;
@@ -236,21 +238,21 @@ static void a_look_goes_on_to_all_addresses_when_its_member_dies(void **state)
     }
 }
 
-static void an_entry_that_is_this_node_is_told_and_called_on(void **state)
+static void an_entry_that_leads_to_this_node_is_reported_and_called_again(void **state)
 {
     (void)state;
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, 1);
     SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(SELF));
-    assert_null(find(GOSSIP_LINKS_GREET)); // the accepting end does
+    assert_null(find(GOSSIP_LINKS_GREET)); // the accepting end greets
     greet_with_life(link, w.greeting.instance_id);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_SELF);
     assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_SELF);
-    until(GOSSIP_LINKS_RESOLVE, S); // its name may lead to others one day
+    until(GOSSIP_LINKS_RESOLVE, S); // its name may later lead to other nodes
 }
 
-// A name that nobody answers for, for once, must not silence its entry.
-static void addresses_that_never_come_are_asked_for_again(void **state)
+// A name that once fails to resolve must not silence its entry.
+static void addresses_that_do_not_resolve_are_asked_for_again(void **state)
 {
     (void)state;
     SAY(GOSSIP_LINKS_START);
@@ -259,7 +261,7 @@ static void addresses_that_never_come_are_asked_for_again(void **state)
                     GOSSIP_LINKS_RESOLVE_NS + 300 * MS);
 }
 
-static void whoever_is_alive_again_is_called_soon(void **state)
+static void a_member_that_is_alive_again_is_called_soon(void **state)
 {
     (void)state;
     without_entries();
@@ -276,7 +278,7 @@ static void whoever_is_alive_again_is_called_soon(void **state)
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, S) - alive_ns, 0, 300 * MS);
 }
 
-static void a_call_that_finds_a_link_ends(void **state)
+static void a_call_ends_when_a_link_exists(void **state)
 {
     (void)state;
     without_entries();
@@ -289,7 +291,7 @@ static void a_call_that_finds_a_link_ends(void **state)
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
 }
 
-static void links_of_one_id_that_wait_are_bounded(void **state)
+static void waiting_links_of_one_id_are_bounded(void **state)
 {
     (void)state;
     for (size_t i = 0; i <= GOSSIP_LINKS_UNDECIDED; i++) {
@@ -298,7 +300,7 @@ static void links_of_one_id_that_wait_are_bounded(void **state)
     }
 }
 
-static void a_refusal_is_not_asked_for_again_soon(void **state)
+static void a_peer_that_refused_is_not_called_again_soon(void **state)
 {
     (void)state;
     SAY(GOSSIP_LINKS_START);
@@ -310,8 +312,9 @@ static void a_refusal_is_not_asked_for_again_soon(void **state)
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 50 * S) - refused_ns, 15 * S, 45 * S);
 }
 
-// Each comes and ends at once: calls come with growing pauses, not five a second.
-static void a_link_that_always_breaks_is_called_ever_more_slowly(void **state)
+// Every link ends right after it was made: the pauses between calls grow; it does not call five times a
+// second.
+static void a_link_that_always_breaks_is_called_at_growing_intervals(void **state)
 {
     (void)state;
     without_entries();
@@ -340,24 +343,24 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
-        CASE(pauses_double_up_to_a_limit),
-        CASE(nobody_is_called_before_the_start),
-        CASE(entries_are_called_often_by_who_has_no_link),
-        CASE(entries_that_nobody_answered_are_called_when_somebody_calls),
-        CASE(entries_that_nobody_answered_are_called_when_somebody_joins),
+        CASE(pauses_between_calls_double_up_to_a_limit),
+        CASE(no_peer_is_called_before_the_start),
+        CASE(a_node_without_links_calls_its_entries_often),
+        CASE(unanswered_entries_are_called_again_when_another_node_calls),
+        CASE(unanswered_entries_are_called_again_when_a_member_joins),
         CASE(every_address_is_tried_before_a_pause),
         CASE(a_call_that_is_closed_before_it_is_made_has_its_owner),
-        CASE(a_call_has_five_seconds_and_a_stranger_three),
-        CASE(entries_of_the_living_are_left_alone),
+        CASE(a_call_may_take_five_seconds_and_an_accepted_handshake_three),
+        CASE(entries_of_living_members_are_not_called),
         CASE(an_entry_with_many_addresses_looks_for_others),
         CASE(a_look_goes_on_to_all_addresses_when_its_member_dies),
-        CASE(an_entry_that_is_this_node_is_told_and_called_on),
-        CASE(a_refusal_is_not_asked_for_again_soon),
-        CASE(addresses_that_never_come_are_asked_for_again),
-        CASE(whoever_is_alive_again_is_called_soon),
-        CASE(a_call_that_finds_a_link_ends),
-        CASE(links_of_one_id_that_wait_are_bounded),
-        CASE(a_link_that_always_breaks_is_called_ever_more_slowly),
+        CASE(an_entry_that_leads_to_this_node_is_reported_and_called_again),
+        CASE(a_peer_that_refused_is_not_called_again_soon),
+        CASE(addresses_that_do_not_resolve_are_asked_for_again),
+        CASE(a_member_that_is_alive_again_is_called_soon),
+        CASE(a_call_ends_when_a_link_exists),
+        CASE(waiting_links_of_one_id_are_bounded),
+        CASE(a_link_that_always_breaks_is_called_at_growing_intervals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// A flood of connections: what counts, what gives way, and that nobody is kept out.
+// A flood of connections: which ones count, which give way, and that no member is kept out.
 #include "gossip/links/links.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@ enum { SELF = 5, HIGH = 9 }; // first bytes of ids
 static struct {
     struct gossip_links *links;
     struct gossip_greeting greeting;
-    uint64_t now_ns, gave_way; // the link that had to, in the latest call; 0: none
+    uint64_t now_ns, gave_way; // gave_way: the link that the latest call displaced; 0: none
 } w;
 
 static int begin(void **state)
@@ -92,7 +92,7 @@ static void one_host_displaces_only_itself(void **state)
         assert_true(accept_from(1) != 0 && w.gave_way == 0);
     assert_true(accept_from(1) != 0);
     assert_int_equal(w.gave_way, first);
-    for (size_t i = 0; i < 1000; i++) { // their ends are slow to come
+    for (size_t i = 0; i < 1000; i++) { // their ends are reported late
         assert_true(accept_from(1) != 0);
         assert_true(w.gave_way != 0 && w.gave_way != first && w.gave_way != member);
     }
@@ -103,8 +103,8 @@ static void one_host_displaces_only_itself(void **state)
     assert_int_equal(totals().turned_away, 1001);
 }
 
-// The oldest of the host that has the most: a member among many hosts of strangers is not the first to go.
-static void many_hosts_displace_the_oldest(void **state)
+// The oldest link of the host that has the most links: a member is not the first to go when many hosts flood.
+static void many_hosts_displace_their_oldest_link(void **state)
 {
     (void)state;
     uint64_t member = accept_from(1), link[LIMIT_HALF_OPEN];
@@ -125,8 +125,9 @@ static void many_hosts_displace_the_oldest(void **state)
     assert_int_equal(totals().half_open, LIMIT_HALF_OPEN - 1);
 }
 
-// A proof counts until its link is in use, and does not give way; who was refused and does not end does.
-static void a_proof_does_not_give_way(void **state)
+// A link that has proven its identity counts until it is active, and does not give way. A refused one that
+// does not end gives way.
+static void an_authenticated_link_does_not_give_way(void **state)
 {
     (void)state;
     uint64_t link[LIMIT_HALF_OPEN_ADDRESS];
@@ -139,15 +140,15 @@ static void a_proof_does_not_give_way(void **state)
     greet(link[3], 2);
     assert_true(accept_from(1) != 0);
     assert_int_equal(w.gave_way, 0);
-    greet(link[5], 99); // another model: refused, and it reads nothing
+    greet(link[5], 99); // another model: refused, and the peer does not read
     assert_true(accept_from(1) != 0);
     assert_int_equal(w.gave_way, link[5]);
     ended(link[5]);
     assert_int_equal(totals().half_open, LIMIT_HALF_OPEN_ADDRESS);
 }
 
-// Members of one host that call all at once do not displace each other before their handshakes can end.
-static void who_knows_the_secret_has_a_moment(void **state)
+// Members on one host that call all at once do not displace each other before their handshakes can end.
+static void a_peer_that_knows_the_secret_gets_time_for_its_handshake(void **state)
 {
     (void)state;
     uint64_t link[LIMIT_HALF_OPEN_ADDRESS];
@@ -164,12 +165,12 @@ static void who_knows_the_secret_has_a_moment(void **state)
     w.now_ns += GOSSIP_LINKS_ANSWERED_NS - 1;
     assert_int_equal(accept_from(1), 0);
     w.now_ns++;
-    assert_true(accept_from(1) != 0); // a recorded first message does not hold a place for long
+    assert_true(accept_from(1) != 0); // a recorded first message does not hold its place for long
     assert_int_equal(w.gave_way, link[1]);
 }
 
-// Of a first message that was recorded, sent again from many hosts.
-static void answers_of_other_hosts_keep_nobody_out(void **state)
+// Answers to a first message that was recorded and is replayed from many hosts.
+static void replayed_first_messages_keep_no_member_out(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 1000; i++) {
@@ -190,7 +191,7 @@ static void answers_of_other_hosts_keep_nobody_out(void **state)
 }
 
 // Connections that came and went leave nothing behind.
-static void a_flood_leaves_nothing(void **state)
+static void a_flood_leaves_nothing_behind(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 5000; i++) {
@@ -220,11 +221,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(one_host_displaces_only_itself),
-        CASE(many_hosts_displace_the_oldest),
-        CASE(a_proof_does_not_give_way),
-        CASE(who_knows_the_secret_has_a_moment),
-        CASE(answers_of_other_hosts_keep_nobody_out),
-        CASE(a_flood_leaves_nothing),
+        CASE(many_hosts_displace_their_oldest_link),
+        CASE(an_authenticated_link_does_not_give_way),
+        CASE(a_peer_that_knows_the_secret_gets_time_for_its_handshake),
+        CASE(replayed_first_messages_keep_no_member_out),
+        CASE(a_flood_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Rules of membership one by one, in small networks under virtual time: what all know of each, faults of the
-// network, leaving, flapping, and load. Whole clusters under random faults: test/sim.
+// The rules of membership, one by one, in small networks under virtual time: what all members know of each
+// other, faults of the network, leaving, flapping, and load. Whole clusters under random faults: test/sim.
 #include "test/support/member_net.h"
 #include "test/support/member_rules.h"
 
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-static void one_living_name_is_enough(void **s)
+static void one_living_entry_of_the_peer_list_is_enough(void **s)
 {
     (void)s;
     begin(9);
@@ -21,7 +21,7 @@ static void one_living_name_is_enough(void **s)
     member_net_destroy(&net);
 }
 
-static void all_know_the_group_of_each(void **s)
+static void all_members_know_the_group_of_each(void **s)
 {
     (void)s;
     begin(6);
@@ -35,7 +35,7 @@ static void all_know_the_group_of_each(void **s)
     member_net_destroy(&net);
 }
 
-// Who tells one group here and another there is found out by the hash of the view.
+// A member that claims one group here and another there is detected by the hash of the view.
 static void the_hash_covers_the_group(void **s)
 {
     (void)s;
@@ -56,14 +56,14 @@ static void the_hash_covers_the_group(void **s)
     member_net_destroy(&net);
 }
 
-// Progress rides on packets that go anyway, and is gone with the life that told it.
-static void all_know_how_far_each_is(void **s)
+// Progress is carried by packets that are sent anyway, and is dropped with the process that reported it.
+static void all_members_know_the_progress_of_each(void **s)
 {
     (void)s;
     begin(6);
     for (size_t i = 0; i < net.count; i++)
         gossip_membership_progress(net.nodes[i].membership, 100 + i, (uint64_t)1 << (40 + i));
-    member_net_run(&net, 12 * SECOND); // everybody asks everybody meanwhile
+    member_net_run(&net, 12 * SECOND); // meanwhile every member probes every other
     for (size_t i = 0; i < net.count; i++)
         for (size_t j = 0; j < net.count; j++) {
             assert_int_equal(info_of(i, j).round, 100 + j);
@@ -80,12 +80,12 @@ static void all_know_how_far_each_is(void **s)
     member_net_destroy(&net);
 }
 
-static void a_stop_is_told_with_its_round(void **s)
+static void a_stop_is_announced_with_its_round(void **s)
 {
     (void)s;
     begin(4);
     gossip_membership_stop_at(net.nodes[1].membership, 77);
-    gossip_membership_flags(net.nodes[2].membership, GOSSIP_RECORD_STOPPING, 0); // only with its round
+    gossip_membership_flags(net.nodes[2].membership, GOSSIP_RECORD_STOPPING, 0); // invalid without its round
     member_net_run(&net, 2 * SECOND);
     for (size_t i = 0; i < net.count; i++) {
         assert_true(info_of(i, 1).record->flags & GOSSIP_RECORD_STOPPING);
@@ -99,18 +99,18 @@ static void a_stop_is_told_with_its_round(void **s)
     member_net_destroy(&net);
 }
 
-// A record may be told between two signatures, and one that refutes is signed at once: neither is half of
-// what it says.
-static void a_stop_is_told_whole_or_not_at_all(void **s)
+// A record may be sent between two signatures, and a refutation is signed at once: neither may contain one
+// half of a stop.
+static void a_stop_is_announced_as_a_whole_or_not_at_all(void **s)
 {
     (void)s;
     begin(4);
     struct gossip_version old = info_of(3, 3).record->version;
     old.incarnation = 0;
     gossip_membership_stop_at(net.nodes[1].membership, 77);
-    tell_lie(2, 1, 1); // refutes
+    tell_lie(2, 1, 1); // it refutes
     gossip_membership_stop_at(net.nodes[3].membership, 88);
-    tell_lie_of(2, 3, 3, &old); // corrects
+    tell_lie_of(2, 3, 3, &old); // it corrects
     member_net_run(&net, SECOND);
     for (size_t i = 0; i < net.count; i++) {
         assert_true(info_of(i, 1).record->flags & GOSSIP_RECORD_STOPPING);
@@ -121,8 +121,8 @@ static void a_stop_is_told_whole_or_not_at_all(void **s)
     member_net_destroy(&net);
 }
 
-// Who hears of others through one member has answers of them all as soon as it has asked.
-static void who_is_only_talked_of_has_not_answered(void **s)
+// A node that hears of the others through one member has an answer from each as soon as it has probed them.
+static void a_member_known_only_from_others_has_not_answered(void **s)
 {
     (void)s;
     member_net_create(&net, 5, seed());
@@ -132,7 +132,7 @@ static void who_is_only_talked_of_has_not_answered(void **s)
         member_net_join(&net, i, 0);
     member_net_run(&net, 5 * SECOND);
     member_net_start(&net, 4, 1);
-    net.cut[4][3] = true; // node 3 talks to it, and hears no question
+    net.cut[4][3] = true; // node 3 sends to it, but gets no question
     member_net_join(&net, 4, 0);
     member_net_run(&net, 4 * SECOND);
     assert_true(info_of(4, 0).answered && info_of(4, 1).answered && info_of(4, 2).answered);
@@ -144,7 +144,7 @@ static void who_is_only_talked_of_has_not_answered(void **s)
     member_net_destroy(&net);
 }
 
-static void loss_kills_nobody(void **s)
+static void packet_loss_makes_no_member_dead(void **s)
 {
     (void)s;
     begin(8);
@@ -154,7 +154,7 @@ static void loss_kills_nobody(void **s)
     member_net_destroy(&net);
 }
 
-static void without_datagrams_streams_do(void **s)
+static void membership_works_over_streams_without_datagrams(void **s)
 {
     (void)s;
     member_net_create(&net, 6, seed());
@@ -170,7 +170,7 @@ static void without_datagrams_streams_do(void **s)
     member_net_destroy(&net);
 }
 
-static void a_pause_suspects_nobody_and_kills_nobody(void **s)
+static void after_a_pause_a_node_suspects_no_other_and_is_not_dead(void **s)
 {
     (void)s;
     begin(8);
@@ -189,7 +189,7 @@ static void a_pause_suspects_nobody_and_kills_nobody(void **s)
     member_net_destroy(&net);
 }
 
-static void a_long_pause_is_a_death_and_heals(void **s)
+static void a_long_pause_counts_as_a_death_and_heals(void **s)
 {
     (void)s;
     begin(8);
@@ -219,7 +219,7 @@ static void a_partition_heals_by_itself(void **s)
     member_net_destroy(&net);
 }
 
-static void half_and_half_has_one_majority(void **s)
+static void of_two_equal_halves_one_is_the_majority(void **s)
 {
     (void)s;
     begin(6);
@@ -230,7 +230,7 @@ static void half_and_half_has_one_majority(void **s)
     member_net_destroy(&net);
 }
 
-static void who_leaves_is_not_dead(void **s)
+static void a_member_that_leaves_is_not_dead(void **s)
 {
     (void)s;
     begin(8);
@@ -246,15 +246,15 @@ static void who_leaves_is_not_dead(void **s)
     member_net_destroy(&net);
 }
 
-// Whoever holds all others for dead has nobody to gossip with: what it says of itself rides on its questions.
-static void the_dead_are_told_of_a_change(void **s)
+// A member that considers all others dead gossips with none; its questions carry its record.
+static void dead_members_are_told_of_a_change(void **s)
 {
     (void)s;
     begin(5);
     member_net_cut(&net, 0, true, true, true);
     member_net_run(&net, 20 * SECOND);
     assert_int_equal(totals(0).dead, 4);
-    member_net_cut(&net, 0, false, true, false); // still deaf
+    member_net_cut(&net, 0, false, true, false); // it still hears nothing
     gossip_membership_flags(net.nodes[0].membership, GOSSIP_RECORD_TRAINING, 0);
     member_net_run(&net, 3 * SECOND);
     assert_true(info_of(3, 0).record->flags & GOSSIP_RECORD_TRAINING);
@@ -303,7 +303,7 @@ static void holding_out_never_empties_a_graph(void **s)
 {
     (void)s;
     begin(6);
-    for (size_t held = 2; held <= 6; held++) { // of six
+    for (size_t held = 2; held <= 6; held++) { // of six members
         for (size_t i = 0; i < held; i++)
             restart(i, 9);
         for (size_t i = 0; i < 6; i++)
@@ -321,7 +321,7 @@ static void holding_out_never_empties_a_graph(void **s)
     member_net_destroy(&net);
 }
 
-// However long nobody hears it, and however often it is told so.
+// However long the outage lasts and however often the node is told of it.
 static void one_outage_is_one_flap(void **s)
 {
     (void)s;
@@ -337,9 +337,9 @@ static void one_outage_is_one_flap(void **s)
             print_message("%s for %llu s: back in the graph after %.2f s\n", deaf ? "cut off" : "mute",
                           (unsigned long long)seconds, (double)(net.now_ns - healed_ns) * 1e-9);
             assert_true(back && net.now_ns - healed_ns <= 8 * SECOND);
-            member_net_run(&net, 700 * SECOND); // all flaps are forgotten
+            member_net_run(&net, 700 * SECOND); // all flaps are forgotten by then
         }
-    // The fourth within ten minutes is held out, once.
+    // The fourth outage within ten minutes holds it out, once.
     for (unsigned outage = 0; outage < 4; outage++) {
         member_net_cut(&net, 5, false, true, true);
         member_net_run(&net, 15 * SECOND);
@@ -351,7 +351,7 @@ static void one_outage_is_one_flap(void **s)
     member_net_destroy(&net);
 }
 
-static void who_is_not_allowed_is_not_known(void **s)
+static void a_member_that_is_not_allowed_is_unknown(void **s)
 {
     (void)s;
     member_net_create(&net, 4, seed());
@@ -366,13 +366,13 @@ static void who_is_not_allowed_is_not_known(void **s)
     member_net_run(&net, 5 * SECOND);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(totals(i).alive, 3);
-    list.count = 2; // taken off the list while it runs
+    list.count = 2; // removed from the list at run time
     member_net_run(&net, 6 * SECOND);
     assert_int_equal(totals(0).alive, 2);
     member_net_destroy(&net);
 }
 
-static void broken_bytes_change_nothing(void **s)
+static void malformed_packets_change_nothing(void **s)
 {
     (void)s;
     begin(4);
@@ -384,7 +384,7 @@ static void broken_bytes_change_nothing(void **s)
         size_t count = (size_t)base_rng_below(&rng, sizeof bytes);
         for (size_t k = 0; k < count; k++)
             bytes[k] = (uint8_t)base_rng_u64(&rng);
-        if (count > HEADER && i % 2) { // a fine header with broken items
+        if (count > HEADER && i % 2) { // a valid header with malformed items
             memset(bytes, 0, HEADER);
             bytes[0] = 6;
         }
@@ -400,8 +400,8 @@ static void broken_bytes_change_nothing(void **s)
     member_net_destroy(&net);
 }
 
-// SWIM's promise: what a member sends does not grow with the cluster.
-static void load_does_not_grow(void **s)
+// SWIM's promise: what a member sends does not grow with the size of the cluster.
+static void the_load_of_a_member_does_not_grow_with_the_cluster(void **s)
 {
     (void)s;
     double each[2] = {0};
@@ -426,27 +426,27 @@ static void load_does_not_grow(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_living_name_is_enough),
-        cmocka_unit_test(all_know_the_group_of_each),
+        cmocka_unit_test(one_living_entry_of_the_peer_list_is_enough),
+        cmocka_unit_test(all_members_know_the_group_of_each),
         cmocka_unit_test(the_hash_covers_the_group),
-        cmocka_unit_test(all_know_how_far_each_is),
-        cmocka_unit_test(a_stop_is_told_with_its_round),
-        cmocka_unit_test(a_stop_is_told_whole_or_not_at_all),
-        cmocka_unit_test(who_is_only_talked_of_has_not_answered),
-        cmocka_unit_test(loss_kills_nobody),
-        cmocka_unit_test(without_datagrams_streams_do),
-        cmocka_unit_test(a_pause_suspects_nobody_and_kills_nobody),
-        cmocka_unit_test(a_long_pause_is_a_death_and_heals),
+        cmocka_unit_test(all_members_know_the_progress_of_each),
+        cmocka_unit_test(a_stop_is_announced_with_its_round),
+        cmocka_unit_test(a_stop_is_announced_as_a_whole_or_not_at_all),
+        cmocka_unit_test(a_member_known_only_from_others_has_not_answered),
+        cmocka_unit_test(packet_loss_makes_no_member_dead),
+        cmocka_unit_test(membership_works_over_streams_without_datagrams),
+        cmocka_unit_test(after_a_pause_a_node_suspects_no_other_and_is_not_dead),
+        cmocka_unit_test(a_long_pause_counts_as_a_death_and_heals),
         cmocka_unit_test(a_partition_heals_by_itself),
-        cmocka_unit_test(half_and_half_has_one_majority),
-        cmocka_unit_test(who_leaves_is_not_dead),
-        cmocka_unit_test(the_dead_are_told_of_a_change),
+        cmocka_unit_test(of_two_equal_halves_one_is_the_majority),
+        cmocka_unit_test(a_member_that_leaves_is_not_dead),
+        cmocka_unit_test(dead_members_are_told_of_a_change),
         cmocka_unit_test(a_flapping_node_keeps_itself_out),
         cmocka_unit_test(holding_out_never_empties_a_graph),
         cmocka_unit_test(one_outage_is_one_flap),
-        cmocka_unit_test(who_is_not_allowed_is_not_known),
-        cmocka_unit_test(broken_bytes_change_nothing),
-        cmocka_unit_test(load_does_not_grow),
+        cmocka_unit_test(a_member_that_is_not_allowed_is_unknown),
+        cmocka_unit_test(malformed_packets_change_nothing),
+        cmocka_unit_test(the_load_of_a_member_does_not_grow_with_the_cluster),
     };
     print_message("seed %llu\n", (unsigned long long)seed());
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-// Rules of membership one by one: restarts, lost numbers of starts, two processes with one identity, and a
+// The rules of membership, one by one: restarts, lost generations, two processes with one identity, and a
 // member that lies.
 #include "gossip/member/state.h"
 #include "test/support/member_net.h"
@@ -27,7 +27,7 @@ static void a_restart_overrides_its_own_death(void **s)
     member_net_destroy(&net);
 }
 
-// Its disk is lost or old: it comes back with a generation that the others have seen already.
+// Its disk is lost or old: it returns with a generation that the others have already seen.
 static void a_lost_generation_is_found_again(void **s)
 {
     (void)s;
@@ -46,12 +46,12 @@ static void a_lost_generation_is_found_again(void **s)
     member_net_join(&net, 2, 0);
     assert_true(agree_within(5 * SECOND));
     assert_true(net.nodes[2].raised_generations >=
-                1); // generation 0 is below all that was heard; whether 1 is too, the lives say
+                1); // generation 0 is below all that were heard; whether 1 is, the instance_id decides
     member_net_destroy(&net);
 }
 
-// 2^32 changes of a record: the next one must not be older than all before it.
-static void a_record_that_was_changed_as_often_as_can_be_counted_goes_on(void **s)
+// After 2^32 changes of a record, the next one must not look older than all before it.
+static void a_record_survives_the_overflow_of_its_incarnation(void **s)
 {
     (void)s;
     begin(4);
@@ -68,7 +68,7 @@ static void a_record_that_was_changed_as_often_as_can_be_counted_goes_on(void **
     }
     assert_true(self->record.version.generation == generation + 1);
     assert_in_range(self->record.version.incarnation, 1, 10);
-    assert_int_equal(net.nodes[2].raised_generations, 1); // it is written down
+    assert_int_equal(net.nodes[2].raised_generations, 1); // the generation is written to disk
     for (size_t i = 0; i < 4; i++) {
         struct gossip_member_info info;
         assert_int_equal(gossip_membership_find(net.nodes[i].membership, &net.nodes[2].identity.id, &info),
@@ -79,8 +79,8 @@ static void a_record_that_was_changed_as_often_as_can_be_counted_goes_on(void **
     member_net_destroy(&net);
 }
 
-// Another process may run with the identity of whoever comes by a link, or it has lost its generation.
-static void whoever_is_linked_hears_what_is_known_of_it(void **s)
+// The node behind a new link may have lost its generation, or another process may run with its identity.
+static void a_newly_linked_node_is_sent_its_own_record(void **s)
 {
     (void)s;
     begin(4);
@@ -104,7 +104,7 @@ static void whoever_is_linked_hears_what_is_known_of_it(void **s)
     member_net_destroy(&net);
 }
 
-// Node 5 runs with the identity of node 2, as a copied directory would.
+// Whether the packet contains the id of `node`.
 static bool names(const uint8_t *bytes, size_t count, size_t node)
 {
     const struct gossip_id *id = &net.nodes[node].identity.id;
@@ -114,9 +114,9 @@ static bool names(const uint8_t *bytes, size_t count, size_t node)
     return false;
 }
 
-// What a process hears whose link is refused because another has its identity: of that one, and whom it talks
-// to, who may have started anew since.
-static void a_second_process_is_told_of_both(void **s)
+// If another process has its identity, the link of a second one is refused. It is then sent the record of
+// that process, and that of the member it talks to, which may have restarted since.
+static void a_second_process_is_sent_both_records(void **s)
 {
     (void)s;
     begin(4);
@@ -138,8 +138,9 @@ static void a_second_process_is_told_of_both(void **s)
     member_net_destroy(&net);
 }
 
-// What node 0 tells node 2 is of another process with its identity, older or newer than this one. Node 0
-// hears of this one by datagram, though answers come by stream here: it drops the links of one of the two.
+// Node 0 sends node 2 the record of another process with node 2's identity, older or newer than its own.
+// Returns whether node 2 answers with its own record by datagram, although streams are in use here: node 0
+// drops the links of one of the two processes.
 static bool is_told_by_datagram(uint64_t generation, uint64_t after_ns)
 {
     struct gossip_record record = *info_of(2, 2).record;
@@ -165,29 +166,29 @@ static bool is_told_by_datagram(uint64_t generation, uint64_t after_ns)
     return told;
 }
 
-static void who_tells_of_another_process_hears_of_this_one(void **s)
+static void a_member_that_names_another_process_is_sent_the_record_of_this_one(void **s)
 {
     (void)s;
     begin(4);
     net.no_datagrams = true;
     member_net_run(&net, 10 * SECOND);
     assert_true(is_told_by_datagram(0, SECOND));
-    assert_false(is_told_by_datagram(0, MILLISECOND)); // it was told a moment ago
+    assert_false(is_told_by_datagram(0, MILLISECOND)); // it was sent a moment ago
     assert_true(is_told_by_datagram(0, SECOND));
     assert_true(is_told_by_datagram(7, SECOND));
     assert_int_equal(info_of(2, 2).record->version.generation, 8);
     member_net_destroy(&net);
 }
 
-// Another process has raised its generation to the one under which this one has just started: others open no
-// datagram of this one, and which of the two has the higher instance_id is chance.
+// Another process has raised its generation to the one with which this one has just started. Others cannot
+// open datagrams of this one, and which of the two has the higher instance_id is chance.
 static void of_two_under_one_generation_the_second_raises_it(void **s)
 {
     (void)s;
     begin(4);
     struct gossip_version *ours = &net.nodes[2].membership->self->record.version;
     const uint64_t generation = ours->generation;
-    ours->instance_id = 98; // is_told_by_datagram tells of 99
+    ours->instance_id = 98; // is_told_by_datagram sends 99
     assert_true(is_told_by_datagram(generation, SECOND));
     assert_int_equal(ours->generation, generation + 1);
     ours->instance_id = 100;
@@ -198,8 +199,8 @@ static void of_two_under_one_generation_the_second_raises_it(void **s)
     member_net_destroy(&net);
 }
 
-// Node 2 came back on an old disk and says so to node 0; returns the generation for which node 0 seals its
-// answer, 0: there is none.
+// Node 2 returns on an old disk and sends node 0 its record. Returns the generation for which node 0 seals
+// its answer, 0 if there is no answer.
 static uint64_t is_answered_for(uint64_t generation, enum gossip_member_way way, size_t teller)
 {
     struct gossip_record record = *info_of(2, 2).record;
@@ -229,8 +230,8 @@ static uint64_t is_answered_for(uint64_t generation, enum gossip_member_way way,
     return sealed_for;
 }
 
-// The later record of it may be known here alone, and this node's links to it may be refused (a copy).
-static void a_member_on_an_old_disk_is_told_its_later_record(void **s)
+// Only this node may know the later record, and its links may be refused (a copied directory).
+static void a_member_on_an_old_disk_is_sent_its_later_record(void **s)
 {
     (void)s;
     begin(4);
@@ -242,34 +243,34 @@ static void a_member_on_an_old_disk_is_told_its_later_record(void **s)
     assert_int_equal(is_answered_for(3, GOSSIP_BY_STREAM, 2), 3);
     assert_int_equal(is_answered_for(5, GOSSIP_BY_STREAM, 2), 5);
     assert_int_equal(is_answered_for(3, GOSSIP_BY_STREAM, 1), 0);   // others may be late with it
-    assert_int_equal(is_answered_for(3, GOSSIP_BY_DATAGRAM, 2), 0); // proves no living process
+    assert_int_equal(is_answered_for(3, GOSSIP_BY_DATAGRAM, 2), 0); // does not prove that the process lives
     member_net_destroy(&net);
 }
 
-// When node 0 heard that the link was in use it did not know node 2 yet, or an earlier process of it.
-static void a_member_that_speaks_of_itself_over_its_link_has_answered(void **s)
+// When the link became active, node 0 did not know node 2 yet, or knew an earlier process of it.
+static void a_member_that_sends_its_own_record_over_its_link_has_answered(void **s)
 {
     (void)s;
     begin(4);
     struct member *x = member_find(net.nodes[0].membership, &net.nodes[2].identity.id);
     x->answered = false;
-    (void)is_answered_for(1, GOSSIP_BY_STREAM, 1); // another tells of it
+    (void)is_answered_for(1, GOSSIP_BY_STREAM, 1); // another member sends the record
     (void)is_answered_for(1, GOSSIP_BY_DATAGRAM, 2);
     assert_false(x->answered);
     (void)is_answered_for(9, GOSSIP_BY_STREAM, 2); // a new process of it
     assert_int_equal(info_of(0, 2).record->version.generation, 9);
     assert_true(x->answered);
     x->answered = false;
-    (void)is_answered_for(3, GOSSIP_BY_STREAM, 2); // an old process, or one on an old disk: not the one held
+    (void)is_answered_for(3, GOSSIP_BY_STREAM, 2); // an old process, or one on an old disk: not the known one
     assert_false(x->answered);
     (void)is_answered_for(9, GOSSIP_BY_STREAM, 2);
     assert_true(x->answered);
     member_net_destroy(&net);
 }
 
-// Node 4 joins later and hears of the death from others: after a while it has seen no life either, and a node
-// that still holds node 3 for alive need not wait alone.
-static void a_death_that_others_told_of_is_confirmed(void **s)
+// Node 4 joins later and learns of the death from others. After a while it confirms the death, since it has
+// seen no sign of life either; a node that still considers node 3 alive need not wait alone.
+static void a_death_that_others_reported_is_confirmed(void **s)
 {
     (void)s;
     member_net_create(&net, 5, seed());
@@ -311,7 +312,7 @@ static bool deliver_to_node_0(struct member_net_node *copy)
     return stopped;
 }
 
-// What node 0 knows of itself and of the shared identity, as a packet to the copy.
+// A packet to the copy with what node 0 knows of itself and of the shared identity.
 static struct gossip_membership_event told_by_node_0(void)
 {
     static uint8_t packet[1024];
@@ -342,10 +343,11 @@ static void of_two_with_one_identity_the_second_stops(void **s)
         member_net_join(&net, i, 0);
     member_net_run(&net, 20 * SECOND);
     assert_true(member_net_agrees(&net));
-    struct member_net_node *copy = &net.nodes[5];
+    struct member_net_node *copy = &net.nodes[5]; // as if a directory had been copied
     copy->identity = net.nodes[2].identity;
     member_net_start(&net, 5, 2);
-    // What the copy says arrives at node 0 under the shared identity, and what node 0 hears goes to the copy.
+    // Packets of the copy arrive at node 0 under the shared identity; packets for that identity go to the
+    // copy.
     struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_LINKED,
                                             .peer = net.nodes[0].identity.id};
     bool stopped = false;
@@ -367,7 +369,7 @@ static void of_two_with_one_identity_the_second_stops(void **s)
     member_net_destroy(&net);
 }
 
-static void a_liar_kills_nobody(void **s)
+static void a_member_that_lies_kills_no_other(void **s)
 {
     (void)s;
     begin(8);
@@ -379,7 +381,7 @@ static void a_liar_kills_nobody(void **s)
     assert_int_equal(deaths(), 0);
     uint64_t refuted = totals(0).refutations - before;
     print_message("refutations of one of seven suspected: %llu in 30 s\n", (unsigned long long)refuted);
-    assert_true(refuted < 60); // it is soon not listened to
+    assert_true(refuted < 60); // soon it is no longer believed
     assert_true(agree_within(10 * SECOND));
     member_net_destroy(&net);
 }
@@ -389,16 +391,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restart_overrides_its_own_death),
         cmocka_unit_test(a_lost_generation_is_found_again),
-        cmocka_unit_test(a_record_that_was_changed_as_often_as_can_be_counted_goes_on),
-        cmocka_unit_test(whoever_is_linked_hears_what_is_known_of_it),
-        cmocka_unit_test(a_second_process_is_told_of_both),
-        cmocka_unit_test(who_tells_of_another_process_hears_of_this_one),
+        cmocka_unit_test(a_record_survives_the_overflow_of_its_incarnation),
+        cmocka_unit_test(a_newly_linked_node_is_sent_its_own_record),
+        cmocka_unit_test(a_second_process_is_sent_both_records),
+        cmocka_unit_test(a_member_that_names_another_process_is_sent_the_record_of_this_one),
         cmocka_unit_test(of_two_under_one_generation_the_second_raises_it),
-        cmocka_unit_test(a_member_on_an_old_disk_is_told_its_later_record),
-        cmocka_unit_test(a_member_that_speaks_of_itself_over_its_link_has_answered),
-        cmocka_unit_test(a_death_that_others_told_of_is_confirmed),
+        cmocka_unit_test(a_member_on_an_old_disk_is_sent_its_later_record),
+        cmocka_unit_test(a_member_that_sends_its_own_record_over_its_link_has_answered),
+        cmocka_unit_test(a_death_that_others_reported_is_confirmed),
         cmocka_unit_test(of_two_with_one_identity_the_second_stops),
-        cmocka_unit_test(a_liar_kills_nobody),
+        cmocka_unit_test(a_member_that_lies_kills_no_other),
     };
     print_message("seed %llu\n", (unsigned long long)seed());
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-// Rules of membership one by one: when a member is suspected, refutes it, or is dead.
+// The rules of membership, one by one: when a member is suspected, when it refutes, and when it is dead.
 #include "gossip/member/state.h"
 #include "test/support/member_net.h"
 #include "test/support/member_rules.h"
@@ -13,12 +13,12 @@
 
 enum { PING = 1, ACK = 2, RELAYED = 4 };
 
-static void a_killed_process_is_known_to_all_in_a_second(void **s)
+static void all_members_detect_a_killed_process_within_a_second(void **s)
 {
     (void)s;
     begin(16);
     member_net_run(&net,
-                   2 * SECOND); // the end of a stream so soon after a start may be that of an earlier life
+                   2 * SECOND); // the end of a stream so soon after a start may belong to an earlier process
     uint64_t at_ns = net.now_ns;
     member_net_kill(&net, 5, false);
     member_net_run(&net, 3 * SECOND);
@@ -27,8 +27,8 @@ static void a_killed_process_is_known_to_all_in_a_second(void **s)
     member_net_destroy(&net);
 }
 
-// A datagram to a closed port brings UNREACHABLE, which must not bring another datagram for ever.
-static void a_closed_port_makes_no_storm(void **s)
+// A datagram to a closed port causes an UNREACHABLE; that must not cause another datagram for ever.
+static void a_closed_port_causes_no_storm(void **s)
 {
     (void)s;
     begin(16);
@@ -48,7 +48,7 @@ static void a_closed_port_makes_no_storm(void **s)
     member_net_destroy(&net);
 }
 
-static void a_silent_host_is_given_time(void **s)
+static void a_silent_host_gets_time_to_answer(void **s)
 {
     (void)s;
     begin(16);
@@ -62,7 +62,7 @@ static void a_silent_host_is_given_time(void **s)
 }
 
 // A host that sends but hears nothing, one that hears but sends nothing, and one that does neither.
-static void a_host_of_which_one_way_works_is_found(void **s)
+static void a_host_with_only_one_working_direction_is_detected(void **s)
 {
     (void)s;
     for (unsigned which = 1; which < 4; which++) {
@@ -93,7 +93,7 @@ static void a_host_of_which_one_way_works_is_found(void **s)
     }
 }
 
-static void who_hears_nobody_knows_it_soon_and_suspects_nobody_aloud(void **s)
+static void a_node_that_hears_no_member_detects_it_and_sends_no_suspicions(void **s)
 {
     (void)s;
     begin(12);
@@ -105,7 +105,7 @@ static void who_hears_nobody_knows_it_soon_and_suspects_nobody_aloud(void **s)
         for (size_t i = 0; i < 12; i++)
             assert_true(i == 5 || (!totals(i).cut_off && !totals(i).minority));
         assert_int_equal(deaths(), 0);
-        assert_true(refutations(5) - before <= 6); // of what it said before it knew
+        assert_true(refutations(5) - before <= 6); // what it sent before it detected that
         member_net_cut(&net, 5, true, true, false);
         assert_true(agree_within(5 * SECOND));
         assert_false(totals(5).cut_off);
@@ -113,7 +113,7 @@ static void who_hears_nobody_knows_it_soon_and_suspects_nobody_aloud(void **s)
     }
     member_net_cut(&net, 5, true, true, true);
     member_net_run(&net, 9500 * MILLISECOND);
-    assert_int_equal(totals(5).dead, 11); // known as soon here as at the others
+    assert_int_equal(totals(5).dead, 11); // detected here as early as by the others
     assert_true(totals(5).minority && !totals(5).cut_off);
     member_net_cut(&net, 5, true, true, false);
     assert_true(agree_within(5 * SECOND));
@@ -131,8 +131,8 @@ static void say(size_t from, size_t to, uint8_t kind, uint32_t number)
                                                       .n_bytes = HEADER});
 }
 
-// What the dead had still under way speaks of the time before.
-static void a_late_datagram_of_the_dead_clears_nobody(void **s)
+// What a dead member had sent before it died does not speak for it now.
+static void a_late_datagram_of_a_dead_member_does_not_clear_it(void **s)
 {
     (void)s;
     begin(8);
@@ -168,21 +168,21 @@ static void an_answer_to_a_later_question_clears(void **s)
     (void)s;
     begin(5);
     member_net_run(&net, 2 * SECOND);
-    net.nodes[1].running = false; // and does not answer by itself
+    net.nodes[1].running = false; // does not answer by itself
     net.nodes[1].silent = true;
-    // Our own suspicion is taken back.
+    // This node takes its own suspicion back.
     member_net_step(&net, 0,
                     &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
                                                       .peer = net.nodes[1].identity.id});
     assert_int_equal(suspectors_of(0, 1), 1);
-    say(1, 0, ACK, net.nodes[0].asked[1] - 1); // asked before
+    say(1, 0, ACK, net.nodes[0].asked[1] - 1); // asked before the suspicion
     assert_int_equal(suspectors_of(0, 1), 1);
     say(1, 0, ACK, net.nodes[0].asked[1] + 1); // never asked
     assert_int_equal(suspectors_of(0, 1), 1);
     say(1, 0, ACK, net.nodes[0].asked[1]);
     assert_int_equal(suspectors_of(0, 1), 0);
     assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_ALIVE);
-    // The evidence of others is void.
+    // The evidence of others is cleared.
     tell_lie(2, 0, 1);
     tell_lie(3, 0, 1);
     assert_int_equal(suspectors_of(0, 1), 2);
@@ -190,7 +190,7 @@ static void an_answer_to_a_later_question_clears(void **s)
     member_net_run(&net, 2 * SECOND);
     assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_SUSPECT);
     member_net_destroy(&net);
-    // Without the answer it is not.
+    // Without that answer it is not cleared.
     begin(5);
     member_net_run(&net, 2 * SECOND);
     net.nodes[1].running = false;
@@ -202,15 +202,16 @@ static void an_answer_to_a_later_question_clears(void **s)
     member_net_destroy(&net);
 }
 
-// Who has missed a record, which the hash of the view does not cover, learns it from whoever suspects it.
-static void an_suspicion_of_a_record_that_was_missed_brings_it(void **s)
+// A node may have missed a record that the hash of the view does not cover. The member that it suspects sends
+// the record.
+static void a_suspicion_of_an_old_record_is_answered_with_the_new_one(void **s)
 {
     (void)s;
     begin(6);
     member_net_run(&net, 2 * SECOND);
     for (size_t i = 0; i < 6; i++)
         net.cut[i][0] = true;
-    tell_lie(2, 1, 1); // refutes
+    tell_lie(2, 1, 1); // it refutes
     member_net_run(&net, 400 * MILLISECOND);
     for (size_t i = 0; i < 6; i++)
         net.cut[i][0] = false;
@@ -223,14 +224,14 @@ static void an_suspicion_of_a_record_that_was_missed_brings_it(void **s)
     member_net_destroy(&net);
 }
 
-// Where nobody else is alive, what we saw ourselves is enough; what another said is not.
+// Where no other member is alive, what this node has seen itself is enough; the report of another is not.
 static bool knows_of_training(size_t observer, size_t node)
 {
     return info_of(observer, node).record->flags & GOSSIP_RECORD_TRAINING;
 }
 
 // Views that differ for a period are compared, and what one of them lacks is sent.
-static void a_record_that_was_missed_comes_within_two_periods(void **s)
+static void a_missed_record_arrives_within_two_periods(void **s)
 {
     const uint64_t period_ns = 500 * MILLISECOND, told_ns = 400 * MILLISECOND;
     (void)s;
@@ -248,7 +249,7 @@ static void a_record_that_was_missed_comes_within_two_periods(void **s)
     }
 }
 
-static void the_evidence_of_one_other_kills_nobody(void **s)
+static void the_evidence_of_one_other_member_kills_none(void **s)
 {
     (void)s;
     for (int ours = 0; ours < 2; ours++) {
@@ -281,7 +282,7 @@ static void say_relayed(size_t from, size_t to, size_t target, uint32_t number)
                                                       .n_bytes = sizeof bytes});
 }
 
-// Node 0 runs alone; all it asks is answered by hand, and that node 1 lives by a helper.
+// Node 0 runs alone. The test answers all its questions, and as a helper reports that node 1 is alive.
 static void answer_by_hand(uint64_t ns)
 {
     for (uint64_t end_ns = net.now_ns + ns; net.now_ns < end_ns;) {
@@ -292,7 +293,8 @@ static void answer_by_hand(uint64_t ns)
     }
 }
 
-// Node 0 of eight, the others by hand; the last of them has said that node 1 is silent, and may go on.
+// Node 0 of eight; the test plays the others. The last of them has said that node 1 is silent, and may go on
+// with that.
 static void begin_beside_a_liar(void)
 {
     begin(8);
@@ -306,7 +308,7 @@ static void begin_beside_a_liar(void)
     tell_lie(7, 0, 1);
 }
 
-// A liar that was there first does not shorten the time that the honest leave to whom they suspect.
+// A liar that came first does not shorten the time that honest members give a suspect.
 static void silence_counts_from_the_second_suspector(void **s)
 {
     (void)s;
@@ -323,15 +325,16 @@ static void silence_counts_from_the_second_suspector(void **s)
     member_net_destroy(&net);
 }
 
-// Nor where nobody is left to confirm: what a liar said long ago is no time that this node has waited.
-static void who_is_cut_off_counts_its_own_silence(void **s)
+// Nor does it where no member is left to confirm: a liar's report of long ago is not time that this node has
+// waited.
+static void a_node_that_is_cut_off_counts_only_silence_that_it_observed(void **s)
 {
     (void)s;
     begin_beside_a_liar();
     tell_silent = false;
     answer_by_hand(10 * SECOND);
     assert_int_equal(suspectors_of(0, 1), 1);
-    member_net_run(&net, 5 * SECOND); // nobody answers any more: cut off after 1.5 to 2 s
+    member_net_run(&net, 5 * SECOND); // no member answers any more: cut off after 1.5 to 2 s
     for (size_t i = 1; i < 8; i++)
         assert_int_equal(state_of(0, i), GOSSIP_MEMBER_SUSPECT);
     member_net_run(&net, 4 * SECOND);
@@ -340,7 +343,7 @@ static void who_is_cut_off_counts_its_own_silence(void **s)
     member_net_destroy(&net);
 }
 
-static void who_was_refuted_often_is_not_believed(void **s)
+static void a_member_whose_suspicions_were_often_refuted_is_not_believed(void **s)
 {
     (void)s;
     begin(6);
@@ -349,16 +352,17 @@ static void who_was_refuted_often_is_not_believed(void **s)
         uint64_t before = totals(0).suspicions;
         tell_lie(2, 0, 1);
         believed += totals(0).suspicions - before;
-        member_net_run(&net, 600 * MILLISECOND); // refuted meanwhile, and it has credit for the next one
+        member_net_run(&net, 600 * MILLISECOND); // meanwhile it refutes, and the liar has new credit
     }
     print_message("believed %llu of 70 suspicions that were refuted\n", (unsigned long long)believed);
-    assert_true(believed >= 16 && believed <= 22); // and one more every ten seconds
+    assert_true(believed >= 16 && believed <= 22); // one more is believed every ten seconds
     assert_int_equal(deaths(), 0);
     member_net_destroy(&net);
 }
 
-// The suspect no longer believes that suspector; a member that does would wait for its word in vain.
-static void what_others_believe_is_refuted_whoever_says_it(void **s)
+// The suspect no longer believes that suspector. Another member that does would wait in vain for a
+// refutation.
+static void a_suspicion_that_others_believe_is_refuted_whoever_sends_it(void **s)
 {
     (void)s;
     begin(6);
@@ -377,9 +381,9 @@ static void what_others_believe_is_refuted_whoever_says_it(void **s)
     member_net_destroy(&net);
 }
 
-// Lifeguard: whoever may be at fault himself is patient.
-// Without anything left to send a suspect refutes once a second what another still believes, and a node tells
-// a suspect so often what it is suspected of: otherwise it would die of a suspicion that it has refuted.
+// Lifeguard: a node that may itself be at fault is patient.
+// With no updates left to send, a suspect still refutes once a second what another believes, and a member
+// tells a suspect as often of the suspicion. Otherwise it would die of a suspicion that it has refuted.
 static void a_node_with_nothing_left_still_refutes_and_warns(void **s)
 {
     (void)s;
@@ -399,7 +403,7 @@ static void a_node_with_nothing_left_still_refutes_and_warns(void **s)
         net.now_ns += 100 * MILLISECOND;
     }
     assert_int_equal(refuted, 3);
-    assert_int_equal(warned, 2); // and the ping that followed the suspicion
+    assert_int_equal(warned, 2); // that, and the ping that followed the suspicion
     member_net_destroy(&net);
 }
 
@@ -409,14 +413,14 @@ static void local_health_rises_and_falls(void **s)
     begin(6);
     member_net_run(&net, 2 * SECOND);
     assert_int_equal(totals(3).health, 0);
-    tell_lie(2, 3, 3); // others think badly of it
+    tell_lie(2, 3, 3); // others suspect it
     assert_int_equal(totals(3).health, 1);
     member_net_run(&net, 4 * SECOND);
     assert_int_equal(totals(3).health, 0);
     member_net_step(&net, 3,
                     &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
                                                       .peer = net.nodes[1].identity.id});
-    net.cut[1][3] = true; // its answer does not come, its refutation by way of others does
+    net.cut[1][3] = true; // its answer is lost, but its refutation arrives through others
     for (int i = 0; i < 25 && totals(3).health == 0; i++)
         member_net_run(&net, 20 * MILLISECOND);
     assert_int_equal(totals(3).health, 1); // it was wrong
@@ -424,12 +428,12 @@ static void local_health_rises_and_falls(void **s)
     member_net_run(&net, 4 * SECOND);
     assert_int_equal(totals(3).health, 0);
     member_net_cut(&net, 3, true, true, true);
-    member_net_run(&net, 2500 * MILLISECOND); // nobody even says that it is there
+    member_net_run(&net, 2500 * MILLISECOND); // no member even confirms that it is there
     assert_true(totals(3).health >= 2);
     member_net_destroy(&net);
 }
 
-static void after_a_pause_suspicions_have_the_time_that_was_lost(void **s)
+static void suspicions_are_extended_by_the_length_of_a_pause(void **s)
 {
     (void)s;
     begin(8);
@@ -438,7 +442,7 @@ static void after_a_pause_suspicions_have_the_time_that_was_lost(void **s)
         member_net_run(&net, 100 * MILLISECOND);
     net.nodes[0].running = false;
     net.nodes[0].silent = true;
-    member_net_run(&net, 4 * SECOND); // the others do not hold it for dead
+    member_net_run(&net, 4 * SECOND); // the others do not consider it dead
     net.nodes[0].running = true;
     member_net_run(&net, 3 * SECOND);
     assert_true(totals(0).pauses > 0);
@@ -451,23 +455,23 @@ static void after_a_pause_suspicions_have_the_time_that_was_lost(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_killed_process_is_known_to_all_in_a_second),
-        cmocka_unit_test(a_closed_port_makes_no_storm),
-        cmocka_unit_test(a_silent_host_is_given_time),
-        cmocka_unit_test(a_host_of_which_one_way_works_is_found),
-        cmocka_unit_test(who_hears_nobody_knows_it_soon_and_suspects_nobody_aloud),
-        cmocka_unit_test(a_late_datagram_of_the_dead_clears_nobody),
+        cmocka_unit_test(all_members_detect_a_killed_process_within_a_second),
+        cmocka_unit_test(a_closed_port_causes_no_storm),
+        cmocka_unit_test(a_silent_host_gets_time_to_answer),
+        cmocka_unit_test(a_host_with_only_one_working_direction_is_detected),
+        cmocka_unit_test(a_node_that_hears_no_member_detects_it_and_sends_no_suspicions),
+        cmocka_unit_test(a_late_datagram_of_a_dead_member_does_not_clear_it),
         cmocka_unit_test(an_answer_to_a_later_question_clears),
-        cmocka_unit_test(an_suspicion_of_a_record_that_was_missed_brings_it),
-        cmocka_unit_test(a_record_that_was_missed_comes_within_two_periods),
-        cmocka_unit_test(the_evidence_of_one_other_kills_nobody),
+        cmocka_unit_test(a_suspicion_of_an_old_record_is_answered_with_the_new_one),
+        cmocka_unit_test(a_missed_record_arrives_within_two_periods),
+        cmocka_unit_test(the_evidence_of_one_other_member_kills_none),
         cmocka_unit_test(silence_counts_from_the_second_suspector),
-        cmocka_unit_test(who_is_cut_off_counts_its_own_silence),
-        cmocka_unit_test(who_was_refuted_often_is_not_believed),
-        cmocka_unit_test(what_others_believe_is_refuted_whoever_says_it),
+        cmocka_unit_test(a_node_that_is_cut_off_counts_only_silence_that_it_observed),
+        cmocka_unit_test(a_member_whose_suspicions_were_often_refuted_is_not_believed),
+        cmocka_unit_test(a_suspicion_that_others_believe_is_refuted_whoever_sends_it),
         cmocka_unit_test(a_node_with_nothing_left_still_refutes_and_warns),
         cmocka_unit_test(local_health_rises_and_falls),
-        cmocka_unit_test(after_a_pause_suspicions_have_the_time_that_was_lost),
+        cmocka_unit_test(suspicions_are_extended_by_the_length_of_a_pause),
     };
     print_message("seed %llu\n", (unsigned long long)seed());
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-// Message headers: round trips, and an independent reader (msgpack-c) that confirms what we write.
+// Message headers: round trips, and an independent reader (msgpack-c) that confirms what is written.
 #include "base/limits.h"
 #include "gossip/wire/message.h"
 #include "test/support/any_message.h"
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-// The payloads of `b` lie in `bytes`, one behind the other, up to the end.
+// The payloads of `b` are in `bytes`, one behind the other, up to the end.
 static void check_equal(const struct gossip_message *a, const struct gossip_message *b, const uint8_t *bytes,
                         size_t count)
 {
@@ -39,7 +39,7 @@ static void check_equal(const struct gossip_message *a, const struct gossip_mess
     assert_memory_equal(a, &copy, sizeof copy); // both were zeroed before they were filled
 }
 
-// msgpack-c's reader, which shares no code with ours, sees an array of our fields and nothing behind it.
+// msgpack-c's reader, which shares no code with this one, sees an array of the fields and nothing behind it.
 static void check_standard(const struct gossip_message *message, const uint8_t *bytes, size_t header_bytes)
 {
     msgpack_unpacked result;
@@ -85,7 +85,7 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
     msgpack_unpacked_destroy(&result);
 }
 
-static void test_round_trip(void **state)
+static void test_every_message_survives_a_round_trip(void **state)
 {
     (void)state;
     uint8_t bytes[CAPACITY];
@@ -102,7 +102,7 @@ static void test_round_trip(void **state)
     }
 }
 
-static void test_longest_header_fits(void **state)
+static void test_the_longest_header_fits(void **state)
 {
     (void)state;
     struct gossip_message message = {.kind = GOSSIP_GREETING};
@@ -131,8 +131,8 @@ static void test_longest_header_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_longest_header_fits),
+        cmocka_unit_test(test_every_message_survives_a_round_trip),
+        cmocka_unit_test(test_the_longest_header_fits),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -1,4 +1,4 @@
-// Message headers: everything that the decoder must refuse, and the encoder with it.
+// Message headers: everything that the decoder must refuse, and that the encoder refuses with it.
 #include "base/limits.h"
 #include "gossip/wire/message.h"
 #include "test/support/any_message.h"
@@ -26,7 +26,7 @@ static void test_every_truncation_and_extra_byte_is_refused(void **state)
         memset(&decoded, 3, sizeof decoded);
         before = decoded;
         for (size_t cut = 0; cut < count; cut++) {
-            uint8_t *exact = malloc(cut > 0 ? cut : 1); // so that a sanitizer sees a read past the end
+            uint8_t *exact = malloc(cut > 0 ? cut : 1); // so that a sanitizer detects a read past the end
             memcpy(exact, bytes, cut);
             assert_int_equal(gossip_message_decode(exact, cut, &decoded), BASE_EFORMAT);
             free(exact);
@@ -39,8 +39,8 @@ static void test_every_truncation_and_extra_byte_is_refused(void **state)
     }
 }
 
-// Whatever a changed byte still decodes to is exactly what it says: encoded again, it gives the same bytes.
-static void test_one_encoding_a_message(void **state)
+// If a changed header still decodes, encoding the result gives the same bytes again.
+static void test_a_message_has_only_one_encoding(void **state)
 {
     (void)state;
     uint8_t bytes[CAPACITY], again[CAPACITY];
@@ -74,8 +74,8 @@ static const struct {
     {"a map", {0x83, 5, 1, 2}, 4},
     {"kind 0", {0x93, 0, 1, 2}, 4},
     {"kind 11", {0x93, 11, 1, 2}, 4},
-    {"a field too few", {0x92, 5, 1}, 3},
-    {"a field too many", {0x94, 5, 1, 2, 3}, 5},
+    {"one field too few", {0x92, 5, 1}, 3},
+    {"one field too many", {0x94, 5, 1, 2, 3}, 5},
     {"count and fields disagree", {0x92, 5, 1, 2}, 4},
     {"kind in uint 8", {0x93, 0xcc, 5, 1, 2}, 5},
     {"uint 8 under 128", {0x93, 5, 0xcc, 0x7f, 2}, 5},
@@ -150,18 +150,18 @@ static const struct {
      30},
     {"an empty packet of members", {0x92, 7, 0}, 3},
     {"members: more than the limit", {0x92, 7, 0xcd, 0x40, 0x01, 1}, 6},
-    {"members: a byte too few", {0x92, 7, 2, 1}, 4},
+    {"members: one byte too few", {0x92, 7, 2, 1}, 4},
     {"part 4", {0x94, 8, 1, 4, 0}, 5},
     {"block 2^32", {0x94, 8, 1, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0}, 13},
     {"an ask with a payload", {0x94, 8, 1, 0, 0, 9}, 6},
     {"snapshot 0", {0x99, 9, 0, 1, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
-    {"a part that is not there", {0x99, 9, 1, 1, 1, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+    {"a part that does not exist", {0x99, 9, 1, 1, 1, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
     {"a fifth part", {0x99, 9, 1, 17, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
     {"part 4 of a fifth", {0x99, 9, 1, 16, 4, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
     {"block 1 of a blob", {0x99, 9, 1, 8, 3, 1, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
     {"no values", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 0}, 10},
     {"half a value", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 6, 1, 2, 3, 4, 5, 6}, 16},
-    {"a value too few", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 8, 1, 2, 3, 4}, 14},
+    {"one value too few", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 8, 1, 2, 3, 4}, 14},
     {"values over the limit", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 0xce, 0, 4, 0, 4, 1, 2, 3, 4}, 18},
 };
 
@@ -177,7 +177,7 @@ static void test_malformed_headers_are_refused(void **state)
                                    0x3f, 0, 0, 0, 0, 0, 0,    0, 1, 0, 9};
     struct gossip_message decoded;
     assert_int_equal(gossip_message_decode(good, sizeof good, &decoded),
-                     BASE_OK); // each of those differs in one thing
+                     BASE_OK); // each of the cases differs from the valid header in one thing
     assert_int_equal(decoded.as.exchange.delta[0], 9);
     static const uint8_t tell[] = {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4};
     assert_int_equal(gossip_message_decode(tell, sizeof tell, &decoded), BASE_OK);
@@ -185,8 +185,8 @@ static void test_malformed_headers_are_refused(void **state)
     assert_int_equal(gossip_message_decode(NULL, 0, &decoded), BASE_EFORMAT);
 }
 
-// What the decoder would refuse at the other end is not sent.
-static void test_encode_refuses_what_decode_would(void **state)
+// The encoder refuses what the decoder at the other end would refuse.
+static void test_the_encoder_refuses_what_the_decoder_would(void **state)
 {
     (void)state;
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
@@ -246,7 +246,7 @@ static void test_encode_refuses_what_decode_would(void **state)
     assert_int_equal(bytes, 0);
 }
 
-static void test_kind_names(void **state)
+static void test_every_kind_has_a_name(void **state)
 {
     (void)state;
     static const char *const names[] = {"unknown", "greeting",   "hello",   "xchg",         "xack",
@@ -260,10 +260,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_truncation_and_extra_byte_is_refused),
-        cmocka_unit_test(test_one_encoding_a_message),
+        cmocka_unit_test(test_a_message_has_only_one_encoding),
         cmocka_unit_test(test_malformed_headers_are_refused),
-        cmocka_unit_test(test_encode_refuses_what_decode_would),
-        cmocka_unit_test(test_kind_names),
+        cmocka_unit_test(test_the_encoder_refuses_what_the_decoder_would),
+        cmocka_unit_test(test_every_kind_has_a_name),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

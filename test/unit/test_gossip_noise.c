@@ -12,8 +12,8 @@
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
 
-// Numbers from vectors.txt of github.com/flynn/noise (commit 4d9f71cd), the entries of this protocol. That
-// file has no handshake hashes. They are public functions of the psk and the messages above, and were
+// The numbers are from vectors.txt of github.com/flynn/noise (commit 4d9f71cd), the entries of this protocol.
+// That file has no handshake hashes. They are public functions of the psk and the messages above, and were
 // computed for each entry with Python's hashlib and hmac: h = HASH(h || ...) over prologue, temp_h and the
 // ciphertexts.
 struct vector {
@@ -91,7 +91,7 @@ static void public_of(const uint8_t secret[32], uint8_t public_key[32])
     memcpy(public_key, handshake.e.public_key, 32);
 }
 
-// The vectors' keys are bytes that count up: from 0 and 1 (static), from 0x20 and 0x41 (ephemeral).
+// The keys of the vectors are bytes that count up: from 0 and 1 (static), from 0x20 and 0x41 (ephemeral).
 static void begin(struct gossip_noise_handshake *handshake, bool initiator, const char *prologue,
                   const char *psk)
 {
@@ -123,7 +123,7 @@ static void check_transport(const struct vector *vector, unsigned number, struct
     assert_memory_equal(opened, payload, bytes);
 }
 
-static void test_published_vectors(void **state)
+static void test_the_handshake_matches_the_published_vectors(void **state)
 {
     (void)state;
     for (size_t v = 0; v < LENGTH_OF(VECTORS); v++) {
@@ -153,7 +153,7 @@ static void test_published_vectors(void **state)
     }
 }
 
-static void test_split_wipes_handshake(void **state)
+static void test_split_wipes_the_handshake(void **state)
 {
     (void)state;
     static const struct gossip_noise_handshake zero;
@@ -174,7 +174,7 @@ static void test_split_wipes_handshake(void **state)
 
 // Expected keys: the first 32 bytes of the second ChaCha20 block (counter 1) under nonce 2^64 - 1, by a
 // ChaCha20 written from RFC 8439 in Python.
-static void test_rekey(void **state)
+static void test_rekey_gives_the_key_of_the_specification(void **state)
 {
     (void)state;
     struct gossip_noise_cipher cipher = {.nonce = 7};
@@ -207,7 +207,7 @@ static size_t advance(struct gossip_noise_handshake side[2], unsigned number, ui
     return message_bytes;
 }
 
-static void test_changed_message_is_refused(void **state)
+static void test_a_changed_message_is_refused(void **state)
 {
     (void)state;
     for (unsigned number = 0; number < 3; number++) {
@@ -230,7 +230,7 @@ static void test_changed_message_is_refused(void **state)
     }
 }
 
-static void test_wrong_psk_or_prologue_fails_at_once(void **state)
+static void test_another_psk_or_prologue_fails_at_once(void **state)
 {
     (void)state;
     struct gossip_noise_handshake initiator, responder;
@@ -244,7 +244,7 @@ static void test_wrong_psk_or_prologue_fails_at_once(void **state)
 }
 
 // A peer that knows the psk, but offers a key for which every Diffie-Hellman result is zero.
-static void test_small_order_key_is_refused(void **state)
+static void test_a_key_of_small_order_is_refused(void **state)
 {
     (void)state;
     static const uint8_t zero_point[32], one_point[32] = {1};
@@ -282,8 +282,8 @@ static void test_open_refuses_changes(void **state)
                      BASE_EAUTH); // replayed
 }
 
-// One handshake, each AEAD: the keys of one say nothing about those of another.
-static void test_each_aead_has_keys_of_its_own(void **state)
+// One handshake, both AEADs: the keys of one reveal nothing about those of the other.
+static void test_each_aead_has_its_own_keys(void **state)
 {
     (void)state;
     struct gossip_noise_handshake side[2];
@@ -305,13 +305,13 @@ static void test_each_aead_has_keys_of_its_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_vectors),
-        cmocka_unit_test(test_split_wipes_handshake),
-        cmocka_unit_test(test_rekey),
-        cmocka_unit_test(test_changed_message_is_refused),
-        cmocka_unit_test(test_wrong_psk_or_prologue_fails_at_once),
-        cmocka_unit_test(test_small_order_key_is_refused),
-        cmocka_unit_test(test_each_aead_has_keys_of_its_own),
+        cmocka_unit_test(test_the_handshake_matches_the_published_vectors),
+        cmocka_unit_test(test_split_wipes_the_handshake),
+        cmocka_unit_test(test_rekey_gives_the_key_of_the_specification),
+        cmocka_unit_test(test_a_changed_message_is_refused),
+        cmocka_unit_test(test_another_psk_or_prologue_fails_at_once),
+        cmocka_unit_test(test_a_key_of_small_order_is_refused),
+        cmocka_unit_test(test_each_aead_has_its_own_keys),
         cmocka_unit_test(test_open_refuses_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

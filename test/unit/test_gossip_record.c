@@ -1,4 +1,4 @@
-// Records and suspicions: layout, signatures, and bytes of strangers.
+// Records and suspicions: layout, signatures, and bytes from strangers.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static size_t written(const struct gossip_record *record, uint8_t *bytes, size_t
     return base_writer_used(&writer);
 }
 
-static void record_round_trip(void **state)
+static void a_record_survives_a_round_trip(void **state)
 {
     (void)state;
     struct gossip_identity identity;
@@ -64,7 +64,7 @@ static void record_round_trip(void **state)
     assert_true(gossip_record_verify(&read, NULL));
 }
 
-static void largest_record_fits(void **state)
+static void the_largest_record_fits(void **state)
 {
     (void)state;
     struct gossip_identity identity;
@@ -79,7 +79,7 @@ static void largest_record_fits(void **state)
     assert_true(gossip_record_bytes(&record) <= GOSSIP_RECORD_BYTES_MAX);
 }
 
-// Whatever one byte becomes, the record is refused: by its layout or by its signature.
+// Whatever one byte is changed to, the record is refused: for its layout or for its signature.
 static void every_changed_byte_is_refused(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static enum base_error read_changed(struct gossip_record record)
     return gossip_record_read(&reader, &read);
 }
 
-static void bad_fields_are_refused(void **state)
+static void invalid_fields_are_refused(void **state)
 {
     (void)state;
     struct gossip_identity identity;
@@ -146,10 +146,10 @@ static void bad_fields_are_refused(void **state)
     record.addresses[0].port = 0;
     assert_int_equal(read_changed(record), BASE_EFORMAT);
     record = example(&identity);
-    record.stop_round = 0; // and still STOPPING
+    record.stop_round = 0; // still STOPPING
     assert_int_equal(read_changed(record), BASE_EFORMAT);
     record = example(&identity);
-    record.flags = GOSSIP_RECORD_ELIGIBLE; // and still a round to stop at
+    record.flags = GOSSIP_RECORD_ELIGIBLE; // still with a stop round
     assert_int_equal(read_changed(record), BASE_EFORMAT);
     record = example(&identity);
     record.addresses[1].family = 5;
@@ -165,7 +165,7 @@ static void bad_fields_are_refused(void **state)
     assert_int_equal(read_changed(record), BASE_OK);
 }
 
-static void nobody_signs_for_another(void **state)
+static void a_node_cannot_sign_for_another(void **state)
 {
     (void)state;
     struct gossip_identity a, b;
@@ -183,7 +183,7 @@ static void nobody_signs_for_another(void **state)
     assert_false(gossip_suspicion_verify(&suspicion, NULL));
 }
 
-static void suspicion_round_trip(void **state)
+static void a_suspicion_survives_a_round_trip(void **state)
 {
     (void)state;
     struct gossip_identity a, b;
@@ -223,14 +223,10 @@ static void versions_are_ordered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(record_round_trip),
-        cmocka_unit_test(largest_record_fits),
-        cmocka_unit_test(every_changed_byte_is_refused),
-        cmocka_unit_test(every_truncation_is_refused),
-        cmocka_unit_test(bad_fields_are_refused),
-        cmocka_unit_test(nobody_signs_for_another),
-        cmocka_unit_test(suspicion_round_trip),
-        cmocka_unit_test(versions_are_ordered),
+        cmocka_unit_test(a_record_survives_a_round_trip),    cmocka_unit_test(the_largest_record_fits),
+        cmocka_unit_test(every_changed_byte_is_refused),     cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(invalid_fields_are_refused),        cmocka_unit_test(a_node_cannot_sign_for_another),
+        cmocka_unit_test(a_suspicion_survives_a_round_trip), cmocka_unit_test(versions_are_ordered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// What an established stream carries: a sealer against an opener, and an opener against a hand-made peer that
-// has the keys but breaks the framing.
+// The records of an established stream: a sealer against an opener, and an opener against a hand-made peer
+// that has the keys but breaks the framing.
 #include "base/buffer.h"
 #include "gossip/session/records_private.h"
 #include "test/support/sealed_pair.h"
@@ -27,7 +27,7 @@ static void expect(struct pair *pair, size_t *given, size_t most, const uint8_t 
     free(opened.bytes);
 }
 
-static void test_messages_in_all_splits(void **state)
+static void test_messages_arrive_whole_in_all_splits(void **state)
 {
     (void)state;
     static const size_t sizes[] = {1,         5,      1000,   PROMPT - 1, PROMPT,       PROMPT + 1,
@@ -51,7 +51,7 @@ static void test_messages_in_all_splits(void **state)
     free(message);
 }
 
-// Byte by byte: no byte more is needed than there is, and none too many.
+// Byte by byte: a record opens with its last byte, not earlier and not later.
 static void test_a_record_is_opened_with_its_last_byte(void **state)
 {
     (void)state;
@@ -74,8 +74,9 @@ static void test_a_record_is_opened_with_its_last_byte(void **state)
     pair_free(&pair);
 }
 
-// A small message that comes while a large one is under way is whole as soon as its own record is there.
-static void test_small_messages_overtake(void **state)
+// A small message that comes while a large one is under way is complete as soon as its own record has
+// arrived.
+static void test_small_messages_overtake_large_ones(void **state)
 {
     (void)state;
     enum { BYTES = 300000 };
@@ -90,7 +91,7 @@ static void test_small_messages_overtake(void **state)
             seal_prompt(&pair, small, sizeof small);
     }
     assert_true(pieces > 10);
-    for (size_t i = 1; i < pieces; i++) { // all of them, in their order, before the large one
+    for (size_t i = 1; i < pieces; i++) { // all of them, in order, before the large one
         memset(small, (int)i, sizeof small);
         expect(&pair, &given, 0, small, sizeof small);
     }
@@ -100,7 +101,7 @@ static void test_small_messages_overtake(void **state)
     pair_free(&pair);
 }
 
-// Nothing is sealed ahead of its being asked for: what a caller gives later comes before it.
+// Nothing is sealed before it is asked for: what a caller adds later goes before it.
 static void test_sealing_is_done_piece_by_piece(void **state)
 {
     (void)state;
@@ -116,14 +117,14 @@ static void test_sealing_is_done_piece_by_piece(void **state)
     while ((made = seal_some(&pair, most)) > 0)
         all += made;
     assert_true(gossip_sealer_idle(pair.sealer));
-    assert_in_range(all, MESSAGE_LIMIT, MESSAGE_LIMIT + MESSAGE_LIMIT / 500); // framing below 0.2%
+    assert_in_range(all, MESSAGE_LIMIT, MESSAGE_LIMIT + MESSAGE_LIMIT / 500); // framing is below 0.2%
     size_t given = 0;
     expect(&pair, &given, SIZE_MAX, large, MESSAGE_LIMIT);
     free(large);
     pair_free(&pair);
 }
 
-static void test_sealer_limits(void **state)
+static void test_the_sealer_refuses_what_exceeds_its_limits(void **state)
 {
     (void)state;
     struct pair pair = new_pair(MESSAGE_LIMIT);
@@ -175,7 +176,7 @@ static void write_length(uint8_t plain[BEGIN_BYTES], uint32_t bytes)
     base_write_u32(&writer, bytes);
 }
 
-struct step { // one record: its kind, its length, what BEGIN announces, and the answer
+struct step { // one record: its kind, its length, the length that BEGIN announces, and the answer
     unsigned kind;
     size_t bytes;
     uint32_t announced;
@@ -194,7 +195,7 @@ static void test_broken_framing_is_refused(void **state)
         {{{RECORD_WHOLE, 1, 0, BASE_OK}, {RECORD_WHOLE, PROMPT, 0, BASE_OK}}, 2},
         {{{RECORD_WHOLE, 0, 0, BASE_EFORMAT}}, 0},
         {{{RECORD_WHOLE, PROMPT + 1, 0, BASE_ELIMIT}}, 0},
-        {{{RECORD_MORE, 10, 0, BASE_EFORMAT}}, 0}, // nothing has begun
+        {{{RECORD_MORE, 10, 0, BASE_EFORMAT}}, 0}, // no message has begun
         {{{RECORD_BEGIN, 4, LIMIT, BASE_OK}, {RECORD_MORE, LIMIT, 0, BASE_OK}, {0, 1, 0, BASE_OK}}, 2},
         {{{RECORD_BEGIN, 4, LIMIT, BASE_OK}, {RECORD_WHOLE, 9, 0, BASE_OK}, {RECORD_MORE, LIMIT, 0, BASE_OK}},
          2},
@@ -213,7 +214,7 @@ static void test_broken_framing_is_refused(void **state)
         {{{RECORD_BEGIN, 5, LIMIT, BASE_EFORMAT}}, 0},
         {{{RECORD_BEGIN, 4, LIMIT + 1, BASE_ELIMIT}}, 0},
         {{{RECORD_BEGIN, 4, UINT32_MAX, BASE_ELIMIT}}, 0},
-        {{{RECORD_BEGIN, 4, PROMPT, BASE_EFORMAT}}, 0}, // it would be one record
+        {{{RECORD_BEGIN, 4, PROMPT, BASE_EFORMAT}}, 0}, // it would fit into one record
         {{{RECORD_BEGIN, 4, 0, BASE_EFORMAT}}, 0},
         {{{RECORD_MORE + 1, 4, 0, BASE_EFORMAT}}, 0},
         {{{255, 4, 0, BASE_EFORMAT}}, 0},
@@ -236,7 +237,7 @@ static void test_broken_framing_is_refused(void **state)
     }
 }
 
-// A limit below what may be one record holds for these, too.
+// A limit below the size of one record holds for small messages, too.
 static void test_a_low_limit_holds_for_small_messages(void **state)
 {
     (void)state;
@@ -247,7 +248,7 @@ static void test_a_low_limit_holds_for_small_messages(void **state)
     gossip_opener_destroy(raw.opener);
 }
 
-static void test_rekey_in_step(void **state)
+static void test_both_ends_rekey_in_step(void **state)
 {
     (void)state;
     struct pair pair = new_pair(MESSAGE_LIMIT);
@@ -279,8 +280,8 @@ static void test_rekey_inside_a_message(void **state)
     pair_free(&pair);
 }
 
-// A peer that goes on under the old key is cut off exactly where the key changes.
-static void test_rekey_happens(void **state)
+// A peer that keeps using the old key is refused exactly where the key changes.
+static void test_a_peer_that_keeps_the_old_key_is_refused(void **state)
 {
     (void)state;
     struct raw raw = {.cipher = key, .opener = gossip_opener_create(&key, MESSAGE_LIMIT)};
@@ -294,16 +295,16 @@ static void test_rekey_happens(void **state)
 static int run(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages_in_all_splits),
+        cmocka_unit_test(test_messages_arrive_whole_in_all_splits),
         cmocka_unit_test(test_a_record_is_opened_with_its_last_byte),
-        cmocka_unit_test(test_small_messages_overtake),
+        cmocka_unit_test(test_small_messages_overtake_large_ones),
         cmocka_unit_test(test_sealing_is_done_piece_by_piece),
-        cmocka_unit_test(test_sealer_limits),
+        cmocka_unit_test(test_the_sealer_refuses_what_exceeds_its_limits),
         cmocka_unit_test(test_broken_framing_is_refused),
         cmocka_unit_test(test_a_low_limit_holds_for_small_messages),
-        cmocka_unit_test(test_rekey_in_step),
+        cmocka_unit_test(test_both_ends_rekey_in_step),
         cmocka_unit_test(test_rekey_inside_a_message),
-        cmocka_unit_test(test_rekey_happens),
+        cmocka_unit_test(test_a_peer_that_keeps_the_old_key_is_refused),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -22,7 +22,7 @@ static size_t record_bytes(const uint8_t *record)
     return (size_t)RECORD_PREFIX + base_read_u16(&reader);
 }
 
-// Damages a stream of records at byte `at`; replay, swap and kind take the record that starts at 0.
+// Damages a stream of records at byte `at`; replay, swap and kind apply to the record that starts at 0.
 static void damage_stream(struct base_buffer *stream, enum damage damage, size_t at)
 {
     const size_t bytes = base_buffer_length(stream), first = record_bytes(base_buffer_head(stream));
@@ -46,7 +46,7 @@ static void damage_stream(struct base_buffer *stream, enum damage damage, size_t
         memcpy(copy, base_buffer_head(stream) + first, second);
         memcpy(copy + second, base_buffer_head(stream), first);
     }
-    if (damage == DAMAGE_KIND) { // a small message of 4 bytes made to look like the beginning of a large one
+    if (damage == DAMAGE_KIND) { // makes a small message of 4 bytes look like the beginning of a large one
         assert_int_equal(first, 4 + GOSSIP_RECORD_OVERHEAD);
         copy[2] = RECORD_BEGIN;
     }
@@ -55,7 +55,8 @@ static void damage_stream(struct base_buffer *stream, enum damage damage, size_t
     free(copy);
 }
 
-// Ten messages, one of several records; then so many more that no changed length can make the receiver wait.
+// Ten messages, one of them of several records, and then so many more that no changed length can make the
+// receiver wait.
 static void check_damage(enum damage damage, const uint8_t *message, size_t bytes)
 {
     struct pair pair = new_pair(MESSAGE_LIMIT);
@@ -72,7 +73,7 @@ static void check_damage(enum damage damage, const uint8_t *message, size_t byte
         error = take(&pair, &given, 0, &opened);
         if (opened.bytes == NULL)
             continue;
-        // What is delivered is what was said, in its order.
+        // What is delivered is what was sent, in order.
         assert_int_equal(opened.count, whole == 5 ? bytes : 4);
         assert_memory_equal(opened.bytes, message, opened.count);
         free(opened.bytes);
@@ -88,7 +89,7 @@ static void check_damage(enum damage damage, const uint8_t *message, size_t byte
     pair_free(&pair);
 }
 
-static void test_damaged_stream_dies(void **state)
+static void test_a_damaged_stream_ends(void **state)
 {
     (void)state;
     const size_t bytes = 150000;
@@ -122,9 +123,9 @@ static void test_every_flipped_bit_is_found(void **state)
     }
 }
 
-// A stream that ends anywhere delivers nothing that was not whole, and an opener that is destroyed in the
-// middle of a message leaves nothing behind (a sanitizer says so).
-static void test_truncated_stream_waits(void **state)
+// A stream that ends anywhere delivers only complete messages, and an opener that is destroyed in the middle
+// of a message leaks nothing (a sanitizer reports it).
+static void test_a_truncated_stream_waits_for_more(void **state)
 {
     (void)state;
     const size_t bytes = 100000;
@@ -148,9 +149,9 @@ static void test_truncated_stream_waits(void **state)
 static int run(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damaged_stream_dies),
+        cmocka_unit_test(test_a_damaged_stream_ends),
         cmocka_unit_test(test_every_flipped_bit_is_found),
-        cmocka_unit_test(test_truncated_stream_waits),
+        cmocka_unit_test(test_a_truncated_stream_waits_for_more),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -1,5 +1,5 @@
-// A node's way through its rounds: what orders make of it, where it stands when the cluster is further on,
-// what a stop leaves, and when a model that is not finite ends it.
+// The rounds of a node: the effect of orders, its round when the cluster is further, the state after a stop,
+// and the end after models that are not finite.
 #include "base/rng.h"
 #include "gossip/life/rounds.h"
 
@@ -67,7 +67,7 @@ static void pass_round(struct gossip_rounds *rounds)
     want_adopt(rounds, GOSSIP_LEARNER_EXCHANGED, rounds->step);
 }
 
-// Before it takes a step again it takes in what came, and the round of its neighbours.
+// Before its next step it takes in pending updates, and the round of its neighbours.
 static void follow(struct gossip_rounds *rounds, uint64_t round, uint64_t theirs)
 {
     struct gossip_rounds_meet meet = want_meet(rounds, round);
@@ -76,7 +76,7 @@ static void follow(struct gossip_rounds *rounds, uint64_t round, uint64_t theirs
     want_adopt(rounds, GOSSIP_LEARNER_COLLECTED, rounds->step);
 }
 
-// The last rendezvous: frozen, saved.
+// The last rendezvous: frozen and saved.
 static struct gossip_rounds_meet want_end(struct gossip_rounds *rounds, uint64_t round, int status)
 {
     struct gossip_rounds_meet last = want_meet(rounds, round);
@@ -88,7 +88,7 @@ static struct gossip_rounds_meet want_end(struct gossip_rounds *rounds, uint64_t
     return last;
 }
 
-static void it_trains_finishes_lingers_and_leaves(void **state)
+static void a_node_trains_finishes_lingers_and_leaves(void **state)
 {
     (void)state;
     struct gossip_rounds rounds = started();
@@ -105,14 +105,14 @@ static void it_trains_finishes_lingers_and_leaves(void **state)
     want_end(&rounds, 5, 0);
 }
 
-static void rounds_that_others_are_past_are_not_made_up_for(void **state)
+static void missed_rounds_are_not_made_up_for(void **state)
 {
     (void)state;
     struct gossip_rounds rounds = started();
     pass_round(&rounds);
     take_steps(&rounds, true);
     want_meet(&rounds, 2);
-    gossip_rounds_met(&rounds, 4, true); // the neighbours had passed two more
+    gossip_rounds_met(&rounds, 4, true); // the neighbours were two rounds further
     assert_int_equal(rounds.round, 4);
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 4 * LOCAL);
     take_steps(&rounds, true);
@@ -121,7 +121,7 @@ static void rounds_that_others_are_past_are_not_made_up_for(void **state)
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, STEPS); // never past the end
 }
 
-static void a_node_that_was_away_takes_the_clusters_round_and_step(void **state)
+static void a_node_that_was_away_takes_the_round_and_step_of_the_cluster(void **state)
 {
     (void)state;
     const struct gossip_rounds_options options = {
@@ -130,7 +130,7 @@ static void a_node_that_was_away_takes_the_clusters_round_and_step(void **state)
     gossip_rounds_init(&rounds, &options);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .away = true, .round = 40, .step = 200});
     want_adopt(&rounds, GOSSIP_LEARNER_RESTORED, 200);
-    follow(&rounds, 40, 43); // the word was old: its neighbours are further on
+    follow(&rounds, 40, 43); // the report was old: its neighbours are further
     take_steps(&rounds, true);
     struct gossip_rounds_meet meet = want_meet(&rounds, 44);
     assert_true(meet.away && meet.meets && !meet.follows);
@@ -141,7 +141,7 @@ static void a_node_that_was_away_takes_the_clusters_round_and_step(void **state)
     want_meet(&rounds, 45);
 }
 
-static void a_node_that_follows_asks_before_its_first_step(void **state)
+static void a_node_that_follows_asks_its_neighbours_before_its_first_step(void **state)
 {
     (void)state;
     for (int open = 0; open < 2; open++) {
@@ -150,7 +150,7 @@ static void a_node_that_follows_asks_before_its_first_step(void **state)
         struct gossip_rounds rounds;
         gossip_rounds_init(&rounds, &options);
         order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .follows = true, .round = 10});
-        if (open) { // the boundary where it stopped comes first, and tells it where they are
+        if (open) { // the boundary where it stopped comes first, and gives it the round of the others
             assert_true(want_meet(&rounds, 11).meets);
             continue;
         }
@@ -161,8 +161,8 @@ static void a_node_that_follows_asks_before_its_first_step(void **state)
     }
 }
 
-// Where all resume at a round the first ones may be some rounds further, and wait for the others there. After
-// a pause they count.
+// When all nodes resume at a round, the first ones may be some rounds further, where they wait for the
+// others. After a pause these rounds count.
 static void a_node_that_begins_may_be_in_step(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void a_node_that_begins_may_be_in_step(void **state)
     }
 }
 
-static void a_snapshot_counts_and_is_not_rolled_back_by_half_of_one(void **state)
+static void an_incomplete_snapshot_does_not_undo_a_complete_one(void **state)
 {
     (void)state;
     struct gossip_rounds rounds = fresh();
@@ -202,12 +202,12 @@ static void a_snapshot_counts_and_is_not_rolled_back_by_half_of_one(void **state
     pass_round(&rounds);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
     want(&rounds, GOSSIP_ROUNDS_FETCH);
-    gossip_rounds_fetched(&rounds, false, 0, 0); // goes on with its own
+    gossip_rounds_fetched(&rounds, false, 0, 0); // it goes on with its own model
     assert_int_equal(rounds.round, 4);
     take_steps(&rounds, true);
 }
 
-static void without_a_model_it_fails_and_leaves_no_checkpoint(void **state)
+static void without_a_model_a_node_fails_and_writes_no_checkpoint(void **state)
 {
     (void)state;
     for (int stops = 0; stops < 2; stops++) {
@@ -224,7 +224,7 @@ static void without_a_model_it_fails_and_leaves_no_checkpoint(void **state)
     }
 }
 
-static void a_stop_is_a_round_boundary(void **state)
+static void a_node_stops_at_a_round_boundary(void **state)
 {
     (void)state;
     struct gossip_rounds rounds = started();
@@ -240,25 +240,25 @@ static void a_stop_is_a_round_boundary(void **state)
     assert_false(last.open);
 }
 
-static void a_stop_at_a_later_round_is_one_there(void **state)
+static void a_stop_at_a_later_round_happens_in_that_round(void **state)
 {
     (void)state;
     struct gossip_rounds rounds = started();
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 2});
-    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 3}); // another stops later
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 3}); // another node stops later
     for (int i = 0; i < 3; i++)
         pass_round(&rounds);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
     want_end(&rounds, 3, 0);
 }
 
-// Others may not have heard of it.
-static void a_node_stands_at_its_stop_until_it_may_leave(void **state)
+// Others may not have heard of the stop round.
+static void a_node_stands_at_its_stop_round_until_it_may_leave(void **state)
 {
     (void)state;
     struct gossip_rounds rounds = started();
     pass_round(&rounds);
-    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 1}); // it stands there already
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 1}); // it already stands there
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     assert_int_equal(rounds.state, GOSSIP_ROUNDS_TRAINING);
     assert_true(gossip_rounds_stand(&rounds) && gossip_rounds_least_stop(&rounds) == 1);
@@ -275,8 +275,8 @@ static void a_node_stands_at_its_stop_until_it_may_leave(void **state)
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 15);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     assert_true(gossip_rounds_stand(&rounds) && gossip_rounds_least_stop(&rounds) == 3);
-    order(&rounds,
-          (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 4}); // they go on: that exchange first
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP,
+                                         .round = 4}); // they go on: that exchange comes first
     assert_true(want_meet(&rounds, 3).meets);
     gossip_rounds_met(&rounds, 3, true);
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 15);
@@ -286,7 +286,7 @@ static void a_node_stands_at_its_stop_until_it_may_leave(void **state)
     want_end(&rounds, 4, 0);
 }
 
-static void an_exchange_that_a_stop_leaves_open_is_made_after_the_resume(void **state)
+static void an_exchange_that_a_stop_left_open_is_made_after_the_resume(void **state)
 {
     (void)state;
     struct gossip_rounds rounds = started();
@@ -323,12 +323,12 @@ static void an_exchange_that_a_stop_leaves_open_is_made_after_the_resume(void **
         want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
         take_steps(&rounds, true);
     }
-    gossip_rounds_init(&rounds, &options); // stopped before anybody was there: open still
+    gossip_rounds_init(&rounds, &options); // stopped before another node was there: still open
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP});
     assert_true(want_end(&rounds, 2, 0).open);
 }
 
-static void a_pause_is_no_step_and_takes_in_what_came(void **state)
+static void a_pause_takes_no_step_and_applies_pending_updates(void **state)
 {
     (void)state;
     struct gossip_rounds rounds = started();
@@ -338,7 +338,7 @@ static void a_pause_is_no_step_and_takes_in_what_came(void **state)
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 0);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
-    want(&rounds, GOSSIP_ROUNDS_FETCH); // first the model, and then the pause again
+    want(&rounds, GOSSIP_ROUNDS_FETCH); // first the model, then the pause again
     gossip_rounds_fetched(&rounds, true, 2, 10);
     want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, 10);
     want_meet(&rounds, 2);
@@ -354,10 +354,10 @@ static void a_pause_is_no_step_and_takes_in_what_came(void **state)
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 15);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 100});
-    want_end(&rounds, 3, 0); // it stands at a boundary already
+    want_end(&rounds, 3, 0); // it already stands at a boundary
 }
 
-static void who_follows_others_leaves_a_round_to_do(void **state)
+static void a_node_that_takes_the_round_of_others_has_a_round_left_to_do(void **state)
 {
     (void)state;
     struct gossip_rounds rounds = started();
@@ -374,8 +374,8 @@ static void who_follows_others_leaves_a_round_to_do(void **state)
     take_steps(&rounds, true);
 }
 
-// Round 1 is the one it is in: it has not been done yet.
-static void who_pauses_before_its_first_round_does_it(void **state)
+// Round 1 is in progress: it has not been done yet.
+static void a_node_that_pauses_before_its_first_round_does_it_afterwards(void **state)
 {
     (void)state;
     for (uint64_t theirs = 1; theirs <= 3; theirs++) {
@@ -394,7 +394,8 @@ static void who_pauses_before_its_first_round_does_it(void **state)
     }
 }
 
-// A model that is to be replaced takes part in nothing more: neither the wait for its exchange nor its steps.
+// A model that is about to be replaced takes part in nothing: neither in the wait for its exchange nor in its
+// steps.
 static void a_fetch_ends_the_open_round(void **state)
 {
     (void)state;
@@ -424,7 +425,7 @@ static void a_fetch_ends_the_open_round(void **state)
         } else if (waits) {
             want(&rounds, GOSSIP_ROUNDS_STEPS);
         } else {
-            assert_true(want_meet(&rounds, 2).meets); // its own steps are still to be met for
+            assert_true(want_meet(&rounds, 2).meets); // the exchange of its own steps is still to be made
         }
     }
 }
@@ -466,7 +467,7 @@ static void a_fetch_ends_the_wait_for_answers(void **state)
     want(&rounds, GOSSIP_ROUNDS_FETCH);
 }
 
-// Where it stops later it must know where the others are, to come to that round with them.
+// To stop at a later round together with the others, it must know their round.
 static void a_stop_ends_the_wait_for_answers(void **state)
 {
     (void)state;
@@ -486,7 +487,7 @@ static void a_stop_ends_the_wait_for_answers(void **state)
     }
 }
 
-static void who_is_left_alone_ends_with_the_model_of_the_finished(void **state)
+static void a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones(void **state)
 {
     (void)state;
     for (int given = 0; given < 2; given++) {
@@ -494,7 +495,7 @@ static void who_is_left_alone_ends_with_the_model_of_the_finished(void **state)
         pass_round(&rounds);
         want(&rounds, GOSSIP_ROUNDS_STEPS);
         order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true});
-        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true}); // once is enough
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true}); // one is enough
         gossip_rounds_stepped(&rounds, 10, 0.5f, true);
         want_meet(&rounds, 2);
         gossip_rounds_met(&rounds, 2, true);
@@ -503,16 +504,16 @@ static void who_is_left_alone_ends_with_the_model_of_the_finished(void **state)
         gossip_rounds_fetched(&rounds, given, 5, STEPS);
         if (given)
             want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, STEPS);
-        assert_true(want_meet(&rounds, given ? 5 : 2).finished); // its own model where nobody has one
+        assert_true(want_meet(&rounds, given ? 5 : 2).finished); // its own model if no node has one
         assert_int_equal(rounds.ended_alone, !given);
         gossip_rounds_met(&rounds, given ? 5 : 2, true);
         want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, given ? STEPS : 10);
         order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
-        want_end(&rounds, given ? 5 : 2, !given); // and then it says so
+        want_end(&rounds, given ? 5 : 2, !given); // and then it reports that
     }
 }
 
-static void ten_models_in_a_row_that_are_not_finite_end_it(void **state)
+static void ten_non_finite_models_in_a_row_end_the_training(void **state)
 {
     (void)state;
     const struct gossip_rounds_options options = {.local_steps = LOCAL, .steps = 1000};
@@ -521,7 +522,7 @@ static void ten_models_in_a_row_that_are_not_finite_end_it(void **state)
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START});
     for (unsigned i = 1; i <= 9 + 10; i++) {
         if (i == 10)
-            pass_round(&rounds); // a good one between them: counted anew
+            pass_round(&rounds); // a finite one in between: the count begins again
         uint64_t round = rounds.round + 1;
         take_steps(&rounds, false);
         assert_true(want_meet(&rounds, round).unusable);
@@ -533,7 +534,7 @@ static void ten_models_in_a_row_that_are_not_finite_end_it(void **state)
 }
 
 // Any orders at any moment, and any answers.
-static void whatever_comes_it_goes_on_and_ends(void **state)
+static void any_sequence_of_orders_comes_to_an_end(void **state)
 {
     struct base_rng rng;
     const char *text = getenv("P2PML_SEED");
@@ -588,27 +589,27 @@ static void whatever_comes_it_goes_on_and_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_trains_finishes_lingers_and_leaves),
-        cmocka_unit_test(rounds_that_others_are_past_are_not_made_up_for),
-        cmocka_unit_test(a_node_that_was_away_takes_the_clusters_round_and_step),
-        cmocka_unit_test(a_node_that_follows_asks_before_its_first_step),
+        cmocka_unit_test(a_node_trains_finishes_lingers_and_leaves),
+        cmocka_unit_test(missed_rounds_are_not_made_up_for),
+        cmocka_unit_test(a_node_that_was_away_takes_the_round_and_step_of_the_cluster),
+        cmocka_unit_test(a_node_that_follows_asks_its_neighbours_before_its_first_step),
         cmocka_unit_test(a_node_that_begins_may_be_in_step),
-        cmocka_unit_test(a_snapshot_counts_and_is_not_rolled_back_by_half_of_one),
-        cmocka_unit_test(without_a_model_it_fails_and_leaves_no_checkpoint),
-        cmocka_unit_test(a_stop_is_a_round_boundary),
-        cmocka_unit_test(a_stop_at_a_later_round_is_one_there),
-        cmocka_unit_test(a_node_stands_at_its_stop_until_it_may_leave),
-        cmocka_unit_test(an_exchange_that_a_stop_leaves_open_is_made_after_the_resume),
-        cmocka_unit_test(a_pause_is_no_step_and_takes_in_what_came),
-        cmocka_unit_test(who_follows_others_leaves_a_round_to_do),
-        cmocka_unit_test(who_pauses_before_its_first_round_does_it),
+        cmocka_unit_test(an_incomplete_snapshot_does_not_undo_a_complete_one),
+        cmocka_unit_test(without_a_model_a_node_fails_and_writes_no_checkpoint),
+        cmocka_unit_test(a_node_stops_at_a_round_boundary),
+        cmocka_unit_test(a_stop_at_a_later_round_happens_in_that_round),
+        cmocka_unit_test(a_node_stands_at_its_stop_round_until_it_may_leave),
+        cmocka_unit_test(an_exchange_that_a_stop_left_open_is_made_after_the_resume),
+        cmocka_unit_test(a_pause_takes_no_step_and_applies_pending_updates),
+        cmocka_unit_test(a_node_that_takes_the_round_of_others_has_a_round_left_to_do),
+        cmocka_unit_test(a_node_that_pauses_before_its_first_round_does_it_afterwards),
         cmocka_unit_test(a_pause_ends_the_wait_for_an_exchange),
         cmocka_unit_test(a_fetch_ends_the_wait_for_answers),
         cmocka_unit_test(a_stop_ends_the_wait_for_answers),
         cmocka_unit_test(a_fetch_ends_the_open_round),
-        cmocka_unit_test(who_is_left_alone_ends_with_the_model_of_the_finished),
-        cmocka_unit_test(ten_models_in_a_row_that_are_not_finite_end_it),
-        cmocka_unit_test(whatever_comes_it_goes_on_and_ends),
+        cmocka_unit_test(a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones),
+        cmocka_unit_test(ten_non_finite_models_in_a_row_end_the_training),
+        cmocka_unit_test(any_sequence_of_orders_comes_to_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

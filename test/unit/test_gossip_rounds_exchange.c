@@ -19,7 +19,7 @@ static struct gossip_edges *edges_of_two(bool local)
     return edges;
 }
 
-static void a_boundary_is_told_to_the_exchange(void **state)
+static void a_boundary_becomes_an_event_of_the_exchange(void **state)
 {
     struct gossip_edges *edges = edges_of_two(false), *local = edges_of_two(true), *none;
     struct gossip_rounds_meet meet = {.round = 7, .meets = true, .step_scale = 0.5f, .away = true};
@@ -31,13 +31,13 @@ static void a_boundary_is_told_to_the_exchange(void **state)
     assert_true(event.round.weight == 0.5f && event.round.step_scale == 0.5f);
     assert_int_equal(event.round.round, 7);
     assert_true(event.round.others && event.round.standing == GOSSIP_AWAY && !event.round.follows);
-    gossip_rounds_event(&meet, local, true, &event); // who has no edges waits for none
+    gossip_rounds_event(&meet, local, true, &event); // a node without edges waits for none
     assert_false(event.round.meets || event.round.others || event.round.idle);
     assert_int_equal(gossip_edges_create(false, &none), BASE_OK);
-    gossip_rounds_event(&meet, none, true, &event); // no view yet: nobody is met, others are waited for
+    gossip_rounds_event(&meet, none, true, &event); // no view yet: it meets no node, and waits for others
     assert_true(!event.round.meets && event.round.others);
     meet = (struct gossip_rounds_meet){.step_scale = 0.5f, .finished = true, .away = true, .unusable = true};
-    gossip_rounds_event(&meet, edges, false, &event); // it stands still, before its first round
+    gossip_rounds_event(&meet, edges, false, &event); // it stands still before its first round
     assert_true(event.round.idle && !event.round.meets && !event.round.others && event.round.unusable);
     assert_true(event.round.step_scale == 0 && event.round.standing == GOSSIP_FINISHED);
     assert_int_equal(event.round.round, 1);
@@ -55,7 +55,7 @@ static void a_boundary_is_told_to_the_exchange(void **state)
     gossip_edges_destroy(none);
 }
 
-static void a_boundary_is_left_with_its_exchange_or_without(void **state)
+static void a_boundary_ends_with_or_without_its_exchange(void **state)
 {
     static float zero[4];
     static const uint8_t nothing_open[2];
@@ -83,9 +83,9 @@ static void a_boundary_is_left_with_its_exchange_or_without(void **state)
         options.round = 9;
         assert_int_equal(gossip_exchange_create(&options, &exchange, &why), BASE_OK);
         assert_int_equal(gossip_exchange_import(exchange, &record), BASE_OK);
-        assert_true(gossip_exchange_met(exchange, NULL, 10)); // nobody was due
+        assert_true(gossip_exchange_met(exchange, NULL, 10)); // no exchange was due
         assert_true(gossip_exchange_met(exchange, &partner, 9));
-        assert_int_equal(gossip_exchange_met(exchange, &partner, 10), !sync); // async misses nothing
+        assert_int_equal(gossip_exchange_met(exchange, &partner, 10), !sync); // async has no exchange to miss
         assert_int_equal(gossip_exchange_met(exchange, &stranger, 9), !sync);
         gossip_exchange_destroy(exchange);
     }
@@ -94,8 +94,8 @@ static void a_boundary_is_left_with_its_exchange_or_without(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_boundary_is_told_to_the_exchange),
-        cmocka_unit_test(a_boundary_is_left_with_its_exchange_or_without),
+        cmocka_unit_test(a_boundary_becomes_an_event_of_the_exchange),
+        cmocka_unit_test(a_boundary_ends_with_or_without_its_exchange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

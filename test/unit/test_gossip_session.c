@@ -1,5 +1,5 @@
 // The handshake of the secure channel: two sessions over byte queues, and one session against a hand-made
-// peer that knows the secret but not the manners. What follows it is tested in test_gossip_records.c.
+// peer that knows the secret but breaks the rules. What follows the handshake is in test_gossip_records.c.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "gossip/session/noise.h"
@@ -40,7 +40,7 @@ static int setup(void **state)
 
 struct pair {
     struct gossip_session *side[2]; // initiator, responder
-    struct base_buffer out[2];      // what each has said
+    struct base_buffer out[2];      // the bytes that each has sent
 };
 
 static struct gossip_session_options options_of(bool initiator)
@@ -80,7 +80,7 @@ static void pair_free(struct pair *pair)
     }
 }
 
-// One call of receive with at most `most` bytes of what the other side has said; these are then gone.
+// One call of receive with at most `most` bytes of what the other side has sent; these are then removed.
 static enum base_error hand_over(struct pair *pair, unsigned to, size_t most,
                                  struct gossip_session_event *event)
 {
@@ -101,7 +101,7 @@ static size_t split_of(size_t most)
     return most > 0 ? most : 1 + (size_t)base_rng_below(&rng, 1u << base_rng_below(&rng, 18));
 }
 
-// Both directions until nothing moves. The first error ends it.
+// Both directions until nothing is left. The first error ends it.
 static enum base_error run_handshake(struct pair *pair, size_t most)
 {
     struct gossip_session_event event;
@@ -165,7 +165,7 @@ static void expect_message(struct halves *halves, unsigned to, const uint8_t *in
     free(opened.bytes);
 }
 
-// Whatever the pieces in which the handshake came: the halves that it leaves fit each other.
+// In whatever pieces the handshake arrived, the two halves fit each other.
 static void test_halves_fit_after_all_splits(void **state)
 {
     (void)state;
@@ -209,8 +209,8 @@ static void test_a_session_is_split_once(void **state)
     pair_free(&pair);
 }
 
-// What comes behind the last message of the handshake is left to the opener.
-static void test_records_right_behind_the_handshake(void **state)
+// Bytes behind the last message of the handshake are left to the opener.
+static void test_records_may_follow_the_handshake_at_once(void **state)
 {
     (void)state;
     struct pair pair = new_pair();
@@ -244,7 +244,7 @@ static void expect_hidden(const struct base_buffer *wire, const uint8_t *secret,
         assert_null(memmem(base_buffer_head(wire), base_buffer_length(wire), secret + i, WINDOW));
 }
 
-static void test_wire_shows_no_plaintext(void **state)
+static void test_the_wire_shows_no_plaintext(void **state)
 {
     (void)state;
     struct pair pair = new_pair();
@@ -287,7 +287,7 @@ static void expect_silent_refusal(const struct gossip_session_options *initiator
     pair_free(&pair);
 }
 
-static void test_strangers_hear_nothing(void **state)
+static void test_a_stranger_gets_no_answer(void **state)
 {
     (void)state;
     struct gossip_session_options options = options_of(true);
@@ -300,7 +300,7 @@ static void test_strangers_hear_nothing(void **state)
     expect_silent_refusal(&options);
 }
 
-static void test_changed_handshake_is_refused(void **state)
+static void test_a_changed_handshake_is_refused(void **state)
 {
     (void)state;
     struct gossip_session_event event;
@@ -322,7 +322,7 @@ static void test_changed_handshake_is_refused(void **state)
         }
 }
 
-// A peer made of the Noise handshake alone: it can break every rule above that.
+// A peer made of the Noise handshake alone: it can break every rule above it.
 struct raw_peer {
     struct gossip_noise_cipher send, receive;
     struct gossip_session *session; // a responder
@@ -361,7 +361,7 @@ static size_t frame(uint8_t *frame, size_t bytes)
     return 2 + bytes;
 }
 
-// Shakes hands with a session of `message_limit`, offering `proof`; returns what the session says to that.
+// Shakes hands with a session of `message_limit` and offers `proof`; returns the session's answer.
 static enum base_error raw_connect(struct raw_peer *peer, uint32_t protocol, const uint8_t proof[PROOF_BYTES],
                                    size_t message_limit)
 {
@@ -406,7 +406,7 @@ static void proof_of(const struct gossip_identity *who, uint8_t proof[PROOF_BYTE
     memcpy(proof + GOSSIP_ID_BYTES, who->binding, sizeof who->binding);
 }
 
-static void test_other_protocol_is_refused(void **state)
+static void test_another_protocol_version_is_refused(void **state)
 {
     (void)state;
     struct raw_peer peer;
@@ -419,23 +419,23 @@ static void test_other_protocol_is_refused(void **state)
     raw_free(&peer);
 }
 
-// Knowing the cluster secret does not make one somebody else.
-static void test_borrowed_identity_is_refused(void **state)
+// Knowing the secret of the cluster does not give a peer another identity.
+static void test_the_identity_of_another_is_refused(void **state)
 {
     (void)state;
     struct raw_peer peer;
     uint8_t proof[PROOF_BYTES];
-    proof_of(&identity[1], proof); // a true binding, but of another static key
+    proof_of(&identity[1], proof); // a valid binding, but of another static key
     assert_int_equal(raw_connect(&peer, GOSSIP_PROTOCOL, proof, MESSAGE_LIMIT), BASE_EAUTH);
     assert_false(gossip_session_established(peer.session));
     raw_free(&peer);
     proof_of(&identity[0], proof);
-    memcpy(proof, identity[1].id.bytes, GOSSIP_ID_BYTES); // another's id over our binding
+    memcpy(proof, identity[1].id.bytes, GOSSIP_ID_BYTES); // another node's id with the own binding
     assert_int_equal(raw_connect(&peer, GOSSIP_PROTOCOL, proof, MESSAGE_LIMIT), BASE_EAUTH);
     raw_free(&peer);
 }
 
-static void test_calls_out_of_order(void **state)
+static void test_calls_out_of_order_are_refused(void **state)
 {
     (void)state;
     struct gossip_session_options options = options_of(true);
@@ -460,13 +460,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_halves_fit_after_all_splits),
         cmocka_unit_test(test_a_session_is_split_once),
-        cmocka_unit_test(test_records_right_behind_the_handshake),
-        cmocka_unit_test(test_wire_shows_no_plaintext),
-        cmocka_unit_test(test_strangers_hear_nothing),
-        cmocka_unit_test(test_changed_handshake_is_refused),
-        cmocka_unit_test(test_other_protocol_is_refused),
-        cmocka_unit_test(test_borrowed_identity_is_refused),
-        cmocka_unit_test(test_calls_out_of_order),
+        cmocka_unit_test(test_records_may_follow_the_handshake_at_once),
+        cmocka_unit_test(test_the_wire_shows_no_plaintext),
+        cmocka_unit_test(test_a_stranger_gets_no_answer),
+        cmocka_unit_test(test_a_changed_handshake_is_refused),
+        cmocka_unit_test(test_another_protocol_version_is_refused),
+        cmocka_unit_test(test_the_identity_of_another_is_refused),
+        cmocka_unit_test(test_calls_out_of_order_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -1,4 +1,4 @@
-// Snapshots: one donor's frozen copy, and what a donor must refuse.
+// Snapshots: the frozen copy of a donor, and what a donor must refuse.
 #include "base/hash.h"
 #include "gossip/snapshot/snapshot.h"
 #include "test/support/snapshot_vectors.h"
@@ -28,7 +28,7 @@ static void freeze(struct gossip_donor *donor, float factor, uint64_t round, uin
     free(v);
 }
 
-static void asks_wait_for_a_copy_and_are_answered_from_it(void **state)
+static void questions_wait_for_a_copy_and_are_answered_from_it(void **state)
 {
     struct gossip_donor *donor = donor_create();
     struct gossip_message answer;
@@ -38,7 +38,7 @@ static void asks_wait_for_a_copy_and_are_answered_from_it(void **state)
     assert_false(ask(donor, 2, (struct gossip_snapshot_ask){.block = 2}, 0, &answer));
     assert_false(ask(donor, 3, (struct gossip_snapshot_ask){.part = GOSSIP_PART_SECOND}, 0, &answer));
     assert_false(
-        ask(donor, 2, (struct gossip_snapshot_ask){.block = 2}, 1, &answer)); // once more, counted once
+        ask(donor, 2, (struct gossip_snapshot_ask){.block = 2}, 1, &answer)); // asked twice, counted once
     assert_true(gossip_donor_wants(donor));
     assert_false(gossip_donor_waiting(donor, &peer, &answer));
     freeze(donor, 2, 7, 2);
@@ -62,7 +62,7 @@ static void asks_wait_for_a_copy_and_are_answered_from_it(void **state)
     gossip_donor_destroy(donor);
 }
 
-static void one_copy_serves_many_and_only_a_fresh_one_those_who_begin(void **state)
+static void one_copy_serves_many_and_joiners_that_begin_get_a_fresh_one(void **state)
 {
     struct gossip_donor *donor = donor_create();
     struct gossip_message answer;
@@ -76,11 +76,11 @@ static void one_copy_serves_many_and_only_a_fresh_one_those_who_begin(void **sta
     assert_true(ask(donor, 3, (struct gossip_snapshot_ask){.snapshot = number}, 5 * SECOND, &answer));
     freeze(donor, 3, 2, 6 * SECOND);
     assert_true(ask(donor, 3, (struct gossip_snapshot_ask){.snapshot = number}, 6 * SECOND, &answer));
-    assert_true(answer.as.tell.snapshot != number); // the new one has taken its place, and says so
+    assert_true(answer.as.tell.snapshot != number); // a new copy has taken its place, and its number shows it
     gossip_donor_destroy(donor);
 }
 
-static void a_copy_that_nobody_reads_is_given_back(void **state)
+static void a_copy_that_no_joiner_reads_is_released(void **state)
 {
     struct gossip_donor *donor = donor_create();
     struct gossip_message answer;
@@ -92,26 +92,26 @@ static void a_copy_that_nobody_reads_is_given_back(void **state)
     assert_true(due_ns > SECOND && due_ns < 60 * SECOND);
     gossip_donor_tick(donor, due_ns - 1);
     assert_true(
-        ask(donor, 2, (struct gossip_snapshot_ask){.snapshot = 1}, due_ns - 1, &answer)); // kept by this
+        ask(donor, 2, (struct gossip_snapshot_ask){.snapshot = 1}, due_ns - 1, &answer)); // keeps the copy
     gossip_donor_tick(donor, due_ns);
     assert_true(gossip_donor_deadline(donor) > due_ns);
     gossip_donor_tick(donor, gossip_donor_deadline(donor));
     assert_true(gossip_donor_deadline(donor) == UINT64_MAX);
     assert_false(ask(donor, 2, (struct gossip_snapshot_ask){.snapshot = 1}, 60 * SECOND, &answer));
-    gossip_donor_tick(donor, gossip_donor_deadline(donor)); // nor is somebody waited for who asks no more
+    gossip_donor_tick(donor, gossip_donor_deadline(donor)); // a joiner that asks no more is not waited for
     assert_false(gossip_donor_wants(donor));
     gossip_donor_destroy(donor);
 }
 
-// The donor fetches a model itself: its copy is of the old one.
-static void who_waits_for_a_copy_waits_while_the_donor_takes_another_model(void **state)
+// The donor itself fetches a model: its copy is of the old one.
+static void a_joiner_waits_while_the_donor_itself_takes_a_model(void **state)
 {
     struct gossip_donor *donor = donor_create();
     struct gossip_message answer;
     struct gossip_id peer;
     (void)state;
     freeze(donor, 1, 1, 0);
-    assert_false(ask(donor, 2, (struct gossip_snapshot_ask){.block = 1}, 5 * SECOND, &answer)); // begins
+    assert_false(ask(donor, 2, (struct gossip_snapshot_ask){.block = 1}, 5 * SECOND, &answer)); // it begins
     gossip_donor_thaw(donor);
     assert_true(gossip_donor_wants(donor));
     assert_false(ask(donor, 3, (struct gossip_snapshot_ask){.snapshot = 1}, 6 * SECOND, &answer));
@@ -126,7 +126,7 @@ static void who_waits_for_a_copy_waits_while_the_donor_takes_another_model(void 
     gossip_donor_destroy(donor);
 }
 
-static void what_waits_is_bounded(void **state)
+static void the_number_of_waiting_questions_is_bounded(void **state)
 {
     struct gossip_donor *donor = donor_create();
     struct gossip_message answer;
@@ -146,7 +146,7 @@ static void what_waits_is_bounded(void **state)
     gossip_donor_destroy(donor);
 }
 
-static void a_donor_refuses_what_is_not_there(void **state)
+static void a_donor_refuses_a_question_for_what_it_does_not_have(void **state)
 {
     struct gossip_donor *donor = donor_create();
     struct vectors *v = vectors_create(1);
@@ -189,7 +189,7 @@ static void a_donor_gives_the_blob_of_its_copy(void **state)
     (void)state;
     view.blob = &blob;
     assert_int_equal(gossip_donor_freeze(donor, &view, 0), BASE_OK);
-    blob.data[0] = 'x'; // the copy is the donor's own
+    blob.data[0] = 'x'; // the donor has its own copy
     assert_true(ask(donor, 2, question, 0, &answer));
     assert_int_equal(answer.as.tell.parts, 15);
     assert_int_equal(answer.as.tell.values_bytes, 3);
@@ -207,12 +207,12 @@ static void a_donor_gives_the_blob_of_its_copy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(asks_wait_for_a_copy_and_are_answered_from_it),
-        cmocka_unit_test(one_copy_serves_many_and_only_a_fresh_one_those_who_begin),
-        cmocka_unit_test(a_copy_that_nobody_reads_is_given_back),
-        cmocka_unit_test(who_waits_for_a_copy_waits_while_the_donor_takes_another_model),
-        cmocka_unit_test(what_waits_is_bounded),
-        cmocka_unit_test(a_donor_refuses_what_is_not_there),
+        cmocka_unit_test(questions_wait_for_a_copy_and_are_answered_from_it),
+        cmocka_unit_test(one_copy_serves_many_and_joiners_that_begin_get_a_fresh_one),
+        cmocka_unit_test(a_copy_that_no_joiner_reads_is_released),
+        cmocka_unit_test(a_joiner_waits_while_the_donor_itself_takes_a_model),
+        cmocka_unit_test(the_number_of_waiting_questions_is_bounded),
+        cmocka_unit_test(a_donor_refuses_a_question_for_what_it_does_not_have),
         cmocka_unit_test(a_donor_gives_the_blob_of_its_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-// Snapshots: one joiner's blocks, from which donors they come, and what a joiner must refuse.
+// Snapshots: the blocks of a joiner, the donors that they come from, and what a joiner must refuse.
 #include "base/hash.h"
 #include "gossip/snapshot/snapshot.h"
 #include "test/support/snapshot_vectors.h"
@@ -18,7 +18,7 @@ static void joining_create(struct joining *j)
     j->into = vectors_create(0);
     j->from = vectors_create(3);
     j->view = view_of(j->into, 0);
-    const struct gossip_joiner_options options = {.self = id_of(9), // whoever asks has a lower one: no circle
+    const struct gossip_joiner_options options = {.self = id_of(9), // the highest id: no circle
                                                   .parameters = D,
                                                   .into = &j->view,
                                                   .patience_ns = PATIENCE_S * SECOND,
@@ -40,7 +40,7 @@ static void donor_up(struct joining *j, uint8_t who, bool up)
     (up ? gossip_joiner_donor_up : gossip_joiner_donor_down)(j->joiner, &peer, 0);
 }
 
-// The answer that an honest donor would give to `question`.
+// The answer of an honest donor to `question`.
 static struct gossip_snapshot_tell honest(const struct joining *j, const struct gossip_message *question)
 {
     const struct gossip_snapshot_ask *asked = &question->as.ask;
@@ -76,7 +76,7 @@ static void a_joiner_asks_ahead_and_completes(void **state)
     size_t n = 0, next = 0;
     (void)state;
     joining_create(&j);
-    assert_false(gossip_joiner_next(j.joiner, 0, &peer, &asks[0])); // nobody is there
+    assert_false(gossip_joiner_next(j.joiner, 0, &peer, &asks[0])); // no donor is there
     assert_true(gossip_joiner_deadline(j.joiner) == UINT64_MAX);
     donor_up(&j, 2, true);
     assert_true(gossip_joiner_deadline(j.joiner) == STARVES_S * SECOND);
@@ -100,7 +100,7 @@ static void a_joiner_asks_ahead_and_completes(void **state)
     joining_destroy(&j);
 }
 
-static void another_donor_goes_on_where_the_first_stopped(void **state)
+static void another_donor_continues_where_the_first_stopped(void **state)
 {
     struct joining j;
     struct gossip_message question;
@@ -128,7 +128,7 @@ static void another_donor_goes_on_where_the_first_stopped(void **state)
     joining_destroy(&j);
 }
 
-static void donors_are_those_that_were_told_last(void **state)
+static void the_latest_list_of_donors_replaces_the_earlier_one(void **state)
 {
     struct joining j;
     struct gossip_message question;
@@ -138,11 +138,11 @@ static void donors_are_those_that_were_told_last(void **state)
     joining_create(&j);
     gossip_joiner_donors(j.joiner, first, 2, 0);
     assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
-    gossip_joiner_donors(j.joiner, first, 2, 0); // who is in use stays in use
+    gossip_joiner_donors(j.joiner, first, 2, 0); // a donor in use stays in use
     struct gossip_id again;
     assert_true(gossip_joiner_next(j.joiner, 0, &again, &question));
     assert_int_equal(peer.bytes[0], again.bytes[0]);
-    gossip_joiner_donors(j.joiner, then, peer.bytes[0] == 2 ? 1 : 0, 0); // without the one in use
+    gossip_joiner_donors(j.joiner, then, peer.bytes[0] == 2 ? 1 : 0, 0); // without the donor in use
     size_t asked = 0;
     for (; gossip_joiner_next(j.joiner, 0, &again, &question); asked++)
         assert_int_equal(again.bytes[0], 3);
@@ -153,7 +153,7 @@ static void donors_are_those_that_were_told_last(void **state)
     joining_destroy(&j);
 }
 
-static void a_silent_donor_is_left_and_may_answer_after_all(void **state)
+static void a_silent_donor_is_replaced_but_its_late_answer_counts(void **state)
 {
     struct joining j;
     struct gossip_message late, question;
@@ -175,7 +175,7 @@ static void a_silent_donor_is_left_and_may_answer_after_all(void **state)
     struct gossip_joiner_progress progress;
     gossip_joiner_progress(j.joiner, &progress);
     assert_int_equal(progress.done, 1);
-    uint64_t now_ns = 3 * PATIENCE_S * SECOND; // both were silent: the first has waited longest
+    uint64_t now_ns = 3 * PATIENCE_S * SECOND; // both were silent: the first one has waited longest
     assert_true(gossip_joiner_next(j.joiner, now_ns, &second, &question));
     assert_int_equal(gossip_id_compare(&first, &second), 0);
     joining_destroy(&j);
@@ -219,7 +219,7 @@ static void lie(struct gossip_snapshot_tell *told, size_t how, float values[77])
         values[3] = -1;
         break;
     case 11:
-        values[3] = 1e30f; // finite, and beside a vector of zeros absurd
+        values[3] = 1e30f; // finite, but implausible beside a vector of zeros
         break;
     case 12:
         told->round = 1001;
@@ -234,8 +234,8 @@ static void lie(struct gossip_snapshot_tell *told, size_t how, float values[77])
     }
 }
 
-// Two that fetch ask each other, and neither has a model.
-static void a_donor_that_asks_is_left_where_there_is_another(void **state)
+// Two nodes that both fetch ask each other, and neither has a model.
+static void a_donor_that_itself_asks_is_replaced_if_there_is_another(void **state)
 {
     struct joining j;
     struct gossip_message question;
@@ -244,24 +244,24 @@ static void a_donor_that_asks_is_left_where_there_is_another(void **state)
     joining_create(&j);
     donor_up(&j, 2, true);
     assert_true(gossip_joiner_next(j.joiner, 0, &first, &question));
-    gossip_joiner_donor_asks(j.joiner, &first, 1); // nobody else is there: it may have one soon
+    gossip_joiner_donor_asks(j.joiner, &first, 1); // no other donor is there: this one may soon have a model
     assert_true(gossip_joiner_next(j.joiner, 1, &second, &question));
     assert_int_equal(gossip_id_compare(&first, &second), 0);
     donor_up(&j, 3, true);
     gossip_joiner_donor_asks(j.joiner, &first, 2);
     assert_true(gossip_joiner_next(j.joiner, 2, &second, &question));
     assert_int_equal(second.bytes[0], 3);
-    assert_int_equal(question.as.ask.block, 0); // what was asked of the other is asked anew
+    assert_int_equal(question.as.ask.block, 0); // what was asked of the other one is asked again
     gossip_joiner_donor_asks(j.joiner, &second, 3);
     assert_true(gossip_joiner_next(j.joiner, 3, &second, &question));
-    assert_int_equal(second.bytes[0], 2); // both ask: the one that did so earlier
+    assert_int_equal(second.bytes[0], 2); // both ask: the one that asked earlier
     gossip_joiner_donor_asks(j.joiner, &second, 4);
     assert_true(gossip_joiner_next(j.joiner, 4, &second, &question));
-    assert_int_equal(second.bytes[0], 2); // it is left once
+    assert_int_equal(second.bytes[0], 2); // it is replaced only once
     joining_destroy(&j);
 }
 
-static void whoever_lies_is_asked_no_more(void **state)
+static void a_donor_with_an_invalid_answer_is_not_asked_again(void **state)
 {
     (void)state;
     for (size_t how = 0; how <= 13; how++) {
@@ -306,8 +306,9 @@ static void ask_all(struct joining *j, uint64_t now_ns)
         continue;
 }
 
-// Who claims to have a model and never gives any: the joiner says so to its owner, however many there are.
-static void who_is_given_nothing_starves(void **state)
+// Donors that claim to have a model and never deliver one, however many they are: the joiner reports it to
+// its owner.
+static void a_joiner_that_gets_nothing_starves(void **state)
 {
     const uint64_t starves_ns = STARVES_S * SECOND;
     struct joining j;
@@ -325,18 +326,18 @@ static void who_is_given_nothing_starves(void **state)
         now_ns = gossip_joiner_deadline(j.joiner);
     }
     assert_true(starves(&j, now_ns, starves_ns));
-    assert_false(starves(&j, now_ns + starves_ns - 1, 0)); // once, and again after as long
+    assert_false(starves(&j, now_ns + starves_ns - 1, 0)); // reported once, and again after the same time
     now_ns += starves_ns;
     assert_true(starves(&j, now_ns, 2 * starves_ns));
     struct gossip_message question = {.as.ask = {.part = GOSSIP_PART_MODEL}};
     const struct gossip_snapshot_tell told = honest(&j, &question);
-    assert_int_equal(tell(&j, 1, &told, now_ns), BASE_OK); // a block: it may go on
+    assert_int_equal(tell(&j, 1, &told, now_ns), BASE_OK); // a block: it may continue
     assert_false(starves(&j, now_ns + starves_ns - 1, 0));
     assert_true(starves(&j, now_ns + starves_ns, starves_ns));
     joining_destroy(&j);
 }
 
-static void nobody_starves_while_nobody_is_there(void **state)
+static void a_joiner_does_not_starve_while_there_is_no_donor(void **state)
 {
     const uint64_t starves_ns = STARVES_S * SECOND, long_ns = 1000 * SECOND;
     const struct gossip_id peer = id_of(1);
@@ -350,14 +351,14 @@ static void nobody_starves_while_nobody_is_there(void **state)
     assert_false(starves(&j, long_ns + starves_ns - SECOND, 0));
     gossip_joiner_donor_down(j.joiner, &peer, long_ns + starves_ns - SECOND);
     assert_false(starves(&j, 2 * long_ns, 0));
-    gossip_joiner_donor_up(j.joiner, &peer, 2 * long_ns); // a link that comes and goes feeds nobody
+    gossip_joiner_donor_up(j.joiner, &peer, 2 * long_ns); // a link that comes and goes delivers nothing
     ask_all(&j, 2 * long_ns);
     assert_false(starves(&j, 2 * long_ns + SECOND - 1, 0));
     assert_true(starves(&j, 2 * long_ns + SECOND, starves_ns));
     joining_destroy(&j);
 }
 
-static void parts_that_are_not_there_are_not_asked_for(void **state)
+static void missing_parts_are_not_asked_for(void **state)
 {
     struct joining j;
     struct gossip_message question;
@@ -392,8 +393,8 @@ static struct gossip_snapshot_tell told_blob(const char *text)
                                          .values_bytes = (uint32_t)strlen(text)};
 }
 
-// A blob that does not fit its hash is a lie; one of no bytes is a blob.
-static void a_joiner_that_wants_a_blob_is_complete_with_it_only(void **state)
+// A blob that does not match its hash is invalid; an empty blob is a blob.
+static void a_joiner_that_wants_a_blob_is_complete_only_with_it(void **state)
 {
     static const char *const texts[] = {"a schedule", ""};
     (void)state;
@@ -424,7 +425,7 @@ static void a_joiner_that_wants_a_blob_is_complete_with_it_only(void **state)
         struct gossip_snapshot_tell told = told_blob(texts[i]);
         told.hash++;
         assert_int_equal(tell(&j, peer.bytes[0], &told, 0), BASE_EFORMAT);
-        assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question)); // of the other donor
+        assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question)); // from the other donor
         assert_memory_equal(blob.data, "earlier", 7);
         told.hash--;
         assert_int_equal(tell(&j, peer.bytes[0], &told, 0), BASE_OK);
@@ -439,15 +440,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_joiner_asks_ahead_and_completes),
-        cmocka_unit_test(another_donor_goes_on_where_the_first_stopped),
-        cmocka_unit_test(donors_are_those_that_were_told_last),
-        cmocka_unit_test(a_silent_donor_is_left_and_may_answer_after_all),
-        cmocka_unit_test(a_donor_that_asks_is_left_where_there_is_another),
-        cmocka_unit_test(whoever_lies_is_asked_no_more),
-        cmocka_unit_test(who_is_given_nothing_starves),
-        cmocka_unit_test(nobody_starves_while_nobody_is_there),
-        cmocka_unit_test(parts_that_are_not_there_are_not_asked_for),
-        cmocka_unit_test(a_joiner_that_wants_a_blob_is_complete_with_it_only),
+        cmocka_unit_test(another_donor_continues_where_the_first_stopped),
+        cmocka_unit_test(the_latest_list_of_donors_replaces_the_earlier_one),
+        cmocka_unit_test(a_silent_donor_is_replaced_but_its_late_answer_counts),
+        cmocka_unit_test(a_donor_that_itself_asks_is_replaced_if_there_is_another),
+        cmocka_unit_test(a_donor_with_an_invalid_answer_is_not_asked_again),
+        cmocka_unit_test(a_joiner_that_gets_nothing_starves),
+        cmocka_unit_test(a_joiner_does_not_starve_while_there_is_no_donor),
+        cmocka_unit_test(missing_parts_are_not_asked_for),
+        cmocka_unit_test(a_joiner_that_wants_a_blob_is_complete_only_with_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// The fused end of an exchange on every CPU path against the arithmetic of the header, one element at a time;
-// hashes against base/hash.h; what is not finite is seen anywhere.
+// The fused end of an exchange on every CPU path compared with the arithmetic of the header, one element at a
+// time; hashes compared with base/hash.h; elements that are not finite are detected anywhere.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,8 +64,8 @@ static void world_copy(struct world *to, const struct world *from)
     to->hash = from->hash;
 }
 
-// The vectors that may be missing, in eight ways; the same with another weight than 1/2; all with r and
-// correction in bf16.
+// Eight variants with some vectors missing; the same with another weight than 1/2; all with r and correction
+// in bf16.
 static struct kernels_exchange exchange_of(const struct world *world, unsigned way)
 {
     const bool corrected = way & 1, bf16 = way & 16;
@@ -167,7 +167,7 @@ struct list {
     size_t count;
 };
 
-// `count` entries below `below`, or fewer; every element with the same chance.
+// Up to `count` entries below `below`; every element has the same chance.
 static struct list list_make(size_t count, size_t below)
 {
     struct list list = {malloc((count + 1) * sizeof(uint32_t)), malloc((count + 1) * sizeof(float)), 0};
@@ -200,7 +200,7 @@ static void random_lists(size_t n_mine, size_t n_theirs, size_t below, unsigned 
     list_free(&b);
 }
 
-static void small_lists_of_all_sizes(void **state)
+static void small_lists_of_all_sizes_match_the_reference(void **state)
 {
     (void)state;
     for (size_t n = 0; n <= 40; n++) {
@@ -210,7 +210,7 @@ static void small_lists_of_all_sizes(void **state)
     }
 }
 
-static void longer_lists(void **state)
+static void longer_lists_match_the_reference(void **state)
 {
     (void)state;
     static const size_t sizes[] = {0, 1, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025, 3000, 7000};
@@ -222,7 +222,7 @@ static void longer_lists(void **state)
     random_lists(7000, 21000, LONGEST, true, VECTOR_GAUSSIAN);
 }
 
-static void any_numbers(void **state)
+static void lists_of_any_numbers_match_the_reference(void **state)
 {
     (void)state;
     for (unsigned kind = 0; kind < VECTOR_KINDS; kind++)
@@ -230,8 +230,8 @@ static void any_numbers(void **state)
             random_lists(700, 900, 5000, way, (enum vector_kind)kind);
 }
 
-// One list lies behind the other, and one inside a gap of the other.
-static void lists_apart(void **state)
+// One list is behind the other, or inside a gap of the other.
+static void lists_that_do_not_overlap_match_the_reference(void **state)
 {
     (void)state;
     struct list a = list_make(2000, 10000), b = list_make(2000, 10000);
@@ -248,7 +248,7 @@ static void lists_apart(void **state)
     list_free(&b);
 }
 
-static void dense_runs(void **state)
+static void dense_runs_match_the_reference(void **state)
 {
     (void)state;
     struct list values = list_make(5000, 5000), sparse = list_make(3000, 9000);
@@ -266,7 +266,7 @@ static void dense_runs(void **state)
     list_free(&sparse);
 }
 
-static void hashes(void **state)
+static void the_hash_of_a_vector_matches_base_hash(void **state)
 {
     (void)state;
     float x[1100];
@@ -274,7 +274,8 @@ static void hashes(void **state)
         vector_fill(&rng, (enum vector_kind)kind, x, 1100);
         for (size_t count = 0; count <= 1000; count += count < 140 ? 1 : 43)
             for (unsigned magnitudes = 0; magnitudes < 2; magnitudes++) {
-                size_t first = kind % 2 ? count * 3 : 0xfffffff0u - count; // up to the last index and past it
+                // up to the last index and beyond it
+                size_t first = kind % 2 ? count * 3 : 0xfffffff0u - count;
                 uint64_t expected = 0;
                 for (size_t i = 0; i < count; i++)
                     expected += base_hash_element(first + i, magnitudes ? fabsf(x[3 + i]) : x[3 + i]);
@@ -284,7 +285,7 @@ static void hashes(void **state)
     }
 }
 
-static void sees_what_is_not_finite(void **state)
+static void an_element_that_is_not_finite_is_detected(void **state)
 {
     (void)state;
     static const uint32_t broken[] = {0x7f800000, 0xff800000, 0x7f800001, 0xffffffff, 0x7fc00000};
@@ -306,13 +307,13 @@ static void sees_what_is_not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_lists_of_all_sizes),
-        cmocka_unit_test(longer_lists),
-        cmocka_unit_test(any_numbers),
-        cmocka_unit_test(lists_apart),
-        cmocka_unit_test(dense_runs),
-        cmocka_unit_test(hashes),
-        cmocka_unit_test(sees_what_is_not_finite),
+        cmocka_unit_test(small_lists_of_all_sizes_match_the_reference),
+        cmocka_unit_test(longer_lists_match_the_reference),
+        cmocka_unit_test(lists_of_any_numbers_match_the_reference),
+        cmocka_unit_test(lists_that_do_not_overlap_match_the_reference),
+        cmocka_unit_test(dense_runs_match_the_reference),
+        cmocka_unit_test(the_hash_of_a_vector_matches_base_hash),
+        cmocka_unit_test(an_element_that_is_not_finite_is_detected),
     };
     base_rng_seed(&rng, vectors_seed());
     for (size_t p = 0; p < sizeof path_names / sizeof path_names[0]; p++) {

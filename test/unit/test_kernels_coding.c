@@ -1,5 +1,5 @@
-// The bit work of the index coders against its definition, bit by bit, on every path, with guards behind
-// every output.
+// The bit operations of the index coders compared with their definition, bit by bit, on every path, with
+// guards behind every output.
 #include "base/rng.h"
 #include "kernels/cpu/cpu.h"
 #include <setjmp.h>
@@ -52,7 +52,7 @@ struct streams {
     size_t high_bytes, low_bytes;
 };
 
-// The streams of values[i] (quotients in unary one behind the other), by definition.
+// The streams of values[i] (quotients in unary, one after the other), by definition.
 static struct streams streams_of(size_t count, const uint32_t *zeros, const uint32_t *value, unsigned width)
 {
     uint64_t bits = count;
@@ -115,8 +115,8 @@ static void assert_rice(const struct kernels_coding *coding, size_t count, const
     streams_free(&s);
 }
 
-// Of parts that a stream lacks nothing is added, nor of bits behind the last part.
-static void sums_what_is_there(void **state)
+// Missing parts of a stream, and bits behind its last part, add nothing to the sum.
+static void sums_include_only_what_the_stream_has(void **state)
 {
     (void)state;
     const struct kernels_coding *plain = kernels_cpu_table("scalar")->coding;
@@ -192,7 +192,7 @@ static void assert_gaps(const struct kernels_coding *coding, size_t count, uint3
     assert_true(coding->gaps(count, index, shift, sums));
     assert_memory_equal(sums, expected, sizeof sums);
     before = sums[0];
-    for (size_t i = 1; i < count; i += 1 + i / 4) { // one that does not ascend, anywhere
+    for (size_t i = 1; i < count; i += 1 + i / 4) { // an index that does not ascend, at any place
         const uint32_t kept = index[i];
         index[i] = index[i - 1];
         assert_false(coding->gaps(count, index, shift, sums));
@@ -203,7 +203,7 @@ static void assert_gaps(const struct kernels_coding *coding, size_t count, uint3
     assert_int_equal(sums[0], before);
 }
 
-static void every_path_is_its_definition(void **state)
+static void every_path_matches_the_definition(void **state)
 {
     (void)state;
     const char *given = getenv("P2PML_SEED");
@@ -235,7 +235,7 @@ static void every_path_is_its_definition(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_path_is_its_definition),
-                                       cmocka_unit_test(sums_what_is_there)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_path_matches_the_definition),
+                                       cmocka_unit_test(sums_include_only_what_the_stream_has)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// The CPU tables: every path that this processor has against the references, the paths against each other bit
-// for bit, and the registry.
+// The CPU tables: every path that this processor has compared with the references, the paths with each other
+// bit for bit, and the registry.
 #include "kernels_checks.h"
 
 #include "kernels/cpu/cpu.h"
@@ -71,7 +71,7 @@ static void paths_agree_on(size_t rows, size_t cols, uint64_t seed)
     free(found);
 }
 
-static void paths_agree(void **state)
+static void all_paths_have_the_same_bits(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CHECKS_SIZES; i++) {
@@ -82,7 +82,7 @@ static void paths_agree(void **state)
     }
 }
 
-static void opens_cpu(void **state)
+static void the_cpu_table_opens(void **state)
 {
     (void)state;
     const struct kernels *table = NULL;
@@ -99,7 +99,7 @@ static void opens_cpu(void **state)
     table->release(memory);
 }
 
-static void auto_always_finds_one(void **state)
+static void auto_always_finds_a_table(void **state)
 {
     (void)state;
     const struct kernels *table = NULL;
@@ -108,7 +108,7 @@ static void auto_always_finds_one(void **state)
     assert_true(strcmp(table->name, "cpu") == 0 || strcmp(table->name, "cuda") == 0);
 }
 
-static void has_no_bf16(void **state)
+static void the_cpu_table_has_no_bf16_products(void **state)
 {
     (void)state;
     const struct kernels *table = &kernels_cpu_scalar;
@@ -118,7 +118,7 @@ static void has_no_bf16(void **state)
     assert_ptr_equal(table, &kernels_cpu_scalar);
 }
 
-static void refuses_what_is_not(void **state)
+static void unknown_backends_and_cpu_paths_are_refused(void **state)
 {
     (void)state;
     const struct kernels *table = NULL;
@@ -142,8 +142,9 @@ int main(void)
     enum { OTHERS = 5 };
     static char names[PATHS * CHECKS][64];
     struct CMUnitTest tests[PATHS * CHECKS + OTHERS] = {
-        cmocka_unit_test(paths_agree), cmocka_unit_test(opens_cpu), cmocka_unit_test(auto_always_finds_one),
-        cmocka_unit_test(has_no_bf16), cmocka_unit_test(refuses_what_is_not)};
+        cmocka_unit_test(all_paths_have_the_same_bits), cmocka_unit_test(the_cpu_table_opens),
+        cmocka_unit_test(auto_always_finds_a_table), cmocka_unit_test(the_cpu_table_has_no_bf16_products),
+        cmocka_unit_test(unknown_backends_and_cpu_paths_are_refused)};
     size_t count = OTHERS;
     kernels_cpu_set_threads(1);
     for (size_t p = 0; p < PATHS; p++) {

@@ -1,7 +1,7 @@
-// The CUDA table where a device answers: training against the same references as the CPU's, layers of images
-// and decoders beside the CPU's plain loops, and what an exchange asks for likewise, bit for bit. Elsewhere
-// it is skipped; the device code runs in an emulator then (test_kernels_cuda_selection, _values, _apply,
-// _vectors, _training, _image, _sequence).
+// The CUDA table on a device: training compared with the same references as the CPU's, layers of images and
+// decoders compared with the CPU's plain loops, and the functions of an exchange compared with them bit for
+// bit. Without a device it is skipped; the device code then runs in an emulator (test_kernels_cuda_selection,
+// _values, _apply, _vectors, _training, _image, _sequence).
 #include "kernels_checks_sequence.h"
 #include "kernels_twin_exchange.h"
 #include "kernels_twin_layers.h"
@@ -15,7 +15,7 @@ static const struct {
     CMUnitTestFunction function;
 } checks[] = {CHECKS_TESTS, {"gemm bf16", checks_gemm_bf16}, CHECKS_SEQUENCE},
   twin_checks[] = {{"selection", checks_twin_select},
-                   {"selection of nothing", checks_twin_select_empty},
+                   {"selection of an empty vector", checks_twin_select_empty},
                    {"values", checks_twin_values},
                    {"16 bits", checks_twin_halves},
                    {"exchange", checks_twin_exchange},
@@ -33,8 +33,8 @@ enum {
 
 int main(void)
 {
-    // Around the edges of warps, blocks and tiles; the last has more tiles than blocks stand on a device at
-    // once.
+    // Around the borders of warps, blocks and tiles; the last size has more tiles than a device runs blocks
+    // at once.
     static const size_t sizes[] = {1,   2,   3,    5,    15,   16,   31,   32,    33,     255,     256, 257,
                                    511, 512, 1023, 1025, 4095, 4096, 4097, 16384, 100003, 5000011, 0};
     const struct kernels *table;

@@ -1,4 +1,4 @@
-// The device code at the end of an exchange in the emulator against the CPU's plain loops.
+// The device code for the end of an exchange, in the emulator, compared with the CPU's plain loops.
 #include "kernels_cuda_emulator.h"
 
 #include "kernels/cuda/apply.c"

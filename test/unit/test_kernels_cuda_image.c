@@ -1,5 +1,5 @@
-// The device code of layers of images in the emulator beside the CPU's plain loops. Products are cuBLAS's:
-// here the CPU's stand in for them.
+// The device code of layers of images, in the emulator, compared with the CPU's plain loops. Products use the
+// CPU's code in place of cuBLAS.
 #include "kernels_cuda_emulator.h"
 
 #include "kernels/cuda/conv.cu"

@@ -1,4 +1,4 @@
-// The device code of selection in the emulator against the CPU's plain loops.
+// The device code of selection, in the emulator, compared with the CPU's plain loops.
 #include "kernels_cuda_emulator.h"
 
 #include "kernels/cuda/gather.cu"

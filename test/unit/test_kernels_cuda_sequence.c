@@ -1,5 +1,5 @@
-// The device code of decoders in the emulator: against the references that the CPU is held against, and
-// beside the CPU's plain loops where sizes are larger than those can be checked at.
+// The device code of decoders, in the emulator: compared with the references of the CPU's tests, and, at
+// sizes too large for those, with the CPU's plain loops.
 #include "kernels_cuda_emulator.h"
 
 #include "kernels/cuda/attention.cu"

@@ -1,5 +1,5 @@
-// The device code of training in the emulator against the references that the CPU is held against. Products
-// are cuBLAS's: here the CPU's stand in for them.
+// The device code of training, in the emulator, compared with the references of the CPU's tests. Products use
+// the CPU's code in place of cuBLAS.
 #include "kernels_cuda_emulator.h"
 
 #include "kernels/cuda/table.c"
@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/cpu.h"
 
-const struct kernels_select kernels_cuda_select = {0}; // other tests' subject
+const struct kernels_select kernels_cuda_select = {0}; // tested by other programs
 const struct kernels_values kernels_cuda_values = {0};
 const struct kernels_apply kernels_cuda_apply = {0};
 const struct kernels_image kernels_cuda_image = {0};
@@ -19,7 +19,7 @@ const struct kernels_image kernels_cuda_image_bf16 = {0};
 const struct kernels_sequence kernels_cuda_sequence = {0};
 const struct kernels_vectors kernels_cuda_vectors = {0};
 
-static void optimisers(void **state)
+static void optimisers_match_the_scalar_rule(void **state)
 {
     static const size_t sizes[] = {1, 257};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -34,8 +34,8 @@ static void optimisers(void **state)
     }
 }
 
-// More rows than a slab has, and more slabs than that: the sums of sums.
-static void tall_columns(void **state)
+// More rows than a slab has, and more slabs than that: sums of sums.
+static void column_sums_of_many_rows_match(void **state)
 {
     static const size_t rows[] = {0, 127, 128, 129, 1000, 128 * 128 + 1};
     const struct kernels *k = *state;
@@ -58,8 +58,8 @@ static void tall_columns(void **state)
     }
 }
 
-// Neighbours of every kind of number: to nearest, ties to even; infinity and NaN stay.
-static void rounds_to_bf16(void **state)
+// Numbers next to every kind of number: rounded to nearest, ties to even; infinity and NaN stay.
+static void bf16_rounds_to_nearest_even(void **state)
 {
     enum { N = 65536 * 4 };
     static uint32_t from[N];
@@ -90,11 +90,11 @@ int main(void)
         cmocka_unit_test_prestate(checks_relu_keeps_nan, table),
         cmocka_unit_test_prestate(checks_relu_backward, table),
         cmocka_unit_test_prestate(checks_column_sum, table),
-        cmocka_unit_test_prestate(tall_columns, table),
+        cmocka_unit_test_prestate(column_sums_of_many_rows_match, table),
         cmocka_unit_test_prestate(checks_softmax, table),
         cmocka_unit_test_prestate(checks_softmax_nan, table),
-        cmocka_unit_test_prestate(optimisers, table),
-        cmocka_unit_test(rounds_to_bf16),
+        cmocka_unit_test_prestate(optimisers_match_the_scalar_rule, table),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),
     };
     const int failed = cmocka_run_group_tests_name("kernels cuda: training", tests, NULL, NULL);
     emulator_free();

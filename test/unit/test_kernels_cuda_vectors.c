@@ -1,4 +1,4 @@
-// The device code over whole vectors in the emulator against the CPU's plain loops.
+// The device code for whole vectors, in the emulator, compared with the CPU's plain loops.
 #include "kernels_cuda_emulator.h"
 
 #include "kernels/cuda/select.cu" // the reduction

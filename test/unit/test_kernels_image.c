@@ -1,4 +1,4 @@
-// Convolution, pooling and group norm on every path against their definitions in double.
+// Convolution, pooling and group norm on every path compared with their definitions in double.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,7 +105,7 @@ static void convolutions_are_sums_of_products(void **state)
     }
 }
 
-// The gradients of sum y dy, each by what y is made of: x and weight enter it once for every output.
+// The gradients of sum y dy, from the terms of y: x and weight enter it once for every output.
 static void gradients(const struct kernels_conv *c, const float *x, const float *weight, const float *dy,
                       double *dx, double *dweight, double *dbias)
 {
@@ -156,7 +156,7 @@ static void goes_back(const struct kernels_image *k, struct kernels_conv c)
     double *of_x = zeros(in), *of_weight = zeros(weights), *of_bias = zeros(c.outputs);
     gradients(&c, x, weight, dy, of_x, of_weight, of_bias);
     dx[in] = dweight[weights] = dbias[c.outputs] = 77.0f;
-    for (int again = 0; again < 2; again++) { // scratch is not clean then
+    for (int again = 0; again < 2; again++) { // the second time scratch is not clean
         k->conv_backward(&c, x, weight, NULL, dy, false, scratch, dweight, dbias, dx);
         assert_all_near("dx", in, dx, of_x);
         assert_all_near("dweight", weights, dweight, of_weight);
@@ -166,7 +166,7 @@ static void goes_back(const struct kernels_image *k, struct kernels_conv c)
     free(of_x), free(of_weight), free(of_bias);
 }
 
-static void convolutions_go_back(void **state)
+static void convolution_gradients_match_their_definition(void **state)
 {
     static const size_t outputs[] = {1, 5, 6, 8, 16, 17, 33};
     (void)state;
@@ -199,7 +199,7 @@ static void convolutions_go_back(void **state)
     }
 }
 
-// What goes to each place comes from its window, and to all others nothing, which is a positive zero.
+// The gradient of each place comes from its window; all others get a positive zero.
 static void largest_goes_back(const struct kernels_image *k, const struct kernels_pool *p,
                               const uint32_t *place)
 {
@@ -266,8 +266,9 @@ static void pools(const struct kernels_image *k, size_t size, size_t stride, siz
     free(place);
 }
 
-// Lines of one channel and of whole vectors, and the last line, which has no vectors; two NaN in each window.
-static void the_first_nan_is_the_largest(void **state)
+// Lines of one channel and of whole vectors, and the last line, which has no whole vectors; two NaN in each
+// window.
+static void the_first_nan_of_a_window_is_its_largest(void **state)
 {
     enum { IMAGES = 2, SIDE = 8, OUT = SIDE / 2 };
     (void)state;
@@ -279,7 +280,7 @@ static void the_first_nan_is_the_largest(void **state)
             float *x = drawn(in), *y = drawn(out);
             uint32_t *place = calloc(out, sizeof *place);
             assert_non_null(place);
-            for (size_t i = 0; i < in; i++) { // in a window's second and third place
+            for (size_t i = 0; i < in; i++) { // in the second and third place of a window
                 const size_t column = i / channels % SIDE, row = i / channels / SIDE % SIDE;
                 x[i] = column % 2 != row % 2 ? NAN : 1.0f;
             }
@@ -345,8 +346,10 @@ static void groups_have_mean_0_and_deviation_1(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions_are_sums_of_products),  cmocka_unit_test(convolutions_go_back),
-        cmocka_unit_test(windows_have_a_largest_and_a_mean),  cmocka_unit_test(the_first_nan_is_the_largest),
+        cmocka_unit_test(convolutions_are_sums_of_products),
+        cmocka_unit_test(convolution_gradients_match_their_definition),
+        cmocka_unit_test(windows_have_a_largest_and_a_mean),
+        cmocka_unit_test(the_first_nan_of_a_window_is_its_largest),
         cmocka_unit_test(groups_have_mean_0_and_deviation_1),
     };
     const char *given = getenv("P2PML_SEED");

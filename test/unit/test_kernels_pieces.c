@@ -1,5 +1,5 @@
 // Products in pieces: every element once, with the bits of the whole product, on every path of this
-// processor. An element of a product has the same bits whatever is computed with it.
+// processor. An element of a product has the same bits, whatever is computed with it.
 #include "kernels/cpu/cpu.h"
 
 #include "base/rng.h"
@@ -27,7 +27,7 @@ static void collect(void *owner, size_t first, size_t count, float *values)
     memcpy(collected->c + first, values, count * sizeof *values);
     for (size_t i = 0; i < count; i++) {
         collected->given[first + i]++;
-        values[i] = NAN; // the taker may write there
+        values[i] = NAN; // the receiver may write there
     }
     collected->pieces++;
 }
@@ -84,7 +84,7 @@ static size_t check_path(const struct kernels *k)
     return done;
 }
 
-static void pieces_are_the_whole(void **state)
+static void pieces_have_the_bits_of_the_whole_product(void **state)
 {
     (void)state;
     for (size_t p = 0; p < COUNT(path_names); p++) {
@@ -93,8 +93,8 @@ static void pieces_are_the_whole(void **state)
     }
 }
 
-// A batch that is cut to a smaller shard is given as the one that was asked about.
-static void fewer_terms_are_given_too(void **state)
+// If products of a full batch are given in pieces, so are those of a batch cut to a smaller shard.
+static void products_with_fewer_terms_are_given_in_pieces_if_larger_ones_are(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(path_names) * COUNT(heights) * COUNT(widths); i++) {
@@ -138,9 +138,8 @@ static void same_alone(const struct kernels *k, const float *a, const float *b, 
     free(of_b);
 }
 
-// Where the kernels are this folder's own, an element does not depend on the elements that are computed with
-// it.
-static void an_element_depends_on_its_terms_only(void **state)
+// In this folder's own kernels an element does not depend on the elements that are computed with it.
+static void an_element_depends_only_on_its_terms(void **state)
 {
     (void)state;
     static const size_t shape[3] = {80, 700, 400};
@@ -166,7 +165,7 @@ static void an_element_depends_on_its_terms_only(void **state)
     free(b);
 }
 
-// With a beta, by way of the transpose, in parts of terms.
+// With a beta, through the transpose, in parts of terms.
 static void vectors_of_8_and_16_give_the_same_bits(void **state)
 {
     (void)state;
@@ -197,9 +196,9 @@ static void vectors_of_8_and_16_give_the_same_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_are_the_whole),
-        cmocka_unit_test(fewer_terms_are_given_too),
-        cmocka_unit_test(an_element_depends_on_its_terms_only),
+        cmocka_unit_test(pieces_have_the_bits_of_the_whole_product),
+        cmocka_unit_test(products_with_fewer_terms_are_given_in_pieces_if_larger_ones_are),
+        cmocka_unit_test(an_element_depends_only_on_its_terms),
         cmocka_unit_test(vectors_of_8_and_16_give_the_same_bits),
     };
     kernels_cpu_set_threads(1);

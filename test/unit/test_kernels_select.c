@@ -1,5 +1,5 @@
-// Every pass of selection on every path against a plain reference, at all lengths around the edges of vectors
-// and pieces, with guards behind what is written.
+// Every pass of selection on every path compared with a plain reference, at all lengths around the borders of
+// vectors and pieces, with guards behind the outputs.
 #include "kernels/cpu/cpu.h"
 
 #include "base/bf16.h"
@@ -64,7 +64,7 @@ static float element(enum kind kind)
 static struct kernels_difference make_bf16(enum kind kind, size_t count)
 {
     const size_t open = base_rng_below(&rng, count + 1), n = base_rng_below(&rng, 40);
-    const size_t first = base_rng_below(&rng, 8) ? open : open - 20; // also one that lies before the vector
+    const size_t first = base_rng_below(&rng, 8) ? open : open - 20; // may also begin before the vector
     for (size_t i = 0; i < count; i++) {
         x[i] = element(kind);
         const float near = x[i] * (1 + 0.01f * (float)base_rng_uniform(&rng)), far = element(kind);
@@ -88,7 +88,7 @@ static struct kernels_difference make(enum kind kind, size_t count, bool differs
     return (struct kernels_difference){.x = x, .r = differs ? r : NULL, .count = count};
 }
 
-// What the magnitudes of the vector have, in this share of their order from the top.
+// The magnitude at a random place in the descending order of all.
 static uint32_t floor_of(size_t count)
 {
     static const uint32_t fixed[] = {1, 0x3f800000u, 0x7f7fffffu, 0x7f800000u, 0x7fffffffu, 0xffffffffu};
@@ -244,7 +244,8 @@ static void sample_and_pick_once(const struct kernels_select *k, const struct ke
     k->sample(of, samples, found);
     assert_int_equal(found[samples], GUARD_BITS);
     size_t at = 0;
-    for (size_t run = 0; run < samples; run += 16, at += 16) { // each run is somewhere behind the one before
+    // each run is at a random place behind the one before
+    for (size_t run = 0; run < samples; run += 16, at += 16) {
         bool same = false;
         for (; !same && at + 16 <= of->count; at += !same) {
             same = true;
@@ -286,8 +287,8 @@ static void passes_match_the_reference(void **state)
     }
 }
 
-// The energies of a long vector are not added up in single precision alone.
-static void energies_of_a_long_vector(void **state)
+// The energy of a long vector is not summed in single precision alone.
+static void the_energy_of_a_long_vector_is_accurate(void **state)
 {
     const struct kernels_select *k = *state;
     const size_t count = 3000001;
@@ -322,7 +323,8 @@ int main(void)
         }
         void *select = (void *)(uintptr_t)table->select;
         tests[n++] = (struct CMUnitTest){names[i], passes_match_the_reference, NULL, NULL, select};
-        tests[n++] = (struct CMUnitTest){names[i], energies_of_a_long_vector, NULL, NULL, select};
+        tests[n++] =
+            (struct CMUnitTest){names[i], the_energy_of_a_long_vector_is_accurate, NULL, NULL, select};
     }
     return _cmocka_run_group_tests("kernels select", tests, n, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Embedding, LayerNorm, GELU, attention and dropout: each path against a plain reference in double, each
-// gradient against central differences of that reference, the paths against each other bit for bit.
+// Embedding, LayerNorm, GELU, attention and dropout: each path compared with a plain reference in double,
+// each gradient with central differences of that reference, and the paths with each other bit for bit.
 #include "kernels_checks_sequence.h"
 
 #include "kernels/cpu/cpu.h"
@@ -9,7 +9,7 @@ enum { PATHS = 3 };
 
 // --- the paths ---
 
-// What does not go through products is the same bits on all of them.
+// Functions without products have the same bits on all paths.
 static void run_all(const struct kernels *k, size_t rows, size_t cols, uint64_t seed, float *out)
 {
     base_rng_seed(&checks_rng, seed);
@@ -29,7 +29,7 @@ static void run_all(const struct kernels *k, size_t rows, size_t cols, uint64_t 
     norm_free(k, &v);
 }
 
-static void paths_agree(void **state)
+static void all_paths_have_the_same_bits(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CHECKS_SIZES; i++) {
@@ -58,7 +58,7 @@ static const struct {
 int main(void)
 {
     static char names[PATHS * COUNT(checks)][64];
-    struct CMUnitTest tests[PATHS * COUNT(checks) + 1] = {cmocka_unit_test(paths_agree)};
+    struct CMUnitTest tests[PATHS * COUNT(checks) + 1] = {cmocka_unit_test(all_paths_have_the_same_bits)};
     size_t count = 1;
     checks_seed();
     kernels_cpu_set_threads(1);

@@ -1,5 +1,5 @@
-// The value formats on every CPU path: the bytes and values of a plain reference, decoding what was encoded,
-// contraction, the ends of the range, and every refusal.
+// The value formats on every CPU path: the bytes and values of a plain reference, decoding of what was
+// encoded, contraction, the ends of the range, and everything that is refused.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static size_t size_at(size_t i)
 }
 enum { SIZES = 71 + sizeof sizes / sizeof sizes[0] };
 
-// Runs one path's writer between guards and holds its bytes and values against the reference's.
+// Runs one path's writer between guards and compares its bytes and values with the reference's.
 static void writes_like(const struct kernels_values *k, enum kernels_format format, size_t count,
                         const float *from, const float *expected, const uint8_t *bytes)
 {
@@ -50,7 +50,7 @@ static void reads_like(const struct kernels_values *k, enum kernels_format forma
 {
     float value[LONGEST + GUARD];
     memset(value, 0xa5, sizeof value);
-    // At the very end of an allocation, where a sanitizer sees a byte too many.
+    // At the very end of an allocation, where a sanitizer detects one byte too many.
     size_t length = kernels_section_bytes(format, count);
     uint8_t *section = malloc(length + 1);
     assert_non_null(section);
@@ -63,7 +63,7 @@ static void reads_like(const struct kernels_values *k, enum kernels_format forma
         assert_int_equal(reference_bits(value[count + i]), 0xa5a5a5a5u);
 }
 
-// Exact for what follows: differences and squares of fp32 in long double, sums with room.
+// Exact enough: differences and squares of fp32 in long double, with room for sums.
 static void contracts(size_t count, const float *from, const float *decoded)
 {
     long double left = 0, all = 0;
@@ -91,7 +91,7 @@ static void check(enum kernels_format format, size_t count, const float *from)
     }
 }
 
-static void every_path_is_the_reference(void **state)
+static void every_path_matches_the_reference(void **state)
 {
     (void)state;
     struct base_rng rng;
@@ -106,7 +106,7 @@ static void every_path_is_the_reference(void **state)
 }
 
 // What selection gives: magnitudes above a threshold.
-static void tails(void **state)
+static void values_of_a_tail_match_the_reference(void **state)
 {
     (void)state;
     struct base_rng rng;
@@ -121,8 +121,8 @@ static void tails(void **state)
         check((enum kernels_format)format, LONGEST, from);
 }
 
-// Blocks whose scale just is, or just isn't, a normal number, and blocks of the largest numbers.
-static void ends_of_the_range(void **state)
+// Blocks whose scale is just normal or just denormal, and blocks of the largest numbers.
+static void values_at_the_ends_of_the_range_match_the_reference(void **state)
 {
     (void)state;
     static const float edges[] = {FLT_MIN,       2 * FLT_MIN, 7 * FLT_MIN, 127 * FLT_MIN, 256 * FLT_MIN,
@@ -188,7 +188,7 @@ static void int4_levels_ascend(void **state)
     }
 }
 
-static void every_half(void **state)
+static void every_binary16_is_converted_exactly(void **state)
 {
     (void)state;
     enum { HALVES = 0x10000 };
@@ -216,7 +216,8 @@ static void every_half(void **state)
     free(value);
 }
 
-// Between two neighbours of a 16-bit format: the nearer one; in the very middle the even one.
+// A number between two neighbours of a 16-bit format goes to the nearer one; exactly in the middle, to the
+// even one.
 static void middles_round_to_even(void **state)
 {
     (void)state;
@@ -243,8 +244,8 @@ static bool all_valid(enum kernels_format format, size_t count, const uint8_t *s
     return first;
 }
 
-// One broken number anywhere in a section of numbers.
-static void refuses_what_is_not_finite(void **state)
+// One invalid number at any place of a section.
+static void numbers_that_are_not_finite_are_refused(void **state)
 {
     (void)state;
     static const enum kernels_format formats[] = {KERNELS_FP32, KERNELS_FP16, KERNELS_BF16};
@@ -264,7 +265,7 @@ static void refuses_what_is_not_finite(void **state)
             }
 }
 
-static void refuses_scales(void **state)
+static void invalid_scales_are_refused(void **state)
 {
     (void)state;
     static const enum kernels_format formats[] = {KERNELS_INT8, KERNELS_INT4, KERNELS_INT2, KERNELS_SIGN};
@@ -276,7 +277,7 @@ static void refuses_scales(void **state)
             uint8_t section[SECTION] = {0};
             uint8_t *place = section + block * kernels_section_bytes(formats[f], KERNELS_VALUES_BLOCK);
             const bool pair = formats[f] == KERNELS_INT2 || formats[f] == KERNELS_INT4;
-            place += pair ? 4 : 0; // a high level may stand alone
+            place += pair ? 4 : 0; // the high level alone may be zero
             assert_true(all_valid(formats[f], 513, section));
             for (size_t b = 0; b < sizeof broken / sizeof broken[0]; b++) {
                 put_scale(place, broken[b]);
@@ -292,7 +293,7 @@ static void refuses_scales(void **state)
         }
 }
 
-static void refuses_codes_that_are_not_made(void **state)
+static void codes_that_no_writer_makes_are_refused(void **state)
 {
     (void)state;
     for (size_t at = 0; at < 300; at++) {
@@ -305,17 +306,17 @@ static void refuses_codes_that_are_not_made(void **state)
         section[block * 260 + 4 + in] = 0x80;
         assert_false(all_valid(KERNELS_INT8, 300, section));
 
-        memset(section, 0, sizeof section); // minus nothing
+        memset(section, 0, sizeof section); // minus zero
         put_scale(section + 4, 0x3f800000);
         put_scale(section + 136 + 4, 0x3f800000);
         section[block * 136 + 8 + in / 2] = (uint8_t)(15u << in % 2 * 4);
         assert_true(all_valid(KERNELS_INT4, 300, section));
         section[block * 136 + 8 + in / 2] = (uint8_t)(8u << in % 2 * 4);
         assert_false(all_valid(KERNELS_INT4, 300, section));
-        put_scale(section + block * 136, 0x00800000); // of the least number there is
+        put_scale(section + block * 136, 0x00800000); // with the smallest normal scale
         assert_true(all_valid(KERNELS_INT4, 300, section));
 
-        memset(section, 0, sizeof section); // minus nothing
+        memset(section, 0, sizeof section); // minus zero
         put_scale(section + 4, 0x3f800000);
         put_scale(section + 72 + 4, 0x3f800000);
         section[block * 72 + 8 + in / 4] = (uint8_t)(3u << in % 4 * 2);
@@ -325,7 +326,7 @@ static void refuses_codes_that_are_not_made(void **state)
     }
 }
 
-static void refuses_pairs_of_scales(void **state)
+static void invalid_pairs_of_scales_are_refused(void **state)
 {
     (void)state;
     static const enum kernels_format formats[] = {KERNELS_INT4, KERNELS_INT2};
@@ -337,14 +338,14 @@ static void refuses_pairs_of_scales(void **state)
         put_scale(levels, 0x3f800000);
         assert_true(all_valid(formats[f], 1, levels));
     }
-    uint8_t small[9] = {0}; // levels between would be denormal
+    uint8_t small[9] = {0}; // levels in between would be denormal
     put_scale(small + 4, reference_bits(0x1p-94f));
     assert_true(all_valid(KERNELS_INT4, 1, small));
     put_scale(small + 4, reference_bits(0x1p-94f) - 1);
     assert_false(all_valid(KERNELS_INT4, 1, small));
 }
 
-static void refuses_codes_without_scale_and_padding(void **state)
+static void codes_without_a_scale_and_set_padding_bits_are_refused(void **state)
 {
     (void)state;
     static const enum kernels_format formats[] = {KERNELS_INT8, KERNELS_INT4, KERNELS_INT2, KERNELS_SIGN};
@@ -369,8 +370,9 @@ static void refuses_codes_without_scale_and_padding(void **state)
             }
 }
 
-// Eight levels must beat two, two must beat one, and one by a good deal nothing, on the tail of a Gaussian.
-static void levels_are_worth_their_bytes(void **state)
+// On the tail of a Gaussian, eight levels must be better than two, two better than one, and one much better
+// than zero.
+static void more_levels_keep_more_energy(void **state)
 {
     (void)state;
     struct base_rng rng;
@@ -381,7 +383,7 @@ static void levels_are_worth_their_bytes(void **state)
         uint8_t section[SECTION];
         for (size_t i = 0; i < KERNELS_VALUES_BLOCK;) {
             from[i] = (float)base_rng_normal(&rng);
-            i += fabsf(from[i]) > 2.576f; // the top percent
+            i += fabsf(from[i]) > 2.576f; // the top one percent
         }
         for (unsigned format = 0; format < KERNELS_FORMATS; format++) {
             memcpy(value, from, sizeof from);
@@ -404,18 +406,18 @@ static void levels_are_worth_their_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_path_is_the_reference),
-        cmocka_unit_test(tails),
-        cmocka_unit_test(ends_of_the_range),
+        cmocka_unit_test(every_path_matches_the_reference),
+        cmocka_unit_test(values_of_a_tail_match_the_reference),
+        cmocka_unit_test(values_at_the_ends_of_the_range_match_the_reference),
         cmocka_unit_test(int4_levels_ascend),
-        cmocka_unit_test(every_half),
+        cmocka_unit_test(every_binary16_is_converted_exactly),
         cmocka_unit_test(middles_round_to_even),
-        cmocka_unit_test(refuses_what_is_not_finite),
-        cmocka_unit_test(refuses_scales),
-        cmocka_unit_test(refuses_codes_that_are_not_made),
-        cmocka_unit_test(refuses_pairs_of_scales),
-        cmocka_unit_test(refuses_codes_without_scale_and_padding),
-        cmocka_unit_test(levels_are_worth_their_bytes),
+        cmocka_unit_test(numbers_that_are_not_finite_are_refused),
+        cmocka_unit_test(invalid_scales_are_refused),
+        cmocka_unit_test(codes_that_no_writer_makes_are_refused),
+        cmocka_unit_test(invalid_pairs_of_scales_are_refused),
+        cmocka_unit_test(codes_without_a_scale_and_set_padding_bits_are_refused),
+        cmocka_unit_test(more_levels_keep_more_energy),
     };
     seed = vectors_seed();
     for (size_t p = 0; p < sizeof path_names / sizeof path_names[0]; p++) {

@@ -1,8 +1,8 @@
-// The runner with misbehaving nodes, played by shell scripts: its messages, the nodes that it ends, and that
-// no process is left. Also the directory of a run.
+// The runner with misbehaving nodes, which are played by shell scripts: its messages, the nodes that it ends,
+// and that no process is left. Also the directory of a run.
 #include "lab_cluster_world.h"
 
-#define PATIENCE 3000 // looks at 10 ms; only a failure needs them all
+#define PATIENCE 3000 // looks every 10 ms; only a failure needs them all
 
 // Another process sends this one `signal` as soon as all nodes have made the file `ready`. Returns its pid.
 static pid_t signal_when_ready(const struct world *w, int signal)
@@ -24,7 +24,7 @@ static pid_t signal_when_ready(const struct world *w, int signal)
     _exit(0);
 }
 
-static void nodes_that_end_well(void **state)
+static void nodes_that_end_well_are_reported_as_done(void **state)
 {
     struct world *w = *state;
     play(w,
@@ -43,10 +43,10 @@ static void nodes_that_end_well(void **state)
                      "node-02  round 3  step 12  loss 0.5000  accuracy 75.00%  consensus -  5 kB sent  done");
     assert_null(strstr(w->said, "ended:"));
     assert_false(w->cluster.interrupted);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void a_node_that_dies_at_once(void **state)
+static void a_node_that_dies_at_once_is_reported_with_its_log(void **state)
 {
     struct world *w = *state;
     play(w,
@@ -60,20 +60,20 @@ static void a_node_that_dies_at_once(void **state)
     assert_null(strstr(w->said, "node-00 ended"));
     assert_true(lab_process_succeeded(&w->cluster.nodes[0].process) &&
                 !lab_process_succeeded(&w->cluster.nodes[1].process));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void a_node_that_is_killed_and_said_nothing(void **state)
+static void a_killed_node_with_an_empty_log_is_reported(void **state)
 {
     struct world *w = *state;
     play(w, "if [ $name = node-02 ]; then kill -9 $$; fi");
     run(w);
     lab_world_expect(w->said, "node-02 ended: killed by signal 9 (Killed); the end of ");
     lab_world_expect(w->said, "    (it is empty)\n");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void garbage_in_metrics_and_log(void **state)
+static void garbage_in_metrics_and_log_is_ignored(void **state)
 {
     struct world *w = *state;
     play(
@@ -85,10 +85,10 @@ static void garbage_in_metrics_and_log(void **state)
         assert_true(w->cluster.nodes[i].tail.lines == 0 && w->cluster.nodes[i].tail.bad == 4);
     lab_world_expect(w->said, "    bad ?[2J log\n");
     assert_null(strchr(w->said, '\033'));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void a_stop_reaches_all(void **state)
+static void a_stop_reaches_all_nodes(void **state)
 {
     struct world *w = *state;
     play(w, "trap 'echo stopped >&2; exit 0' TERM; touch \"$dir/ready\"; while :; do sleep 0.01; done");
@@ -99,10 +99,10 @@ static void a_stop_reaches_all(void **state)
     lab_world_expect(w->said, "interrupted: stopping the nodes");
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_process_succeeded(&w->cluster.nodes[i].process));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void who_does_not_stop_is_killed(void **state)
+static void a_node_that_does_not_stop_is_killed(void **state)
 {
     struct world *w = *state;
     play(w, "trap '' TERM; touch \"$dir/ready\"; exec sleep 1000");
@@ -114,10 +114,10 @@ static void who_does_not_stop_is_killed(void **state)
     for (size_t i = 0; i < 3; i++)
         assert_true(WIFSIGNALED(w->cluster.nodes[i].process.status) &&
                     WTERMSIG(w->cluster.nodes[i].process.status) == SIGKILL);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void the_time_limit_stops_all(void **state)
+static void the_time_limit_stops_all_nodes(void **state)
 {
     struct world *w = *state;
     play(w, "trap 'exit 0' TERM; while :; do sleep 0.01; done");
@@ -125,10 +125,10 @@ static void the_time_limit_stops_all(void **state)
     run(w);
     assert_true(w->cluster.overtime && !w->cluster.interrupted);
     lab_world_expect(w->said, "experiment.time_limit has passed: stopping the nodes");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void a_program_that_cannot_be_executed(void **state)
+static void a_program_that_cannot_be_executed_is_reported(void **state)
 {
     struct world *w = *state;
     struct base_reason why = {""};
@@ -136,10 +136,10 @@ static void a_program_that_cannot_be_executed(void **state)
     assert_int_equal(lab_supervisor_run(&w->options, &w->cluster, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "cannot execute '"));
     assert_non_null(strstr(why.text, "Permission denied"));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-// kill -9 of the runner: the kernel ends the node.
+// After kill -9 of the runner the kernel ends the nodes.
 static void nodes_do_not_outlive_the_runner(void **state)
 {
     struct world *w = *state;
@@ -148,7 +148,7 @@ static void nodes_do_not_outlive_the_runner(void **state)
     assert_int_equal(pipe(pipes), 0);
     play(w, "trap '' TERM HUP INT; touch \"$dir/ready\"; exec sleep 1000");
     pid_t runner = fork();
-    if (runner == 0) { // the write end goes on to the nodes: it is closed when the last of them has ended
+    if (runner == 0) { // the nodes inherit the write end: it is closed when the last of them has ended
         struct base_reason why = {""};
         close(pipes[0]);
         if (lab_supervisor_run(&w->options, &w->cluster, &why))
@@ -169,7 +169,7 @@ static void nodes_do_not_outlive_the_runner(void **state)
     assert_int_equal(waitpid(runner, &status, 0), runner);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     assert_int_equal(waitpid(sender, &status, 0), sender);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_node_gets_what_it_needs(void **state)
@@ -214,14 +214,14 @@ static void a_node_gets_what_it_needs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_WORLD(nodes_that_end_well),
-        WITH_WORLD(a_node_that_dies_at_once),
-        WITH_WORLD(a_node_that_is_killed_and_said_nothing),
-        WITH_WORLD(garbage_in_metrics_and_log),
-        WITH_WORLD(a_stop_reaches_all),
-        WITH_WORLD(who_does_not_stop_is_killed),
-        WITH_WORLD(the_time_limit_stops_all),
-        WITH_WORLD(a_program_that_cannot_be_executed),
+        WITH_WORLD(nodes_that_end_well_are_reported_as_done),
+        WITH_WORLD(a_node_that_dies_at_once_is_reported_with_its_log),
+        WITH_WORLD(a_killed_node_with_an_empty_log_is_reported),
+        WITH_WORLD(garbage_in_metrics_and_log_is_ignored),
+        WITH_WORLD(a_stop_reaches_all_nodes),
+        WITH_WORLD(a_node_that_does_not_stop_is_killed),
+        WITH_WORLD(the_time_limit_stops_all_nodes),
+        WITH_WORLD(a_program_that_cannot_be_executed_is_reported),
         WITH_WORLD(nodes_do_not_outlive_the_runner),
         WITH_WORLD(a_node_gets_what_it_needs),
     };

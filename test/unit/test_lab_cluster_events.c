@@ -1,4 +1,5 @@
-// Events of an experiment on nodes that shell scripts play: when they happen, what is said of them.
+// Events of an experiment on nodes that are played by shell scripts: when they happen, and what is reported
+// about them.
 #include "lab_cluster_world.h"
 
 // The same world with these events, a YAML list.
@@ -20,7 +21,8 @@ static void with_events(struct world *w, const char *events)
     free(file);
 }
 
-// A stand-in that trains: `round` appends the metrics of one, `rounds_until` does so until a command is true.
+// A script that plays a trainer: `round` appends the metrics of one, `rounds_until` does so until a command
+// is true.
 #define TRAINS                                                                                               \
     "round() { echo '{\"round\":1,\"step\":1,\"loss\":1,\"accuracy\":null,\"test_loss\":null,"               \
     "\"bytes_sent\":10,\"bytes_received\":1,\"exchanges\":1,\"consensus\":null,\"delta_bytes\":1,"           \
@@ -47,15 +49,15 @@ static void a_node_is_killed_and_started_again(void **state)
     assert_int_equal(node->starts, 2);
     assert_true(lab_tail_row(&node->tail).bytes_sent == 10 * 2 || node->tail.lines > 1);
     lab_log_end(node->log, end, sizeof end);
-    assert_string_equal(end, "    life \n    life --resume\n"); // of both lives
+    assert_string_equal(end, "    life \n    life --resume\n"); // of both processes
     assert_true(w->cluster.happenings[0].time >= w->cluster.train_time &&
                 w->cluster.happenings[1].time >= w->cluster.happenings[0].time);
     assert_int_equal(w->cluster.happenings[0].present.words[0], 7);
     assert_int_equal(w->cluster.happenings[1].present.words[0], 5);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-// Rounds count up to what the first argument says; then it waits for the others.
+// Rounds count up to the first argument; then the script waits for the others.
 #define COUNTS                                                                                               \
     "n=0; [ \"$3\" = --resume ] && n=3\n"                                                                    \
     "one() { n=$((n + 1)); echo \"{\\\"round\\\":$n,\\\"step\\\":$n,\\\"loss\\\":1,\\\"accuracy\\\":null,\"" \
@@ -77,22 +79,22 @@ static void events_happen_at_rounds_of_the_cluster(void **state)
     const struct lab_happening *h = w->cluster.happenings;
     assert_true(h[0].round >= 10 && h[1].round >= 20 && h[2].round >= 30 && h[2].round < 90);
     assert_true(h[0].time < h[1].time && h[1].time < h[2].time && h[1].end_time > h[2].time);
-    // It comes back at round 3, when the others are at 30: the cluster's round does not go back.
+    // It returns at round 3, when the others are at 30: the round of the cluster does not go back.
     assert_true(w->cluster.round >= 90);
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-// The last of them has ended: no node waits for a round that never comes.
-static void a_round_that_never_comes(void **state)
+// The last of the other nodes has ended: no node waits for a round that never comes.
+static void an_event_at_a_round_that_never_comes_does_not_happen(void **state)
 {
     struct world *w = *state;
     with_events(w, "[{at: 100ms, kill: [0, 2]}, {at: {round: 400}, kill: 1}]");
     play(w, COUNTS "while [ $n -lt 20 ]; do one; done\nif [ $name != node-01 ]; then sleep 100; fi\n");
     run(w);
     assert_string_equal(w->cluster.happenings[2].instead, "the run ended first");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_killed_node_is_no_failure(void **state)
@@ -108,7 +110,7 @@ static void a_killed_node_is_no_failure(void **state)
     for (size_t i = 1; i < 3; i++)
         assert_true(!lab_node_ended_well(&w->cluster.nodes[i]) && !lab_node_failed(&w->cluster.nodes[i]));
     lab_world_expect(w->said, "killed by an event");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_node_is_stopped_for_a_while(void **state)
@@ -129,10 +131,10 @@ static void a_node_is_stopped_for_a_while(void **state)
                 w->cluster.train_time + 1); // on a busy machine it begins late
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void a_stop_of_the_run_wakes_the_stopped(void **state)
+static void a_stop_of_the_run_wakes_stopped_nodes(void **state)
 {
     struct world *w = *state;
     with_events(w, "[{at: 0s, stop: [0, 1, 2], for: 1h}, {at: 2h, kill: 0}]");
@@ -144,14 +146,14 @@ static void a_stop_of_the_run_wakes_the_stopped(void **state)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
     assert_true(isnan(w->cluster.happenings[3].time));
     assert_string_equal(w->cluster.happenings[3].instead, "the run was stopped first");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void a_network_falls_apart(void **state)
+static void a_partition_begins_and_ends(void **state)
 {
     struct world *w = *state;
     char all[2 * GOSSIP_ID_HEX + 4];
-    // A shell that gets no processor meanwhile would hear of both signals at once.
+    // In a shorter time, a shell that gets no processor would notice both signals at once.
     with_events(w, "[{at: 10ms, partition: [[0], [1]], for: 1s}]");
     play(w, TRAINS "trap 'cat \"$dir/fault\" >> \"$dir/told\"; echo . >> \"$dir/told\"' HUP\n"
                    "healed() { [ \"$(grep -c '^[.]' \"$run/$1/told\" 2>&1)\" = 2 ]; }\n"
@@ -171,13 +173,13 @@ static void a_network_falls_apart(void **state)
         free(told);
         free(path);
     }
-    char *path = lab_path("%s/told", w->cluster.nodes[2].directory); // in no group
+    char *path = lab_path("%s/told", w->cluster.nodes[2].directory); // a node that is in no group
     assert_int_equal(access(path, F_OK), -1);
     free(path);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void all_may_be_down_for_a_while(void **state)
+static void all_nodes_may_be_down_for_a_while(void **state)
 {
     struct world *w = *state;
     with_events(w, "[{at: 10ms, kill: [0, 1, 2]}, {at: 300ms, start: [0, 1, 2]}]");
@@ -185,10 +187,10 @@ static void all_may_be_down_for_a_while(void **state)
     run(w);
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && w->cluster.nodes[i].starts == 2);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void a_late_node_is_not_there_before(void **state)
+static void a_late_node_does_not_run_before_its_event(void **state)
 {
     struct world *w = *state;
     struct node_config config = {0};
@@ -206,14 +208,14 @@ static void a_late_node_is_not_there_before(void **state)
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && w->cluster.nodes[i].starts == 1);
     assert_string_equal(w->cluster.happenings[1].instead, "the run ended first");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_node_that_ended_by_itself_is_not_killed(void **state)
 {
     struct world *w = *state;
     with_events(w, "[{at: 0s, kill: 1}, {at: 50ms, start: 1}, {at: 100ms, kill: 0}]");
-    // Node 0 makes its round only when node 1 has ended, so that training is seen after that.
+    // Node 0 makes its round only when node 1 has ended, so that the training is noticed after that.
     play(w, TRAINS
          "echo $$ > \"$dir/pid\"\n"
          "gone() { [ -s \"$run/$1/pid\" ] && ! kill -0 \"$(cat \"$run/$1/pid\")\" 2>&-; }\n"
@@ -224,11 +226,11 @@ static void a_node_that_ended_by_itself_is_not_killed(void **state)
     lab_world_expect(w->said, "start of node-01 did not happen: the node had ended by itself\n");
     lab_world_expect(w->said, "node-00 killed\n");
     assert_true(lab_node_ended_well(&w->cluster.nodes[1]) && w->cluster.nodes[1].starts == 1);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-// What the nodes write in their events.jsonl is said in one line when all have seen it.
-static void progress_says_who_saw_it(void **state)
+// What the nodes write into their events.jsonl is reported in one line once all have seen it.
+static void the_progress_reports_how_many_nodes_saw_an_event(void **state)
 {
     struct world *w = *state;
     with_events(w, "[{at: 10ms, kill: 2}]");
@@ -242,7 +244,7 @@ static void progress_says_who_saw_it(void **state)
     run(w);
     lab_world_expect(w->said, "node-02 dead: seen by 2 of 2 after ");
     assert_null(strstr(w->said, "no event explains"));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 int main(void)
@@ -250,15 +252,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_WORLD(a_node_is_killed_and_started_again),
         WITH_WORLD(events_happen_at_rounds_of_the_cluster),
-        WITH_WORLD(a_round_that_never_comes),
+        WITH_WORLD(an_event_at_a_round_that_never_comes_does_not_happen),
         WITH_WORLD(a_killed_node_is_no_failure),
         WITH_WORLD(a_node_is_stopped_for_a_while),
-        WITH_WORLD(a_stop_of_the_run_wakes_the_stopped),
-        WITH_WORLD(a_network_falls_apart),
-        WITH_WORLD(all_may_be_down_for_a_while),
-        WITH_WORLD(a_late_node_is_not_there_before),
+        WITH_WORLD(a_stop_of_the_run_wakes_stopped_nodes),
+        WITH_WORLD(a_partition_begins_and_ends),
+        WITH_WORLD(all_nodes_may_be_down_for_a_while),
+        WITH_WORLD(a_late_node_does_not_run_before_its_event),
         WITH_WORLD(a_node_that_ended_by_itself_is_not_killed),
-        WITH_WORLD(progress_says_who_saw_it),
+        WITH_WORLD(the_progress_reports_how_many_nodes_saw_an_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,9 @@
 #include "lab/term/ports.h"
 #include "test/support/temporary.h"
 
-// Nodes come to listen later, so what is free is not enough: a port is of one run until that gives it back.
-static void ports_are_of_one_run(void **state)
+// Nodes listen only later, so it is not enough that a port is free: it belongs to one run until that run
+// releases it.
+static void a_port_belongs_to_one_run(void **state)
 {
     (void)state;
     struct lab_ports mine, others;
@@ -23,7 +24,7 @@ static void ports_are_of_one_run(void **state)
     lab_ports_release(&others);
 }
 
-static void variables_of_the_experiment_stay_here(void **state)
+static void variables_of_the_experiment_are_removed_from_the_environment(void **state)
 {
     (void)state;
     char path[] = "PATH=/bin", steps[] = "P2PML_TRAIN_STEPS=3", cpu[] = "P2PML_CPU=scalar",
@@ -62,7 +63,8 @@ static void a_finished_result_is_kept(void **state)
     assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK);
     lab_directory_close(&directory);
     temporary_write(summary, "{\"status\": \"failed\"}");
-    assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK); // may be done again
+    // may be called again
+    assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK);
     lab_directory_close(&directory);
     temporary_write(summary, "{\"status\": \"complete\"}");
     assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_ESTATE);
@@ -76,7 +78,7 @@ static void a_finished_result_is_kept(void **state)
     free(path);
 }
 
-static void a_directory_is_ours_or_empty(void **state)
+static void a_directory_must_be_of_a_run_or_empty(void **state)
 {
     (void)state;
     char base[TEMPORARY_BYTES];
@@ -84,11 +86,11 @@ static void a_directory_is_ours_or_empty(void **state)
     struct base_reason why = {""};
     temporary_make(base, "directory");
     char *path = lab_path("%s/some/where", base), *node = lab_path("%s/node-63", path);
-    assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK); // made
+    assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK); // made by it
     assert_int_equal(lab_directory_open(path, false, false, &second, &why), BASE_ESTATE);
     assert_non_null(strstr(why.text, "another 'p2pml run' is using"));
     lab_directory_close(&directory);
-    // Ours: what a run leaves goes, anything else stays.
+    // A directory of a run: the files of a run are removed, other files stay.
     assert_int_equal(base_directory_make(node, &why), BASE_OK);
     put(node, "checkpoint");
     put(path, "summary.json");
@@ -96,7 +98,7 @@ static void a_directory_is_ours_or_empty(void **state)
     assert_int_equal(lab_directory_open(path, false, false, &directory, &why), BASE_OK);
     assert_true(!is_there(path, "node-63") && !is_there(path, "summary.json") && is_there(path, "notes"));
     lab_directory_close(&directory);
-    // Not ours.
+    // Not a directory of a run.
     char *command = lab_path("rm %s/%s", path, LAB_MARK);
     assert_int_equal(system(command), 0);
     put(path, "summary.json");
@@ -137,9 +139,9 @@ static void links_are_removed_and_not_followed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ports_are_of_one_run),
-        cmocka_unit_test(variables_of_the_experiment_stay_here),
-        cmocka_unit_test(a_directory_is_ours_or_empty),
+        cmocka_unit_test(a_port_belongs_to_one_run),
+        cmocka_unit_test(variables_of_the_experiment_are_removed_from_the_environment),
+        cmocka_unit_test(a_directory_must_be_of_a_run_or_empty),
         cmocka_unit_test(a_finished_result_is_kept),
         cmocka_unit_test(links_are_removed_and_not_followed),
     };

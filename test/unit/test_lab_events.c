@@ -1,5 +1,5 @@
-// The events of an experiment: what a file may say, the order and the times that come of it, and in which
-// words the rest is refused.
+// The events of an experiment: what a file may say, the resulting order and times, and the messages for what
+// is refused.
 #include "base/log.h"
 #include "lab/experiment/experiment.h"
 
@@ -52,7 +52,7 @@ static void good(const char *text, struct lab_experiment *experiment)
         fail_msg("%s\nrefused: %s", text, why.text);
 }
 
-static void all_kinds_in_order_of_time(void **state)
+static void all_kinds_are_sorted_by_time(void **state)
 {
     (void)state;
     struct lab_experiment e;
@@ -89,7 +89,7 @@ static void without_events_nothing_happens(void **state)
     lab_experiment_free(&e);
 }
 
-static void nodes_beyond_a_word_of_bits(void **state)
+static void events_may_name_any_node(void **state)
 {
     (void)state;
     struct lab_experiment e;
@@ -108,7 +108,7 @@ static void nodes_beyond_a_word_of_bits(void **state)
     lab_experiment_free(&e);
 }
 
-static void a_set_of_nodes(void **state)
+static void a_set_of_nodes_adds_removes_and_intersects(void **state)
 {
     (void)state;
     struct lab_set a = {0}, b = {0};
@@ -125,7 +125,7 @@ static void a_set_of_nodes(void **state)
     assert_true(lab_set_is_empty(&a));
 }
 
-static void who_is_started_first_comes_late(void **state)
+static void a_node_whose_first_event_is_a_start_comes_late(void **state)
 {
     (void)state;
     struct lab_experiment e;
@@ -136,7 +136,7 @@ static void who_is_started_first_comes_late(void **state)
     lab_experiment_free(&e);
 }
 
-static void events_of_the_command_line_replace_those_of_the_file(void **state)
+static void events_on_the_command_line_replace_those_of_the_file(void **state)
 {
     (void)state;
     struct lab_experiment e;
@@ -152,7 +152,7 @@ static void events_of_the_command_line_replace_those_of_the_file(void **state)
     assert_string_equal(why.text, "--set: events: kill: found \"8\", expected a node from 0 to 7");
 }
 
-static void what_was_run_reads_back_to_the_same(void **state)
+static void a_written_experiment_reads_back_the_same(void **state)
 {
     (void)state;
     struct lab_experiment e, again;
@@ -171,7 +171,7 @@ static void what_was_run_reads_back_to_the_same(void **state)
     lab_experiment_free(&again);
 }
 
-static void an_end_and_a_beginning_may_meet(void **state)
+static void one_event_may_begin_where_another_ends(void **state)
 {
     (void)state;
     struct lab_experiment e;
@@ -183,7 +183,7 @@ static void an_end_and_a_beginning_may_meet(void **state)
     lab_experiment_free(&e);
 }
 
-static void moments_may_be_rounds(void **state)
+static void events_may_happen_at_rounds(void **state)
 {
     (void)state;
     struct lab_experiment e, again;
@@ -197,7 +197,7 @@ static void moments_may_be_rounds(void **state)
     const struct lab_event *items = e.schedule.items;
     char text[LAB_EVENT_WHEN_BYTES];
     assert_int_equal(e.schedule.count, 5);
-    assert_true(items[0].kind == LAB_KILL && !items[0].by_round); // times first
+    assert_true(items[0].kind == LAB_KILL && !items[0].by_round); // times come first
     assert_true(items[1].kind == LAB_KILL && items[1].node == 5 && items[1].by_round);
     assert_true(items[1].at_round == 200 && items[2].at_round == 200 && items[2].node == 6);
     assert_true(items[3].kind == LAB_START && items[3].at_round == 500);
@@ -233,7 +233,7 @@ static void churn_is_drawn_from_the_seed(void **state)
         assert_int_equal(load(text, setting, &other, &why), BASE_OK);
         assert_int_equal(e.schedule.count, other.schedule.count);
         size_t kills = 0;
-        for (size_t i = 1; i < e.schedule.count; i++) { // the first is the file's
+        for (size_t i = 1; i < e.schedule.count; i++) { // the first event is that of the file
             const struct lab_event *event = &e.schedule.items[i], *same = &other.schedule.items[i];
             assert_true(event->node == same->node && event->at_round == same->at_round);
             assert_true(event->by_round && event->at_round < rounds && event->node != 7);
@@ -243,14 +243,14 @@ static void churn_is_drawn_from_the_seed(void **state)
                 continue;
             }
             assert_true(event->kind == LAB_KILL && event->at_round % 100 == 0);
-            assert_true(away[event->node] < event->at_round); // it runs
+            assert_true(away[event->node] < event->at_round); // the node runs
             kills++;
             for (size_t k = i + 1; k < e.schedule.count && away[event->node] < event->at_round; k++)
                 if (e.schedule.items[k].node == event->node)
                     away[event->node] = e.schedule.items[k].at_round;
             assert_in_range(away[event->node] - event->at_round, 50, 200);
         }
-        assert_in_range(kills, 4, 6); // at 600 it may come back in time, or not go
+        assert_in_range(kills, 4, 6); // at 600 it may return in time, or not be killed
         differs = differs || e.schedule.items[1].node != 3;
         lab_experiment_free(&e);
         lab_experiment_free(&other);
@@ -263,7 +263,7 @@ static void churn_is_drawn_from_the_seed(void **state)
     assert_string_equal(why.text, "--set: churn.back_max: found 49, expected at least churn.back_min, 50");
 }
 
-static void churn_leaves_two_of_the_nodes(void **state)
+static void churn_leaves_at_least_two_nodes(void **state)
 {
     (void)state;
     struct lab_experiment e;
@@ -279,7 +279,7 @@ static void churn_leaves_two_of_the_nodes(void **state)
     lab_experiment_free(&e);
 }
 
-static void what_is_due_at_a_moment(void **state)
+static void events_are_due_at_their_time_or_round(void **state)
 {
     (void)state;
     const struct lab_event timed = {.kind = LAB_STOP, .at_ns = 5, .for_ns = 2};
@@ -295,7 +295,7 @@ static void what_is_due_at_a_moment(void **state)
     }
 }
 
-static void the_round_of_the_cluster(void **state)
+static void the_round_of_the_cluster_is_that_of_the_majority(void **state)
 {
     (void)state;
     uint64_t two[] = {9, 4}, three[] = {7, 1, 5}, eight[] = {8, 1, 7, 2, 6, 3, 5, 4};
@@ -303,7 +303,7 @@ static void the_round_of_the_cluster(void **state)
     assert_int_equal(lab_cluster_round(two, 1), 9);
     assert_int_equal(lab_cluster_round(two, 2), 4);
     assert_int_equal(lab_cluster_round(three, 3), 5);
-    assert_int_equal(lab_cluster_round(eight, 8), 4); // five of eight have done so many
+    assert_int_equal(lab_cluster_round(eight, 8), 4); // five of eight have done that many
 }
 
 static const struct {
@@ -383,7 +383,7 @@ static void mistakes_are_named_with_their_line(void **state)
     }
 }
 
-static void there_is_a_bound(void **state)
+static void the_number_of_events_is_bounded(void **state)
 {
     (void)state;
     struct lab_experiment e;
@@ -404,21 +404,21 @@ static void there_is_a_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_kinds_in_order_of_time),
+        cmocka_unit_test(all_kinds_are_sorted_by_time),
         cmocka_unit_test(without_events_nothing_happens),
-        cmocka_unit_test(nodes_beyond_a_word_of_bits),
-        cmocka_unit_test(a_set_of_nodes),
-        cmocka_unit_test(who_is_started_first_comes_late),
-        cmocka_unit_test(events_of_the_command_line_replace_those_of_the_file),
-        cmocka_unit_test(what_was_run_reads_back_to_the_same),
-        cmocka_unit_test(an_end_and_a_beginning_may_meet),
-        cmocka_unit_test(moments_may_be_rounds),
+        cmocka_unit_test(events_may_name_any_node),
+        cmocka_unit_test(a_set_of_nodes_adds_removes_and_intersects),
+        cmocka_unit_test(a_node_whose_first_event_is_a_start_comes_late),
+        cmocka_unit_test(events_on_the_command_line_replace_those_of_the_file),
+        cmocka_unit_test(a_written_experiment_reads_back_the_same),
+        cmocka_unit_test(one_event_may_begin_where_another_ends),
+        cmocka_unit_test(events_may_happen_at_rounds),
         cmocka_unit_test(churn_is_drawn_from_the_seed),
-        cmocka_unit_test(churn_leaves_two_of_the_nodes),
-        cmocka_unit_test(what_is_due_at_a_moment),
-        cmocka_unit_test(the_round_of_the_cluster),
+        cmocka_unit_test(churn_leaves_at_least_two_nodes),
+        cmocka_unit_test(events_are_due_at_their_time_or_round),
+        cmocka_unit_test(the_round_of_the_cluster_is_that_of_the_majority),
         cmocka_unit_test(mistakes_are_named_with_their_line),
-        cmocka_unit_test(there_is_a_bound),
+        cmocka_unit_test(the_number_of_events_is_bounded),
     };
     base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, "");
     return cmocka_run_group_tests(tests, make_file, remove_file);

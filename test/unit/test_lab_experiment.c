@@ -1,5 +1,5 @@
-// An experiment's file: what it may hold, what is refused and in which words, and what each node gets from
-// it.
+// The file of an experiment: what it may contain, what is refused with which message, and what each node gets
+// from it.
 #include "base/log.h"
 #include "lab/experiment/experiment.h"
 #include "topology/file.h"
@@ -61,14 +61,14 @@ static void an_empty_file_is_eight_nodes_on_a_ring(void **state)
     assert_int_equal(e.node.topology.kind, 0);
     assert_true(lab_experiment_wants(&e, LAB_LONE) && lab_experiment_wants(&e, LAB_CENTRAL) &&
                 lab_experiment_wants(&e, LAB_CENTRAL_TOTAL));
-    // The name is the file's, the directory the name's.
+    // The name is that of the file, the directory that of the name.
     assert_int_equal(strncmp(e.experiment.name, "p2pml-experiment-", 17), 0);
     assert_null(strchr(e.experiment.name, '/'));
     assert_int_equal(strncmp(e.experiment.out, "run/p2pml-experiment-", 21), 0);
     lab_experiment_free(&e);
 }
 
-static void what_the_runner_decides_is_refused(void **state)
+static void keys_that_the_runner_sets_are_refused(void **state)
 {
     static const struct {
         const char *text, *key;
@@ -138,7 +138,7 @@ static void wrong_values_are_named_with_their_place(void **state)
         {"sim:\n  loss: 0.6\n", ":2: sim.loss: found \"0.6\", expected"},
         {"experiment.time_limit: soon\n", ":1: experiment.time_limit: found \"soon\", expected a duration"},
         {"average:\n  ratio: 2\n", ":2: average.ratio: found \"2\", expected a number"},
-        // Checks that span keys, with the number of nodes filled in.
+        // Checks that span several keys, with the number of nodes filled in.
         {"data:\n  train_count: 5\n",
          "data.shards: found 8, expected at most the number of training examples, 5"},
         {"data:\n  kind: idx\n", "data.train_images: found \"\", expected a file"},
@@ -154,7 +154,7 @@ static void wrong_values_are_named_with_their_place(void **state)
     }
 }
 
-// The file is good, and `check` says what it is not good for.
+// The file is valid; only `check` refuses it.
 static void only_refused_by(enum base_error (*check)(const struct lab_experiment *, struct base_reason *),
                             const char *text, const char *said)
 {
@@ -211,7 +211,7 @@ static void the_engine_follows_the_method(void **state)
     }
 }
 
-static void names_of_nodes_and_groups(void **state)
+static void nodes_and_groups_have_generated_names(void **state)
 {
     (void)state;
     char name[LAB_NODE_NAME_BYTES];
@@ -244,7 +244,7 @@ static void later_sources_win(void **state)
     lab_experiment_free(&e);
 }
 
-static void out_of_the_command_line_comes_first(void **state)
+static void out_on_the_command_line_takes_precedence(void **state)
 {
     (void)state;
     struct lab_experiment e;
@@ -273,21 +273,21 @@ static void the_view_is_a_node_of_the_experiment(void **state)
     assert_int_equal(view.data.shards, 5);
     assert_true(view.model.seed == 12 && view.train.seed == 13 && view.data.seed == 14 &&
                 view.topology.seed == 15);
-    assert_true(e.node.model.seed == 2); // the experiment itself stays
-    // Origins hold for the node's own table, so that its checks name the experiment's file.
+    assert_true(e.node.model.seed == 2); // the experiment itself does not change
+    // The origins are those of the node's own table, so that its checks name the file of the experiment.
     assert_non_null(strstr(node_schema_origin(&node_config_schema, &view, "topology.seed"), ".yaml:11"));
     view.data.shard = 5;
     assert_int_equal(node_config_check(&view, &why), BASE_EINVAL);
     lab_experiment_free(&e);
 }
 
-// A graph is of the nodes of the experiment: each of them, and no other.
-static void a_graph_is_of_all_nodes(void **state)
+// A graph contains every node of the experiment and no other.
+static void a_graph_must_name_all_nodes_of_the_experiment(void **state)
 {
     (void)state;
     static const struct {
         unsigned nodes;
-        const char *message; // behind the file's name
+        const char *message; // after the name of the file
     } cases[] = {{3, NULL},
                  {2, ":2: there is no node 'node-02'; the nodes are 'node-00' to 'node-01'"},
                  {4, ": not connected: no line names the node 'node-03'"}};
@@ -347,7 +347,7 @@ static void baselines_can_be_left_out(void **state)
     lab_experiment_free(&e);
 }
 
-static void what_was_run_reads_back_to_the_same(void **state)
+static void a_written_experiment_reads_back_the_same(void **state)
 {
     (void)state;
     struct lab_experiment e, again;
@@ -369,7 +369,7 @@ static void what_was_run_reads_back_to_the_same(void **state)
     lab_experiment_free(&again);
 }
 
-static void help_names_own_keys_and_none_that_are_refused(void **state)
+static void the_help_lists_only_keys_that_an_experiment_accepts(void **state)
 {
     (void)state;
     char *help = lab_experiment_help();
@@ -381,8 +381,8 @@ static void help_names_own_keys_and_none_that_are_refused(void **state)
     free(help);
 }
 
-// Data files, which no checkout has, are taken to be there.
-static void every_experiment_of_configs_is_good(void **state)
+// Data files, which are in no checkout, are assumed to exist.
+static void every_experiment_of_configs_is_valid(void **state)
 {
     (void)state;
     static const char *const settings[] = {"data.train_images=/dev/null", "data.train_labels=/dev/null",
@@ -414,22 +414,22 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_file_is_eight_nodes_on_a_ring),
-        cmocka_unit_test(what_the_runner_decides_is_refused),
+        cmocka_unit_test(keys_that_the_runner_sets_are_refused),
         cmocka_unit_test(refused_keys_are_refused_from_everywhere),
         cmocka_unit_test(wrong_values_are_named_with_their_place),
         cmocka_unit_test(run_and_sim_refuse_what_they_cannot_do),
         cmocka_unit_test(the_engine_follows_the_method),
-        cmocka_unit_test(names_of_nodes_and_groups),
+        cmocka_unit_test(nodes_and_groups_have_generated_names),
         cmocka_unit_test(later_sources_win),
-        cmocka_unit_test(out_of_the_command_line_comes_first),
+        cmocka_unit_test(out_on_the_command_line_takes_precedence),
         cmocka_unit_test(the_view_is_a_node_of_the_experiment),
-        cmocka_unit_test(a_graph_is_of_all_nodes),
+        cmocka_unit_test(a_graph_must_name_all_nodes_of_the_experiment),
         cmocka_unit_test(the_view_is_settled_after_the_checks),
         cmocka_unit_test(baselines_can_be_left_out),
-        cmocka_unit_test(what_was_run_reads_back_to_the_same),
-        cmocka_unit_test(help_names_own_keys_and_none_that_are_refused),
-        cmocka_unit_test(every_experiment_of_configs_is_good),
+        cmocka_unit_test(a_written_experiment_reads_back_the_same),
+        cmocka_unit_test(the_help_lists_only_keys_that_an_experiment_accepts),
+        cmocka_unit_test(every_experiment_of_configs_is_valid),
     };
-    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, ""); // warnings of checks
+    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, ""); // no warnings of checks
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

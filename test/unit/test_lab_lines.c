@@ -1,5 +1,5 @@
 // A reader of lines beside the node that writes them: each line once and in order, however often files are
-// renamed in between.
+// renamed meanwhile.
 #include "lab/record/lines.h"
 #include "node/store/lines.h"
 #include "test/support/temporary.h"
@@ -19,7 +19,7 @@
 static char directory[TEMPORARY_BYTES], path[128];
 
 struct seen {
-    uint64_t count, last; // lines; the latest number, from 1
+    uint64_t count, last; // number of lines; the latest number, counted from 1
     uint64_t gaps;        // numbers that were left out
     bool disorder;
 };
@@ -84,7 +84,7 @@ static void test_all_parts_are_read_from_the_oldest_on(void **state)
     assert_false(seen.disorder);
 }
 
-// In the middle of renaming one number is free.
+// In the middle of a rename one number is unused.
 static void test_a_reader_that_begins_while_files_are_renamed_begins_with_the_oldest(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void test_a_reader_that_follows_misses_nothing(void **state)
     node_lines_close(writer);
 }
 
-// The process ends with half a line and is started again in the middle of a part.
+// The process ends with half a line and is started again in the middle of a file.
 static void test_a_restart_continues_in_the_same_part(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void test_a_restart_continues_in_the_same_part(void **state)
     node_lines_close(writer);
 }
 
-static void test_a_reader_that_is_too_slow_goes_on_with_the_oldest_there_is(void **state)
+static void test_a_reader_that_is_too_slow_goes_on_with_the_oldest_file(void **state)
 {
     (void)state;
     struct lab_lines reader;
@@ -177,13 +177,13 @@ static void *write_race(void *writer)
     return NULL;
 }
 
-static void test_renaming_while_it_is_read_loses_nothing(void **state)
+static void test_renaming_during_reading_loses_no_line(void **state)
 {
     (void)state;
     struct lab_lines reader;
     struct seen seen = {0};
     pthread_t thread;
-    struct node_lines *writer = open_writer(256, 1000); // some 250 parts
+    struct node_lines *writer = open_writer(256, 1000); // some 250 files
     lab_lines_start(path, &reader);
     assert_int_equal(pthread_create(&thread, NULL, write_race, writer), 0);
     while (seen.last < RACE)
@@ -204,9 +204,9 @@ int main(void)
             test_a_reader_that_begins_while_files_are_renamed_begins_with_the_oldest, begin, end),
         cmocka_unit_test_setup_teardown(test_a_reader_that_follows_misses_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_a_restart_continues_in_the_same_part, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_reader_that_is_too_slow_goes_on_with_the_oldest_there_is,
-                                        begin, end),
-        cmocka_unit_test_setup_teardown(test_renaming_while_it_is_read_loses_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_reader_that_is_too_slow_goes_on_with_the_oldest_file, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(test_renaming_during_reading_loses_no_line, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

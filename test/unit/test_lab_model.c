@@ -1,4 +1,4 @@
-// A trained model in use: rows of numbers, answers, measuring, ONNX and the bytes it is made of.
+// A trained model in use: rows of numbers, answers, measuring, and ONNX with its encoding.
 #include "base/file.h"
 #include "lab/model/model.h"
 #include "lab/model/onnx.h"
@@ -40,7 +40,7 @@ static int tear_down(void **state)
 
 static const struct train_model_spec two = {.kind = TRAIN_SOFTMAX, .inputs = 2, .classes = 2};
 
-// Logits are the inputs over the divisor.
+// Logits are the inputs divided by the divisor.
 static struct node_model_file identity(float divisor, int32_t first_label)
 {
     static float parameters[6] = {1, 0, 0, 1, 0, 0};
@@ -63,7 +63,7 @@ static FILE *open_text(const char *text, size_t bytes)
     return in;
 }
 
-// The rows of three numbers in a text; what is wrong with it is in *why, and returned.
+// Reads the rows of three numbers in a text; returns the error, with the reason in *why.
 static enum base_error read_rows(const char *text, size_t bytes, size_t *count, float *last,
                                  struct base_reason *why)
 {
@@ -78,7 +78,7 @@ static enum base_error read_rows(const char *text, size_t bytes, size_t *count, 
     return error;
 }
 
-static void rows_of_numbers(void **state)
+static void rows_of_numbers_are_read(void **state)
 {
     (void)state;
     static const struct {
@@ -143,7 +143,8 @@ static void bad_rows_are_refused_with_line_and_column(void **state)
     struct base_reason why;
     float last[3];
     size_t count;
-    assert_int_equal(read_rows("1,2,3\0\n", 7, &count, last, &why), BASE_EFORMAT); // a zero byte is no end
+    // a zero byte does not end the text
+    assert_int_equal(read_rows("1,2,3\0\n", 7, &count, last, &why), BASE_EFORMAT);
 }
 
 static enum base_error predict(struct lab_model *model, const char *text, char *answers, size_t capacity,
@@ -157,7 +158,7 @@ static enum base_error predict(struct lab_model *model, const char *text, char *
     return error;
 }
 
-static void answers_are_the_datas_labels_and_probabilities(void **state)
+static void answers_are_labels_of_the_data_and_probabilities(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -171,7 +172,7 @@ static void answers_are_the_datas_labels_and_probabilities(void **state)
              (double)(float)likely, (double)(float)(1 - likely), (double)(float)(1 - likely),
              (double)(float)likely);
     assert_string_equal(answers, expected);
-    // Logits that no exponential of a float holds.
+    // Logits whose exponential exceeds a float.
     assert_int_equal(predict(&model, "1000,0\n", answers, sizeof answers, &why), BASE_OK);
     assert_string_equal(answers, "class,p_-1,p_1\n-1,1,0\n");
     lab_model_close(&model);
@@ -193,7 +194,7 @@ static void rows_before_a_bad_one_are_answered(void **state)
     const struct node_model_file plain = identity(1, 0);
     char text[4 * 300 + 8] = "", answers[16384];
     open_model(world, &plain, &model);
-    for (size_t i = 0; i < 300; i++) // some batches
+    for (size_t i = 0; i < 300; i++) // several batches
         memcpy(text + 4 * i, "0,9\n", 5);
     memcpy(text + 4 * 300, "1\n", 3);
     assert_int_equal(predict(&model, text, answers, sizeof answers, &why), BASE_EFORMAT);
@@ -213,7 +214,7 @@ static void write_data(const struct world *world, const char *text)
     assert_int_equal(base_file_write(world->data, 0644, &span, 1, &why), BASE_OK);
 }
 
-static void it_is_measured_on_the_data_of_the_settings(void **state)
+static void a_model_is_measured_on_the_data_of_the_settings(void **state)
 {
     struct world *world = *state;
     struct base_reason why = {""};
@@ -224,7 +225,7 @@ static void it_is_measured_on_the_data_of_the_settings(void **state)
     open_model(world, &plain, &model);
     write_data(world, "-1 1:3\n+1 2:3\n+1 1:3\n-1 2:3\n-1 1:1\n");
     snprintf(file, sizeof file, "data.test_file=%s", world->data);
-    const char *settings[3] = {"data.kind=libsvm", file, NULL}; // features and classes are the model's
+    const char *settings[3] = {"data.kind=libsvm", file, NULL}; // features and classes come from the model
     assert_int_equal(lab_model_measure(&model, settings, 2, &measured, &why), BASE_OK);
     assert_true(measured.examples == 5 && fabs(measured.accuracy - 0.6) < 1e-12);
     settings[2] = "data.test_count=2";
@@ -248,7 +249,7 @@ static void it_is_measured_on_the_data_of_the_settings(void **state)
 }
 
 // The examples of the format's own description.
-static void protocol_buffers_as_they_are_described(void **state)
+static void protocol_buffers_are_encoded_as_described(void **state)
 {
     (void)state;
     struct base_protobuf p = {0};
@@ -293,17 +294,17 @@ static void the_length_of_a_message_goes_before_it(void **state)
         base_protobuf_free(&content);
         base_protobuf_free(&whole);
     }
-    struct base_protobuf broken = {.error = BASE_ELIMIT}; // it stays, and nothing is written any more
+    struct base_protobuf broken = {.error = BASE_ELIMIT}; // the error stays, and nothing more is written
     base_protobuf_close(&broken, base_protobuf_open(&broken, 1));
     base_protobuf_text(&broken, 2, "x");
     assert_true(broken.error == BASE_ELIMIT && base_buffer_length(&broken.bytes) == 0);
 }
 
-// -- reading, so far as these tests want it
+// -- a reader, as far as these tests need one
 
 struct field {
     unsigned number;
-    uint64_t value; // or the count of bytes at `at`
+    uint64_t value; // or the number of bytes at `at`
     const uint8_t *at;
 };
 struct span {
@@ -337,7 +338,7 @@ static bool next_field(struct span *span, struct field *field)
     return true;
 }
 
-// The `index`th field of that number.
+// The `index`th field with that number.
 static struct field find(struct span span, unsigned number, size_t index)
 {
     struct field field;
@@ -382,11 +383,11 @@ static void assert_nodes(struct span graph, const struct node *nodes, size_t cou
         assert_text(node, 4, 0, nodes[i].operator);
         assert_text(node, 1, 0, nodes[i].input);
         assert_text(node, 2, 0, nodes[i].output);
-        assert_int_equal(count_of(node, 5), 0); // no attributes: all at their defaults
+        assert_int_equal(count_of(node, 5), 0); // no attributes: all have their defaults
     }
 }
 
-static void a_graph_of_onnx(void **state)
+static void a_model_becomes_an_onnx_graph(void **state)
 {
     (void)state;
     static float parameters[3 * 4 + 4 + 4 * 2 + 2];
@@ -427,7 +428,7 @@ static void a_graph_of_onnx(void **state)
     assert_int_equal(count_of(graph, 12), 2);
     base_protobuf_free(&p);
     model.spec = two;
-    model.about.input_divisor = 1; // nothing to divide
+    model.about.input_divisor = 1; // no division
     assert_int_equal(lab_onnx_encode(&model, "1.2", &p, NULL), BASE_OK);
     assert_nodes(inside((struct span){base_buffer_head(&p.bytes),
                                       base_buffer_head(&p.bytes) + base_buffer_length(&p.bytes)},
@@ -437,7 +438,7 @@ static void a_graph_of_onnx(void **state)
     base_protobuf_free(&p);
 }
 
-static void a_graph_of_a_regression_scales_both_ends(void **state)
+static void the_graph_of_a_regression_scales_inputs_and_outputs(void **state)
 {
     (void)state;
     static float parameters[3] = {1, 2, 3}, two_numbers[2] = {1, 2};
@@ -472,15 +473,15 @@ static void a_graph_of_a_regression_scales_both_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_numbers),
+        cmocka_unit_test(rows_of_numbers_are_read),
         cmocka_unit_test(bad_rows_are_refused_with_line_and_column),
-        cmocka_unit_test_setup_teardown(answers_are_the_datas_labels_and_probabilities, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(answers_are_labels_of_the_data_and_probabilities, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_before_a_bad_one_are_answered, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_is_measured_on_the_data_of_the_settings, set_up, tear_down),
-        cmocka_unit_test(protocol_buffers_as_they_are_described),
+        cmocka_unit_test_setup_teardown(a_model_is_measured_on_the_data_of_the_settings, set_up, tear_down),
+        cmocka_unit_test(protocol_buffers_are_encoded_as_described),
         cmocka_unit_test(the_length_of_a_message_goes_before_it),
-        cmocka_unit_test(a_graph_of_onnx),
-        cmocka_unit_test(a_graph_of_a_regression_scales_both_ends),
+        cmocka_unit_test(a_model_becomes_an_onnx_graph),
+        cmocka_unit_test(the_graph_of_a_regression_scales_inputs_and_outputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Times of messages against numbers worked out by hand, and what a file may say about links and stragglers.
+// Times of messages compared with numbers worked out by hand, and what a file may say about links and
+// stragglers.
 #include "lab/experiment/network.h"
 #include "lab/experiment/step_times.h"
 #include "test/support/lab_world.h"
@@ -57,13 +58,13 @@ static void a_message_alone_takes_transfer_and_latency(void **state)
     assert_int_equal(send(&w, 0, 1, LOAD, 0), 120 * MS);
     assert_int_equal(send(&w, 0, 1, LOAD, 1000 * MS), 1120 * MS);
     drop(&w);
-    w = world_of("  latency: 20ms\n"); // no bound
+    w = world_of("  latency: 20ms\n"); // no limit
     assert_int_equal(send(&w, 0, 1, LOAD, 0), 20 * MS);
     assert_int_equal(send(&w, 0, 1, LOAD, 0), 20 * MS);
     drop(&w);
 }
 
-static void a_way_out_is_shared(void **state)
+static void the_line_out_of_a_node_is_shared(void **state)
 {
     (void)state;
     struct world w = world_of("  latency: 20ms\n  bandwidth: 10\n");
@@ -74,7 +75,7 @@ static void a_way_out_is_shared(void **state)
     drop(&w);
 }
 
-static void a_way_in_is_shared(void **state)
+static void the_line_into_a_node_is_shared(void **state)
 {
     (void)state;
     struct world w = world_of("  latency: 20ms\n  bandwidth: 10\n");
@@ -83,7 +84,7 @@ static void a_way_in_is_shared(void **state)
     drop(&w);
 }
 
-static void a_packet_overtakes_and_counts(void **state)
+static void a_small_packet_overtakes_large_messages_and_counts(void **state)
 {
     (void)state;
     struct world w = world_of("  latency: 20ms\n  bandwidth: 10\n");
@@ -94,7 +95,7 @@ static void a_packet_overtakes_and_counts(void **state)
     drop(&w);
 }
 
-static void single_links_differ_both_ways(void **state)
+static void a_single_link_may_differ_in_both_directions(void **state)
 {
     (void)state;
     struct world w = world_of("  latency: 20ms\n  bandwidth: 10\n  links:\n"
@@ -104,7 +105,7 @@ static void single_links_differ_both_ways(void **state)
     assert_int_equal(send(&w, 3, 0, LOAD, 0), 1050 * MS);
     assert_int_equal(send(&w, 2, 0, LOAD, 0), 1005 * MS);
     assert_int_equal(send(&w, 1, 4, LOAD, 5000 * MS), 5120 * MS);
-    // The slow link is in use, the sender's access is not.
+    // The slow link is in use, the line of the sender is not.
     assert_int_equal(send(&w, 1, 3, LOAD, 6000 * MS), 7050 * MS);
     assert_int_equal(send(&w, 1, 4, LOAD, 6000 * MS), 6220 * MS);
     assert_int_equal(send(&w, 1, 3, LOAD, 6000 * MS), 8050 * MS);
@@ -144,7 +145,7 @@ static void jitter_is_exponential_and_repeats(void **state)
     drop(&twin);
 }
 
-static void steps_take_their_time(void **state)
+static void steps_take_the_configured_time(void **state)
 {
     struct lab_experiment e;
     struct lab_step_times step_times, twin;
@@ -177,7 +178,7 @@ static void steps_take_their_time(void **state)
     lab_experiment_free(&e);
 }
 
-static void what_is_wrong_is_said_with_its_place(void **state)
+static void mistakes_are_named_with_their_place(void **state)
 {
     static const struct {
         const char *text, *place, *words;
@@ -222,14 +223,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_alone_takes_transfer_and_latency),
-        cmocka_unit_test(a_way_out_is_shared),
-        cmocka_unit_test(a_way_in_is_shared),
-        cmocka_unit_test(a_packet_overtakes_and_counts),
-        cmocka_unit_test(single_links_differ_both_ways),
+        cmocka_unit_test(the_line_out_of_a_node_is_shared),
+        cmocka_unit_test(the_line_into_a_node_is_shared),
+        cmocka_unit_test(a_small_packet_overtakes_large_messages_and_counts),
+        cmocka_unit_test(a_single_link_may_differ_in_both_directions),
         cmocka_unit_test(lost_packets_cost_round_trips),
         cmocka_unit_test(jitter_is_exponential_and_repeats),
-        cmocka_unit_test(steps_take_their_time),
-        cmocka_unit_test(what_is_wrong_is_said_with_its_place),
+        cmocka_unit_test(steps_take_the_configured_time),
+        cmocka_unit_test(mistakes_are_named_with_their_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

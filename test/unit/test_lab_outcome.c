@@ -1,4 +1,4 @@
-// What an event did, worked out from made-up files of the nodes.
+// The effects of an event, worked out from made-up files of the nodes.
 #include "base/file.h"
 #include "base/log.h"
 #include "lab/record/directory.h"
@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#define START 1000.0 // unix seconds, when all train
-#define ROUND 0.1    // seconds a round
+#define START 1000.0 // Unix seconds, when all nodes train
+#define ROUND 0.1    // seconds per round
 
 struct world {
     char directory[TEMPORARY_BYTES];
@@ -59,7 +59,7 @@ static void begin(struct world *w, const char *events)
     free(text);
 }
 
-// A line of a node's events.jsonl, `at` seconds after the beginning. `about` by its id.
+// A line of a node's events.jsonl, `at` seconds after the beginning, about the node `about`.
 static void sees(struct world *w, size_t node, double at, const char *event, size_t about)
 {
     FILE *out = fopen(w->cluster.nodes[node].events, "a");
@@ -146,13 +146,13 @@ static void a_kill_is_seen_by_all(void **state)
                 isnan(o->accuracy_before));
 }
 
-static void who_did_not_see_it_is_counted(void **state)
+static void nodes_that_did_not_see_an_event_are_counted(void **state)
 {
     struct world *w = *state;
     begin(w, "[{at: 5s, kill: 3}, {at: 5s, kill: 2}, {at: 60s, leave: 1}]");
     sees(w, 0, 5.5, "dead", 3);
     const struct lab_outcome *o = outcome_of(w, 0);
-    // Node 2 was killed, too: it is no witness. Node 1 left much later and should have seen it.
+    // Node 2 was killed, too: it cannot see the event. Node 1 left much later and should have seen it.
     assert_true(o->detected.seen == 1 && o->detected.of == 2 && near(o->detected.last, 0.5));
     assert_true(o->count == 2 && isnan(o->witnesses[1].detected) && isnan(o->witnesses[1].rewired));
     o = outcome_of(w, 2);
@@ -169,7 +169,7 @@ static void an_event_that_did_not_happen_has_no_effects(void **state)
     assert_true(o->count == 0 && o->detected.of == 0);
 }
 
-static void a_start_is_found_and_makes_rounds(void **state)
+static void a_started_node_is_found_and_makes_rounds(void **state)
 {
     struct world *w = *state;
     begin(w, "[{at: 5s, kill: 3}, {at: 8s, start: 3}]");
@@ -190,7 +190,7 @@ static void a_start_is_found_and_makes_rounds(void **state)
     assert_true(o->rewired.seen == 2 && o->rewired.of == 2 && near(o->rewired.last, 0.75));
 }
 
-static void a_stop_is_suspected_and_taken_back(void **state)
+static void a_stopped_node_is_suspected_and_cleared(void **state)
 {
     struct world *w = *state;
     begin(w, "[{at: 5s, stop: 3, for: 2s}]");
@@ -234,7 +234,7 @@ static void stalls_and_accuracies_of_the_survivors(void **state)
             double at = ROUND * round;
             if (i == 0 && at > 5.05 && at < 5.35) // three rounds are missing
                 continue;
-            if (i == 1 && at > 30 && at < 34) // its own stop is no stall
+            if (i == 1 && at > 30 && at < 34) // its own stop does not count as a stall
                 continue;
             if (i == 2 && at > 25 && at < 28) // far from the kill
                 continue;
@@ -253,14 +253,14 @@ static void stalls_and_accuracies_of_the_survivors(void **state)
     assert_true(o->stalled_rounds < 0.001); // no node waited
 }
 
-static void deaths_without_reason_are_counted(void **state)
+static void deaths_without_a_cause_are_counted(void **state)
 {
     struct world *w = *state;
     begin(w, "[{at: 100s, stop: 3, for: 1s}]");
     sees(w, 0, 50, "dead", 2);
     sees(w, 1, 50, "dead", 2);
     sees(w, 0, 99, "dead", 3);  // before it was stopped
-    sees(w, 0, 102, "dead", 3); // excused
+    sees(w, 0, 102, "dead", 3); // explained by the stop
     outcome_of(w, 0);
     assert_int_equal(lab_false_deaths(&w->cluster), 3);
     w->cluster.nodes[2].end_time = START + 50; // it had ended
@@ -269,19 +269,19 @@ static void deaths_without_reason_are_counted(void **state)
     assert_int_equal(lab_false_deaths(&w->cluster), 0);
 }
 
-static void lines_that_are_no_events_are_left_out(void **state)
+static void lines_that_are_no_events_are_ignored(void **state)
 {
     struct world *w = *state;
     begin(w, "[{at: 5s, kill: 3}]");
     const struct lab_journal *journal = &w->cluster.nodes[0].journal;
     temporary_write(w->cluster.nodes[0].events,
                     "garbage\n{}\n[]\n{\"time\":\"1\",\"event\":\"dead\",\"member\":\"node-01\"}\n"
-                    "{\"time\":1,\"event\":\"dead\",\"member\":\"node-04\"}\n" // there are four
+                    "{\"time\":1,\"event\":\"dead\",\"member\":\"node-04\"}\n" // there are four nodes
                     "{\"time\":1,\"event\":\"dead\",\"member\":\"node-0x\"}\n"
                     "{\"time\":1,\"event\":\"dead\",\"member\":\"node-000001\"}\n"
                     "{\"time\":1,\"event\":\"dead\"}\n"
                     "{\"time\":1,\"event\":\"dead\",\"member\":\"node-01\",\"id\":\"00\"}\n" // an unknown id
-                    "{\"time\":1,\"event\":\"boot\"}\n" // good, and of no interest
+                    "{\"time\":1,\"event\":\"boot\"}\n" // valid, but not used
                     "{\"time\":1005.5,\"event\":\"dead\",\"member\":\"node-03\"}\n"
                     "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":{\"a\":1}}\n"
                     "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":[7,null,\"node-99\",\"node-02\"]}\n"
@@ -293,7 +293,7 @@ static void lines_that_are_no_events_are_left_out(void **state)
     assert_true(o->detected.seen == 1 && near(o->detected.last, 0.5));
 }
 
-static void events_in_words(void **state)
+static void events_are_described_in_words(void **state)
 {
     struct world *w = *state;
     char *text = NULL;
@@ -331,8 +331,8 @@ static void events_in_words(void **state)
 
 #define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, make_world, remove_world)
 
-// Rounds 1 to 10 of the cluster; node 1 is away from round 3 to 6 and redoes two, node 2 sleeps through two.
-static void goodput_counts_what_the_living_did(void **state)
+// Rounds 1 to 10 of the cluster; node 1 is away from round 3 to 6 and repeats two, node 2 is stopped for two.
+static void goodput_counts_the_rounds_of_nodes_that_should_run(void **state)
 {
     struct world *w = *state;
     struct lab_goodput goodput, total;
@@ -373,16 +373,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_WORLD(a_kill_is_seen_by_all),
-        WITH_WORLD(goodput_counts_what_the_living_did),
-        WITH_WORLD(who_did_not_see_it_is_counted),
+        WITH_WORLD(goodput_counts_the_rounds_of_nodes_that_should_run),
+        WITH_WORLD(nodes_that_did_not_see_an_event_are_counted),
         WITH_WORLD(an_event_that_did_not_happen_has_no_effects),
-        WITH_WORLD(a_start_is_found_and_makes_rounds),
-        WITH_WORLD(a_stop_is_suspected_and_taken_back),
+        WITH_WORLD(a_started_node_is_found_and_makes_rounds),
+        WITH_WORLD(a_stopped_node_is_suspected_and_cleared),
         WITH_WORLD(a_partition_is_seen_when_the_whole_other_side_is_dead),
         WITH_WORLD(stalls_and_accuracies_of_the_survivors),
-        WITH_WORLD(deaths_without_reason_are_counted),
-        WITH_WORLD(lines_that_are_no_events_are_left_out),
-        WITH_WORLD(events_in_words),
+        WITH_WORLD(deaths_without_a_cause_are_counted),
+        WITH_WORLD(lines_that_are_no_events_are_ignored),
+        WITH_WORLD(events_are_described_in_words),
     };
     base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, "");
     return cmocka_run_group_tests(tests, NULL, NULL);

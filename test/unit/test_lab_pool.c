@@ -1,5 +1,5 @@
-// Jobs of a simulation: each runs exactly once, on whatever thread, and is complete for the thread that
-// waited for it.
+// Jobs of a simulation: each runs exactly once, on any thread, and is complete for the thread that waited for
+// it.
 #include "lab/compute/pool.h"
 
 #include <pthread.h>
@@ -52,7 +52,7 @@ static void every_job_runs_once(void **state)
         assert_int_equal(lab_pool_threads(pool), threads);
         struct count *counts = threads == 1 ? alone : many;
         submit(pool, counts);
-        for (size_t i = 0; i < JOBS; i++) { // out of order
+        for (size_t i = 0; i < JOBS; i++) { // not in order
             size_t job = i * 7 % JOBS;
             lab_pool_wait(pool, &counts[job].job);
             assert_int_equal(counts[job].runs, 1);
@@ -67,7 +67,7 @@ static void note_thread(void *argument)
     *(pthread_t *)argument = pthread_self();
 }
 
-static void one_thread_is_the_waiting_one(void **state)
+static void with_one_thread_the_waiting_thread_runs_the_jobs(void **state)
 {
     pthread_t ran;
     struct lab_job job = {.run = note_thread, .argument = &ran};
@@ -76,11 +76,11 @@ static void one_thread_is_the_waiting_one(void **state)
     lab_pool_submit(pool, &job);
     lab_pool_wait(pool, &job);
     assert_true(pthread_equal(ran, pthread_self()));
-    lab_pool_wait(pool, &job); // again: it is done
+    lab_pool_wait(pool, &job); // again: the job is done
     lab_pool_destroy(pool);
 }
 
-static void each_gets_every_element(void **state)
+static void a_parallel_loop_visits_every_element(void **state)
 {
     static struct count counts[JOBS];
     (void)state;
@@ -110,7 +110,7 @@ static void a_job_may_be_used_again(void **state)
     lab_pool_destroy(pool);
 }
 
-static void nothing_to_destroy(void **state)
+static void a_pool_without_jobs_can_be_destroyed(void **state)
 {
     (void)state;
     lab_pool_destroy(NULL);
@@ -120,9 +120,11 @@ static void nothing_to_destroy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_job_runs_once),     cmocka_unit_test(one_thread_is_the_waiting_one),
-        cmocka_unit_test(each_gets_every_element), cmocka_unit_test(a_job_may_be_used_again),
-        cmocka_unit_test(nothing_to_destroy),
+        cmocka_unit_test(every_job_runs_once),
+        cmocka_unit_test(with_one_thread_the_waiting_thread_runs_the_jobs),
+        cmocka_unit_test(a_parallel_loop_visits_every_element),
+        cmocka_unit_test(a_job_may_be_used_again),
+        cmocka_unit_test(a_pool_without_jobs_can_be_destroyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

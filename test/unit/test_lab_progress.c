@@ -1,4 +1,4 @@
-// What people see while a run goes on: lines of nodes, numbers, and the metrics of nodes that they come from.
+// What a user sees during a run: lines of nodes, numbers, and the metrics of nodes that they come from.
 #include "lab/record/progress.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@
     "bytes\":9,"                                                                                             \
     "\"dense_bytes\":1000,\"state\":\"training\"}"
 
-static void numbers_for_people(void **state)
+static void numbers_are_formatted_for_users(void **state)
 {
     (void)state;
     char text[LAB_NUMBER_BYTES];
@@ -60,7 +60,7 @@ static void numbers_for_people(void **state)
     assert_string_equal(text, "inf");
 }
 
-static void a_line_a_node(void **state)
+static void every_node_has_one_line(void **state)
 {
     (void)state;
     char heading[LAB_LINE_BYTES], line[LAB_LINE_BYTES];
@@ -79,7 +79,7 @@ static void a_line_a_node(void **state)
               "123 kB sent  training");
 }
 
-static void a_node_that_said_nothing_yet(void **state)
+static void a_node_without_metrics_has_a_line(void **state)
 {
     (void)state;
     char line[LAB_LINE_BYTES];
@@ -111,7 +111,7 @@ static void the_longest_numbers_fit(void **state)
     assert_non_null(strstr(line, "(Segmentation fault)"));
 }
 
-static void null_keeps_what_was_measured(void **state)
+static void null_keeps_the_last_measurement(void **state)
 {
     (void)state;
     struct lab_row row = lab_row_empty();
@@ -126,7 +126,7 @@ static void null_keeps_what_was_measured(void **state)
     assert_true(row.round == 13 && row.accuracy == 0.5 && row.test_loss == 1.25 && row.consensus == 0.125);
 }
 
-static void what_is_no_round_changes_nothing(void **state)
+static void a_line_that_is_no_round_changes_nothing(void **state)
 {
     static const char *const lines[] = {
         "", "garbage", "null", "[]", "{}", "{\"round\":1}", "\xff\xfe\x00", "{\"round\":1,\"round\":2}",
@@ -196,7 +196,7 @@ static void unfollow(struct followed *f)
     unlink(f->path);
 }
 
-static void lines_come_in_parts(void **state)
+static void lines_may_arrive_in_parts(void **state)
 {
     (void)state;
     struct followed f;
@@ -214,7 +214,7 @@ static void lines_come_in_parts(void **state)
     unfollow(&f);
 }
 
-static void a_file_that_is_not_there_yet(void **state)
+static void a_file_may_appear_later(void **state)
 {
     (void)state;
     struct lab_tail tail;
@@ -224,7 +224,7 @@ static void a_file_that_is_not_there_yet(void **state)
     lab_tail_close(&tail);
 }
 
-static void garbage_is_counted_and_left_out(void **state)
+static void garbage_is_counted_and_ignored(void **state)
 {
     (void)state;
     struct followed f;
@@ -235,7 +235,7 @@ static void garbage_is_counted_and_left_out(void **state)
     follow(&f);
     append(&f, "garbage\n\n", 9);
     append(&f, "a\0b\n", 4);
-    append(&f, line, huge); // over the limit: kept nowhere
+    append(&f, line, huge); // longer than the limit: not kept anywhere
     lab_tail_read(&f.tail);
     assert_true(f.tail.file.line.capacity <= 65536);
     append(&f, "\n", 1);
@@ -246,8 +246,8 @@ static void garbage_is_counted_and_left_out(void **state)
     free(line);
 }
 
-// A node that is killed may leave half a line; started again it cuts that off, and counts from 0.
-static void a_node_that_is_started_again(void **state)
+// A killed node may leave half a line; when started again it removes that, and counts from 0.
+static void the_counters_of_a_restarted_node_continue(void **state)
 {
     (void)state;
     struct followed f;
@@ -258,7 +258,7 @@ static void a_node_that_is_started_again(void **state)
     assert_true(f.tail.lines == 1 && sent && exchanges);
     append(&f, "ep", 2);
     lab_tail_again(&f.tail);
-    assert_true(lab_tail_row(&f.tail).bytes_sent == sent); // before it has said anything
+    assert_true(lab_tail_row(&f.tail).bytes_sent == sent); // before its first line
     assert_int_equal(ftruncate(f.file, (off_t)strlen(GOOD) + 1), 0);
     assert_int_equal(lseek(f.file, 0, SEEK_END), (off_t)strlen(GOOD) + 1);
     append(&f, GOOD "\n", strlen(GOOD) + 1);
@@ -273,17 +273,17 @@ static void a_node_that_is_started_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_for_people),
-        cmocka_unit_test(a_line_a_node),
-        cmocka_unit_test(a_node_that_said_nothing_yet),
+        cmocka_unit_test(numbers_are_formatted_for_users),
+        cmocka_unit_test(every_node_has_one_line),
+        cmocka_unit_test(a_node_without_metrics_has_a_line),
         cmocka_unit_test(the_longest_numbers_fit),
-        cmocka_unit_test(null_keeps_what_was_measured),
-        cmocka_unit_test(what_is_no_round_changes_nothing),
+        cmocka_unit_test(null_keeps_the_last_measurement),
+        cmocka_unit_test(a_line_that_is_no_round_changes_nothing),
         cmocka_unit_test(the_state_is_printable_and_short),
-        cmocka_unit_test(lines_come_in_parts),
-        cmocka_unit_test(a_file_that_is_not_there_yet),
-        cmocka_unit_test(garbage_is_counted_and_left_out),
-        cmocka_unit_test(a_node_that_is_started_again),
+        cmocka_unit_test(lines_may_arrive_in_parts),
+        cmocka_unit_test(a_file_may_appear_later),
+        cmocka_unit_test(garbage_is_counted_and_ignored),
+        cmocka_unit_test(the_counters_of_a_restarted_node_continue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// rounds.jsonl: what is written is read back, and what is no point is refused.
+// rounds.jsonl: what is written is read back, and an invalid line is refused.
 #include "lab/record/recorder.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static void write_text(const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void points_come_back(void **state)
+static void samples_read_back_the_same(void **state)
 {
     (void)state;
     struct lab_recorder recorder;
@@ -63,12 +63,12 @@ static void points_come_back(void **state)
     assert_true(read.round == 4 && read.step == 17 && read.bytes == UINT64_C(1) << 53 && read.nodes == 8);
     assert_true(read.time == 1.25e-3 && read.accuracy == 0.9585 && fabs(read.loss - 1.0 / 3) < 1e-14);
     assert_true(read.worst == 0.5 && read.mean == 0.25 && read.best == 1 && read.consensus == 1e-7);
-    assert_true(isnan(read.train_loss)); // what is not finite is null
+    assert_true(isnan(read.train_loss)); // a value that is not finite is null
     assert_int_equal(lab_sample_read(file, &read), 0);
     fclose(file);
 }
 
-static void the_line_is_as_the_readme_says(void **state)
+static void a_line_has_the_fields_of_the_readme(void **state)
 {
     (void)state;
     char line[512];
@@ -77,7 +77,7 @@ static void the_line_is_as_the_readme_says(void **state)
     const struct lab_sample point = {10, 40, 0.5, 1000, 4, 0.5, 2, NAN, NAN, NAN, 0.125, 1, 0, false};
     assert_int_equal(lab_recorder_open(path, &recorder, &why), BASE_OK);
     assert_int_equal(lab_recorder_add(&recorder, &point, &why), BASE_OK);
-    FILE *file = fopen(path, "r"); // already there, before it is closed
+    FILE *file = fopen(path, "r"); // already written, before it is closed
     assert_non_null(fgets(line, sizeof line, file));
     assert_string_equal(line,
                         "{\"round\":10,\"step\":40,\"time\":0.5,\"bytes\":1000,\"nodes\":4,\"accuracy\":0.5,"
@@ -87,7 +87,7 @@ static void the_line_is_as_the_readme_says(void **state)
     assert_int_equal(lab_recorder_close(&recorder, &why), BASE_OK);
 }
 
-static void what_is_no_point_is_refused(void **state)
+static void a_line_that_is_no_sample_is_refused(void **state)
 {
     static const char *const lines[] = {
         "\n",
@@ -112,7 +112,7 @@ static void what_is_no_point_is_refused(void **state)
     }
 }
 
-static void a_path_that_is_none_is_an_error(void **state)
+static void an_invalid_path_is_an_error(void **state)
 {
     (void)state;
     struct lab_recorder recorder;
@@ -121,7 +121,7 @@ static void a_path_that_is_none_is_an_error(void **state)
     assert_non_null(strstr(why.text, "/nowhere/at/all"));
 }
 
-static void a_full_disk_is_said(void **state)
+static void a_full_disk_is_reported(void **state)
 {
     (void)state;
     struct lab_recorder recorder;
@@ -137,11 +137,11 @@ static void a_full_disk_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(points_come_back),
-        cmocka_unit_test(the_line_is_as_the_readme_says),
-        cmocka_unit_test(what_is_no_point_is_refused),
-        cmocka_unit_test(a_path_that_is_none_is_an_error),
-        cmocka_unit_test(a_full_disk_is_said),
+        cmocka_unit_test(samples_read_back_the_same),
+        cmocka_unit_test(a_line_has_the_fields_of_the_readme),
+        cmocka_unit_test(a_line_that_is_no_sample_is_refused),
+        cmocka_unit_test(an_invalid_path_is_an_error),
+        cmocka_unit_test(a_full_disk_is_reported),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

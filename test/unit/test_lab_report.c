@@ -1,4 +1,4 @@
-// What a report is made of: the files of runs, read and put together; the page's data; what is refused.
+// What a report is made of: the files of runs, read and combined; the data of the page; what is refused.
 #include "base/file.h"
 #include "lab/report/page.h"
 #include "lab/report/report.h"
@@ -66,13 +66,13 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-9 * fabs(b);
 }
 
-static void one_run_is_one_case(void **state)
+static void a_single_run_is_one_case(void **state)
 {
     (void)state;
     struct lab_run_results results;
     struct base_reason why = {""};
     write_file(".", "summary.json", summary);
-    write_file(".", "results.jsonl", "{\"run\": \"tiny\"}\n"); // a run has them, too
+    write_file(".", "results.jsonl", "{\"run\": \"tiny\"}\n"); // a run has such a file, too
     write_file(".", "rounds.jsonl", POINT(0, 0.1) POINT(2, 0.5) "garbage\n" POINT(4, 0.9));
     assert_int_equal(lab_run_results_read(directory, &results, &why), BASE_OK);
     assert_string_equal(results.title, "tiny");
@@ -80,7 +80,7 @@ static void one_run_is_one_case(void **state)
     const struct lab_case *c = results.cases;
     assert_string_equal(c->label, "tiny");
     assert_true(c->values[LAB_VALUE_ACCURACY].mean == 0.9 && c->values[LAB_VALUE_WORST].mean == 0.8);
-    assert_true(c->values[LAB_VALUE_SECONDS].mean == 4.5); // virtual, not how long it took here
+    assert_true(c->values[LAB_VALUE_SECONDS].mean == 4.5); // virtual, not the time that it took here
     assert_true(c->values[LAB_VALUE_BYTES].mean == 5000 && c->values[LAB_VALUE_ROUNDS].mean == 4);
     assert_true(near(c->values[LAB_VALUE_DETECTED].mean, 0.6));
     assert_true(isnan(c->values[LAB_VALUE_CONSENSUS].mean) && c->values[LAB_VALUE_CONSENSUS].seen == 0);
@@ -90,7 +90,7 @@ static void one_run_is_one_case(void **state)
     assert_int_equal(c->targets[0].of, 1);
     assert_int_equal(c->curve.count, 3);
     assert_true(c->curve.points[1].value[LAB_LINE_ACCURACY].mean == 0.5);
-    assert_int_equal(json_array_size(results.notes), 1); // of the line that is none
+    assert_int_equal(json_array_size(results.notes), 1); // about the invalid line
     lab_run_results_free(&results);
 }
 
@@ -103,7 +103,7 @@ static void row_of(char *rows, const char *label, const char *status, const char
             label, status, settings, accuracy, bytes);
 }
 
-static void seeds_are_put_together(void **state)
+static void runs_that_differ_only_in_the_seed_are_one_case(void **state)
 {
     (void)state;
     struct lab_run_results results;
@@ -127,13 +127,13 @@ static void seeds_are_put_together(void **state)
     const struct lab_case *c = results.cases;
     assert_string_equal(c->label, "ring"); // the ratio is the same for all
     assert_int_equal(c->runs, 3);
-    assert_int_equal(c->n_records, 2); // what failed is in no mean
+    assert_int_equal(c->n_records, 2); // failed runs are in no mean
     const struct lab_band accuracy = c->values[LAB_VALUE_ACCURACY];
     assert_true(near(accuracy.mean, 0.92) && accuracy.low == 0.90 && accuracy.high == 0.94 &&
                 accuracy.seen == 2);
     const struct lab_band bytes = c->targets[0].cost[LAB_REACH_BYTES];
     assert_true(bytes.mean == 100 && bytes.seen == 1 && c->targets[0].of == 2);
-    // At the rounds of the longer run, none that the other did not reach: 0 2 4 6 7.
+    // At the rounds of the longer run, without those that the other did not reach: 0 2 4 6 7.
     assert_int_equal(c->curve.count, 5);
     assert_true(near(c->curve.points[1].value[LAB_LINE_ACCURACY].low, 0.3)); // r0 half-way between .1 and .5
     assert_true(near(c->curve.points[1].value[LAB_LINE_ACCURACY].mean, 0.3));
@@ -145,7 +145,7 @@ static void seeds_are_put_together(void **state)
     lab_run_results_free(&results);
 }
 
-static void labels_say_no_more_than_they_must(void **state)
+static void labels_contain_only_what_differs(void **state)
 {
     (void)state;
     struct lab_run_results results;
@@ -166,7 +166,7 @@ static void labels_say_no_more_than_they_must(void **state)
     lab_run_results_free(&results);
 }
 
-static void long_runs_are_thinned_while_they_are_read(void **state)
+static void long_runs_are_thinned_during_reading(void **state)
 {
     (void)state;
     enum { POINTS = 10001 };
@@ -189,7 +189,7 @@ static void long_runs_are_thinned_while_they_are_read(void **state)
     lab_record_free(&record);
 }
 
-static void a_mean_that_falls_back_is_passed_over(void **state)
+static void a_mean_that_falls_back_is_skipped(void **state)
 {
     (void)state;
     struct lab_sample a[] = {
@@ -202,7 +202,7 @@ static void a_mean_that_falls_back_is_passed_over(void **state)
     for (size_t i = 1; i < curve.count; i++)
         assert_true(curve.points[i].at[LAB_AXIS_ROUND] > curve.points[i - 1].at[LAB_AXIS_ROUND]);
     lab_curve_free(&curve);
-    assert_int_equal(lab_curve_make(runs, 1, 400, &curve), BASE_OK); // one by itself: as it was
+    assert_int_equal(lab_curve_make(runs, 1, 400, &curve), BASE_OK); // a single run is unchanged
     assert_int_equal(curve.count, 4);
     lab_curve_free(&curve);
     assert_int_equal(lab_curve_make(runs, 1, 2, &curve), BASE_OK);
@@ -213,7 +213,7 @@ static void a_mean_that_falls_back_is_passed_over(void **state)
     assert_int_equal(curve.count, 0);
 }
 
-static void no_text_ends_the_script(void **state)
+static void no_text_can_end_the_script(void **state)
 {
     (void)state;
     json_t *json = json_pack("{s:s}", "a", "</script><!-- \" \\ <script>");
@@ -268,7 +268,7 @@ static void the_page_is_one_file(void **state)
     free(page);
 }
 
-static void what_cannot_be_drawn_is_counted(void **state)
+static void values_that_cannot_be_drawn_are_counted(void **state)
 {
     (void)state;
     struct base_reason why = {""};
@@ -305,7 +305,7 @@ static void expect_refusal(enum base_error code, const char *words)
         fail_msg("found '%s', expected '%s' in it", why.text, words);
 }
 
-static void wrong_directories_are_explained(void **state)
+static void a_wrong_directory_is_explained(void **state)
 {
     (void)state;
     struct base_reason why = {""};
@@ -319,7 +319,7 @@ static void wrong_directories_are_explained(void **state)
     expect_refusal(BASE_EFORMAT, "expected the JSON object");
 }
 
-static void a_damaged_run_of_a_sweep_is_a_note(void **state)
+static void a_damaged_run_of_a_sweep_becomes_a_note(void **state)
 {
     (void)state;
     struct lab_run_results results;
@@ -337,16 +337,16 @@ static void a_damaged_run_of_a_sweep_is_a_note(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(one_run_is_one_case),
-        CASE(seeds_are_put_together),
-        CASE(labels_say_no_more_than_they_must),
-        CASE(long_runs_are_thinned_while_they_are_read),
-        cmocka_unit_test(a_mean_that_falls_back_is_passed_over),
-        cmocka_unit_test(no_text_ends_the_script),
+        CASE(a_single_run_is_one_case),
+        CASE(runs_that_differ_only_in_the_seed_are_one_case),
+        CASE(labels_contain_only_what_differs),
+        CASE(long_runs_are_thinned_during_reading),
+        cmocka_unit_test(a_mean_that_falls_back_is_skipped),
+        cmocka_unit_test(no_text_can_end_the_script),
         CASE(the_page_is_one_file),
-        CASE(what_cannot_be_drawn_is_counted),
-        CASE(wrong_directories_are_explained),
-        CASE(a_damaged_run_of_a_sweep_is_a_note),
+        CASE(values_that_cannot_be_drawn_are_counted),
+        CASE(a_wrong_directory_is_explained),
+        CASE(a_damaged_run_of_a_sweep_becomes_a_note),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

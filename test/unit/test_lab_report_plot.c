@@ -58,7 +58,7 @@ static void expect(const char *text, const char *words)
         fail_msg("expected\n%s\nin\n%s", words, text);
 }
 
-static void a_block_a_case(void **state)
+static void every_case_has_one_block(void **state)
 {
     (void)state;
     struct lab_case cases[3];
@@ -70,11 +70,11 @@ static void a_block_a_case(void **state)
     size_t blocks = 1;
     for (const char *at = text; (at = strstr(at, "\n\n\n")); at++)
         blocks++;
-    assert_int_equal(blocks, 3); // one without points, too: numbers in scripts stay true
+    assert_int_equal(blocks, 3); // also for a case without samples, so that numbers in scripts are right
     free(text);
 }
 
-static void the_fewest_bytes_first_and_never_last(void **state)
+static void bars_are_sorted_by_bytes_with_unknown_ones_last(void **state)
 {
     (void)state;
     struct lab_case cases[3];
@@ -86,7 +86,7 @@ static void the_fewest_bytes_first_and_never_last(void **state)
     free(text);
 }
 
-static void no_label_is_a_command(void **state)
+static void no_label_can_be_a_command(void **state)
 {
     (void)state;
     struct lab_case cases[3];
@@ -104,7 +104,7 @@ static void no_label_is_a_command(void **state)
     free(text);
 }
 
-static void only_what_there_is_data_for(void **state)
+static void only_plots_with_data_are_written(void **state)
 {
     (void)state;
     struct lab_case cases[3];
@@ -117,13 +117,13 @@ static void only_what_there_is_data_for(void **state)
     char *text = text_of(SCRIPT, &results, &plots[count - 1]);
     expect(text, "until the averaged model reaches 90%");
     free(text);
-    results.cases += 2; // only the one that never gets there
+    results.cases += 2; // only cases that never get there
     results.n_cases = 1;
     assert_int_equal(lab_plots_of(&results, plots, 16), 0);
     make_answer(cases, &results);
     for (size_t i = 0; i < 2; i++)
         points[i].value[LAB_LINE_MEAN] = points[i].value[LAB_LINE_ACCURACY];
-    points[0].value[LAB_LINE_ACCURACY] = (struct lab_band)UNKNOWN; // as real processes know it
+    points[0].value[LAB_LINE_ACCURACY] = (struct lab_band)UNKNOWN; // as for real processes
     assert_int_equal(lab_plots_of(&results, plots, 16), 5);
     assert_int_equal(plots[0].line, LAB_LINE_MEAN);
     assert_int_equal(plots[3].line, LAB_LINE_CONSENSUS);
@@ -134,10 +134,10 @@ static void only_what_there_is_data_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_block_a_case),
-        cmocka_unit_test(the_fewest_bytes_first_and_never_last),
-        cmocka_unit_test(no_label_is_a_command),
-        cmocka_unit_test(only_what_there_is_data_for),
+        cmocka_unit_test(every_case_has_one_block),
+        cmocka_unit_test(bars_are_sorted_by_bytes_with_unknown_ones_last),
+        cmocka_unit_test(no_label_can_be_a_command),
+        cmocka_unit_test(only_plots_with_data_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

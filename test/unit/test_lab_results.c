@@ -1,4 +1,4 @@
-// Results from made-up summaries: every field, nulls where nothing is known, quoting, mean and spread.
+// Results from made-up summaries: every field, null for unknown values, quoting, mean and spread.
 #include "base/file.h"
 #include "lab/record/directory.h"
 #include "lab/record/results.h"
@@ -55,7 +55,7 @@ static char *get(const char *name)
     return (char *)data;
 }
 
-// Writes the results; returns the table, malloc'ed.
+// Writes the results; returns the table, which the caller frees.
 static char *results(void)
 {
     struct base_reason why = {""};
@@ -88,7 +88,7 @@ static const char full[] =
     "{\"accuracy\": "
     "0.955, \"averaged\": null, \"worst\": null}]}";
 
-static void every_field_of_one_run(void **state)
+static void every_field_of_a_run_is_in_the_results(void **state)
 {
     (void)state;
     put("summary.json", full);
@@ -124,7 +124,7 @@ static void every_field_of_one_run(void **state)
     free(csv);
 }
 
-static void what_a_summary_does_not_say_is_null(void **state)
+static void a_missing_value_of_a_summary_is_null(void **state)
 {
     (void)state;
     put("summary.json", "{\"events\": 3, \"averaged\": [], \"per_node\": [{}], \"targets\": {\"a\": 1}}");
@@ -140,7 +140,7 @@ static void what_a_summary_does_not_say_is_null(void **state)
     free(lines);
 }
 
-static void what_is_no_run_is_an_error(void **state)
+static void a_directory_without_a_run_is_an_error(void **state)
 {
     (void)state;
     struct base_reason why = {""};
@@ -167,7 +167,7 @@ static const char sweep[] =
     "\"status\": \"waiting\"},"
     "{\"label\": \"../a\", \"settings\": {}, \"seed\": 1, \"status\": \"complete\"}]}";
 
-static void a_sweep_with_gaps(void **state)
+static void a_sweep_with_missing_runs_has_results(void **state)
 {
     (void)state;
     put("sweep.json", sweep);
@@ -176,8 +176,8 @@ static void a_sweep_with_gaps(void **state)
                                "[{\"accuracy\": 0.93, \"averaged\": {\"bytes\": 500}}]}");
     put("runs/c/summary.json", "{\"status\": \"complete\", \"averaged\": {\"accuracy\": 0.94}, \"bytes\": "
                                "{\"sent\": 1000}}");
-    put("runs/d/summary.json", full); // of an earlier sweep: that run waits
-    put("a/summary.json", full);      // nothing that a label may reach
+    put("runs/d/summary.json", full); // of an earlier sweep: that run is still to come
+    put("a/summary.json", full);      // not in a place that a label can name
     char *table = results(), *csv = get("results.csv"), *line = csv;
     static const char *const begins[] = {
         "run,kind,engine,method,status,seed,set.data.train_file,set.average.ratio,nodes,accuracy,",
@@ -240,15 +240,18 @@ static void vectors_have_a_distance_instead_of_an_accuracy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_field_of_one_run, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(what_a_summary_does_not_say_is_null, make_directory,
+        cmocka_unit_test_setup_teardown(every_field_of_a_run_is_in_the_results, make_directory,
                                         remove_directory),
-        cmocka_unit_test_setup_teardown(what_is_no_run_is_an_error, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(a_missing_value_of_a_summary_is_null, make_directory,
+                                        remove_directory),
+        cmocka_unit_test_setup_teardown(a_directory_without_a_run_is_an_error, make_directory,
+                                        remove_directory),
         cmocka_unit_test_setup_teardown(vectors_have_a_distance_instead_of_an_accuracy, make_directory,
                                         remove_directory),
         cmocka_unit_test_setup_teardown(losses_stand_where_no_target_is_reached, make_directory,
                                         remove_directory),
-        cmocka_unit_test_setup_teardown(a_sweep_with_gaps, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(a_sweep_with_missing_runs_has_results, make_directory,
+                                        remove_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

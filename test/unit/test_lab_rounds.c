@@ -1,4 +1,4 @@
-// The lock-step engine: every method against its formula.
+// The lock-step engine: every method compared with its formula.
 #include "test/support/lab_rounds_run.h"
 #include "test/support/lab_world.h"
 
@@ -27,7 +27,7 @@ static void nothing_moves_without_a_method(void **state)
         }
     }
     assert_true(fabs(sum / 1500) < 0.1 && fabs(squares / 1500 - 1) < 0.15); // Gaussian
-    assert_true(fabs(end->result.seconds - 0.014) < 1e-12);                 // 1 ms a step
+    assert_true(fabs(end->result.seconds - 0.014) < 1e-12);                 // 1 ms per step
     assert_int_equal(end->result.rounds, 7);
     assert_int_equal(end->result.n_edges, 0);
     assert_true(end->points[0].consensus == 1 && isnan(end->points[0].accuracy));
@@ -35,8 +35,8 @@ static void nothing_moves_without_a_method(void **state)
     done(end);
 }
 
-// x' = W x with Metropolis-Hastings weights on the edges that the result tells.
-static void dpsgd_is_its_matrix(void **state)
+// x' = W x with Metropolis-Hastings weights on the edges that the result lists.
+static void dpsgd_multiplies_by_its_matrix(void **state)
 {
     static const char *const graphs[] = {"ring", "torus", "star", "random", "butterfly"};
     (void)state;
@@ -68,7 +68,7 @@ static void dpsgd_is_its_matrix(void **state)
     }
 }
 
-static void allreduce_is_the_mean(void **state)
+static void allreduce_gives_the_mean(void **state)
 {
     (void)state;
     struct outcome *before = vectors(7, 5000, "local", "", "ring", 1),
@@ -87,7 +87,7 @@ static void model_average_is_exact_after_a_butterfly(void **state)
 {
     (void)state;
     struct outcome *o = vectors(8, 100, "model-average", "", "butterfly", 3);
-    assert_true(o->points[1].consensus > 0.1); // of 1 round and of 2
+    assert_true(o->points[1].consensus > 0.1); // after 1 round and after 2
     assert_true(o->points[2].consensus < 1e-12);
     done(o);
 }
@@ -100,7 +100,7 @@ static void weights_of_the_schedule_are_used(void **state)
     done(o);
 }
 
-// With all entries in fp32 and a step of 1 the replicas are the models.
+// With all entries in fp32 and a step of 1, the replicas are the models.
 static void choco_without_compression_is_dpsgd(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void choco_without_compression_is_dpsgd(void **state)
     done(dpsgd);
 }
 
-static void choco_tunes_itself_and_agrees(void **state)
+static void choco_chooses_its_step_and_agrees(void **state)
 {
     (void)state;
     struct outcome *start = vectors(8, 400, "local", "", "ring", 1),
@@ -124,7 +124,7 @@ static void choco_tunes_itself_and_agrees(void **state)
     lab_models_mean((const float *const *)o->result.models, 8, 400, after);
     assert_true(o->result.last.consensus < 1e-3);
     assert_true(fixed->result.last.consensus > 5 * o->result.last.consensus);
-    assert_true(distance(before, after, 400) < 1e-3);        // the mean stays
+    assert_true(distance(before, after, 400) < 1e-3);        // the mean does not change
     assert_int_equal(o->result.node[0].row.exchanges, 1600); // two neighbours
     // An int8 packet of 40 of 400 entries: 40 codes, a scale, some 5 bits an index, a header.
     double packet = (double)first->result.node[0].row.delta_bytes / 2;
@@ -136,8 +136,8 @@ static void choco_tunes_itself_and_agrees(void **state)
     done(fixed);
 }
 
-// Vectors have no local steps: delta is 0 - mean in the first round, and zero in the second.
-static void diloco_is_outer_nesterov(void **state)
+// Vectors have no local steps: delta is 0 - mean in the first round and zero in the second.
+static void diloco_is_nesterov_on_the_outer_step(void **state)
 {
     (void)state;
     struct outcome *start = vectors(4, 64, "local", "", "ring", 1),
@@ -155,7 +155,7 @@ static void diloco_is_outer_nesterov(void **state)
     done(o);
 }
 
-// With all entries in fp32 nothing is left for the next round: delta is 0 - mean in the first one, and zero
+// With all entries in fp32 nothing is left for the next round: delta is 0 - mean in the first round and zero
 // in the second.
 static void sparseloco_without_compression_is_an_outer_step(void **state)
 {
@@ -171,7 +171,8 @@ static void sparseloco_without_compression_is_an_outer_step(void **state)
     done(o);
 }
 
-// Of 64 values one travels a round, the largest; the others come later, less what the error feedback forgets.
+// Of 64 values the largest one is sent each round; the others come later, less what the error feedback
+// forgets.
 static void sparseloco_sends_later_what_it_kept(void **state)
 {
     (void)state;
@@ -198,7 +199,7 @@ static void sparseloco_sends_later_what_it_kept(void **state)
 }
 
 // Two nodes meet in every round; without local steps the change is zero.
-static void noloco_is_its_formula(void **state)
+static void noloco_follows_its_formula(void **state)
 {
     (void)state;
     struct outcome *start = vectors(2, 64, "local", "", "ring", 1),
@@ -220,8 +221,8 @@ static void noloco_is_its_formula(void **state)
     done(o);
 }
 
-// The change of the local steps counts: one round from the seed model against the models that it trains.
-static void outer_steps_take_what_was_learnt(void **state)
+// The change by local steps counts: one round from the seed model, compared with the models that it trains.
+static void outer_steps_use_the_change_by_local_steps(void **state)
 {
     static const char format[] =
         "experiment: {nodes: 2}\ndata: {train_count: 200, test_count: 20}\nmodel: {kind: softmax}\n"
@@ -261,17 +262,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_moves_without_a_method),
-        cmocka_unit_test(dpsgd_is_its_matrix),
-        cmocka_unit_test(allreduce_is_the_mean),
+        cmocka_unit_test(dpsgd_multiplies_by_its_matrix),
+        cmocka_unit_test(allreduce_gives_the_mean),
         cmocka_unit_test(model_average_is_exact_after_a_butterfly),
         cmocka_unit_test(weights_of_the_schedule_are_used),
         cmocka_unit_test(choco_without_compression_is_dpsgd),
-        cmocka_unit_test(choco_tunes_itself_and_agrees),
-        cmocka_unit_test(diloco_is_outer_nesterov),
+        cmocka_unit_test(choco_chooses_its_step_and_agrees),
+        cmocka_unit_test(diloco_is_nesterov_on_the_outer_step),
         cmocka_unit_test(sparseloco_without_compression_is_an_outer_step),
         cmocka_unit_test(sparseloco_sends_later_what_it_kept),
-        cmocka_unit_test(noloco_is_its_formula),
-        cmocka_unit_test(outer_steps_take_what_was_learnt),
+        cmocka_unit_test(noloco_follows_its_formula),
+        cmocka_unit_test(outer_steps_use_the_change_by_local_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

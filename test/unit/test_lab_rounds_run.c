@@ -1,5 +1,5 @@
-// The lock-step engine: bytes and times against numbers worked out by hand, threads, deaths, progress, and
-// what it refuses.
+// The lock-step engine: bytes and times compared with numbers worked out by hand, threads, deaths, progress,
+// and what it refuses.
 #include "gossip/wire/message.h"
 #include "test/support/lab_rounds_run.h"
 #include "test/support/lab_world.h"
@@ -15,7 +15,8 @@
 
 #include <cmocka.h>
 
-// The header of gossip/wire and gossip/session around so many bytes, sealed.
+// The size of a sealed message with that many bytes of payload, with the headers of gossip/wire and
+// gossip/session.
 static size_t wire_bytes(uint64_t round, size_t payload)
 {
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
@@ -34,10 +35,10 @@ static size_t wire_bytes(uint64_t round, size_t payload)
     "experiment: {nodes: %d}\nsim: {vector: 1000, bandwidth: 10, latency: 20ms, step_time: 3ms%s}\n"         \
     "average: {method: %s, local_steps: 2}\ntopology: {kind: %s}\ntrain: {steps: %d, eval_rounds: 1}\n"
 
-static void bytes_and_times_are_those_of_the_wire(void **state)
+static void bytes_and_times_match_the_wire(void **state)
 {
     (void)state;
-    // Both send 4,000 bytes to each other at once: 0.8 us a byte, 20 ms, and 6 ms of local steps.
+    // Both send 4,000 bytes to each other at once: 0.8 us per byte, 20 ms, and 6 ms of local steps.
     struct outcome *o = run_on(2, SLOW, 2, "", "model-average", "butterfly", 6);
     double seconds = 0;
     uint64_t bytes = 0;
@@ -51,19 +52,19 @@ static void bytes_and_times_are_those_of_the_wire(void **state)
     assert_int_equal(o->result.node[1].row.bytes_received, bytes);
     assert_int_equal(o->result.node[0].row.delta_bytes, 12000);
     done(o);
-    // A ring of four: six steps, of a quarter of the model each.
+    // A ring of four: six steps, each with a quarter of the model.
     o = run_on(2, SLOW, 4, "", "allreduce", "ring", 2);
     assert_int_equal(o->result.node[0].row.bytes_sent, 6 * wire_bytes(1, 1000));
     assert_int_equal(o->result.last.bytes, 24 * wire_bytes(1, 1000));
     assert_true(fabs(o->result.seconds - (0.006 + 6 * (0.020 + 0.8e-6 * (double)wire_bytes(1, 1000)))) <
                 1e-7);
     done(o);
-    // The hub of a star of four sends three models one after another, and takes three.
+    // The hub of a star of four sends three models one after another, and receives three.
     o = run_on(2, SLOW, 4, "", "dpsgd", "star", 2);
     assert_int_equal(o->result.last.bytes, 6 * wire_bytes(1, 4000));
     assert_true(fabs(o->result.seconds - (0.006 + 0.020 + 3 * 0.8e-6 * (double)wire_bytes(1, 4000))) < 1e-7);
     done(o);
-    // Lock-step: a straggler holds up all.
+    // Lock-step: a straggler delays all.
     o = run_on(2, SLOW, 2, ", stragglers: [{node: 1, factor: 5}]", "local", "ring", 6);
     assert_true(fabs(o->result.seconds - 3 * 0.030) < 1e-9);
     done(o);
@@ -80,7 +81,7 @@ static void bytes_and_times_are_those_of_the_wire(void **state)
     done(o);
 }
 
-// Methods that send whole models refuse another one.
+// Methods that send whole models refuse a ratio below 1.
 static const char *ratio_of(const char *method)
 {
     return strcmp(method, "choco") == 0 || strcmp(method, "edge-ref") == 0 ||
@@ -116,7 +117,7 @@ static void threads_change_nothing(void **state)
 }
 
 // DESIGN section 4, last paragraph.
-static void the_exchange_agrees_as_fast_as_designed(void **state)
+static void the_exchange_agrees_as_fast_as_the_design_says(void **state)
 {
     static const struct {
         double ratio;
@@ -151,7 +152,7 @@ static void the_exchange_without_compression_is_model_average(void **state)
     done(dense);
 }
 
-static void the_dead_drop_out(void **state)
+static void dead_nodes_drop_out(void **state)
 {
     static const char *const methods[] = {"choco",  "dpsgd",    "model-average", "allreduce", "diloco",
                                           "noloco", "edge-ref", "local",         "sparseloco"};
@@ -172,7 +173,7 @@ static void the_dead_drop_out(void **state)
     }
 }
 
-static void it_trains(void **state)
+static void the_engine_trains(void **state)
 {
     static const char text[] =
         "experiment: {nodes: 4}\ndata: {train_count: 800, test_count: 200}\nmodel: {kind: softmax}\n"
@@ -194,7 +195,7 @@ static void it_trains(void **state)
     done(all);
 }
 
-static void progress_may_stop_it(void **state)
+static void the_progress_callback_may_stop_the_run(void **state)
 {
     struct base_reason why;
     struct outcome *o = calloc(1, sizeof *o);
@@ -209,7 +210,7 @@ static void progress_may_stop_it(void **state)
     done(o);
 }
 
-static void what_it_cannot_run_is_refused(void **state)
+static void experiments_that_it_cannot_run_are_refused(void **state)
 {
     static const struct {
         const char *text, *words;
@@ -235,14 +236,14 @@ static void what_it_cannot_run_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_and_times_are_those_of_the_wire),
+        cmocka_unit_test(bytes_and_times_match_the_wire),
         cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(the_exchange_agrees_as_fast_as_designed),
+        cmocka_unit_test(the_exchange_agrees_as_fast_as_the_design_says),
         cmocka_unit_test(the_exchange_without_compression_is_model_average),
-        cmocka_unit_test(the_dead_drop_out),
-        cmocka_unit_test(it_trains),
-        cmocka_unit_test(progress_may_stop_it),
-        cmocka_unit_test(what_it_cannot_run_is_refused),
+        cmocka_unit_test(dead_nodes_drop_out),
+        cmocka_unit_test(the_engine_trains),
+        cmocka_unit_test(the_progress_callback_may_stop_the_run),
+        cmocka_unit_test(experiments_that_it_cannot_run_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// rounds.jsonl of a run, worked out of made-up files of two nodes, and when targets were reached in it.
+// rounds.jsonl of a run, worked out from made-up files of two nodes, and when targets were reached.
 #include "base/file.h"
 #include "lab/record/directory.h"
 #include "lab/summary/samples.h"
@@ -50,7 +50,8 @@ static int remove_world(void **state)
     return 0;
 }
 
-// A round a second from `time` on, `count` of them, each with 1,000 bytes; accuracy where it was measured.
+// One round per second from `time` on, `count` of them, each with 1,000 bytes; accuracy where it was
+// measured.
 static void add_rounds(struct world *w, size_t node, double time, uint64_t round, uint64_t count,
                        double accuracy)
 {
@@ -94,7 +95,7 @@ static size_t points_of(struct world *w, struct lab_sample points[16], struct la
     return count;
 }
 
-static void a_point_whenever_the_mean_node_is_that_far(void **state)
+static void there_is_a_sample_when_the_mean_node_reaches_its_round(void **state)
 {
     struct world *w = *state;
     struct lab_sample p[16];
@@ -112,7 +113,7 @@ static void a_point_whenever_the_mean_node_is_that_far(void **state)
     assert_true(span.seconds == 3.5 && span.steps == 32);
 }
 
-static void who_has_not_measured_yet_leaves_no_gap(void **state)
+static void a_node_without_measurements_leaves_no_gap(void **state)
 {
     struct world *w = *state;
     struct lab_sample p[16];
@@ -123,7 +124,7 @@ static void who_has_not_measured_yet_leaves_no_gap(void **state)
     assert_true(p[1].nodes == 2 && p[1].worst == 0.5 && p[1].mean == 0.5 && p[1].best == 0.5);
 }
 
-static void who_is_killed_is_not_there_until_it_is_back(void **state)
+static void a_killed_node_does_not_count_until_it_returns(void **state)
 {
     struct world *w = *state;
     struct lab_sample p[16];
@@ -138,7 +139,7 @@ static void who_is_killed_is_not_there_until_it_is_back(void **state)
     assert_true(p[1].round == 2 && p[1].nodes == 2);
     assert_true(p[2].round == 4 && p[2].nodes == 1 && p[2].time == 3 && p[2].worst == 0.5 &&
                 p[2].best == 0.5);
-    assert_true(p[2].bytes == 6000); // those of the dead were sent, too
+    assert_true(p[2].bytes == 6000); // the bytes of dead nodes were sent, too
     assert_true(p[count - 1].nodes == 2);
 }
 
@@ -163,7 +164,7 @@ static void a_node_that_is_back_counts_from_its_first_round_and_with_a_new_measu
     }
 }
 
-static void what_a_killed_process_sent_stays_sent(void **state)
+static void bytes_of_a_killed_process_still_count(void **state)
 {
     struct world *w = *state;
     struct lab_sample p[16];
@@ -183,7 +184,7 @@ static void what_a_killed_process_sent_stays_sent(void **state)
     assert_int_equal(p[count - 2].bytes, 12000);
 }
 
-static void nobody_made_a_round(void **state)
+static void without_any_round_there_is_no_sample(void **state)
 {
     struct lab_sample p[16];
     struct lab_samples_span span;
@@ -191,7 +192,7 @@ static void nobody_made_a_round(void **state)
     assert_true(isnan(span.seconds) && span.steps == 0);
 }
 
-static void targets_are_the_first_points_there(void **state)
+static void a_target_is_reached_at_the_first_sample_there(void **state)
 {
     struct world *w = *state;
     struct lab_reached reached[LAB_TARGETS_MAX];
@@ -219,16 +220,18 @@ static void targets_are_the_first_points_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_point_whenever_the_mean_node_is_that_far, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(who_has_not_measured_yet_leaves_no_gap, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(who_is_killed_is_not_there_until_it_is_back, make_world,
+        cmocka_unit_test_setup_teardown(there_is_a_sample_when_the_mean_node_reaches_its_round, make_world,
+                                        remove_world),
+        cmocka_unit_test_setup_teardown(a_node_without_measurements_leaves_no_gap, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(a_killed_node_does_not_count_until_it_returns, make_world,
                                         remove_world),
         cmocka_unit_test_setup_teardown(
             a_node_that_is_back_counts_from_its_first_round_and_with_a_new_measurement, make_world,
             remove_world),
-        cmocka_unit_test_setup_teardown(what_a_killed_process_sent_stays_sent, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(nobody_made_a_round, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(targets_are_the_first_points_there, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(bytes_of_a_killed_process_still_count, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(without_any_round_there_is_no_sample, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(a_target_is_reached_at_the_first_sample_there, make_world,
+                                        remove_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

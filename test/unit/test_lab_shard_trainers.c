@@ -1,4 +1,4 @@
-// A shard_trainer takes the steps of its twin among the processes, bit for bit: the same shard, the same
+// A shard trainer takes the same steps as its twin among the processes, bit for bit: the same shard, the same
 // batches, the same model.
 #include "lab/compute/shard_trainers.h"
 
@@ -63,8 +63,8 @@ static void take_steps(struct train_trainer *trainer, struct kernels_loss *loss)
     train_trainer_fetch(trainer);
 }
 
-// As p2pml-node sets itself up.
-static void a_student_is_its_twin(void **state)
+// Set up as p2pml-node does it.
+static void a_shard_trainer_matches_its_twin(void **state)
 {
     struct world *w = *state;
     struct base_reason why;
@@ -134,7 +134,7 @@ static void too_few_examples_are_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_student_is_its_twin),
+        cmocka_unit_test(a_shard_trainer_matches_its_twin),
         cmocka_unit_test(a_restart_begins_again),
         cmocka_unit_test(too_few_examples_are_an_error),
     };

@@ -1,4 +1,4 @@
-// A simulated cluster whose nodes are isolated or fall behind: when each ends, and with which model.
+// A simulated cluster whose nodes are isolated or fall behind: when each of them ends, and with which model.
 #include "lab/sim/sim_node.h"
 #include "lab/sim/sim_world.h"
 #include "test/support/sim_lesson.h"
@@ -27,7 +27,7 @@ static void start_with_a_slow_one(struct lesson *lesson, enum how how, bool stop
     start_all(lesson);
 }
 
-static float distance(const struct lesson *lesson) // of the mean of the models to where all are to meet
+static float distance(const struct lesson *lesson) // of the mean of the models from the common target
 {
     float sum = 0;
 
@@ -37,8 +37,8 @@ static float distance(const struct lesson *lesson) // of the mean of the models 
     return fabsf(sum);
 }
 
-// Whether the others wait for it, or are gone when it looks.
-static void the_slow_one_ends_with_the_others(enum how how, uint64_t linger_ns)
+// The others wait for it, or are gone when it looks.
+static void check_that_a_slow_node_ends_with_the_others(enum how how, uint64_t linger_ns)
 {
     struct lesson lesson;
     const struct sim_trainer *slow = &lesson.sim_trainer[NODES - 1];
@@ -48,7 +48,7 @@ static void the_slow_one_ends_with_the_others(enum how how, uint64_t linger_ns)
     run_to_end(&lesson);
     for (size_t i = 0; i < NODES - 1; i++)
         assert_int_equal(lesson.sim_trainer[i].rounds, ROUNDS);
-    if (linger_ns) // no node has the finished model any more, or it came in time
+    if (linger_ns) // no node has the finished model any more, or the slow one came in time
         assert_true(slow->rounds == ROUNDS || slow->rounds <= ROUNDS / 5 + 2);
     else
         assert_int_equal(slow->rounds, ROUNDS);
@@ -61,25 +61,24 @@ static void the_slow_one_ends_with_the_others(enum how how, uint64_t linger_ns)
     assert_int_equal(slow->rounds, ROUNDS);
     without = distance(&lesson);
     sim_world_destroy(&lesson.world);
-    printf("%g from where all are to meet with the finished model, %g without\n", (double)with,
-           (double)without);
+    printf("%g from the common target with the finished model, %g without\n", (double)with, (double)without);
     if (linger_ns)
         assert_true(with < without);
     else // a node that asks finished nodes also reaches their model
         assert_true(with < 0.1f && without < 0.1f);
 }
 
-static void test_the_slow_one_ends_with_the_others(void **state)
+static void test_a_slow_node_ends_with_the_others(void **state)
 {
     (void)state;
     for (int how = PLAIN; how <= KNOWN; how++) {
-        the_slow_one_ends_with_the_others((enum how)how, 0);
-        the_slow_one_ends_with_the_others((enum how)how, 10 * SIM_MS);
+        check_that_a_slow_node_ends_with_the_others((enum how)how, 0);
+        check_that_a_slow_node_ends_with_the_others((enum how)how, 10 * SIM_MS);
     }
 }
 
 // Rounds shorter than the time between two checks do not prevent the checks.
-static void test_who_is_slow_among_the_quick_looks_around(void **state)
+static void test_a_slow_node_among_fast_ones_looks_at_the_others(void **state)
 {
     struct lesson lesson;
     const struct sim_trainer *slow = &lesson.sim_trainer[NODES - 1];
@@ -99,9 +98,9 @@ static void cut(struct sim_world *world, size_t a, size_t b)
     sim_net_path(&world->net, b, a)->cuts++;
 }
 
-// In lock-step no node is slow, and a node whose neighbours do not hear it falls behind: when the others have
-// finished it ends with their model, which the one gives that hears it.
-static void test_who_is_left_behind_in_lock_step_ends_with_the_others(void **state)
+// In lock-step no node is slow. A node whose neighbours do not hear it falls behind: when the others have
+// finished it ends with their model, which it gets from the one node that hears it.
+static void test_a_node_left_behind_in_lock_step_ends_with_the_others(void **state)
 {
     (void)state;
     for (int stops = 0; stops < 2; stops++) {
@@ -132,8 +131,8 @@ static void test_who_is_left_behind_in_lock_step_ends_with_the_others(void **sta
     }
 }
 
-// No node has finished: the dead ones may come back, and until then their part belongs to the node.
-static void when_the_others_die_it_goes_on(enum how how)
+// No node has finished: dead nodes may come back, and until then the node continues alone.
+static void check_that_it_goes_on_when_the_others_die(enum how how)
 {
     struct lesson lesson;
 
@@ -147,15 +146,15 @@ static void when_the_others_die_it_goes_on(enum how how)
     sim_world_destroy(&lesson.world);
 }
 
-static void test_when_the_others_die_it_goes_on(void **state)
+static void test_a_node_goes_on_when_the_others_die(void **state)
 {
     (void)state;
-    when_the_others_die_it_goes_on(SEALED);
-    when_the_others_die_it_goes_on(KNOWN);
+    check_that_it_goes_on_when_the_others_die(SEALED);
+    check_that_it_goes_on_when_the_others_die(KNOWN);
 }
 
-// It is back when the others have finished and still wait for one that dies then.
-static void who_comes_too_late_takes_their_model(enum how how)
+// It returns when the others have finished and still wait for another one, which dies then.
+static void check_that_a_node_that_comes_too_late_takes_their_model(enum how how)
 {
     struct lesson lesson;
     const struct sim_trainer *late = &lesson.sim_trainer[0];
@@ -179,21 +178,21 @@ static void who_comes_too_late_takes_their_model(enum how how)
     sim_world_destroy(&lesson.world);
 }
 
-static void test_who_comes_too_late_takes_their_model(void **state)
+static void test_a_node_that_comes_too_late_takes_their_model(void **state)
 {
     (void)state;
-    who_comes_too_late_takes_their_model(SEALED);
-    who_comes_too_late_takes_their_model(KNOWN);
+    check_that_a_node_that_comes_too_late_takes_their_model(SEALED);
+    check_that_a_node_that_comes_too_late_takes_their_model(KNOWN);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_slow_one_ends_with_the_others),
-        cmocka_unit_test(test_who_is_slow_among_the_quick_looks_around),
-        cmocka_unit_test(test_who_is_left_behind_in_lock_step_ends_with_the_others),
-        cmocka_unit_test(test_when_the_others_die_it_goes_on),
-        cmocka_unit_test(test_who_comes_too_late_takes_their_model),
+        cmocka_unit_test(test_a_slow_node_ends_with_the_others),
+        cmocka_unit_test(test_a_slow_node_among_fast_ones_looks_at_the_others),
+        cmocka_unit_test(test_a_node_left_behind_in_lock_step_ends_with_the_others),
+        cmocka_unit_test(test_a_node_goes_on_when_the_others_die),
+        cmocka_unit_test(test_a_node_that_comes_too_late_takes_their_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

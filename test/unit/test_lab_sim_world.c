@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static void test_all_learn_and_end(void **state)
+static void test_all_nodes_learn_and_end(void **state)
 {
     uint64_t hash[3], bytes[3];
 
@@ -36,14 +36,14 @@ static void test_all_learn_and_end(void **state)
         assert_int_equal(lesson.deaths, 0); // a node that leaves in order is not dead
         assert_true(lesson.left > 0);
         assert_true(sent > 10000 && received <= sent &&
-                    received > sent - sent / 10); // some is lost at the end
+                    received > sent - sent / 10); // a little is lost at the end
         bytes[how] = sent;
         hash[how] = lesson.world.trace.hash;
         sim_world_destroy(&lesson.world);
     }
-    // Where all is known, only exchanges and farewells cost bytes.
+    // If all nodes are known, only exchanges and farewells cost bytes.
     assert_true(bytes[KNOWN] < bytes[SEALED] && bytes[KNOWN] > bytes[SEALED] / 3);
-    // Plain streams count as if they were sealed; the calls at the start differ.
+    // Plain streams count the same as sealed ones; the calls at the start differ.
     assert_true(hash[0] != hash[1]);
     assert_true(bytes[0] > bytes[1] * 8 / 10 && bytes[0] < bytes[1] * 12 / 10);
 }
@@ -65,8 +65,8 @@ static void test_a_node_that_can_only_call_takes_part(void **state)
     sim_world_destroy(&lesson.world);
 }
 
-// The peer list is one name, which leads to two nodes at a time when all start: each pair is a cluster by
-// itself, until the name leads to all.
+// The peer list has one name, which leads to two nodes at a time when all start: each pair is a separate
+// cluster until the name leads to all.
 static void test_clusters_behind_one_name_become_one(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void test_clusters_behind_one_name_become_one(void **state)
         struct lesson lesson;
         create(&lesson, (enum how)how);
         lesson.world.options.name_ns = 3 * SIM_SECOND;
-        lesson.world.options.start_timeout_ns = 600 * SIM_SECOND; // begins only when all are there
+        lesson.world.options.start_timeout_ns = 600 * SIM_SECOND; // begins only when all nodes are there
         start_all(&lesson);
         run_for(&lesson, 2 * SIM_SECOND);
         for (size_t i = 0; i < NODES; i++) {
@@ -111,7 +111,7 @@ static void test_one_seed_has_one_trace(void **state)
     }
 }
 
-static void a_killed_one_goes_on_from_its_checkpoint(enum how how)
+static void check_that_a_killed_node_resumes_from_its_checkpoint(enum how how)
 {
     struct lesson lesson;
 
@@ -131,14 +131,14 @@ static void a_killed_one_goes_on_from_its_checkpoint(enum how how)
     sim_world_destroy(&lesson.world);
 }
 
-static void test_a_killed_one_goes_on_from_its_checkpoint(void **state)
+static void test_a_killed_node_resumes_from_its_checkpoint(void **state)
 {
     (void)state;
-    a_killed_one_goes_on_from_its_checkpoint(SEALED);
-    a_killed_one_goes_on_from_its_checkpoint(KNOWN);
+    check_that_a_killed_node_resumes_from_its_checkpoint(SEALED);
+    check_that_a_killed_node_resumes_from_its_checkpoint(KNOWN);
 }
 
-// In lock-step its neighbours wait for it until the view does without it, and not until the deadline.
+// In lock-step its neighbours wait for it until the view drops it, and not until the deadline.
 static void the_round_of_a_death_ends_with_the_view(enum how how, uint64_t most_ns)
 {
     struct lesson lesson;
@@ -165,7 +165,7 @@ static void test_the_round_of_a_death_ends_with_the_view(void **state)
     the_round_of_a_death_ends_with_the_view(KNOWN, 200 * SIM_MS);
 }
 
-static void a_late_one_fetches_a_model(enum how how)
+static void check_that_a_late_node_fetches_a_model(enum how how)
 {
     struct lesson lesson;
 
@@ -182,14 +182,14 @@ static void a_late_one_fetches_a_model(enum how how)
     sim_world_destroy(&lesson.world);
 }
 
-static void test_a_late_one_fetches_a_model(void **state)
+static void test_a_late_node_fetches_a_model(void **state)
 {
     (void)state;
-    a_late_one_fetches_a_model(SEALED);
-    a_late_one_fetches_a_model(KNOWN);
+    check_that_a_late_node_fetches_a_model(SEALED);
+    check_that_a_late_node_fetches_a_model(KNOWN);
 }
 
-// The last node comes when the others have done ten rounds of very many.
+// The last node joins when the others have done ten of very many rounds.
 static void one_comes_late_to_many_rounds(struct lesson *lesson, enum how how)
 {
     create(lesson, how);
@@ -203,8 +203,8 @@ static void one_comes_late_to_many_rounds(struct lesson *lesson, enum how how)
     sim_node_start(lesson->world.node[NODES - 1]);
 }
 
-// What a donor froze for the late one is freed when it is no longer read, as in the daemon.
-static void test_a_donor_keeps_no_copy(void **state)
+// A donor frees the copy for a late node when it is no longer read, as in the daemon.
+static void test_a_donor_frees_its_copy(void **state)
 {
     struct lesson lesson;
     size_t donors = 0;
@@ -222,8 +222,8 @@ static void test_a_donor_keeps_no_copy(void **state)
     sim_world_destroy(&lesson.world);
 }
 
-// Two of three donors say that their models are far ahead: their claim does not end the training of any node.
-static void test_donors_that_boast_are_not_believed(void **state)
+// Two of three donors claim that their models are far ahead: the claim ends no node's training.
+static void test_exaggerating_donors_are_not_believed(void **state)
 {
     (void)state;
     for (size_t honest = 0; honest < NODES - 1; honest++)
@@ -241,9 +241,9 @@ static void test_donors_that_boast_are_not_believed(void **state)
         }
 }
 
-// Donors that train, are linked and give nothing: with one that gives, the model comes; without, a new node
+// Donors that train, are linked and deliver nothing: if one delivers, the model comes; without, a new node
 // ends in time.
-static void test_donors_that_give_nothing_are_not_waited_for(void **state)
+static void test_a_node_does_not_wait_for_donors_that_deliver_nothing(void **state)
 {
     (void)state;
     for (size_t honest = 0; honest < NODES; honest++) {
@@ -265,7 +265,7 @@ static void test_donors_that_give_nothing_are_not_waited_for(void **state)
     }
 }
 
-static void one_leaves_in_order(enum how how)
+static void check_that_one_node_leaves_in_order(enum how how)
 {
     struct lesson lesson;
 
@@ -284,17 +284,17 @@ static void one_leaves_in_order(enum how how)
     sim_world_destroy(&lesson.world);
 }
 
-static void test_one_leaves_in_order(void **state)
+static void test_one_node_leaves_in_order(void **state)
 {
     (void)state;
-    one_leaves_in_order(SEALED);
-    one_leaves_in_order(KNOWN);
+    check_that_one_node_leaves_in_order(SEALED);
+    check_that_one_node_leaves_in_order(KNOWN);
 }
 
 // -- models that are not finite
 
-// Four rounds in a row leave nothing; all of them end that node, and no other.
-static void test_what_is_not_finite_stays_where_it_is(void **state)
+// Four such rounds in a row leave no trace; if all rounds are such, they end that node, and no other.
+static void test_a_model_that_is_not_finite_reaches_no_other_node(void **state)
 {
     (void)state;
     for (int forever = 0; forever < 2; forever++) {
@@ -341,7 +341,7 @@ static void arrived(void *owner, size_t host, const struct sim_input *input)
         arrivals->at_ns[arrivals->count++] = arrivals->queue.now_ns;
 }
 
-static void test_a_message_takes_its_bytes_over_the_bandwidth(void **state)
+static void test_a_message_takes_the_time_of_its_bytes(void **state)
 {
 
     static uint8_t message[125000];
@@ -360,7 +360,7 @@ static void test_a_message_takes_its_bytes_over_the_bandwidth(void **state)
     uint64_t a = sim_net_call(&net, 0, 2), b = sim_net_call(&net, 1, 2);
     while (sim_queue_run(&arrivals.queue, SIM_SECOND))
         ;
-    sim_net_write(&net, 0, a, message, sizeof message, sizeof message); // 100 ms of 10 Mbit/s
+    sim_net_write(&net, 0, a, message, sizeof message, sizeof message); // 100 ms at 10 Mbit/s
     sim_net_write(&net, 1, b, message, sizeof message, sizeof message); // the same receiver
     while (sim_queue_run(&arrivals.queue, 3 * SIM_SECOND))
         ;
@@ -375,19 +375,19 @@ static void test_a_message_takes_its_bytes_over_the_bandwidth(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_learn_and_end),
+        cmocka_unit_test(test_all_nodes_learn_and_end),
         cmocka_unit_test(test_a_node_that_can_only_call_takes_part),
         cmocka_unit_test(test_clusters_behind_one_name_become_one),
         cmocka_unit_test(test_one_seed_has_one_trace),
-        cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),
+        cmocka_unit_test(test_a_killed_node_resumes_from_its_checkpoint),
         cmocka_unit_test(test_the_round_of_a_death_ends_with_the_view),
-        cmocka_unit_test(test_a_late_one_fetches_a_model),
-        cmocka_unit_test(test_a_donor_keeps_no_copy),
-        cmocka_unit_test(test_donors_that_boast_are_not_believed),
-        cmocka_unit_test(test_donors_that_give_nothing_are_not_waited_for),
-        cmocka_unit_test(test_one_leaves_in_order),
-        cmocka_unit_test(test_what_is_not_finite_stays_where_it_is),
-        cmocka_unit_test(test_a_message_takes_its_bytes_over_the_bandwidth),
+        cmocka_unit_test(test_a_late_node_fetches_a_model),
+        cmocka_unit_test(test_a_donor_frees_its_copy),
+        cmocka_unit_test(test_exaggerating_donors_are_not_believed),
+        cmocka_unit_test(test_a_node_does_not_wait_for_donors_that_deliver_nothing),
+        cmocka_unit_test(test_one_node_leaves_in_order),
+        cmocka_unit_test(test_a_model_that_is_not_finite_reaches_no_other_node),
+        cmocka_unit_test(test_a_message_takes_the_time_of_its_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

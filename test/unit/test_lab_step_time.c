@@ -1,4 +1,4 @@
-// The measured time of a local step: what it is rounded to, and that a larger model takes longer.
+// The measured time of a local step: how it is rounded, and that a larger model takes longer.
 #include "lab/compute/step_time.h"
 
 #include "test/support/lab_world.h"
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static void test_three_digits_and_a_microsecond_at_least(void **state)
+static void test_the_time_has_three_digits_and_is_at_least_a_microsecond(void **state)
 {
     (void)state;
     static const uint64_t pairs[][2] = {
@@ -56,7 +56,7 @@ static void test_a_larger_model_takes_longer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_three_digits_and_a_microsecond_at_least),
+        cmocka_unit_test(test_the_time_has_three_digits_and_is_at_least_a_microsecond),
         cmocka_unit_test(test_a_larger_model_takes_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

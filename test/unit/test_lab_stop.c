@@ -1,6 +1,6 @@
 // A stop is a round boundary: whole clusters of the simulator with the trainer of the daemon, stopped and
-// resumed, end with the same bits as without. What a stop leaves open of a round is made up first; who stops
-// in order costs no neighbour its reference; a kill costs a lone node nothing but time.
+// resumed, end with the same bits as without a stop. An exchange that a stop leaves open is made first after
+// the resume; an orderly stop costs no neighbour its reference; a kill costs a lone node only time.
 #include "base/hash.h"
 #include "lab/sim/sim_node.h"
 #include "node/learn/built_in.h"
@@ -34,12 +34,12 @@ struct world {
     struct sim_trainer sim_trainer[NODES];
     size_t nodes;
     bool disturbed;
-    uint64_t round_ns; // of local steps, of all nodes; 0: each its own
-    uint64_t warms_up; // rounds of a process, its first ones, that take 50 ms; the others then take 2 ms
+    uint64_t round_ns; // of local steps, of all nodes; 0: each node has its own
+    uint64_t warms_up; // the first rounds of a process, which take 50 ms; the later ones take 2 ms
 };
 
-static struct world *world;                 // of the test that runs
-static uint64_t hash[2][NODES][ROUNDS + 1]; // of the models behind each round: undisturbed, and else
+static struct world *world;                 // of the current test
+static uint64_t hash[2][NODES][ROUNDS + 1]; // after each round: undisturbed, and in the other run
 
 static void make_data(struct train_dataset *data, size_t host)
 {
@@ -148,7 +148,7 @@ static void choose(struct world *w, enum optimizer optimizer)
     w->config.average.drift_correction = true;
     if (optimizer == SGD_AND_OUTER) {
         w->config.average.outer_momentum = 0.4;
-        w->config.average.drift_correction = w->nodes == 1; // the two do not add up
+        w->config.average.drift_correction = w->nodes == 1; // the two cannot be combined
     } else if (optimizer == ADAMW_SHARED) {
         w->options = (struct train_options){.optimizer = TRAIN_ADAMW,
                                             .rate = 0.01,
@@ -309,7 +309,7 @@ static bool all_stand_before_the_last(void)
     return true;
 }
 
-// No node hears another in the round at which all stop, so that they leave it open.
+// No node hears another in the round at which all stop, so that they leave its exchange open.
 static void cut_the_last_round(void)
 {
     for (int i = 0; i < 20000 && !all_stand_before_the_last(); i++)
@@ -332,7 +332,7 @@ static void order_all_to_stop(size_t first, uint64_t apart_ns)
 
 struct stops {
     uint64_t count, apart_ns; // between the first order to stop and the last
-    uint64_t cut;             // this one leaves a round open; 0: none
+    uint64_t cut;             // the stop that leaves an exchange open; 0: none
     uint64_t warms_up;        // as in struct world
 };
 
@@ -350,7 +350,7 @@ static void stop_all(uint64_t seed, enum optimizer optimizer, const struct stops
         uint64_t trained = 1 + base_rng_below(&rng, 20);
         for (int i = 0; i < 60000 && !all_have_trained(trained); i++)
             run(SIM_MS);
-        run(base_rng_below(&rng, 30) * SIM_MS); // somewhere in the next one
+        run(base_rng_below(&rng, 30) * SIM_MS); // somewhere in the next round
         order_all_to_stop(stop, stops->apart_ns);
         if (stop == stops->cut)
             cut_the_last_round();
@@ -382,7 +382,7 @@ static void stop_and_compare(enum optimizer optimizer, uint64_t seed)
     }
 }
 
-static void four_that_are_stopped_five_times_end_with_the_same_bits(void **state)
+static void four_nodes_that_stop_five_times_end_with_the_same_bits(void **state)
 {
     static const uint64_t seeds[] = {1, 2, 3,  4,
                                      5, 6, 29, 31}; // in the last two a stop comes at the beginning
@@ -394,8 +394,8 @@ static void four_that_are_stopped_five_times_end_with_the_same_bits(void **state
             stop_and_compare((enum optimizer)optimizer, one ? strtoull(one, NULL, 10) : seeds[i]);
 }
 
-// The first rounds of a process say little of those that follow, and a stop may come among them.
-static void four_that_have_just_begun_stop_at_one_round(void **state)
+// The first rounds of a process say little about the later ones, and a stop may come among them.
+static void four_nodes_that_have_just_begun_stop_at_one_round(void **state)
 {
     float undisturbed[NODES][D], stopped[NODES][D];
 
@@ -411,7 +411,7 @@ static void four_that_have_just_begun_stop_at_one_round(void **state)
         }
 }
 
-static void a_lone_one_goes_on_bit_for_bit(void **state)
+static void a_lone_node_resumes_bit_for_bit(void **state)
 {
     float undisturbed[NODES][D], stopped[NODES][D];
     (void)state;
@@ -441,9 +441,9 @@ static void a_lone_one_goes_on_bit_for_bit(void **state)
         }
 }
 
-// It is back within the reach of its references. Its two neighbours keep theirs: no block travels, and no
+// It returns within the reach of its references. Its two neighbours keep theirs: no block is sent, and no
 // correction is dropped.
-static void one_that_stops_and_comes_back_costs_no_reference(void **state)
+static void a_node_that_stops_and_returns_costs_no_reference(void **state)
 {
     struct world w;
     uint64_t resyncs = 0, edges = 0, exchanges = 0;
@@ -477,8 +477,7 @@ static void one_that_stops_and_comes_back_costs_no_reference(void **state)
                 exchanges += info.exchanges;
             }
         }
-    assert_true(edges >= 4 &&
-                exchanges > 20 * 5); // those of its own processes before the last are not counted
+    assert_true(edges >= 4 && exchanges > 20 * 5); // exchanges of its earlier processes are not counted
     assert_int_equal(resyncs, 0);
     assert_int_equal(w.sim.counts.resumed, 20);
     destroy(&w);
@@ -487,10 +486,10 @@ static void one_that_stops_and_comes_back_costs_no_reference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(four_that_are_stopped_five_times_end_with_the_same_bits),
-        cmocka_unit_test(four_that_have_just_begun_stop_at_one_round),
-        cmocka_unit_test(a_lone_one_goes_on_bit_for_bit),
-        cmocka_unit_test(one_that_stops_and_comes_back_costs_no_reference),
+        cmocka_unit_test(four_nodes_that_stop_five_times_end_with_the_same_bits),
+        cmocka_unit_test(four_nodes_that_have_just_begun_stop_at_one_round),
+        cmocka_unit_test(a_lone_node_resumes_bit_for_bit),
+        cmocka_unit_test(a_node_that_stops_and_returns_costs_no_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The mathematics of a summary on made-up models and nodes, and the file and the table that come out of it.
+// The mathematics of a summary on made-up models and nodes, and the file and the table made from it.
 #include "base/file.h"
 #include "base/log.h"
 #include "lab/record/directory.h"
@@ -25,7 +25,7 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-6 * fabs(b);
 }
 
-static void mean_and_consensus_of_made_up_models(void **state)
+static void mean_and_consensus_follow_their_definitions(void **state)
 {
     (void)state;
     const float a[] = {1, 2, 0, 4}, b[] = {3, 2, 0, 0}, c[] = {2, 2, 0, 2};
@@ -40,7 +40,7 @@ static void mean_and_consensus_of_made_up_models(void **state)
     assert_true(lab_models_consensus(models, 1, 4, mean) == 0);
 }
 
-static void a_mean_of_zero(void **state)
+static void the_consensus_around_a_mean_of_zero_is_zero_or_unknown(void **state)
 {
     (void)state;
     const float up[] = {1, -1}, down[] = {-1, 1}, zero[] = {0, 0};
@@ -60,7 +60,7 @@ static void the_mean_is_rounded_once(void **state)
     const float *models[MODELS];
     float mean;
     for (size_t i = 0; i < MODELS; i++) {
-        values[i] = i ? 1.0f : 16777216.0f; // fp32 sums would lose each 1
+        values[i] = i ? 1.0f : 16777216.0f; // sums in fp32 would lose each 1
         models[i] = &values[i];
     }
     lab_models_mean(models, MODELS, 1, &mean);
@@ -131,11 +131,11 @@ static int remove_world(void **state)
     return 0;
 }
 
-static void checkpoints_of_nodes_are_averaged(void **state)
+static void the_checkpoints_of_the_nodes_are_averaged(void **state)
 {
     struct world *w = *state;
     struct lab_average average;
-    // Their mean is the identity, which is right on all three; each by itself is wrong somewhere.
+    // Their mean is the identity, which is right for all three examples; each node alone is wrong for some.
     write_checkpoint(w->cluster.nodes[0].directory, (float[]){3, 0, 0, 1}, (float[]){9, 0});
     write_checkpoint(w->cluster.nodes[1].directory, (float[]){0, 0, 0, 1}, (float[]){-9, 0});
     write_checkpoint(w->cluster.nodes[2].directory, (float[]){0, 0, 0, 1}, (float[]){0, 0});
@@ -160,7 +160,7 @@ static void checkpoints_of_nodes_are_averaged(void **state)
     lab_average_free(&average);
 }
 
-static void nodes_without_a_good_end_are_left_out(void **state)
+static void nodes_without_an_orderly_end_are_left_out(void **state)
 {
     struct world *w = *state;
     struct lab_average average;
@@ -173,12 +173,13 @@ static void nodes_without_a_good_end_are_left_out(void **state)
     assert_true(average.nodes == 2 && near(average.score.accuracy, 1) && average.consensus == 0);
     lab_average_free(&average);
     w->cluster.nodes[1].process.status = 0;
-    w->cluster.nodes[1].gone = LAB_HAS_LEFT; // an event ended it: its model is of the middle of the training
+    // an event ended it: its model is from the middle of the training
+    w->cluster.nodes[1].gone = LAB_HAS_LEFT;
     assert_int_equal(lab_average_nodes(&w->bench, &w->cluster, &average), BASE_OK);
     assert_true(average.nodes == 2 && average.consensus == 0);
     lab_average_free(&average);
     w->cluster.nodes[1].gone = LAB_HERE;
-    temporary_write(path, "not a checkpoint"); // said on stderr
+    temporary_write(path, "not a checkpoint"); // reported on stderr
     assert_int_equal(lab_average_nodes(&w->bench, &w->cluster, &average), BASE_OK);
     assert_true(average.nodes == 2 && average.consensus == 0);
     lab_average_free(&average);
@@ -206,7 +207,7 @@ static void give_rows(struct world *w)
     }
 }
 
-static void totals_of_nodes(void **state)
+static void totals_are_sums_over_all_nodes(void **state)
 {
     struct world *w = *state;
     struct lab_totals totals;
@@ -294,7 +295,7 @@ static void expect(const char *text, const char *part)
         fail_msg("expected '%s' in:\n%s", part, text);
 }
 
-static void file_and_table_say_the_same(void **state)
+static void file_and_table_have_the_same_values(void **state)
 {
     struct world *w = *state;
     struct lab_summary summary;
@@ -321,7 +322,7 @@ static void file_and_table_say_the_same(void **state)
     free(table);
 }
 
-static void events_and_what_they_did(void **state)
+static void events_are_listed_with_their_effects(void **state)
 {
     struct world *w = *state;
     struct lab_summary summary;
@@ -368,7 +369,7 @@ static void events_and_what_they_did(void **state)
     free(table);
 }
 
-static void nothing_known_is_null(void **state)
+static void unknown_values_are_null(void **state)
 {
     struct world *w = *state;
     struct lab_summary summary;
@@ -392,16 +393,16 @@ static void nothing_known_is_null(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mean_and_consensus_of_made_up_models),
-        cmocka_unit_test(a_mean_of_zero),
+        cmocka_unit_test(mean_and_consensus_follow_their_definitions),
+        cmocka_unit_test(the_consensus_around_a_mean_of_zero_is_zero_or_unknown),
         cmocka_unit_test(the_mean_is_rounded_once),
-        cmocka_unit_test_setup_teardown(checkpoints_of_nodes_are_averaged, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(nodes_without_a_good_end_are_left_out, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(totals_of_nodes, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(the_checkpoints_of_the_nodes_are_averaged, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(nodes_without_an_orderly_end_are_left_out, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(totals_are_sums_over_all_nodes, make_world, remove_world),
         cmocka_unit_test_setup_teardown(baselines_train_as_planned, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(file_and_table_say_the_same, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(events_and_what_they_did, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(nothing_known_is_null, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(file_and_table_have_the_same_values, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(events_are_listed_with_their_effects, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(unknown_values_are_null, make_world, remove_world),
     };
     base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, "");
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// Which runs a sweep is: points, seeds and names; what cannot be is refused with its line before anything
-// starts; what is complete is kept.
+// Which runs a sweep has: points, seeds and names; invalid sweeps are refused with their line before anything
+// starts; complete runs are kept.
 #include "base/file.h"
 #include "lab/record/directory.h"
 #include "lab/sweep/sweep.h"
@@ -65,7 +65,7 @@ static void expect_labels(const struct lab_sweep_plan *made, const char *const *
         assert_string_equal(made->runs[i].label, labels[i]);
 }
 
-static void lists_of_one_entry_go_together(void **state)
+static void lists_in_one_entry_vary_together(void **state)
 {
     (void)state;
     struct lab_sweep_plan made;
@@ -132,8 +132,8 @@ static void a_swept_seed_is_where_the_repeats_begin(void **state)
     lab_sweep_plan_free(&made);
 }
 
-// What a run is started with is that experiment alone, and reads back to itself.
-static void a_run_is_an_experiment_of_its_own(void **state)
+// A run is started with its own experiment, which reads back the same.
+static void every_run_has_its_own_experiment(void **state)
 {
     (void)state;
     struct lab_sweep_plan made;
@@ -166,7 +166,7 @@ static void a_run_is_an_experiment_of_its_own(void **state)
     lab_sweep_plan_free(&made);
 }
 
-static void threads_that_somebody_wants_stay(void **state)
+static void a_configured_number_of_threads_is_kept(void **state)
 {
     (void)state;
     struct lab_sweep_plan made;
@@ -178,7 +178,7 @@ static void threads_that_somebody_wants_stay(void **state)
     lab_sweep_plan_free(&made);
 }
 
-static void names_are_different_and_fit_a_file(void **state)
+static void names_are_unique_and_valid_file_names(void **state)
 {
     (void)state;
     struct lab_sweep_plan made;
@@ -200,7 +200,7 @@ static void names_are_different_and_fit_a_file(void **state)
     lab_sweep_plan_free(&made);
 }
 
-static void what_cannot_be_is_refused_with_its_line(void **state)
+static void an_invalid_sweep_is_refused_with_its_line(void **state)
 {
     (void)state;
     static const struct {
@@ -225,7 +225,7 @@ static void what_cannot_be_is_refused_with_its_line(void **state)
         {"sweep:\n  - {events: [\"[]\"]}\n", ":2: sweep: events: cannot be swept"},
         {"sweep:\n  - {sweep: [\"[]\"]}\n", ":2: sweep: sweep: cannot be swept"},
         {"sweep:\n  - {node.listen: [\"127.0.0.1:1\"]}\n", ":2: node.listen: found in an experiment"},
-        // A value that is right by itself, at a place that says nothing of the sweep.
+        // A value that is valid by itself, with an error in a place that does not mention the sweep.
         {"experiment: {nodes: 8}\nevents: [{at: 1s, kill: 7}]\nsweep:\n  - {experiment.nodes: [8, 4]}\n",
          ":2: events: kill: found \"7\", expected a node from 0 to 3 (in the sweep: experiment.nodes=4)"},
         {"experiment: {repeats: 1000}\nsweep:\n  - {train.steps: [8, 16, 24, 32, 40, 48, 56, 64, 72, 80, "
@@ -257,7 +257,7 @@ static void each_command_has_its_own_limits(void **state)
     lab_sweep_plan_free(&made);
 }
 
-static void the_command_line_and_the_sweep(void **state)
+static void the_command_line_and_a_sweep_may_not_set_the_same_key(void **state)
 {
     (void)state;
     static const char *const clash[] = {"average.ratio=1/2"}, *const beside[] = {"train.steps=24"},
@@ -289,14 +289,14 @@ static void leave(const struct lab_sweep_run *run, const char *experiment, const
     free(json);
 }
 
-static void what_is_complete_is_kept_and_nothing_else(void **state)
+static void only_complete_runs_are_kept(void **state)
 {
     (void)state;
     struct lab_sweep_plan made;
     double seconds = 0;
     plan("sweep: [{train.steps: [8, 16]}]\n", &made);
     const struct lab_sweep_run *run = &made.runs[0];
-    assert_false(lab_sweep_run_is_complete(run, &seconds)); // nothing there
+    assert_false(lab_sweep_run_is_complete(run, &seconds)); // no run there
     leave(run, run->text, "{\"status\": \"complete\", \"seconds\": {\"total\": 2.5}}");
     assert_true(lab_sweep_run_is_complete(run, &seconds));
     assert_true(seconds == 2.5);
@@ -320,7 +320,7 @@ static bool is_there(const char *name)
     return there;
 }
 
-static void the_runs_of_a_sweep_are_not_lost_by_accident(void **state)
+static void the_runs_of_a_sweep_are_not_deleted_by_accident(void **state)
 {
     (void)state;
     char *out = lab_path("%s/out", directory), *runs = lab_path("%s/out/runs/a", directory);
@@ -348,7 +348,7 @@ static void the_runs_of_a_sweep_are_not_lost_by_accident(void **state)
     free(old);
 }
 
-static void a_line_says_how_far_it_is(void **state)
+static void the_progress_line_shows_how_far_a_sweep_is(void **state)
 {
     (void)state;
     struct lab_sweep_plan made;
@@ -360,7 +360,7 @@ static void a_line_says_how_far_it_is(void **state)
     assert_true(isnan(lab_sweep_time_left(&made, running, 1, 2)));
     for (size_t i = 0; i < 4; i++) {
         made.runs[i].state = i ? LAB_SWEEP_COMPLETE : LAB_SWEEP_FAILED;
-        made.runs[i].seconds = i == 3 ? 1000 : 20; // one that took long does not spoil it
+        made.runs[i].seconds = i == 3 ? 1000 : 20; // one that took long does not distort it
     }
     // Six of 20 s wait, of which two are 6 s old; two at a time.
     assert_true(fabs(lab_sweep_time_left(&made, running, 2, 2) - (6 * 20 - 6) / 2.0) < 1e-9);
@@ -378,19 +378,19 @@ static void a_line_says_how_far_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_of_one_entry_go_together),
+        cmocka_unit_test(lists_in_one_entry_vary_together),
         cmocka_unit_test(entries_multiply_and_every_point_has_its_seeds),
         cmocka_unit_test(repeats_alone_are_a_sweep_of_one_point),
         cmocka_unit_test(a_swept_seed_is_where_the_repeats_begin),
-        cmocka_unit_test(a_run_is_an_experiment_of_its_own),
-        cmocka_unit_test(threads_that_somebody_wants_stay),
-        cmocka_unit_test(names_are_different_and_fit_a_file),
-        cmocka_unit_test(what_cannot_be_is_refused_with_its_line),
+        cmocka_unit_test(every_run_has_its_own_experiment),
+        cmocka_unit_test(a_configured_number_of_threads_is_kept),
+        cmocka_unit_test(names_are_unique_and_valid_file_names),
+        cmocka_unit_test(an_invalid_sweep_is_refused_with_its_line),
         cmocka_unit_test(each_command_has_its_own_limits),
-        cmocka_unit_test(the_command_line_and_the_sweep),
-        cmocka_unit_test(what_is_complete_is_kept_and_nothing_else),
-        cmocka_unit_test(the_runs_of_a_sweep_are_not_lost_by_accident),
-        cmocka_unit_test(a_line_says_how_far_it_is),
+        cmocka_unit_test(the_command_line_and_a_sweep_may_not_set_the_same_key),
+        cmocka_unit_test(only_complete_runs_are_kept),
+        cmocka_unit_test(the_runs_of_a_sweep_are_not_deleted_by_accident),
+        cmocka_unit_test(the_progress_line_shows_how_far_a_sweep_is),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

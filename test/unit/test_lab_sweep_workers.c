@@ -1,5 +1,5 @@
-// A sweep whose runs are played by a shell script: what is done again and what is not, failures, Ctrl-C, how
-// many at a time, and that no process is left. The script stands in the place of p2pml.
+// A sweep whose runs are played by a shell script: which runs are repeated, failures, Ctrl-C, how many run at
+// a time, and that no process is left. The script replaces p2pml.
 #include "base/file.h"
 #include "lab/record/directory.h"
 #include "lab/sweep/sweep_keep.h"
@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#define PATIENCE 3000 // looks at 10 ms; only a failure needs them all
+#define PATIENCE 3000 // looks every 10 ms; only a failure needs them all
 
 struct world {
     char directory[TEMPORARY_BYTES];
@@ -87,8 +87,8 @@ static int remove_world(void **state)
     return 0;
 }
 
-// `body` finds its directory in $dir, the directory of the sweep in $all and its train.steps in $steps;
-// `well` leaves what a complete run leaves. Every start is a line of $all/starts.
+// `body` has its directory in $dir, the directory of the sweep in $all and its train.steps in $steps; `well`
+// leaves the files of a complete run. Every start is a line of $all/starts.
 static void play(struct world *w, const char *body)
 {
     char *text = lab_path("#!/bin/sh\n[ \"$1\" = sim ] && [ \"$3\" = --out ] || exit 9\n"
@@ -130,7 +130,7 @@ static void expect_file(const struct world *w, const char *name, const char *tex
     free(path);
 }
 
-// Another process sends this one SIGINT, `times` times, when that file of the sweep is there.
+// Another process sends this one SIGINT, `times` times, once that file of the sweep exists.
 static pid_t interrupt_when(const struct world *w, const char *name, unsigned times)
 {
     pid_t self = getpid(), child = fork();
@@ -160,11 +160,12 @@ static void all_runs_end_well(void **state)
     expect_file(w, LAB_SWEEP, "\"keys\": [\n  \"train.steps\"\n ]");
     expect_file(w, LAB_SWEEP, "\"label\": \"train.steps=16,seed=0\"");
     expect_file(w, LAB_SWEEP, "\"status\": \"complete\"");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-// Both of a pair wait for each other: were they one at a time, neither would end. A third would be seen.
-static void two_at_a_time(void **state)
+// The two runs of a pair wait for each other: if they ran one at a time, neither would end. A third would be
+// noticed.
+static void two_runs_are_started_at_a_time(void **state)
 {
     struct world *w = *state;
     play(w, "touch \"$all/here.$$\"\n"
@@ -174,7 +175,7 @@ static void two_at_a_time(void **state)
             "rm \"$all/here.$$\"; well \"$@\"");
     work(w);
     expect_states(w, "cccc");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 static void a_failure_does_not_stop_the_others(void **state)
@@ -190,10 +191,10 @@ static void a_failure_does_not_stop_the_others(void **state)
                      "train.steps=12,seed=0 failed: done, but left no complete summary; the end of ");
     assert_null(strstr(w->said, "train.steps=16,seed=0 failed"));
     expect_file(w, LAB_SWEEP, "\"status\": \"failed\"");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
+static void a_stop_reaches_the_runs_and_starts_no_more(void **state)
 {
     struct world *w = *state;
     play(w,
@@ -212,8 +213,8 @@ static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
     assert_null(strstr(w->said, "failed"));
     expect_file(w, "stopped.8", "stopped");
     expect_file(w, "stopped.12", "stopped");
-    lab_world_nobody_is_left();
-    // The same again: what was complete is not started.
+    lab_world_expect_no_children();
+    // The same again: complete runs are not started.
     lab_sweep_plan_free(&w->plan);
     lab_experiment_free(&w->base);
     make_plan(w);
@@ -229,10 +230,10 @@ static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
     play(w, "[ $steps != 4 ] && well \"$@\"");
     work(w);
     expect_states(w, "cccc");
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void a_second_stop_kills(void **state)
+static void a_second_stop_kills_the_runs(void **state)
 {
     struct world *w = *state;
     play(w, "trap '' TERM; touch \"$all/ready\"; exec sleep 1000");
@@ -242,20 +243,20 @@ static void a_second_stop_kills(void **state)
     waitpid(sender, NULL, 0);
     lab_world_expect(w->said, "killing the runs that have not ended");
     assert_int_equal(w->plan.runs[3].state, LAB_SWEEP_WAITING);
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-static void a_program_that_cannot_be_executed(void **state)
+static void a_program_that_cannot_be_executed_is_reported(void **state)
 {
     struct world *w = *state;
     struct base_reason why = {""};
     temporary_write(w->script, "no script");
     assert_int_equal(lab_sweep_workers_work(&w->workers, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "cannot execute '"));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
-// kill -9 of the runner: the kernel ends the runs.
+// After kill -9 of the runner the kernel ends the runs.
 static void runs_do_not_outlive_the_sweep(void **state)
 {
     struct world *w = *state;
@@ -264,7 +265,7 @@ static void runs_do_not_outlive_the_sweep(void **state)
     assert_int_equal(pipe(pipes), 0);
     play(w, "trap '' TERM HUP INT; [ $steps = 8 ] && touch \"$all/ready\"; exec sleep 1000");
     pid_t runner = fork();
-    if (runner == 0) { // the write end goes on to the runs: it is closed when the last of them has ended
+    if (runner == 0) { // the runs inherit the write end: it is closed when the last of them has ended
         struct base_reason why = {""};
         close(pipes[0]);
         _exit(lab_sweep_workers_work(&w->workers, &why) ? 1 : 0);
@@ -280,19 +281,19 @@ static void runs_do_not_outlive_the_sweep(void **state)
     close(pipes[0]);
     assert_int_equal(waitpid(runner, &status, 0), runner);
     assert_true(WIFSIGNALED(status));
-    lab_world_nobody_is_left();
+    lab_world_expect_no_children();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_runs_end_well, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(two_at_a_time, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(two_runs_are_started_at_a_time, make_world, remove_world),
         cmocka_unit_test_setup_teardown(a_failure_does_not_stop_the_others, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(a_stop_reaches_the_runs_and_leaves_the_rest, make_world,
+        cmocka_unit_test_setup_teardown(a_stop_reaches_the_runs_and_starts_no_more, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(a_second_stop_kills_the_runs, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(a_program_that_cannot_be_executed_is_reported, make_world,
                                         remove_world),
-        cmocka_unit_test_setup_teardown(a_second_stop_kills, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(a_program_that_cannot_be_executed, make_world, remove_world),
         cmocka_unit_test_setup_teardown(runs_do_not_outlive_the_sweep, make_world, remove_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-// The table of p2pml top from /status: the nodes found, their identities, their order, and rows that fit.
+// The table of p2pml top from /status: the nodes that are found, their identities, their order, and rows that
+// fit.
 #include "lab/top/table.h"
 
 #include <setjmp.h>
@@ -54,7 +55,7 @@ static struct lab_top_table found(void)
     return table;
 }
 
-static void one_node_names_all(void **state)
+static void one_node_leads_to_all_others(void **state)
 {
     (void)state;
     struct lab_top_table table = found();
@@ -83,7 +84,7 @@ static void a_node_is_one_row(void **state)
     lab_top_table_free(&table);
 }
 
-static void rows_say_what_is(void **state)
+static void rows_show_the_state_of_each_node(void **state)
 {
     (void)state;
     struct lab_top_table table = found();
@@ -108,7 +109,7 @@ static void rows_say_what_is(void **state)
     assert_non_null(strstr(text, "1.0 GB/s"));
     assert_null(strstr(text, "nan"));
     free(text);
-    table.nodes[0].silent = true; // its last words stay, marked
+    table.nodes[0].silent = true; // its last values stay, marked
     text = lab_top_text(&table, &view);
     assert_non_null(strstr(text, "1 of 3 nodes answer"));
     free(text);
@@ -124,7 +125,7 @@ static void rows_are_sorted(void **state)
     expect_order(&table, LAB_TOP_NODE, true, "cyd", "bob", "ada");
     expect_order(&table, LAB_TOP_STEP, false, "bob", "ada", "cyd");
     expect_order(&table, LAB_TOP_STEP, true, "cyd", "ada", "bob");
-    expect_order(&table, LAB_TOP_LOSS, false, "ada", "bob", "cyd"); // not known: last
+    expect_order(&table, LAB_TOP_LOSS, false, "ada", "bob", "cyd"); // unknown values come last
     expect_order(&table, LAB_TOP_LOSS, true, "ada", "bob", "cyd");
     lab_top_table_free(&table);
 }
@@ -148,7 +149,7 @@ static void a_small_terminal_is_enough(void **state)
     lab_top_table_free(&table);
 }
 
-static void what_is_no_status_is_refused(void **state)
+static void an_invalid_status_is_refused(void **state)
 {
     (void)state;
     static const char *const texts[] = {"",
@@ -190,12 +191,9 @@ static void names_cannot_move_the_cursor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_node_names_all),
-        cmocka_unit_test(a_node_is_one_row),
-        cmocka_unit_test(rows_say_what_is),
-        cmocka_unit_test(rows_are_sorted),
-        cmocka_unit_test(a_small_terminal_is_enough),
-        cmocka_unit_test(what_is_no_status_is_refused),
+        cmocka_unit_test(one_node_leads_to_all_others),     cmocka_unit_test(a_node_is_one_row),
+        cmocka_unit_test(rows_show_the_state_of_each_node), cmocka_unit_test(rows_are_sorted),
+        cmocka_unit_test(a_small_terminal_is_enough),       cmocka_unit_test(an_invalid_status_is_refused),
         cmocka_unit_test(names_cannot_move_the_cursor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// libp2pml as a program sees it: nodes in one process over loopback, each with a loss of its own. The mean of
-// the losses has its minimum where no node's own has.
+// libp2pml as a program sees it: nodes in one process over loopback, each with its own loss. The mean of the
+// losses has its minimum where no single one has.
 #include "lib/p2pml.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ enum { ROWS = 50, COLUMNS = 10, D = ROWS * COLUMNS, STEPS = 5, WAIT_MS = 30000 }
 static const float rate = 0.02f;
 static char root[] = "/tmp/p2pml-test-lib-XXXXXX";
 
-// As test/e2e/ports.py, which takes the same locks: out of the kernel's range, and this test's until it ends.
+// Like test/e2e/ports.py, with the same locks: outside the kernel's range, and reserved until this test ends.
 static int free_port(void)
 {
     char path[64];
@@ -121,7 +121,7 @@ static void train_both(p2pml_node *a, p2pml_node *b, int rounds)
     }
 }
 
-// Alone, a node would be 1 away.
+// Alone, a node would be 1 away from the optimum.
 static void test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart(void **s
         start_both(one, two, &round);
         assert_int_equal(round.steps, STEPS);
         assert_true(life == 0 ? round.steps_done == 0 : round.steps_done >= 200 * STEPS);
-        assert_true(life == 0 || error_of(two) < 0.1); // the checkpoint's
+        assert_true(life == 0 || error_of(two) < 0.1); // the error of the checkpoint
         train_both(one, two, life == 0 ? 200 : 3);
         assert_true(error_of(one) < 0.1 && error_of(two) < 0.1);
         char *status = p2pml_status(one);
@@ -150,8 +150,8 @@ static void test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart(void **s
     }
 }
 
-// What a GPU program adds to its copy is what the node did to the vector.
-static void test_changes_tell_all_that_changed(void **state)
+// A GPU program adds the changes to its copy: they are what the node did to the vector.
+static void test_the_changes_are_all_that_changed(void **state)
 {
     (void)state;
     const int port = free_port(), other = free_port();
@@ -199,7 +199,7 @@ static void expect_blob(p2pml_node *node, const char *text)
     assert_memory_equal(now, text, bytes);
 }
 
-// And a checkpoint keeps it.
+// A checkpoint keeps it as well.
 static void test_a_late_joiner_gets_the_blob_with_the_model(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void test_a_late_joiner_gets_the_blob_with_the_model(void **state)
     assert_int_equal(p2pml_round_end(one, WAIT_MS, NULL), P2PML_OK);
     assert_int_equal(p2pml_blob(two, "its own", 7, NULL, NULL), P2PML_OK);
     int code = P2PML_AGAIN;
-    for (int i = 0; i < 3000 && code == P2PML_AGAIN; i++) { // a member gives at its boundaries
+    for (int i = 0; i < 3000 && code == P2PML_AGAIN; i++) { // a member gives its model at its boundaries
         begin_round(one, 0);
         assert_int_equal(p2pml_round_end(one, WAIT_MS, NULL), P2PML_OK);
         code = p2pml_start(two, 10, &round);
@@ -238,7 +238,7 @@ static void test_a_late_joiner_gets_the_blob_with_the_model(void **state)
     p2pml_close(one);
 }
 
-static void test_what_is_not_finite_is_taken_back(void **state)
+static void test_a_model_that_is_not_finite_is_taken_back(void **state)
 {
     (void)state;
     const struct wish alone = {.name = "e", .port = free_port()};
@@ -257,7 +257,7 @@ static void test_what_is_not_finite_is_taken_back(void **state)
     p2pml_close(node);
 }
 
-// Whatever else its log has: here the learner knows the cause, and the loop has logged an error before.
+// The message names the cause that the learner knows, although the loop has logged an error before.
 static void test_the_reason_of_an_end_is_its_cause(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void test_the_reason_of_an_end_is_its_cause(void **state)
     p2pml_close(one);
 }
 
-static void test_a_second_moment_of_its_own_that_is_not_finite_begins_anew(void **state)
+static void test_a_second_moment_that_is_not_finite_begins_again(void **state)
 {
     (void)state;
     const struct wish alone = {
@@ -319,7 +319,7 @@ static void test_calls_out_of_order_change_nothing(void **state)
     assert_int_equal(p2pml_round_end(node, 0, NULL), P2PML_EORDER);
     assert_int_equal(p2pml_round_begin(node, 1, -1, NAN), P2PML_EINVAL);
     assert_int_equal(p2pml_round_begin(node, 1, NAN, NAN), P2PML_EINVAL);
-    assert_int_equal(p2pml_round_begin(node, 0, 0, NAN), P2PML_OK); // no step is a round, too
+    assert_int_equal(p2pml_round_begin(node, 0, 0, NAN), P2PML_OK); // a round without steps is a round, too
     assert_int_equal(p2pml_round_begin(node, 0, 0, NAN), P2PML_EORDER);
     assert_int_equal(p2pml_round_end(node, WAIT_MS, NULL), P2PML_OK);
     assert_int_equal(p2pml_leave(node, -1), P2PML_ENDED);
@@ -332,7 +332,7 @@ static void test_calls_out_of_order_change_nothing(void **state)
     p2pml_close(node);
 }
 
-static void test_bad_options_are_told(void **state)
+static void test_invalid_options_are_refused_with_a_reason(void **state)
 {
     (void)state;
     const size_t shape[] = {4}, none[] = {0};
@@ -364,7 +364,7 @@ static void test_bad_options_are_told(void **state)
     }
 }
 
-// Another model never mixes with this one: the node that finds only strangers ends, and says so.
+// Two different models are never averaged: a node that finds only other models ends, and reports it.
 static void test_shapes_that_differ_do_not_meet(void **state)
 {
     (void)state;
@@ -392,7 +392,7 @@ static void test_a_child_can_only_close(void **state)
     assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
     pid_t child = fork();
     if (child == 0) {
-        alarm(20); // a child that hangs
+        alarm(20); // ends a child that hangs
         bool right = p2pml_round_begin(node, 0, 0, NAN) == P2PML_EFORK &&
                      p2pml_leave(node, -1) == P2PML_EFORK && p2pml_start(node, -1, NULL) == P2PML_EFORK &&
                      !p2pml_status(node);
@@ -402,12 +402,13 @@ static void test_a_child_can_only_close(void **state)
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    begin_round(node, 0); // the parent's goes on
+    begin_round(node, 0); // the parent's round goes on
     assert_int_equal(p2pml_round_end(node, WAIT_MS, NULL), P2PML_OK);
     p2pml_close(node);
 }
 
-// A second node in one directory; the first goes on, and the second may start once the first is gone.
+// A second node in the same directory is refused and the first goes on; the second may start once the first
+// has ended.
 static void test_a_directory_in_use_is_refused(void **state)
 {
     (void)state;
@@ -421,8 +422,8 @@ static void test_a_directory_in_use_is_refused(void **state)
     p2pml_close(two);
 }
 
-// The service is the program's: it alone says when that is ready.
-static void test_a_service_manager_hears_nothing_of_it(void **state)
+// The service belongs to the program: only the program knows when it is ready.
+static void test_the_node_does_not_notify_a_service_manager(void **state)
 {
     (void)state;
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -458,17 +459,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart),
-        cmocka_unit_test(test_changes_tell_all_that_changed),
+        cmocka_unit_test(test_the_changes_are_all_that_changed),
         cmocka_unit_test(test_a_late_joiner_gets_the_blob_with_the_model),
-        cmocka_unit_test(test_what_is_not_finite_is_taken_back),
+        cmocka_unit_test(test_a_model_that_is_not_finite_is_taken_back),
         cmocka_unit_test(test_the_reason_of_an_end_is_its_cause),
-        cmocka_unit_test(test_a_second_moment_of_its_own_that_is_not_finite_begins_anew),
+        cmocka_unit_test(test_a_second_moment_that_is_not_finite_begins_again),
         cmocka_unit_test(test_calls_out_of_order_change_nothing),
-        cmocka_unit_test(test_bad_options_are_told),
+        cmocka_unit_test(test_invalid_options_are_refused_with_a_reason),
         cmocka_unit_test(test_shapes_that_differ_do_not_meet),
         cmocka_unit_test(test_a_child_can_only_close),
         cmocka_unit_test(test_a_directory_in_use_is_refused),
-        cmocka_unit_test(test_a_service_manager_hears_nothing_of_it),
+        cmocka_unit_test(test_the_node_does_not_notify_a_service_manager),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

@@ -1,4 +1,4 @@
-// The built-in trainer as a learner: what becomes of its own state when the model is another's.
+// The built-in trainer as a learner: what happens to its own state when the model is replaced by another's.
 #include "kernels/kernels.h"
 #include "node/learn/built_in.h"
 #include "train/loaders.h"
@@ -11,8 +11,8 @@
 
 enum { FEATURES = 4 };
 
-// A step of l1 leaves its proximal step to be made behind the exchange; a model that is fetched instead owes
-// it to nobody.
+// With l1, the proximal step of a step is made only after the exchange; a model that is fetched instead must
+// not get it.
 static void a_taken_model_is_not_shrunk(void **state)
 {
     static const char text[] = "0 1:1 2:2\n1 3:1 4:-1\n0 1:0.5\n1 4:2\n";

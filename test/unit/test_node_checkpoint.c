@@ -1,4 +1,4 @@
-// Checkpoints: training goes on bit for bit, and generations are kept.
+// Checkpoints: training continues bit for bit, and the configured number of generations is kept.
 #include "checkpoint_world.h"
 
 #include <math.h>
@@ -25,22 +25,22 @@ static void goes_on(struct world *world, enum train_optimizer_kind optimizer)
     learner_free(&second);
 }
 
-static void sgd_goes_on_bit_for_bit(void **state)
+static void sgd_continues_bit_for_bit(void **state)
 {
     goes_on(*state, TRAIN_SGD);
 }
 
-static void adamw_goes_on_bit_for_bit(void **state)
+static void adamw_continues_bit_for_bit(void **state)
 {
     goes_on(*state, TRAIN_ADAMW);
 }
 
-static void lion_goes_on_bit_for_bit(void **state)
+static void lion_continues_bit_for_bit(void **state)
 {
     goes_on(*state, TRAIN_LION);
 }
 
-static void outer_momentum_comes_and_goes(void **state)
+static void outer_momentum_may_be_switched_off_and_on(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -59,7 +59,7 @@ static void outer_momentum_comes_and_goes(void **state)
     learner_free(&learner);
 }
 
-static void what_is_not_finite_is_never_written(void **state)
+static void a_model_that_is_not_finite_is_never_written(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -85,12 +85,12 @@ static void what_is_not_finite_is_never_written(void **state)
     }
     assert_int_equal(count_files(world->directory, ""), 1);
     assert_int_equal(resume(world, &learner, &why), BASE_OK);
-    assert_int_equal(learner.parts.round, 0); // the older one is as it was
+    assert_int_equal(learner.parts.round, 0); // the older one is unchanged
     learner_free(&learner);
 }
 
-// From a version that did not look, say.
-static void what_is_not_finite_is_not_resumed(void **state)
+// For example from a version that did not check.
+static void a_model_that_is_not_finite_is_not_resumed(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -109,8 +109,8 @@ static void what_is_not_finite_is_not_resumed(void **state)
     learner_free(&learner);
 }
 
-// The exchange of a round is in the model, but not yet in the outer momentum; or it is still to come.
-static void an_unfinished_round_comes_back(void **state)
+// The exchange of a round is in the model but not yet in the outer momentum, or is still to come.
+static void an_unfinished_round_is_restored(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -146,7 +146,7 @@ static void an_unfinished_round_comes_back(void **state)
     learner_free(&learner);
 }
 
-static void generations_are_kept(void **state)
+static void the_configured_generations_are_kept(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -176,7 +176,7 @@ static void generations_are_kept(void **state)
         assert_int_equal(access(path_of(world, bystanders[i]), F_OK), 0);
     assert_int_equal(access(path_of(world, "checkpoint-10.safetensors"), F_OK), 0);
     assert_int_equal(node_checkpoint_newest(world->directory, path, sizeof path, &why), BASE_OK);
-    assert_string_equal(path, path_of(world, "checkpoint-12.safetensors")); // by number, not by letters
+    assert_string_equal(path, path_of(world, "checkpoint-12.safetensors")); // by number, not alphabetically
     assert_int_equal(node_checkpoint_newest(world->directory, path, strlen(path), &why), BASE_EINVAL);
     assert_int_equal(node_checkpoint_write(world->directory, 1, &learner.parts, &why), BASE_OK);
     assert_int_equal(count_files(world->directory, ""), 1 + 6);
@@ -204,14 +204,17 @@ static void a_new_beginning_sets_later_generations_aside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sgd_goes_on_bit_for_bit, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(adamw_goes_on_bit_for_bit, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(lion_goes_on_bit_for_bit, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(outer_momentum_comes_and_goes, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_finite_is_never_written, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_finite_is_not_resumed, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(an_unfinished_round_comes_back, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(generations_are_kept, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(sgd_continues_bit_for_bit, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(adamw_continues_bit_for_bit, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(lion_continues_bit_for_bit, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(outer_momentum_may_be_switched_off_and_on, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(a_model_that_is_not_finite_is_never_written, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(a_model_that_is_not_finite_is_not_resumed, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(an_unfinished_round_is_restored, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(the_configured_generations_are_kept, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(a_new_beginning_sets_later_generations_aside, world_set_up,
                                         world_tear_down),
     };

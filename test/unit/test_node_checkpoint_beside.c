@@ -1,5 +1,5 @@
-// Checkpoints beside training: the file holds what stood there when it was begun, whatever training does
-// meanwhile; never two at once; how one failed is told, and leaves the older ones.
+// Checkpoints beside training: the file holds the state at the moment it was begun, whatever training does
+// meanwhile; never two at once; a failed one is reported and leaves the older ones.
 #include "checkpoint_world.h"
 #include "node/queue/clock.h"
 #include "node/store/checkpoint_beside.h"
@@ -13,7 +13,7 @@
 enum { TRIES = 5 };
 #define PATIENCE_NS (300 * NODE_SECOND_NS) // a busy machine
 
-struct node { // what trains, and its checkpoint
+struct node { // the trainer and its checkpoint
     struct world *world;
     struct learner learner;
     struct node_checkpoint_beside beside;
@@ -36,7 +36,7 @@ static int free_node(void **state)
 {
     struct node *node = *state;
     void *world = node->world;
-    if (node->beside.pid > 0) // a failed test leaves none that stands still and holds the output open
+    if (node->beside.pid > 0) // a failed test must not leave a stopped child that holds the output open
         (void)kill(node->beside.pid, SIGKILL);
     learner_free(&node->learner);
     return world_tear_down(&world);
@@ -94,7 +94,7 @@ static void await_stop(pid_t child)
     assert_true(WIFSTOPPED(status));
 }
 
-// Its process stands still before it has done anything, until SIGCONT.
+// Begins one whose process is stopped before it has done anything, until SIGCONT.
 static void begin_stopped(struct node *node)
 {
     stops_at_first = true;
@@ -103,7 +103,7 @@ static void begin_stopped(struct node *node)
     await_stop(node->beside.pid);
 }
 
-static void holds_what_stood_there(void **state)
+static void a_checkpoint_has_the_state_when_it_was_begun(void **state)
 {
     struct node *node = *state;
     assert_int_equal(end(node, PATIENCE_NS), BASE_OK); // none was begun
@@ -132,8 +132,7 @@ static long faults_of_writing(void *memory, size_t bytes)
     return faults() - before;
 }
 
-// The next step pays for copies of the pages of the model, which the child reads, and for none of the
-// gradient.
+// The next step pays for copies of the pages of the model, which the child reads, and not of the gradient.
 static void the_gradient_is_not_shared(void **state)
 {
     struct node *node = *state;
@@ -142,8 +141,7 @@ static void the_gradient_is_not_shared(void **state)
     float *gradient = train_trainer_scratch(trainer, &bytes);
     assert_true(bytes / 4096 > 3);
     bool shared = true;
-    // A kernel that takes back idle pages adds faults of its own; a shared gradient costs its faults each
-    // time.
+    // A kernel that takes back idle pages adds its own faults; a shared gradient causes faults every time.
     for (int i = 0; i < TRIES && shared; i++) {
         explicit_bzero(gradient, bytes);
         begin_stopped(node);
@@ -155,7 +153,7 @@ static void the_gradient_is_not_shared(void **state)
     assert_false(shared);
 }
 
-static void one_at_a_time(void **state)
+static void only_one_checkpoint_is_written_at_a_time(void **state)
 {
     struct node *node = *state;
     begin_stopped(node);
@@ -173,7 +171,7 @@ static void one_at_a_time(void **state)
     assert_int_equal(files_of(node, ""), 2);
 }
 
-// While it goes on, a look at it tells nothing and does not wait.
+// While it is written, a look at it returns nothing and does not wait.
 static void a_look_does_not_wait(void **state)
 {
     struct node *node = *state;
@@ -184,7 +182,7 @@ static void a_look_does_not_wait(void **state)
     end_well(node);
 }
 
-static void killed_it_is_told_once(void **state)
+static void a_killed_writer_is_reported_once(void **state)
 {
     struct node *node = *state;
     begin(node);
@@ -203,7 +201,7 @@ static void killed_it_is_told_once(void **state)
     assert_int_equal(files_of(node, ".tmp-"), 0);
 }
 
-// A file size limit stands for the full disk; in a process of its own, as it can't be lifted again.
+// A file size limit plays the full disk; in a process of its own, since it cannot be lifted again.
 static int begin_within(struct node *node, rlim_t limit)
 {
     const pid_t child = fork();
@@ -224,7 +222,7 @@ static int begin_within(struct node *node, rlim_t limit)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void a_full_disk_is_told(void **state)
+static void a_full_disk_is_reported(void **state)
 {
     struct node *node = *state;
     learner_train(&node->learner, 1);
@@ -237,8 +235,8 @@ static void a_full_disk_is_told(void **state)
     assert_int_equal(resumed_hash(node), before);
 }
 
-// What is not finite is never written, here neither.
-static void what_is_not_finite_is_told(void **state)
+// A model that is not finite is never written, also not here.
+static void a_model_that_is_not_finite_is_reported(void **state)
 {
     struct node *node = *state;
     node->learner.outer[3] = 1e30f * 1e30f;
@@ -254,7 +252,7 @@ static void stop_here(int number)
     raise(SIGSTOP);
 }
 
-// Begins one whose process stops at its first write to a file: past all that it prepares.
+// Begins one whose process stops at its first write to a file, after all preparations.
 static void begin_stopped_in_file(struct node *node)
 {
     struct rlimit before, none;
@@ -268,9 +266,9 @@ static void begin_stopped_in_file(struct node *node)
     await_stop(node->beside.pid);
 }
 
-// The other end of a stream sees its end while a checkpoint is being written, and the lock of a node that was
-// killed is free: none of its descriptors is held.
-static void holds_no_descriptor(void **state)
+// The other end of a stream sees its end while a checkpoint is being written, and the lock of a killed node
+// is free: the child holds none of its descriptors.
+static void the_writer_holds_no_descriptor(void **state)
 {
     struct node *node = *state;
     int ends[2];
@@ -278,7 +276,7 @@ static void holds_no_descriptor(void **state)
     assert_int_equal(pipe(ends), 0);
     begin_stopped_in_file(node);
     assert_int_equal(close(ends[1]), 0);
-    assert_int_equal(read(ends[0], &byte, 1), 0); // waits for ever where the other process has it open
+    assert_int_equal(read(ends[0], &byte, 1), 0); // would wait for ever if the other process had it open
     go_on(node);
     assert_int_equal(end(node, PATIENCE_NS), BASE_EIO); // its disk is full
     assert_int_equal(files_of(node, ""), 0);
@@ -286,7 +284,7 @@ static void holds_no_descriptor(void **state)
 }
 
 // On a busy machine it may get no processor for minutes, and the last checkpoint replaces it anyway.
-static void who_ends_does_not_wait_for_ever(void **state)
+static void a_node_that_ends_does_not_wait_for_ever(void **state)
 {
     struct node *node = *state;
     begin_stopped_in_file(node);
@@ -295,7 +293,7 @@ static void who_ends_does_not_wait_for_ever(void **state)
     assert_int_equal(end(node, NODE_MILLISECOND_NS), BASE_EIO);
     assert_non_null(strstr(node->why.text, "given up"));
     assert_true(node->beside.pid == 0 || node->beside.killed);
-    while (node->beside.pid) { // it was killed; to die may take it longer
+    while (node->beside.pid) { // it was killed, but dying may take longer
         assert_int_equal(node->beside.pid, child);
         assert_int_equal(end(node, NODE_MILLISECOND_NS), BASE_OK);
     }
@@ -305,12 +303,12 @@ static void who_ends_does_not_wait_for_ever(void **state)
     assert_int_equal(files_of(node, ".tmp-"), 0);
 }
 
-// The last checkpoint can't be written, and the one before it, which it was to replace, is still under way:
+// The last checkpoint cannot be written, and the one before it, which it would replace, is still under way:
 // that one is kept.
-static void a_last_one_that_fails_loses_none(void **state)
+static void a_last_checkpoint_that_fails_loses_no_earlier_one(void **state)
 {
     struct node *node = *state;
-    const pid_t child = fork(); // a file size limit stands for the full disk
+    const pid_t child = fork(); // a file size limit plays the full disk
     int status;
     assert_true(child >= 0);
     learner_train(&node->learner, 1);
@@ -334,8 +332,8 @@ static void a_last_one_that_fails_loses_none(void **state)
     assert_int_equal(resumed_hash(node), before);
 }
 
-// It writes nothing more once the last one is there, and leaves nothing.
-static void the_last_one_replaces_one_that_is_under_way(void **state)
+// Once the last one is written, the earlier one writes nothing more and leaves no file.
+static void the_last_checkpoint_replaces_one_under_way(void **state)
 {
     struct node *node = *state;
     begin_stopped_in_file(node);
@@ -347,8 +345,8 @@ static void the_last_one_replaces_one_that_is_under_way(void **state)
     assert_int_equal(resumed_hash(node), learner_hash(&node->learner));
 }
 
-// One that hangs is killed in the end, and the next one has a chance.
-static void one_that_hangs_is_killed(void **state)
+// One that hangs is killed in the end, and the next one can be written.
+static void a_checkpoint_that_hangs_is_killed(void **state)
 {
     struct node *node = *state;
     begin_stopped(node);
@@ -358,19 +356,19 @@ static void one_that_hangs_is_killed(void **state)
         BASE_ESTATE);
     assert_int_equal(node->beside.pid, hangs);
     node->beside.begun_ns -= NODE_CHECKPOINT_LONGEST_NS;
-    for (int tries = 0; tries < 3000; tries++) // to die may take it longer than training waits
+    for (int tries = 0; tries < 3000; tries++) // dying may take longer than training waits
         if (node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts,
                                   &node->why) == BASE_OK)
             break;
-    assert_int_equal(waitpid(hangs, NULL, WNOHANG), -1); // it is gone, and nothing is left of it
+    assert_int_equal(waitpid(hangs, NULL, WNOHANG), -1); // it is gone, and left no zombie
     assert_int_not_equal(node->beside.pid, hangs);
     end_well(node);
     assert_int_equal(files_of(node, ""), 1);
 }
 
-// Killed, it does not die, as in a call to a disk that does not answer: no other is begun beside it, nobody
-// waits for it, and its end is no news.
-static void one_that_does_not_die_stays_the_only_one(void **state)
+// A killed writer may not die, as in a call to a disk that does not answer: no other one is begun beside it,
+// training does not wait for it, and its end is not reported again.
+static void a_killed_writer_that_does_not_die_remains_the_only_one(void **state)
 {
     struct node *node = *state;
     begin_stopped(node);
@@ -395,19 +393,21 @@ static void one_that_does_not_die_stays_the_only_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(holds_what_stood_there, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_checkpoint_has_the_state_when_it_was_begun, make_node, free_node),
         cmocka_unit_test_setup_teardown(the_gradient_is_not_shared, make_node, free_node),
-        cmocka_unit_test_setup_teardown(one_at_a_time, make_node, free_node),
+        cmocka_unit_test_setup_teardown(only_one_checkpoint_is_written_at_a_time, make_node, free_node),
         cmocka_unit_test_setup_teardown(a_look_does_not_wait, make_node, free_node),
-        cmocka_unit_test_setup_teardown(killed_it_is_told_once, make_node, free_node),
-        cmocka_unit_test_setup_teardown(a_full_disk_is_told, make_node, free_node),
-        cmocka_unit_test_setup_teardown(what_is_not_finite_is_told, make_node, free_node),
-        cmocka_unit_test_setup_teardown(holds_no_descriptor, make_node, free_node),
-        cmocka_unit_test_setup_teardown(who_ends_does_not_wait_for_ever, make_node, free_node),
-        cmocka_unit_test_setup_teardown(a_last_one_that_fails_loses_none, make_node, free_node),
-        cmocka_unit_test_setup_teardown(the_last_one_replaces_one_that_is_under_way, make_node, free_node),
-        cmocka_unit_test_setup_teardown(one_that_hangs_is_killed, make_node, free_node),
-        cmocka_unit_test_setup_teardown(one_that_does_not_die_stays_the_only_one, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_killed_writer_is_reported_once, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_full_disk_is_reported, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_model_that_is_not_finite_is_reported, make_node, free_node),
+        cmocka_unit_test_setup_teardown(the_writer_holds_no_descriptor, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_node_that_ends_does_not_wait_for_ever, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_last_checkpoint_that_fails_loses_no_earlier_one, make_node,
+                                        free_node),
+        cmocka_unit_test_setup_teardown(the_last_checkpoint_replaces_one_under_way, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_checkpoint_that_hangs_is_killed, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_killed_writer_that_does_not_die_remains_the_only_one, make_node,
+                                        free_node),
     };
     if (pthread_atfork(NULL, NULL, stop_child))
         return 1;

@@ -1,5 +1,5 @@
-// Killed at any moment of a write, a node finds a whole checkpoint when it comes back, and no rubbish stays.
-// P2PML_SEED chooses the moments; the outcome must not depend on them.
+// A node that is killed at any moment of a write finds a complete checkpoint when it returns, and no
+// temporary files stay. P2PML_SEED chooses the moments; the outcome must not depend on them.
 #include "checkpoint_world.h"
 
 #include "base/rng.h"
@@ -9,8 +9,8 @@
 
 #define KILLS 50
 
-// Writes a generation for every step, with the step all over the model and the outer momentum, until it is
-// killed.
+// Writes a generation for every step, with the step in every element of the model and the outer momentum,
+// until it is killed.
 static _Noreturn void write_forever(const char *directory, struct learner *learner)
 {
     const size_t parameters = train_model_parameters(learner->model);
@@ -39,13 +39,13 @@ static void kill_after(pid_t child, long delay_ns)
 {
     const struct timespec delay = {.tv_nsec = delay_ns};
     int status;
-    nanosleep(&delay, NULL); // to vary the moment: any will do
+    nanosleep(&delay, NULL); // to vary the moment: any moment will do
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status)); // it did not end with an error before
 }
 
-static void killed_at_any_moment(void **state)
+static void a_node_killed_at_any_moment_finds_a_complete_checkpoint(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -68,7 +68,7 @@ static void killed_at_any_moment(void **state)
         leftovers += count_files(world->directory, ".tmp-");
         enum base_error error = node_checkpoint_resume(world->directory, &learner.parts, NULL, &why);
         if (error == BASE_ENOTFOUND && before == 0)
-            continue; // killed before the first was there
+            continue; // killed before the first one was written
         if (error)
             fail_msg("%s", why.text);
         check_whole(&learner);
@@ -88,7 +88,8 @@ static void killed_at_any_moment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(killed_at_any_moment, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(a_node_killed_at_any_moment_finds_a_complete_checkpoint, world_set_up,
+                                        world_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

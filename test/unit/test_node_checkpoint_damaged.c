@@ -1,4 +1,4 @@
-// Checkpoints: what is damaged or does not fit changes nothing.
+// Checkpoints: a damaged one, or one that does not match, changes nothing.
 #include "checkpoint_world.h"
 
 #include <math.h>
@@ -70,7 +70,7 @@ static void truncation_falls_back_to_the_next_older(void **state)
     learner_free(&learner);
 }
 
-static void all_damaged_is_an_error_that_says_what_to_do(void **state)
+static void if_all_are_damaged_the_error_says_what_to_do(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -80,7 +80,7 @@ static void all_damaged_is_an_error_that_says_what_to_do(void **state)
     flip(path_of(world, "checkpoint-1.safetensors"), -1);
     flip(path_of(world, "checkpoint-2.safetensors"), 40);
     rewrite(path_of(world, "checkpoint-3.safetensors"), "format", "something else",
-            NULL); // whole, but not ours
+            NULL); // complete, but not a checkpoint
     learner_train(&learner, 1);
     const uint64_t before = learner_hash(&learner);
     assert_int_equal(resume(world, &learner, &why), BASE_EFORMAT);
@@ -91,7 +91,7 @@ static void all_damaged_is_an_error_that_says_what_to_do(void **state)
     learner_free(&learner);
 }
 
-static void nothing_there(void **state)
+static void an_empty_directory_has_no_checkpoint(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -114,7 +114,7 @@ static void expect_mismatch(struct world *world, struct learner *learner, const 
     assert_int_equal(learner_hash(learner), before);
 }
 
-static void what_does_not_fit_changes_nothing(void **state)
+static void a_checkpoint_that_does_not_match_changes_nothing(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0}, wider = {0}, adam = {0};
@@ -145,7 +145,7 @@ static void what_does_not_fit_changes_nothing(void **state)
     learner_free(&adam);
 }
 
-static void numbers_are_read_strictly(void **state)
+static void numbers_are_parsed_strictly(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -166,7 +166,7 @@ static void numbers_are_read_strictly(void **state)
     learner_free(&learner);
 }
 
-static void a_model_alone(void **state)
+static void the_model_alone_can_be_read(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0}, wider = {0};
@@ -191,7 +191,7 @@ static void a_model_alone(void **state)
     learner_free(&wider);
 }
 
-static void another_identity_is_warned_about(void **state)
+static void a_checkpoint_of_another_identity_causes_a_warning(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -210,7 +210,7 @@ static void another_identity_is_warned_about(void **state)
     learner_free(&learner);
 }
 
-static void an_unwritable_directory(void **state)
+static void an_unwritable_directory_is_reported(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -222,13 +222,13 @@ static void an_unwritable_directory(void **state)
     assert_non_null(strstr(why.text, "file/below"));
     assert_non_null(strstr(why.text, "no checkpoint"));
     assert_true(node_checkpoint_resume(path_of(world, "file"), &learner.parts, NULL, &why) == BASE_EIO);
-    // A missing one is made.
+    // A missing directory is made.
     assert_int_equal(node_checkpoint_write(path_of(world, "a/b"), 3, &learner.parts, &why), BASE_OK);
     assert_int_equal(count_files(path_of(world, "a/b"), "checkpoint-0.safetensors"), 1);
     learner_free(&learner);
 }
 
-// A file size limit stands for the full disk: write(2) takes a part, then fails.
+// A file size limit plays the full disk: write(2) takes a part, then fails.
 static int write_within(struct world *world, struct learner *learner, rlim_t limit)
 {
     pid_t child = fork();
@@ -248,7 +248,7 @@ static int write_within(struct world *world, struct learner *learner, rlim_t lim
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void a_full_disk_leaves_all_as_it_was(void **state)
+static void a_full_disk_changes_nothing(void **state)
 {
     struct world *world = *state;
     struct learner learner = {0};
@@ -272,15 +272,17 @@ int main(void)
         cmocka_unit_test_setup_teardown(damage_falls_back_to_the_next_older, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(truncation_falls_back_to_the_next_older, world_set_up,
                                         world_tear_down),
-        cmocka_unit_test_setup_teardown(all_damaged_is_an_error_that_says_what_to_do, world_set_up,
+        cmocka_unit_test_setup_teardown(if_all_are_damaged_the_error_says_what_to_do, world_set_up,
                                         world_tear_down),
-        cmocka_unit_test_setup_teardown(nothing_there, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(what_does_not_fit_changes_nothing, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(numbers_are_read_strictly, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(a_model_alone, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(another_identity_is_warned_about, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(an_unwritable_directory, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(a_full_disk_leaves_all_as_it_was, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(an_empty_directory_has_no_checkpoint, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(a_checkpoint_that_does_not_match_changes_nothing, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(numbers_are_parsed_strictly, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(the_model_alone_can_be_read, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(a_checkpoint_of_another_identity_causes_a_warning, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(an_unwritable_directory_is_reported, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(a_full_disk_changes_nothing, world_set_up, world_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

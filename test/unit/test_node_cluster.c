@@ -1,5 +1,5 @@
-// Whole clusters in one process, over loopback: nodes that know one name find all, and a death, a leave and a
-// return are told to everybody.
+// Whole clusters in one process, over loopback: nodes that know one address find all others, and all learn of
+// a death, a leave and a return.
 #include "base/log.h"
 #include "node/cluster/cluster.h"
 #include "node/net/listener.h"
@@ -45,7 +45,7 @@ static void take_event(struct node *node, const struct node_cluster_event *event
 {
     switch (event->kind) {
     case NODE_CLUSTER_LINK:
-        assert_in_range(event->link.kind, NODE_PEERS_UP, NODE_PEERS_DOWN); // nobody sends anything else
+        assert_in_range(event->link.kind, NODE_PEERS_UP, NODE_PEERS_DOWN); // no node sends anything else
         node->ups += event->link.kind == NODE_PEERS_UP;
         node->downs += event->link.kind == NODE_PEERS_DOWN;
         break;
@@ -58,7 +58,7 @@ static void take_event(struct node *node, const struct node_cluster_event *event
     case NODE_CLUSTER_CHANGED:
         break;
     default:
-        fail_msg("nobody is gone for long, or has the identity of another");
+        fail_msg("no node is gone for long, or has the identity of another");
     }
 }
 
@@ -70,7 +70,7 @@ static void take_events(void *owner)
         take_event(node, &event);
 }
 
-// Node i knows the address of node `entry`, if that is not itself.
+// Node i knows the address of node `entry`, unless that is itself.
 static void make(struct node *node, size_t i)
 {
     static char nothing[] = "", cluster[] = "test";
@@ -161,7 +161,7 @@ static void tick(evutil_socket_t s, short what, void *argument)
         node_peers_tick(node_cluster_peers(wish->nodes[i]->cluster), node_clock_ns());
 }
 
-// Until all of them are so; a bound that only a failure reaches.
+// Until the condition holds for all; the bound is reached only by a failure.
 static void run_until(struct wish wish)
 {
     struct timeval every = {.tv_usec = 20000};
@@ -228,7 +228,7 @@ static int free_base(void **state)
     return 0;
 }
 
-// Node 1 and 2 know node 0, and one address where nobody is.
+// Nodes 1 and 2 know node 0 and one address where no node is.
 static void open_all(struct node *nodes)
 {
     open_node(&nodes[0]);
@@ -250,22 +250,22 @@ static bool has_event(const struct node *node, const char *part, const char *mor
     return false;
 }
 
-static void a_death_is_told_and_the_graph_closes(void **state)
+static void a_death_is_reported_and_the_graph_closes(void **state)
 {
     struct node *nodes = *state;
     open_all(nodes);
-    close_node(&nodes[1]); // its sockets are gone, as after kill -9
+    close_node(&nodes[1]); // its sockets are closed, as after kill -9
     struct wish two = {sees_one_dead, {&nodes[0], &nodes[2]}, 2};
     run_until(two);
     two.is = sees_two;
     run_until(two);
     two.is = is_next_to_one;
     run_until(two);
-    assert_true(nodes[0].gone == 1 && nodes[2].gone == 1); // told to the owner, each once
+    assert_true(nodes[0].gone == 1 && nodes[2].gone == 1); // reported to the owner once each
     for (size_t i = 0; i < NODES; i += 2) {
         assert_true(has_event(&nodes[i], "\"event\":\"join\"", "\"member\":\"n1\""));
         assert_true(has_event(&nodes[i], "\"event\":\"dead\"",
-                              "\"evidence\":true")); // not by silence, which takes longer
+                              "\"evidence\":true")); // not through silence, which takes longer
         assert_true(has_event(&nodes[i], "\"event\":\"view\"", "\"members\":2"));
     }
     nodes[1].generation++;
@@ -275,7 +275,7 @@ static void a_death_is_told_and_the_graph_closes(void **state)
     assert_true(has_event(&nodes[0], "\"event\":\"alive\"", "\"before\":\"dead\""));
 }
 
-static void who_leaves_is_not_dead(void **state)
+static void a_node_that_leaves_is_not_dead(void **state)
 {
     struct node *nodes = *state;
     open_all(nodes);
@@ -290,8 +290,9 @@ static void who_leaves_is_not_dead(void **state)
     }
 }
 
-// Node 0 drops all from and to node 1, and that is all that is wrong: others vouch for it.
-static void a_cut_between_two_kills_nobody(void **state)
+// Node 0 drops everything from and to node 1, and nothing else is wrong: other nodes confirm that it is
+// alive.
+static void a_cut_between_two_nodes_makes_none_dead(void **state)
 {
     struct node *nodes = *state;
     char hex[GOSSIP_ID_HEX];
@@ -302,7 +303,7 @@ static void a_cut_between_two_kills_nobody(void **state)
     fprintf(file, "%s\n", hex);
     fclose(file);
     node_cluster_reload_faults(nodes[0].cluster);
-    for (size_t i = 0; i < NODES; i++) // more than it takes to find a silent node dead
+    for (size_t i = 0; i < NODES; i++) // longer than a silent node takes to be found dead
         nodes[i].enough_probes = totals(&nodes[i]).probes + 20;
     run_until((struct wish){has_probed_for_long, {&nodes[0], &nodes[1], &nodes[2]}, 3});
     for (size_t i = 0; i < NODES; i++)
@@ -315,9 +316,9 @@ static void a_cut_between_two_kills_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_death_is_told_and_the_graph_closes, make_base, free_base),
-        cmocka_unit_test_setup_teardown(who_leaves_is_not_dead, make_base, free_base),
-        cmocka_unit_test_setup_teardown(a_cut_between_two_kills_nobody, make_base, free_base),
+        cmocka_unit_test_setup_teardown(a_death_is_reported_and_the_graph_closes, make_base, free_base),
+        cmocka_unit_test_setup_teardown(a_node_that_leaves_is_not_dead, make_base, free_base),
+        cmocka_unit_test_setup_teardown(a_cut_between_two_nodes_makes_none_dead, make_base, free_base),
     };
     int file = mkstemp(fault_path);
     if (file < 0)

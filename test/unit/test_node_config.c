@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-static void defaults_are_those_of_the_design(void **state)
+static void the_defaults_are_those_of_the_design(void **state)
 {
     (void)state;
     struct node_config c;
@@ -68,7 +68,7 @@ static void defaults_are_those_of_the_design(void **state)
     node_schema_free(schema, &c);
 }
 
-static void the_table_is_sound(void **state)
+static void the_table_of_keys_is_consistent(void **state)
 {
     (void)state;
     for (size_t i = 0; i < schema->count; i++) {
@@ -77,7 +77,7 @@ static void the_table_is_sound(void **state)
         assert_true(strlen(key->meaning) > 20);
         assert_int_equal(key->meaning[strlen(key->meaning) - 1], '.');
         assert_true((key->type == NODE_KEY_CHOICE) == (key->choices != NULL));
-        for (size_t j = 0; j < i; j++) { // also as variables, where dots become underscores
+        for (size_t j = 0; j < i; j++) { // also as environment variables, in which dots become underscores
             char a[SCHEMA_NAME_BYTES], b[SCHEMA_NAME_BYTES];
             snprintf(a, sizeof a, "%s", key->name);
             snprintf(b, sizeof b, "%s", schema->keys[j].name);
@@ -96,7 +96,7 @@ static void help_shows_type_default_and_meaning_of_every_key(void **state)
     (void)state;
     char *help = node_schema_help(schema), line[1024];
     assert_non_null(help);
-    // The same words, whatever the wrapping.
+    // The words, regardless of line breaks.
     char *flat = strdup(help);
     assert_non_null(flat);
     size_t used = 0;
@@ -192,11 +192,9 @@ static void random_value(const struct node_key *key, char *out, size_t capacity)
         out[0] = 0;
         for (size_t i = 0; i < count; i++) {
             random_text(word, sizeof word);
-            used +=
-                key->type ==
-                        NODE_KEY_TEXTS // 'x' on both sides: blanks at the ends of an element are not its own
-                    ? (size_t)snprintf(out + used, capacity - used, "%sx%sx", i ? "," : "", word)
-                    : (size_t)snprintf(out + used, capacity - used, "%s%" PRIu64, i ? "," : "", number);
+            used += key->type == NODE_KEY_TEXTS // 'x' on both sides: blanks at the ends are trimmed
+                        ? (size_t)snprintf(out + used, capacity - used, "%sx%sx", i ? "," : "", word)
+                        : (size_t)snprintf(out + used, capacity - used, "%s%" PRIu64, i ? "," : "", number);
         }
         break;
     case NODE_KEY_MAPS: // a node has none
@@ -205,7 +203,7 @@ static void random_value(const struct node_key *key, char *out, size_t capacity)
     }
 }
 
-static void random_configurations_read_back(void **state)
+static void random_configurations_read_back_the_same(void **state)
 {
     (void)state;
     seeded_begin((uint64_t)time(NULL));
@@ -237,7 +235,7 @@ static void random_configurations_read_back(void **state)
     }
 }
 
-static void what_an_exchange_sends(void **state)
+static void keys_of_the_exchange_are_parsed(void **state)
 {
     (void)state;
     static const char text[] = "average:\n  values: int4\n  select: bisection\n  filters: [random-skip:0.1, "
@@ -281,7 +279,7 @@ static void what_an_exchange_sends(void **state)
     }
 }
 
-static void zero_counts_mean_what_the_help_says(void **state)
+static void zeros_mean_what_the_help_says(void **state)
 {
     (void)state;
     struct node_config config;
@@ -362,7 +360,7 @@ static void addresses_are_read(void **state)
     }
 }
 
-static void what_is_no_address_changes_nothing(void **state)
+static void an_invalid_address_changes_nothing(void **state)
 {
     (void)state;
     static const char *const bad[] = {"",
@@ -408,7 +406,7 @@ static void what_is_no_address_changes_nothing(void **state)
     }
 }
 
-static void a_host_name_has_room(void **state)
+static void a_host_name_of_the_maximum_length_fits(void **state)
 {
     (void)state;
     char host[LIMIT_HOST_BYTES], longest[LIMIT_HOST_BYTES + 8];
@@ -427,7 +425,7 @@ static void configs_path(const char *name, char *path, size_t capacity)
     snprintf(path, capacity, "%s/configs/node/%s", P2PML_SOURCE_DIR, name);
 }
 
-static void every_file_of_configs_is_good(void **state)
+static void every_file_of_configs_is_valid(void **state)
 {
     (void)state;
     char pattern[1024];
@@ -440,7 +438,7 @@ static void every_file_of_configs_is_good(void **state)
         start(&config);
         if (node_schema_read_file(schema, found.gl_pathv[i], &config, &why))
             fail_msg("%s", why.text);
-        if (config.cluster.secret_file[0]) // the user makes it; here any file stands for it
+        if (config.cluster.secret_file[0]) // the user makes it; here any file will do
             set(&config, "cluster.secret_file=/dev/null");
         if (node_config_check(&config, &why) || node_config_check_runnable(&config, &why))
             fail_msg("%s", why.text);
@@ -449,7 +447,7 @@ static void every_file_of_configs_is_good(void **state)
     globfree(&found);
 }
 
-static void node_yaml_shows_every_key_at_its_default(void **state)
+static void node_yaml_shows_every_key_with_its_default(void **state)
 {
     (void)state;
     char path[1024];
@@ -464,7 +462,7 @@ static void node_yaml_shows_every_key_at_its_default(void **state)
         if (strcmp(node_schema_origin(schema, &config, key), "default") == 0)
             fail_msg("%s does not show %s", path, key);
         if (!node_schema_is_initial(schema, &config, key))
-            fail_msg("%s shows %s at another value than its default", path, key);
+            fail_msg("%s shows %s with another value than its default", path, key);
     }
     node_schema_free(schema, &config);
 }
@@ -472,18 +470,18 @@ static void node_yaml_shows_every_key_at_its_default(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_of_the_design),
-        cmocka_unit_test(the_table_is_sound),
+        cmocka_unit_test(the_defaults_are_those_of_the_design),
+        cmocka_unit_test(the_table_of_keys_is_consistent),
         cmocka_unit_test(help_shows_type_default_and_meaning_of_every_key),
-        cmocka_unit_test(random_configurations_read_back),
-        cmocka_unit_test(zero_counts_mean_what_the_help_says),
+        cmocka_unit_test(random_configurations_read_back_the_same),
+        cmocka_unit_test(zeros_mean_what_the_help_says),
         cmocka_unit_test(the_schedule_is_parsed),
-        cmocka_unit_test(what_an_exchange_sends),
+        cmocka_unit_test(keys_of_the_exchange_are_parsed),
         cmocka_unit_test(addresses_are_read),
-        cmocka_unit_test(what_is_no_address_changes_nothing),
-        cmocka_unit_test(a_host_name_has_room),
-        cmocka_unit_test(every_file_of_configs_is_good),
-        cmocka_unit_test(node_yaml_shows_every_key_at_its_default),
+        cmocka_unit_test(an_invalid_address_changes_nothing),
+        cmocka_unit_test(a_host_name_of_the_maximum_length_fits),
+        cmocka_unit_test(every_file_of_configs_is_valid),
+        cmocka_unit_test(node_yaml_shows_every_key_with_its_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// The checks that span keys of a node: each impossible combination is named, and those that are fine pass.
+// The checks that span several keys of a node: each impossible combination is named, and each valid one
+// passes.
 #include "base/limits.h"
 #include "kernels/kernels.h"
 #include "node/config/config.h"
@@ -225,7 +226,7 @@ static void wrong_exchanges_are_named(void **state)
     expect_each_is_named(cases, sizeof cases / sizeof *cases);
 }
 
-static void checks_name_file_and_line(void **state)
+static void a_check_names_file_and_line(void **state)
 {
     (void)state;
     struct node_config config;
@@ -240,7 +241,7 @@ static void checks_name_file_and_line(void **state)
     node_schema_free(schema, &config);
 }
 
-static void combinations_that_are_fine(void **state)
+static void valid_combinations_pass(void **state)
 {
     (void)state;
     static const struct wrong cases[] = {
@@ -285,7 +286,7 @@ static void combinations_that_are_fine(void **state)
     }
 }
 
-static void who_is_left_alone_stops_where_models_are_averaged_out_of_step(void **state)
+static void a_node_that_is_left_alone_stops_unless_configured_otherwise(void **state)
 {
     (void)state;
     static const struct {
@@ -309,8 +310,8 @@ static void who_is_left_alone_stops_where_models_are_averaged_out_of_step(void *
     }
 }
 
-// What the simulator may do and a node may not.
-static void what_no_node_can_run(void **state)
+// What the simulator can do and a node cannot.
+static void settings_for_the_simulator_only_are_refused(void **state)
 {
     (void)state;
     static const struct wrong cases[] = {
@@ -368,7 +369,7 @@ static void model_average_sends_whole_models(void **state)
     node_schema_free(schema, &config);
 }
 
-// A file of this process with these lines; the caller removes it.
+// Makes a file of this process with these lines; the caller removes it.
 static void write_graph(const char *text, char path[32])
 {
     snprintf(path, 32, "/tmp/p2pml-graph-XXXXXX");
@@ -378,11 +379,11 @@ static void write_graph(const char *text, char path[32])
     close(file);
 }
 
-static void a_graph_names_its_line_and_needs_this_node(void **state)
+static void an_error_in_a_graph_names_its_line_and_a_graph_must_name_this_node(void **state)
 {
     (void)state;
     static const struct {
-        const char *text, *node, *message; // behind the file's name
+        const char *text, *node, *message; // after the name of the file
     } cases[] = {
         {"a b\nb c\n", "", NULL},
         {"a b\nb c\n", "c", NULL},
@@ -414,7 +415,7 @@ static void a_graph_names_its_line_and_needs_this_node(void **state)
     }
 }
 
-static void a_node_has_room_for_so_many_neighbours(void **state)
+static void a_graph_with_too_many_neighbours_is_refused(void **state)
 {
     (void)state;
     for (int leaves = 64; leaves <= 65; leaves++) {
@@ -440,7 +441,7 @@ static void a_node_has_room_for_so_many_neighbours(void **state)
     }
 }
 
-static void too_many_peers(void **state)
+static void too_many_peers_are_refused(void **state)
 {
     (void)state;
     struct node_config config;
@@ -461,7 +462,7 @@ static void too_many_peers(void **state)
     node_schema_free(schema, &config);
 }
 
-static void outer_momentum_stays_below_what_diverges(void **state)
+static void outer_momentum_is_limited_to_what_converges(void **state)
 {
     (void)state;
     struct node_config config;
@@ -486,15 +487,15 @@ int main(void)
         cmocka_unit_test(wrong_models_are_named),
         cmocka_unit_test(wrong_schedules_are_named),
         cmocka_unit_test(wrong_exchanges_are_named),
-        cmocka_unit_test(checks_name_file_and_line),
-        cmocka_unit_test(combinations_that_are_fine),
-        cmocka_unit_test(who_is_left_alone_stops_where_models_are_averaged_out_of_step),
-        cmocka_unit_test(what_no_node_can_run),
+        cmocka_unit_test(a_check_names_file_and_line),
+        cmocka_unit_test(valid_combinations_pass),
+        cmocka_unit_test(a_node_that_is_left_alone_stops_unless_configured_otherwise),
+        cmocka_unit_test(settings_for_the_simulator_only_are_refused),
         cmocka_unit_test(model_average_sends_whole_models),
-        cmocka_unit_test(a_graph_names_its_line_and_needs_this_node),
-        cmocka_unit_test(a_node_has_room_for_so_many_neighbours),
-        cmocka_unit_test(too_many_peers),
-        cmocka_unit_test(outer_momentum_stays_below_what_diverges),
+        cmocka_unit_test(an_error_in_a_graph_names_its_line_and_a_graph_must_name_this_node),
+        cmocka_unit_test(a_graph_with_too_many_neighbours_is_refused),
+        cmocka_unit_test(too_many_peers_are_refused),
+        cmocka_unit_test(outer_momentum_is_limited_to_what_converges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// Which examples a node trains on and which it is measured on, from its configuration.
+// Which examples a node trains on and which it is measured on, according to its configuration.
 #include "node/learn/data.h"
 
 #include <setjmp.h>
@@ -29,10 +29,10 @@ static void assert_same(const struct train_dataset *a, const struct train_datase
     assert_memory_equal(a->labels, b->labels, a->examples * sizeof *a->labels);
 }
 
-// The examples that a node is measured on are those of the test range, and none that it trains on.
-static void a_node_is_measured_on_what_nobody_trains_on(void **state)
+// A node is measured on the examples of the test range, on which no node trains.
+static void a_node_is_measured_on_examples_that_none_trains_on(void **state)
 {
-    static const size_t firsts[] = {0, 500}; // 0: right behind the training examples
+    static const size_t firsts[] = {0, 500}; // 0: right after the training examples
     (void)state;
     for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
         struct node_config config = digits(firsts[i]);
@@ -51,7 +51,7 @@ static void a_node_is_measured_on_what_nobody_trains_on(void **state)
     }
 }
 
-// Digits are drawn for the shard alone: as if all had been drawn and dealt out.
+// Digits are drawn only for the shard, with the same result as if all had been drawn and divided.
 static void a_shard_of_digits_is_a_part_of_all(void **state)
 {
     static const enum node_partition partitions[] = {NODE_PARTITION_IID, NODE_PARTITION_CONTIGUOUS,
@@ -84,7 +84,7 @@ static void a_shard_of_digits_is_a_part_of_all(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_is_measured_on_what_nobody_trains_on),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_is_measured_on_examples_that_none_trains_on),
                                        cmocka_unit_test(a_shard_of_digits_is_a_part_of_all)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

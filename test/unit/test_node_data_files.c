@@ -1,9 +1,10 @@
-// Files of all kinds through the configuration of a node: what is split, scaled and shared, and 24 wrong
+// Files of all kinds through the configuration of a node: what is split, scaled and shared; and 24 wrong
 // files, each with its name or line, what was found and what was expected.
 #include "node/config/compatibility.h"
 #include "node/config/config.h"
 #include "node/learn/data.h"
 #include "node/learn/takeover.h"
+#include "test/support/folder.h"
 
 #include "pictures.h"
 
@@ -19,39 +20,7 @@
 
 #include <cmocka.h>
 
-static char root[64];
-
-static const char *in(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    return path;
-}
-
-static void write_file(const char *name, const char *bytes, size_t count)
-{
-    FILE *file = fopen(in(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    fclose(file);
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(root, sizeof root, "/tmp/test-data-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    return system(command);
-}
-
-// "@" in a setting is the folder.
+// "@" in a setting stands for the folder.
 static struct node_config configure(const char *settings)
 {
     struct node_config config;
@@ -66,7 +35,7 @@ static struct node_config configure(const char *settings)
         if (!word[0])
             continue;
         if (at)
-            snprintf(assignment, sizeof assignment, "%.*s%s/%s", (int)(at - word), word, root, at + 1);
+            snprintf(assignment, sizeof assignment, "%.*s%s/%s", (int)(at - word), word, folder, at + 1);
         else
             snprintf(assignment, sizeof assignment, "%s", word);
         if (node_schema_set(&node_config_schema, assignment, &config, &why) != BASE_OK)
@@ -95,7 +64,7 @@ static void load_well(const char *settings, struct train_dataset *train, struct 
 
 static void write_table(const char *name, size_t rows, double step)
 {
-    FILE *file = fopen(in(name), "w");
+    FILE *file = fopen(folder_path(name), "w");
     assert_non_null(file);
     fprintf(file, "a,b,y\n");
     for (size_t i = 0; i < rows; i++)
@@ -105,7 +74,8 @@ static void write_table(const char *name, size_t rows, double step)
 
 #define CSV "data.kind=csv data.train_file=@t.csv "
 
-// Every example is there once: to train on or to test on, the same for all nodes, scaled by the former.
+// Every example occurs once, for training or for testing, the same for all nodes, and is scaled by the
+// training examples.
 static void one_file_is_split_and_scaled(void **state)
 {
     (void)state;
@@ -146,8 +116,8 @@ static void greet(const struct train_dataset *data, struct gossip_greeting *gree
     greeting->schema = 5 ^ train_meaning_digest(data->meaning);
 }
 
-// Nodes with files of their own refuse each other until they share the statistics of one.
-static void statistics_must_be_shared(void **state)
+// Nodes with different files refuse each other until they share the statistics of one.
+static void nodes_must_share_statistics(void **state)
 {
     (void)state;
     struct train_dataset a = {0}, b = {0};
@@ -162,12 +132,12 @@ static void statistics_must_be_shared(void **state)
     assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
     assert_non_null(strstr(why.text, "its data mean something else: softmax 2-2, data "));
     assert_non_null(strstr(why.text, "name it in data.scale_from"));
-    assert_int_equal(node_data_meaning_write(in("stats"), a.meaning, &why), BASE_OK);
+    assert_int_equal(node_data_meaning_write(folder_path("stats"), a.meaning, &why), BASE_OK);
     train_dataset_destroy(&b);
     load_well("data.kind=csv data.train_file=@u.csv data.scale=minmax data.scale_from=@stats", &b, NULL);
     greet(&b, &theirs);
     assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_OK);
-    assert_true(b.x[158] > 1); // beyond what the statistics knew
+    assert_true(b.x[158] > 1); // beyond the range of the statistics
     train_dataset_destroy(&b);
     assert_int_equal(load("data.kind=csv data.train_file=@u.csv data.scale_from=@stats", &b, NULL, &why),
                      BASE_EMISMATCH);
@@ -175,11 +145,11 @@ static void statistics_must_be_shared(void **state)
     train_dataset_destroy(&a);
 }
 
-static void without_columns_there_are_scales_too(void **state)
+static void data_without_columns_can_be_scaled_too(void **state)
 {
     (void)state;
     struct train_dataset train = {0}, test = {0};
-    write_file("l", "1 1:10 2:1\n0 1:20 2:1\n1 1:30\n", 29);
+    folder_write("l", "1 1:10 2:1\n0 1:20 2:1\n1 1:30\n", 29);
     load_well("data.kind=libsvm data.features=2 data.classes=2 data.train_file=@l data.test_file=@l "
               "data.scale=minmax",
               &train, &test);
@@ -189,15 +159,15 @@ static void without_columns_there_are_scales_too(void **state)
     train_dataset_destroy(&test);
 }
 
-// Whoever takes over a shard reads the table as at the start, also when the configuration is gone.
-static void a_shard_is_taken_over_as_it_is_read_at_the_start(void **state)
+// A node that takes over a shard reads the table as at the start, even if the configuration has been freed.
+static void a_shard_that_is_taken_over_is_read_as_at_the_start(void **state)
 {
     (void)state;
     struct train_dataset own = {0};
     struct node_shards *shards = NULL;
     struct node_shards_set set;
     struct base_reason why = {""};
-    FILE *file = fopen(in("t.csv"), "w");
+    FILE *file = fopen(folder_path("t.csv"), "w");
     assert_non_null(file);
     fprintf(file, "id;y;a\n");
     for (int i = 0; i < 60; i++)
@@ -275,29 +245,29 @@ static const struct {
      "stats:1: found "},
 };
 
-static void wrong_files_are_told_with_their_place(void **state)
+static void wrong_files_are_reported_with_their_place(void **state)
 {
     (void)state;
-    write_file("good.csv", "a,y\n1,0\n2,1\n", 12);
-    write_file("y", "\x00\x00\x08\x01\x00\x00\x00\x01\x00", 9);
-    mkdir(in("images"), 0700);
-    mkdir(in("images/a"), 0700);
-    mkdir(in("images/b"), 0700);
-    write_file("images/a/1.png", grey_png, sizeof grey_png - 1);
-    write_file("images/b/0.png", grey_png, sizeof grey_png - 1);
+    folder_write("good.csv", "a,y\n1,0\n2,1\n", 12);
+    folder_write("y", "\x00\x00\x08\x01\x00\x00\x00\x01\x00", 9);
+    mkdir(folder_path("images"), 0700);
+    mkdir(folder_path("images/a"), 0700);
+    mkdir(folder_path("images/b"), 0700);
+    folder_write("images/a/1.png", grey_png, sizeof grey_png - 1);
+    folder_write("images/b/0.png", grey_png, sizeof grey_png - 1);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct train_dataset train = {.examples = 77}, test = {.examples = 77};
         struct base_reason why = {""};
-        write_file(wrong[i].name, wrong[i].bytes, wrong[i].count);
+        folder_write(wrong[i].name, wrong[i].bytes, wrong[i].count);
         if (load(wrong[i].settings, &train, &test, &why) == BASE_OK ||
             strstr(why.text, wrong[i].message) == NULL)
             fail_msg("%zu: found \"%s\", expected \"%s\"", i, why.text, wrong[i].message);
         assert_true(train.examples == 77 && test.examples == 77);
-        remove(in(wrong[i].name));
+        remove(folder_path(wrong[i].name));
     }
 }
 
-static void settings_that_cannot_be(void **state)
+static void invalid_settings_are_refused(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
@@ -324,13 +294,14 @@ static void settings_that_cannot_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_file_is_split_and_scaled, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(statistics_must_be_shared, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(without_columns_there_are_scales_too, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(a_shard_is_taken_over_as_it_is_read_at_the_start, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(wrong_files_are_told_with_their_place, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(settings_that_cannot_be, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(one_file_is_split_and_scaled, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(nodes_must_share_statistics, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(data_without_columns_can_be_scaled_too, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(a_shard_that_is_taken_over_is_read_as_at_the_start, folder_make,
+                                        folder_remove),
+        cmocka_unit_test_setup_teardown(wrong_files_are_reported_with_their_place, folder_make,
+                                        folder_remove),
+        cmocka_unit_test_setup_teardown(invalid_settings_are_refused, folder_make, folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

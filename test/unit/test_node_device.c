@@ -1,5 +1,5 @@
 // Whole nodes in one process, one of them over kernels whose memory the host cannot touch: it trains with the
-// others, writes a checkpoint and resumes from it, gives its model to a node that comes late, and takes one.
+// others, writes a checkpoint and resumes from it, gives its model to a late node, and takes one.
 #include "test/support/far_kernels.c"
 
 #include "node/loop.h"
@@ -36,7 +36,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-// `peer`: one that runs, or NULL. `more`: settings, ends with NULL.
+// `peer`: a running node, or NULL. `more`: settings, ends with NULL.
 static void begin(struct node *node, const char *name, const struct kernels *kernels, const struct node *peer,
                   bool resume, const char *const *more)
 {
@@ -86,7 +86,7 @@ static void begin(struct node *node, const char *name, const struct kernels *ker
     assert_int_equal(pthread_create(&node->thread, NULL, run, node), 0);
 }
 
-// Waits for its end, in order; its parts are still there.
+// Waits for its orderly end; its parts still exist.
 static void await(struct node *node)
 {
     assert_int_equal(pthread_join(node->thread, NULL), 0);
@@ -162,8 +162,8 @@ static void train_two(const char *steps, bool resume)
     destroy(&near);
 }
 
-// A node goes on from its checkpoint with the edge that it had: none begins anew.
-static void it_trains_and_resumes(void **state)
+// A node resumes from its checkpoint with the edge that it had: none begins again.
+static void a_node_over_other_memory_trains_and_resumes(void **state)
 {
     (void)state;
     train_two("train.steps=200", false);
@@ -171,7 +171,7 @@ static void it_trains_and_resumes(void **state)
     assert_int_equal(far_use().held, 0);
 }
 
-// The step that it has reached, once that is `least`.
+// The step that it has reached, once that is at least `least`.
 static uint64_t await_step(const struct node *node, uint64_t least)
 {
     const struct timespec moment = {.tv_nsec = 5000000};
@@ -186,7 +186,8 @@ static uint64_t await_step(const struct node *node, uint64_t least)
     return step;
 }
 
-// The later one of two nodes, which have no end, takes the model of the other one and goes on at its step.
+// The second of two nodes, which have no last step, takes the model of the first one and continues at its
+// step.
 static void takes_the_model(const char *first_name, const struct kernels *first_kernels,
                             const char *late_name, const struct kernels *late_kernels)
 {
@@ -210,13 +211,13 @@ static void takes_the_model(const char *first_name, const struct kernels *first_
     destroy(&late);
 }
 
-static void it_gives_its_model(void **state)
+static void a_node_over_other_memory_gives_its_model(void **state)
 {
     (void)state;
     takes_the_model("giving", far_kernels(), "taking", NULL);
 }
 
-static void it_takes_a_model(void **state)
+static void a_node_over_other_memory_takes_a_model(void **state)
 {
     (void)state;
     takes_the_model("given", NULL, "taken", far_kernels());
@@ -235,7 +236,7 @@ static bool lends_with(const char *setting, const char *exchange)
     return lends;
 }
 
-static void where_the_exchange_is(void **state)
+static void the_exchange_is_where_device_exchange_says(void **state)
 {
     (void)state;
     assert_true(lends_with("device.kind=auto", "device.exchange=auto"));
@@ -248,9 +249,10 @@ static void where_the_exchange_is(void **state)
 int main(void)
 {
     temporary_make(root, "device");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_trains_and_resumes), cmocka_unit_test(it_gives_its_model),
-        cmocka_unit_test(it_takes_a_model), cmocka_unit_test(where_the_exchange_is)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_over_other_memory_trains_and_resumes),
+                                       cmocka_unit_test(a_node_over_other_memory_gives_its_model),
+                                       cmocka_unit_test(a_node_over_other_memory_takes_a_model),
+                                       cmocka_unit_test(the_exchange_is_where_device_exchange_says)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     temporary_remove(root);
     return failed;

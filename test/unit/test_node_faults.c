@@ -1,4 +1,4 @@
-// The list of ids that are cut off: read, read again, and the sockets that end silently.
+// The list of ids that are cut off: read, read again, and sockets that end silently.
 #include "gossip/session/identity.h"
 #include "node/net/faults.h"
 #include <errno.h>
@@ -59,7 +59,7 @@ static void reload(struct world *w)
     assert_int_equal(node_faults_reload(w->faults, &why), BASE_OK);
 }
 
-static void a_missing_file_cuts_off_nobody(void **state)
+static void a_missing_file_cuts_no_node_off(void **state)
 {
     struct world *w = *state;
     assert_int_equal(node_faults_count(w->faults), 0);
@@ -100,7 +100,7 @@ static bool has_ended(int s)
     return got == 0;
 }
 
-static void sockets_stay_open_as_long_as_the_fault(void **state)
+static void sockets_stay_open_until_the_fault_ends(void **state)
 {
     struct world *w = *state;
     const struct gossip_id both[] = {{{1}}, {{2}}};
@@ -121,7 +121,7 @@ static void sockets_stay_open_as_long_as_the_fault(void **state)
     close(second[1]);
 }
 
-static void only_so_many_sockets_are_kept(void **state)
+static void the_number_of_kept_sockets_is_bounded(void **state)
 {
     struct world *w = *state;
     int pairs[NODE_FAULTS_BURIED + 1][2];
@@ -132,7 +132,7 @@ static void only_so_many_sockets_are_kept(void **state)
         node_faults_bury(w->faults, &one, pairs[i][0]);
     }
     for (size_t i = 0; i <= NODE_FAULTS_BURIED; i++) {
-        assert_int_equal(has_ended(pairs[i][1]), i == 0); // the oldest gave way
+        assert_int_equal(has_ended(pairs[i][1]), i == 0); // the oldest one was closed
         close(pairs[i][1]);
     }
 }
@@ -140,10 +140,10 @@ static void only_so_many_sockets_are_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_missing_file_cuts_off_nobody, make_world, free_world),
+        cmocka_unit_test_setup_teardown(a_missing_file_cuts_no_node_off, make_world, free_world),
         cmocka_unit_test_setup_teardown(a_wrong_file_changes_nothing, make_world, free_world),
-        cmocka_unit_test_setup_teardown(sockets_stay_open_as_long_as_the_fault, make_world, free_world),
-        cmocka_unit_test_setup_teardown(only_so_many_sockets_are_kept, make_world, free_world),
+        cmocka_unit_test_setup_teardown(sockets_stay_open_until_the_fault_ends, make_world, free_world),
+        cmocka_unit_test_setup_teardown(the_number_of_kept_sockets_is_bounded, make_world, free_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

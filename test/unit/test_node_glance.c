@@ -1,4 +1,4 @@
-// What a person asks first: each condition from a state that has it, the log's line, rates and the curve.
+// What a user asks first: each condition from a state that has it, the line of the log, rates, and the curve.
 #include "node/http/glance.h"
 #include "node/http/rates.h"
 #include <jansson.h>
@@ -19,7 +19,7 @@ static struct node_status_member members[N];
 static struct node_status_edge edges[N];
 static struct node_status_entry entries[1];
 
-// Three nodes that train, all well.
+// Three nodes that train, without problems.
 static struct node_status well(void)
 {
     static const char *const names[N] = {"a", "b", "c"};
@@ -76,12 +76,12 @@ static void all_is_well(void **state)
     s.n_members = 1;
     s.n_entries = 0;
     expect(&s, NODE_FINE, "by itself");
-    s.steps = 0; // no end
+    s.steps = 0; // no last step
     node_glance_of(&s, &g);
     assert_true(isnan(g.left_s) && g.steps_per_s == 50);
 }
 
-static void each_condition_is_told(void **state)
+static void each_condition_is_reported(void **state)
 {
     (void)state;
     struct node_status s = well();
@@ -125,7 +125,7 @@ static void each_condition_is_told(void **state)
         assert_true(strlen(node_condition_name((enum node_condition)i)) > 3);
 }
 
-static void whoever_is_left_is_alone(void **state)
+static void a_node_without_others_is_reported_as_alone(void **state)
 {
     (void)state;
     struct node_status s = well();
@@ -148,12 +148,12 @@ static void the_slowest_is_found(void **state)
     node_glance_of(&s, &g);
     assert_string_equal(g.slowest, "c");
     assert_true(g.slowest_steps_per_s == 30 && isnan(g.slowest_step_s));
-    members[2].steps_per_s = 49; // alike: they wait for each other
+    members[2].steps_per_s = 49; // all alike: they wait for each other
     edges[1].edge.step_ns = 9000000;
     node_glance_of(&s, &g);
     assert_string_equal(g.slowest, "b");
     assert_true(g.slowest_step_s == 0.009 && g.step_s == 0.002);
-    records[1].flags |= GOSSIP_RECORD_FINISHED; // it is no longer slow
+    records[1].flags |= GOSSIP_RECORD_FINISHED; // it no longer counts as slow
     node_glance_of(&s, &g);
     assert_string_equal(g.slowest, "c");
     members[2].state = GOSSIP_MEMBER_DEAD;
@@ -163,7 +163,7 @@ static void the_slowest_is_found(void **state)
     assert_int_equal(g.known, 3);
 }
 
-static void the_line_says_it_all(void **state)
+static void the_line_of_the_log_has_progress_members_and_condition(void **state)
 {
     (void)state;
     struct node_status s = well();
@@ -192,14 +192,14 @@ static void the_line_says_it_all(void **state)
     assert_string_equal(text,
                         "step 100, 3 of 3 members, slowest c (30.0 steps/s); waiting: This node waits for "
                         "the exchanges with its neighbours to begin.");
-    for (size_t capacity = 1; capacity < 60; capacity++) { // cut, never over the end
+    for (size_t capacity = 1; capacity < 60; capacity++) { // cut, never past the end
         memset(text, 'x', sizeof text);
         node_glance_line(&s, &g, text, capacity);
         assert_true(strlen(text) < capacity && text[capacity] == 'x');
     }
 }
 
-static void spans_are_for_people(void **state)
+static void durations_are_readable(void **state)
 {
     (void)state;
     char text[NODE_SPAN_TEXT];
@@ -217,7 +217,7 @@ static void rates_follow_their_counters(void **state)
     struct node_rates *rates = node_rates_create();
     const struct gossip_id a = {{7}}, b = {{3}}, c = {{5}};
     assert_true(isnan(node_rates_per_second(rates, &a)));
-    for (uint64_t i = 0; i <= 40; i++) { // a: 4 a second; b: one in 10 s
+    for (uint64_t i = 0; i <= 40; i++) { // a: 4 per second; b: one in 10 s
         node_rates_note(rates, &a, 1, 1000 + 2 * i, S + i * S / 2);
         node_rates_note(rates, &b, 1, i / 20, S + i * S / 2);
         node_rates_note(rates, &c, 1, i, S + i * S / 2);
@@ -226,16 +226,16 @@ static void rates_follow_their_counters(void **state)
     assert_true(fabs(node_rates_per_second(rates, &b) - 0.1) < 1e-9);
     assert_int_equal(node_rates_still_ns(rates, &a), 0);
     node_rates_note(rates, &a, 1, 1082, 22 * S);
-    node_rates_note(rates, &a, 1, 1082, 100 * S); // nothing for long
+    node_rates_note(rates, &a, 1, 1082, 100 * S); // no value for a long time
     assert_int_equal(node_rates_still_ns(rates, &a), 78 * S);
     assert_true(node_rates_per_second(rates, &a) < 1);
-    node_rates_note(rates, &a, 2, 50000, 101 * S); // another life: no leap
+    node_rates_note(rates, &a, 2, 50000, 101 * S); // a new process: no jump
     assert_true(isnan(node_rates_per_second(rates, &a)));
     node_rates_note(rates, &b, 1, 0, 101 * S); // fewer than before
     assert_true(isnan(node_rates_per_second(rates, &b)));
     node_rates_sweep(rates);
     node_rates_note(rates, &b, 1, 1, 103 * S);
-    node_rates_sweep(rates); // c was not noted: forgotten
+    node_rates_sweep(rates); // c was not noted: it is forgotten
     assert_true(isnan(node_rates_per_second(rates, &c)));
     assert_true(node_rates_per_second(rates, &b) == 0.5);
     node_rates_destroy(rates);
@@ -258,7 +258,7 @@ static void exchanges_that_stop_are_noticed(void **state)
     assert_int_equal(node_meets_unmet_ns(&meets, 90, 300 * S), 99 * S);
 }
 
-static void the_curve_is_bounded_and_whole(void **state)
+static void the_curve_is_bounded_and_covers_the_whole_training(void **state)
 {
     (void)state;
     static struct node_history h;
@@ -271,7 +271,7 @@ static void the_curve_is_bounded_and_whole(void **state)
         assert_true(fabs(h.points[i].loss - 0.5) < 0.02); // the mean, not one of the two
     }
     assert_true(h.points[h.count - 1].step > 99000);
-    assert_true(h.points[0].step < 1000); // the beginning stays
+    assert_true(h.points[0].step < 1000); // the beginning is kept
     char *text = node_history_json(&h, true, S + 10000 * S);
     json_t *object = json_loads(text, 0, NULL);
     assert_int_equal(json_array_size(json_object_get(object, "step")), h.count);
@@ -281,7 +281,7 @@ static void the_curve_is_bounded_and_whole(void **state)
     free(text);
 }
 
-static void the_curve_skips_what_is_not_finite(void **state)
+static void the_curve_skips_values_that_are_not_finite(void **state)
 {
     (void)state;
     static struct node_history h;
@@ -289,7 +289,7 @@ static void the_curve_skips_what_is_not_finite(void **state)
     node_history_note(&h, 1, INFINITY, NAN, S);
     node_history_note(&h, 2, NAN, NAN, S + S / 2);
     node_history_note(&h, 3, 4, NAN, 2 * S);
-    node_history_note(&h, 3, 4, NAN, 9 * S); // no step since
+    node_history_note(&h, 3, 4, NAN, 9 * S); // no step since then
     assert_int_equal(h.count, 2);
     assert_true(isnan(h.points[0].loss) && h.points[1].loss == 4);
     char *text = node_history_json(&h, false, 3 * S);
@@ -302,15 +302,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_well),
-        cmocka_unit_test(each_condition_is_told),
-        cmocka_unit_test(whoever_is_left_is_alone),
+        cmocka_unit_test(each_condition_is_reported),
+        cmocka_unit_test(a_node_without_others_is_reported_as_alone),
         cmocka_unit_test(the_slowest_is_found),
-        cmocka_unit_test(the_line_says_it_all),
-        cmocka_unit_test(spans_are_for_people),
+        cmocka_unit_test(the_line_of_the_log_has_progress_members_and_condition),
+        cmocka_unit_test(durations_are_readable),
         cmocka_unit_test(rates_follow_their_counters),
         cmocka_unit_test(exchanges_that_stop_are_noticed),
-        cmocka_unit_test(the_curve_is_bounded_and_whole),
-        cmocka_unit_test(the_curve_skips_what_is_not_finite),
+        cmocka_unit_test(the_curve_is_bounded_and_covers_the_whole_training),
+        cmocka_unit_test(the_curve_skips_values_that_are_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

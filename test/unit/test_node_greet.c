@@ -1,4 +1,4 @@
-// Which settings all nodes of a cluster must share, and what is said when they do not.
+// Which settings all nodes of a cluster must share, and the messages if they do not.
 #include "node/config/compatibility.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static void configure(struct node_config *config, const char *const *assignments
             fail_msg("%s", why.text);
 }
 
-// Of a node with topology.kind random and adamw, and one setting more.
+// The greeting of a node with topology.kind random and adamw, and one more setting.
 static struct gossip_greeting greeting_of(const char *assignment, uint64_t graph)
 {
     const char *const assignments[] = {"topology.kind=random", "train.optimizer=adamw", assignment};
@@ -35,7 +35,7 @@ static struct gossip_greeting greeting_of(const char *assignment, uint64_t graph
 
 static const char usual[] = "train.steps=2000"; // the default
 
-static void what_all_must_share(void **state)
+static void nodes_must_share_these_settings(void **state)
 {
     static const struct {
         const char *assignment, *told;
@@ -84,7 +84,7 @@ static void the_graph_of_a_file_is_shared(void **state)
     assert_non_null(strstr(why.text, "topology.file: 0000000000000007, here it is 0000000000000006"));
 }
 
-// The weights, not what each host calls the file.
+// The weights count, not the name of the file on each host.
 static void the_weights_of_a_file_are_shared(void **state)
 {
     static const char *const names[] = {"model.init=here", "model.init=there", "model.init="};
@@ -104,7 +104,7 @@ static void the_weights_of_a_file_are_shared(void **state)
     assert_non_null(strstr(why.text, "its model.init: none, here it is 0000000000000006"));
 }
 
-static void what_each_may_have_as_it_likes(void **state)
+static void nodes_may_differ_in_these_settings(void **state)
 {
     static const char *const own[] = {
         "average.ratio=1/8",  "average.values=int4",   "average.filters=random-skip:0.1",
@@ -162,8 +162,8 @@ static void the_longest_rules_fit(void **state)
     node_schema_free(&node_config_schema, &config);
 }
 
-// A peer may write into its greeting what it likes.
-static void any_text_is_told(void **state)
+// A peer may write anything into its greeting.
+static void any_text_is_shown_safely(void **state)
 {
     static const char *const texts[] = {"",           ":",     "; ", "train.steps", "train.steps: 2000",
                                         "x: 1; y: 2", "; ; ; "};
@@ -180,7 +180,7 @@ static void any_text_is_told(void **state)
     }
 }
 
-static void other_protocols_are_told_first(void **state)
+static void another_protocol_is_reported_first(void **state)
 {
     const struct gossip_greeting ours = greeting_of(usual, 0);
     struct gossip_greeting theirs = greeting_of("train.steps=3", 0);
@@ -191,7 +191,7 @@ static void other_protocols_are_told_first(void **state)
     assert_non_null(strstr(why.text, "run the same version on both"));
 }
 
-// A node as it would greet, `begun` or not; the configuration is the caller's to free.
+// A node as it would greet, `begun` or not; the caller frees the configuration.
 static struct gossip_greeting node_of(struct node_config *config, const char *const *assignments,
                                       size_t count, bool begun)
 {
@@ -210,7 +210,8 @@ static const char *const trains[] = {"train.steps=50000",    "train.schedule=[0.
                                      "data.shards=4",        "data.train_count=800"};
 #define N_TRAINS (sizeof trains / sizeof *trains)
 
-// What a node takes of the training above when it has set these; NULL: nothing. The text is the caller's.
+// The settings that a node takes from the training above if it has set these; NULL: none. The caller frees
+// the text.
 static char *taken_by(const char *const *assignments, size_t count, bool begun_here, bool begun_there,
                       bool *comes_back)
 {
@@ -225,7 +226,7 @@ static char *taken_by(const char *const *assignments, size_t count, bool begun_h
     return text;
 }
 
-static void who_comes_late_takes_what_nobody_has_set(void **state)
+static void a_late_node_takes_the_settings_that_it_has_not_set(void **state)
 {
     static const char *const name[] = {"node.name=d", "average.ratio=1/8"};
     bool comes_back;
@@ -254,18 +255,18 @@ static void who_comes_late_takes_what_nobody_has_set(void **state)
     struct gossip_greeting ours = {.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2};
     assert_int_equal(node_greeting_rules(&joined, 0, 0, ours.rules), BASE_OK);
     assert_int_equal(node_greeting_settings(&joined, &ours), BASE_OK);
-    if (node_greeting_compare(&ours, &theirs, &why)) // it lacks the file of weights
+    if (node_greeting_compare(&ours, &theirs, &why)) // it does not have the file of weights
         fail_msg("%s", why.text);
     free(text);
     assert_int_equal(node_greeting_take(&joined, &ours, &theirs, &text), BASE_OK);
-    assert_null(text); // once
+    assert_null(text); // only once
     assert_float_equal(joined.average.ratio, 0.125, 0);
     node_schema_free(&node_config_schema, &joined);
     node_schema_free(&node_config_schema, &cluster);
 }
 
-// The cluster was stopped and goes on with other settings.
-static void who_was_told_earlier_takes_what_is_said_now(void **state)
+// The cluster was stopped and continues with other settings.
+static void settings_that_were_taken_earlier_are_replaced(void **state)
 {
     static const char *const own[] = {"average.ratio=1/8"};
     struct node_config joined, cluster;
@@ -285,7 +286,8 @@ static void who_was_told_earlier_takes_what_is_said_now(void **state)
         assert_int_equal(node_greeting_settings(&joined, &ours), BASE_OK);
         assert_true(node_greeting_comes_back(&theirs, &ours) == !now);
         assert_int_equal(node_greeting_take(&joined, &ours, &theirs, &text), BASE_OK);
-        assert_true((text != NULL) == !now); // what it took a moment ago stands, so that two don't pull at it
+        // what it took a moment ago holds, so that two nodes do not pull at it
+        assert_true((text != NULL) == !now);
         if (!now) {
             assert_non_null(strstr(text, "train.steps=50000\n"));
             assert_null(strstr(text, "average.ratio"));
@@ -296,7 +298,7 @@ static void who_was_told_earlier_takes_what_is_said_now(void **state)
     }
 }
 
-static void what_is_set_otherwise_is_refused(void **state)
+static void a_different_setting_is_refused(void **state)
 {
     static const char *const other[] = {"train.steps=3"}, *const same[] = {"train.steps=50000"};
     bool comes_back;
@@ -310,8 +312,8 @@ static void what_is_set_otherwise_is_refused(void **state)
     free(text);
 }
 
-// Of all that differs, what a person can change: the rest a late node takes from the cluster.
-static void what_a_late_node_was_given_is_named_first(void **state)
+// Of all differences, the one that the user can change: a late node takes the others from the cluster.
+static void the_setting_that_the_user_gave_is_named_first(void **state)
 {
     static const char *const given[] = {"average.clip=1.5"};
     struct node_config cluster, late;
@@ -327,7 +329,7 @@ static void what_a_late_node_was_given_is_named_first(void **state)
     node_schema_free(&node_config_schema, &late);
 }
 
-static void nobody_takes_anything_from_a_newcomer(void **state)
+static void no_node_takes_settings_from_a_newcomer(void **state)
 {
     bool comes_back;
     (void)state;
@@ -338,7 +340,7 @@ static void nobody_takes_anything_from_a_newcomer(void **state)
     assert_false(comes_back);
 }
 
-static void who_deals_out_otherwise_is_told(void **state)
+static void a_different_partition_of_the_data_is_reported(void **state)
 {
     static const char *const four[] = {"data.shards=4", "data.shard=1"}, *const own[] = {"data.shard=0"};
     struct node_config here, there, alone;
@@ -360,19 +362,19 @@ static void who_deals_out_otherwise_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_all_must_share),
+        cmocka_unit_test(nodes_must_share_these_settings),
         cmocka_unit_test(the_graph_of_a_file_is_shared),
         cmocka_unit_test(the_weights_of_a_file_are_shared),
-        cmocka_unit_test(what_each_may_have_as_it_likes),
+        cmocka_unit_test(nodes_may_differ_in_these_settings),
         cmocka_unit_test(the_longest_rules_fit),
-        cmocka_unit_test(any_text_is_told),
-        cmocka_unit_test(other_protocols_are_told_first),
-        cmocka_unit_test(who_comes_late_takes_what_nobody_has_set),
-        cmocka_unit_test(who_was_told_earlier_takes_what_is_said_now),
-        cmocka_unit_test(what_is_set_otherwise_is_refused),
-        cmocka_unit_test(what_a_late_node_was_given_is_named_first),
-        cmocka_unit_test(nobody_takes_anything_from_a_newcomer),
-        cmocka_unit_test(who_deals_out_otherwise_is_told),
+        cmocka_unit_test(any_text_is_shown_safely),
+        cmocka_unit_test(another_protocol_is_reported_first),
+        cmocka_unit_test(a_late_node_takes_the_settings_that_it_has_not_set),
+        cmocka_unit_test(settings_that_were_taken_earlier_are_replaced),
+        cmocka_unit_test(a_different_setting_is_refused),
+        cmocka_unit_test(the_setting_that_the_user_gave_is_named_first),
+        cmocka_unit_test(no_node_takes_settings_from_a_newcomer),
+        cmocka_unit_test(a_different_partition_of_the_data_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// What a node has taken from the cluster: the latest of each key, in a file that does not grow.
+// The settings that a node took from the cluster: the latest of each key, in a file that does not grow.
 #include "node/store/joined.h"
 #include "test/support/temporary.h"
 
@@ -42,7 +42,7 @@ static void the_latest_of_each_key_counts(void **state)
     temporary_remove(directory);
 }
 
-static void taking_again_and_again_does_not_grow_the_file(void **state)
+static void settings_taken_repeatedly_do_not_grow_the_file(void **state)
 {
     (void)state;
     char reason[600], lines[64];
@@ -64,7 +64,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_latest_of_each_key_counts),
-        cmocka_unit_test(taking_again_and_again_does_not_grow_the_file),
+        cmocka_unit_test(settings_taken_repeatedly_do_not_grow_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The learner thread between its mailboxes: what the loop orders and when it takes effect.
+// The learner thread between its mailboxes: the orders of the loop, and when they take effect.
 #include "test/support/learner_bench.h"
 
 #include <math.h>
@@ -25,7 +25,8 @@ static void give_snapshot(struct bench *bench, uint64_t done, uint64_t step)
     struct node_round *round = take_round(bench);
     assert_true(round->fetch);
     assert_non_null(round->second_moment);
-    assert_ptr_not_equal(round->outer, bench->outer); // half of a snapshot must not be in the node's own
+    // an incomplete snapshot must not be in the node's own vectors
+    assert_ptr_not_equal(round->outer, bench->outer);
     for (size_t i = 0; i < D; i++)
         round->model[i] = round->second_moment[i] = round->outer[i] = 1;
     round->round = done;
@@ -43,7 +44,7 @@ static void wait_for_state(struct bench *bench, const char *state)
     }
 }
 
-// From the last step, which may be an earlier one for who is left alone, to the end.
+// From the last step to the end; a node that is left alone may have an earlier last step.
 static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, bool alone)
 {
     pass_round(bench, done, false, step);
@@ -65,7 +66,7 @@ static void pass_end(struct bench *bench, uint64_t done)
     pass_end_at(bench, done, STEPS, false);
 }
 
-static void it_trains_to_the_end(void **state)
+static void a_learner_trains_to_the_last_step(void **state)
 {
     struct bench bench;
     (void)state;
@@ -77,7 +78,7 @@ static void it_trains_to_the_end(void **state)
     bench_destroy(&bench);
 }
 
-static void a_late_joiner_goes_on_at_the_snapshots_step(void **state)
+static void a_late_joiner_continues_at_the_step_of_the_snapshot(void **state)
 {
     struct bench bench;
     (void)state;
@@ -92,14 +93,14 @@ static void a_late_joiner_goes_on_at_the_snapshots_step(void **state)
     assert_true(round->meet.step_scale > 0.0249f &&
                 round->meet.step_scale < 0.0251f);                 // at half the rate, by the schedule
     assert_true(round->model[0] > 0.2f && round->model[0] < 0.8f); // 1 - outer momentum * 1, and a few steps
-    assert_true(round->second_moment[0] > 0.9f);                   // had it begun anew it would be near 0
+    assert_true(round->second_moment[0] > 0.9f);                   // if it had begun again it would be near 0
     answer(&bench, round);
     pass_round(&bench, 33, true, 100);
     pass_end(&bench, 33);
     bench_destroy(&bench);
 }
 
-static void a_snapshot_of_the_end_ends_it(void **state)
+static void a_snapshot_of_the_last_step_ends_training(void **state)
 {
     struct bench bench;
     (void)state;
@@ -132,7 +133,7 @@ static void orders_take_effect_at_the_next_boundary(void **state)
     order(&bench, GOSSIP_ORDER_FETCH, false);
     take_give_up(&bench);
     answer(&bench, round);
-    give_snapshot(&bench, 40, 80); // first, and then the pause
+    give_snapshot(&bench, 40, 80); // first the snapshot, then the pause
     pass_round(&bench, 40, false, 80);
     wait_for_state(&bench, "paused");
     order(&bench, GOSSIP_ORDER_STOP, false);
@@ -143,7 +144,7 @@ static void orders_take_effect_at_the_next_boundary(void **state)
     bench_destroy(&bench);
 }
 
-static void who_is_left_alone_ends_at_the_next_boundary(void **state)
+static void a_node_that_is_left_alone_ends_at_the_next_boundary(void **state)
 {
     struct bench bench;
     (void)state;
@@ -157,7 +158,7 @@ static void who_is_left_alone_ends_at_the_next_boundary(void **state)
     bench_destroy(&bench);
 }
 
-static void who_fetches_and_is_left_alone_takes_no_step(void **state)
+static void a_node_that_fetches_and_is_left_alone_takes_no_step(void **state)
 {
     struct bench bench;
     (void)state;
@@ -169,7 +170,7 @@ static void who_fetches_and_is_left_alone_takes_no_step(void **state)
     bench_destroy(&bench);
 }
 
-static void after_the_last_step_nobody_is_alone(void **state)
+static void after_the_last_step_a_node_is_not_left_alone(void **state)
 {
     struct bench bench;
     (void)state;
@@ -202,13 +203,13 @@ static void a_stop_ends_a_fetch_and_leaves_no_checkpoint(void **state)
     bench_destroy(&bench);
 }
 
-static void a_fetch_that_fails_is_told(void **state)
+static void a_failed_fetch_is_reported(void **state)
 {
     struct bench bench;
     (void)state;
     bench_create(&bench);
     order(&bench, GOSSIP_ORDER_START, true);
-    answer(&bench, take_round(&bench)); // out of memory, say
+    answer(&bench, take_round(&bench)); // for example out of memory
     struct node_message *message = take_told(&bench, NODE_MESSAGE_LEFT);
     assert_int_equal(message->as.left.exit_status, 1);
     node_message_free(message);
@@ -218,15 +219,15 @@ static void a_fetch_that_fails_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_trains_to_the_end),
-        cmocka_unit_test(a_late_joiner_goes_on_at_the_snapshots_step),
-        cmocka_unit_test(a_snapshot_of_the_end_ends_it),
+        cmocka_unit_test(a_learner_trains_to_the_last_step),
+        cmocka_unit_test(a_late_joiner_continues_at_the_step_of_the_snapshot),
+        cmocka_unit_test(a_snapshot_of_the_last_step_ends_training),
         cmocka_unit_test(orders_take_effect_at_the_next_boundary),
-        cmocka_unit_test(who_is_left_alone_ends_at_the_next_boundary),
-        cmocka_unit_test(who_fetches_and_is_left_alone_takes_no_step),
-        cmocka_unit_test(after_the_last_step_nobody_is_alone),
+        cmocka_unit_test(a_node_that_is_left_alone_ends_at_the_next_boundary),
+        cmocka_unit_test(a_node_that_fetches_and_is_left_alone_takes_no_step),
+        cmocka_unit_test(after_the_last_step_a_node_is_not_left_alone),
         cmocka_unit_test(a_stop_ends_a_fetch_and_leaves_no_checkpoint),
-        cmocka_unit_test(a_fetch_that_fails_is_told),
+        cmocka_unit_test(a_failed_fetch_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

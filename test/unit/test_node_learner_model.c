@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-// The stop may come while the learner is in the middle of a round or has just brought it to the worker: that
-// one is answered like any other, and the last rendezvous follows.
-// Returns what it told last.
+// The stop may come while the learner is in the middle of a round or has just passed it to the worker: that
+// rendezvous is answered like any other, and the last one follows.
+// Returns its last report.
 static struct node_progress stop(struct bench *bench)
 {
     struct node_progress progress = {0};
@@ -41,8 +41,8 @@ static void scaled(struct node_config *config, struct train_options *options)
     options->schedule.count = 0;
 }
 
-// What the neighbours' pace makes of the rate holds from the next round on, and the exchange is told the rate
-// in use.
+// The rate that follows from the pace of the neighbours applies from the next round on, and the exchange is
+// told the rate in use.
 static void a_slow_node_takes_larger_steps(void **state)
 {
     static const double pace[] = {5, 0.5, 1};
@@ -72,8 +72,9 @@ static void pulled(struct node_config *config, struct train_options *options)
         .optimizer = TRAIN_SGD, .rate = 0.1, .steps = STEPS, .batch = EXAMPLES, .proximal = 10};
 }
 
-// mu * rate = 1: a step that begins d away from where the round began ends at that place, but for the loss.
-// What the exchange brought belongs to the new round's beginning, and nothing pulls at it.
+// mu * rate = 1: a step that begins at a distance d from the beginning of the round ends at that place,
+// except for the loss. What the exchange changed belongs to the beginning of the new round, and is not pulled
+// back.
 static void each_round_pulls_back_to_its_own_beginning(void **state)
 {
     struct bench bench;
@@ -102,7 +103,7 @@ static void spoiled(struct node_config *config, struct train_options *options)
 
 static void rarely_saved(struct node_config *config, struct train_options *options)
 {
-    config->checkpoint.every_ns = 20000000; // two boundaries are much closer
+    config->checkpoint.every_ns = 20000000; // two boundaries are much closer together
     config->train.steps = options->steps = UINT64_MAX;
     options->schedule.count = 0;
 }
@@ -122,7 +123,7 @@ static bool all_finite(const float *values)
     return finite;
 }
 
-// As the exchange does it: the published model comes back instead of one that is not finite.
+// As the exchange does it: the published model replaces one that is not finite.
 static void roll_back(struct bench *bench, struct node_round *round)
 {
     for (size_t i = 0; i < D; i++)
@@ -130,8 +131,8 @@ static void roll_back(struct bench *bench, struct node_round *round)
     answer(bench, round);
 }
 
-// The first example is spoiled: every loss and gradient is NaN, and with the gradient the momentum.
-static void ten_rounds_that_are_not_finite_end_the_node(void **state)
+// The first example is invalid: every loss and gradient is NaN, and with the gradient the momentum.
+static void ten_non_finite_rounds_in_a_row_end_the_node(void **state)
 {
     struct bench bench;
     (void)state;
@@ -160,7 +161,7 @@ static void ten_rounds_that_are_not_finite_end_the_node(void **state)
     bench_destroy(&bench);
 }
 
-static void one_round_that_is_not_finite_is_forgotten(void **state)
+static void one_round_that_is_not_finite_is_discarded(void **state)
 {
     struct bench bench;
     (void)state;
@@ -175,7 +176,7 @@ static void one_round_that_is_not_finite_is_forgotten(void **state)
     roll_back(&bench, round);
     round = take_round(&bench);
     assert_false(round->meet.unusable);
-    assert_true(all_finite(round->model) && round->step == 3 * LOCAL); // the schedule has gone on
+    assert_true(all_finite(round->model) && round->step == 3 * LOCAL); // the schedule has advanced
     answer(&bench, round);
     struct node_progress told = stop(&bench);
     assert_int_equal(told.rollbacks, 1);
@@ -198,7 +199,7 @@ static void a_checkpoint_that_failed_is_tried_again_once_and_then_seldom(void **
         round->checkpoint_error = fails ? BASE_EIO : BASE_OK;
         answer(&bench, round);
         round = take_round(&bench);
-        assert_int_equal(round->checkpoint, fails); // else it is due after a while only
+        assert_int_equal(round->checkpoint, fails); // otherwise it is due only after a while
         round->checkpoint_error = fails ? BASE_EIO : BASE_OK;
         answer(&bench, round);
         for (int i = 0; i < 100 && fails; i++) { // of a disk that stays full
@@ -210,8 +211,8 @@ static void a_checkpoint_that_failed_is_tried_again_once_and_then_seldom(void **
     }
 }
 
-// What has come must not be taken from the last published model.
-static void half_a_snapshot_leaves_the_node_as_it_was(void **state)
+// Parts that have arrived must not be restored from the last published model.
+static void an_incomplete_snapshot_leaves_the_node_unchanged(void **state)
 {
     struct bench bench;
     (void)state;
@@ -235,16 +236,16 @@ static void half_a_snapshot_leaves_the_node_as_it_was(void **state)
     node_message_free(take_told(&bench, NODE_MESSAGE_FINISHED));
     order(&bench, GOSSIP_ORDER_LEAVE, false);
     round = take_round(&bench);
-    assert_true(round->checkpoint); // its own state is whole
+    assert_true(round->checkpoint); // its own state is complete
     answer(&bench, round);
     struct node_message *left = take_told(&bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(left->as.left.exit_status, 1); // and not the cluster's
+    assert_int_equal(left->as.left.exit_status, 1); // and not that of the cluster
     node_message_free(left);
     bench_destroy(&bench);
 }
 
-// Of the optimiser only what the donor gave.
-static void a_model_that_is_fetched_has_no_old_momentum(void **state)
+// The optimiser has only what the donor gave.
+static void a_fetched_model_has_no_old_momentum(void **state)
 {
     struct bench bench;
     (void)state;
@@ -276,9 +277,9 @@ static void a_model_that_is_fetched_has_no_old_momentum(void **state)
     (void)stop(&bench);
 }
 
-static struct train_dataset testing; // no example of it has the label that a trained model says
+static struct train_dataset testing; // no example has the label that a trained model predicts
 
-static void it_is_measured_on_the_test_set(void **state)
+static void a_model_is_measured_on_the_test_set(void **state)
 {
     struct bench bench;
     (void)state;
@@ -291,11 +292,11 @@ static void it_is_measured_on_the_test_set(void **state)
     test_set = NULL;
     order(&bench, GOSSIP_ORDER_START, false);
     answer(&bench, take_round(&bench));
-    struct node_round *round = take_round(&bench); // the first is measured
+    struct node_round *round = take_round(&bench); // the first one is measured
     for (size_t i = 0; i < D; i++)
         round->model[i] = 0;
     round->model[D - 1] =
-        1; // the bias of class 1: always said, never right in the test set, half the time in the other
+        1; // the bias of class 1: always predicted, never right in the test set, half the time in the other
     answer(&bench, round);
     assert_true(stop(&bench).accuracy == 0);
     train_dataset_destroy(&testing);
@@ -306,12 +307,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_node_takes_larger_steps),
         cmocka_unit_test(each_round_pulls_back_to_its_own_beginning),
-        cmocka_unit_test(ten_rounds_that_are_not_finite_end_the_node),
-        cmocka_unit_test(one_round_that_is_not_finite_is_forgotten),
+        cmocka_unit_test(ten_non_finite_rounds_in_a_row_end_the_node),
+        cmocka_unit_test(one_round_that_is_not_finite_is_discarded),
         cmocka_unit_test(a_checkpoint_that_failed_is_tried_again_once_and_then_seldom),
-        cmocka_unit_test(half_a_snapshot_leaves_the_node_as_it_was),
-        cmocka_unit_test(a_model_that_is_fetched_has_no_old_momentum),
-        cmocka_unit_test(it_is_measured_on_the_test_set),
+        cmocka_unit_test(an_incomplete_snapshot_leaves_the_node_unchanged),
+        cmocka_unit_test(a_fetched_model_has_no_old_momentum),
+        cmocka_unit_test(a_model_is_measured_on_the_test_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

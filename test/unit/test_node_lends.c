@@ -1,5 +1,5 @@
 // The built-in trainer as a learner whose vectors are lent in memory that the host cannot touch: what it
-// finds in them at a boundary, and what becomes of its own state when the model is another one.
+// finds in them at a boundary, and what happens to its own state when the model is replaced.
 #include "test/support/far_kernels.c"
 
 #include "node/learn/built_in.h"
@@ -88,7 +88,7 @@ static bool is_finite(struct world *world)
     return did.finite;
 }
 
-static void what_is_not_finite_is_seen_and_begins_anew(void **state)
+static void state_that_is_not_finite_is_detected_and_begins_again(void **state)
 {
     (void)state;
     struct world world;
@@ -97,7 +97,7 @@ static void what_is_not_finite_is_seen_and_begins_anew(void **state)
     assert_true(is_finite(&world));
     fill(world.lent.model, NAN);
     assert_false(is_finite(&world));
-    fill(world.lent.model, 2); // as the exchange hands the published model back
+    fill(world.lent.model, 2); // as the exchange returns the published model
     assert_true(is_finite(&world));
     fill(world.lent.second_moment, INFINITY);
     assert_false(is_finite(&world));
@@ -128,7 +128,8 @@ static void a_taken_model_comes_without_momentum(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_not_finite_is_seen_and_begins_anew),
-                                       cmocka_unit_test(a_taken_model_comes_without_momentum)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(state_that_is_not_finite_is_detected_and_begins_again),
+        cmocka_unit_test(a_taken_model_comes_without_momentum)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// Files of lines that are renamed when they have their size: what is in which file, what is kept, and disks
+// Files of lines that are renamed when they reach their size: which file holds what, what is kept, and disks
 // that refuse.
 #include "base/file.h"
 #include "node/store/lines.h"
@@ -41,10 +41,10 @@ static int end(void **state)
     (void)state;
     for (unsigned number = 0; number < 20; number++)
         unlink(part(number));
-    return rmdir(directory); // nothing else was left in it
+    return rmdir(directory); // no other file was left in it
 }
 
-// The contents of NAME.number, "-" where it is not there.
+// The contents of NAME.number; "-" if it does not exist.
 static const char *contents(unsigned number)
 {
     static char text[4096];
@@ -75,7 +75,7 @@ static void append(struct node_lines *lines, const char *letters)
     }
 }
 
-static void test_a_file_that_has_its_size_gives_its_name_to_a_new_one(void **state)
+static void test_a_full_file_is_renamed_and_a_new_one_takes_its_name(void **state)
 {
     (void)state;
     struct node_lines *lines = open_lines(8, 3);
@@ -96,7 +96,7 @@ static void test_a_file_that_has_its_size_gives_its_name_to_a_new_one(void **sta
     node_lines_close(lines);
 }
 
-static void test_the_size_counts_over_restarts(void **state)
+static void test_the_size_counts_across_restarts(void **state)
 {
     (void)state;
     struct node_lines *lines = open_lines(8, 3);
@@ -109,7 +109,7 @@ static void test_the_size_counts_over_restarts(void **state)
     assert_string_equal(contents(1), "aaa\nbbb\n");
 }
 
-static void test_one_file_begins_again(void **state)
+static void test_with_one_file_the_file_begins_again(void **state)
 {
     (void)state;
     struct node_lines *lines = open_lines(8, 1);
@@ -128,7 +128,7 @@ static void test_without_a_size_there_is_one_file(void **state)
     node_lines_close(lines);
 }
 
-static void test_fewer_files_are_kept_when_fewer_are_wanted(void **state)
+static void test_fewer_files_are_kept_after_the_limit_was_lowered(void **state)
 {
     (void)state;
     struct node_lines *lines = open_lines(4, 6);
@@ -156,7 +156,7 @@ static void test_half_a_line_of_a_killed_process_is_cut(void **state)
     assert_string_equal(contents(1), "aaa\nccc\n");
 }
 
-static void test_what_cannot_be_renamed_goes_on_growing(void **state)
+static void test_a_file_that_cannot_be_renamed_keeps_growing(void **state)
 {
     char obstacle[160], inside[176];
     (void)state;
@@ -169,7 +169,7 @@ static void test_what_cannot_be_renamed_goes_on_growing(void **state)
     assert_string_equal(contents(0), "aaa\nbbb\nccc\n");
     assert_int_equal(rmdir(inside), 0);
     assert_int_equal(rmdir(obstacle), 0);
-    append(lines, "de"); // at twice its size it is tried again
+    append(lines, "de"); // at twice its size the rename is tried again
     assert_string_equal(contents(0), "eee\n");
     assert_string_equal(contents(1), "aaa\nbbb\nccc\nddd\n");
     node_lines_close(lines);
@@ -200,14 +200,13 @@ static void test_a_full_disk_loses_lines_and_nothing_else(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_file_that_has_its_size_gives_its_name_to_a_new_one, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(test_the_size_counts_over_restarts, begin, end),
-        cmocka_unit_test_setup_teardown(test_one_file_begins_again, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_full_file_is_renamed_and_a_new_one_takes_its_name, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_size_counts_across_restarts, begin, end),
+        cmocka_unit_test_setup_teardown(test_with_one_file_the_file_begins_again, begin, end),
         cmocka_unit_test_setup_teardown(test_without_a_size_there_is_one_file, begin, end),
-        cmocka_unit_test_setup_teardown(test_fewer_files_are_kept_when_fewer_are_wanted, begin, end),
+        cmocka_unit_test_setup_teardown(test_fewer_files_are_kept_after_the_limit_was_lowered, begin, end),
         cmocka_unit_test_setup_teardown(test_half_a_line_of_a_killed_process_is_cut, begin, end),
-        cmocka_unit_test_setup_teardown(test_what_cannot_be_renamed_goes_on_growing, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_file_that_cannot_be_renamed_keeps_growing, begin, end),
         cmocka_unit_test_setup_teardown(test_a_full_disk_loses_lines_and_nothing_else, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-// Two links over a socket pair under one event base: handshake, messages, pause, ordered end, strangers, slow
+// Two links over a socket pair under one event base: handshake, messages, pause, orderly end, strangers, slow
 // readers.
 #include "base/limits.h"
 #include "node/net/connection.h"
@@ -28,7 +28,7 @@ struct end { // what one owner saw
     enum base_error code;
     size_t messages, bytes;
     uint8_t first;  // of the latest message
-    size_t came[8]; // sizes of the first messages, in their order
+    size_t came[8]; // sizes of the first messages, in order
 };
 
 struct pair {
@@ -123,7 +123,7 @@ static void timed_out(evutil_socket_t socket, short what, void *argument)
     *(bool *)argument = true;
 }
 
-// Runs the base until the flag is set; a bound that only a failure reaches.
+// Runs the base until the flag is set; the bound is reached only by a failure.
 static void run_until(struct pair *p, const bool *flag)
 {
     bool late = false;
@@ -151,7 +151,7 @@ static void shake_hands(struct pair *p)
     run_until(p, &p->b.established);
 }
 
-static void proves_both_ends_and_carries_messages(void **state)
+static void a_link_proves_both_ends_and_carries_messages(void **state)
 {
     struct pair *p = *state;
     uint8_t *large = calloc(1, MESSAGE_LIMIT);
@@ -174,7 +174,7 @@ static void proves_both_ends_and_carries_messages(void **state)
     free(large);
 }
 
-static void finish_loses_nothing(void **state)
+static void an_orderly_end_loses_no_message(void **state)
 {
     struct pair *p = *state;
     static uint8_t block[200000];
@@ -218,13 +218,13 @@ static void a_slow_reader_is_closed(void **state)
         code = node_link_send(p->a.link, large, MESSAGE_LIMIT);
     assert_int_equal(code, BASE_ELIMIT);
     assert_in_range(sent, 3, 8);
-    assert_false(p->a.closed); // told by the loop, not from inside the call
+    assert_false(p->a.closed); // reported by the loop, not from inside the call
     run_until(p, &p->a.closed);
     assert_int_equal(p->a.code, BASE_ELIMIT);
     free(large);
 }
 
-// What waited for a call goes out at once, be the model ever so small. (node_packets_flush)
+// Messages that waited for a call are sent at once, however small the model is. (node_packets_flush)
 static void a_burst_of_small_messages_fits_beside_small_models(void **state)
 {
     struct pair *p = *state;
@@ -246,7 +246,7 @@ static void give(struct end *end, size_t bytes)
     assert_int_equal(node_link_give(end->link, message, bytes), BASE_OK);
 }
 
-// What is sent goes between the pieces of what was given before; what is given keeps its order.
+// A sent message goes between the pieces of earlier bulk messages; bulk messages keep their order.
 static void a_small_message_overtakes_a_large_one(void **state)
 {
     struct pair *p = *state;
@@ -265,8 +265,8 @@ static void a_small_message_overtakes_a_large_one(void **state)
     assert_int_equal(p->b.came[3], 3);
 }
 
-// Sealing, opening and the socket need nothing of the loop, which does not run here. A bound that only a
-// failure reaches.
+// Sealing, opening and the socket do not need the loop, which does not run here. The bound is reached only by
+// a failure.
 static void a_large_message_moves_without_the_loop(void **state)
 {
     struct pair *p = *state;
@@ -276,12 +276,12 @@ static void a_large_message_moves_without_the_loop(void **state)
     for (int i = 0; i < 20000 && node_link_traffic(p->b.link).received < MESSAGE_LIMIT; i++)
         nanosleep(&moment, NULL);
     assert_true(node_link_traffic(p->b.link).received > MESSAGE_LIMIT);
-    assert_int_equal(p->b.messages, 0); // handed over by the loop only
+    assert_int_equal(p->b.messages, 0); // delivered only by the loop
     run_until_messages(p, &p->b, 1);
 }
 
-// A loop that does not take its messages holds up the sender, not the memory of this node.
-static void what_the_loop_does_not_take_waits_in_the_network(void **state)
+// If a loop does not take its messages, the sender waits, and the memory of this node does not grow.
+static void messages_that_the_loop_does_not_take_wait_in_the_network(void **state)
 {
     struct pair *p = *state;
     enum { ROUNDS = 40 };
@@ -298,7 +298,7 @@ static void what_the_loop_does_not_take_waits_in_the_network(void **state)
     assert_true(most < 4 * MESSAGE_LIMIT);
 }
 
-static void destroying_in_the_middle_of_a_message_is_fine(void **state)
+static void a_link_may_be_destroyed_in_the_middle_of_a_message(void **state)
 {
     struct pair *p = *state;
     shake_hands(p);
@@ -320,7 +320,7 @@ static void stream_both_ways(struct pair *p)
 }
 
 // However much the other end sends meanwhile.
-static void a_last_word_arrives_when_a_link_finishes(void **state)
+static void the_last_message_arrives_when_a_link_finishes(void **state)
 {
     struct pair *p = *state;
     stream_both_ways(p);
@@ -334,9 +334,9 @@ static void a_last_word_arrives_when_a_link_finishes(void **state)
     run_until(p, &p->a.closed);
 }
 
-// Also from a link that is gone at once, with bytes unread: the other end's next write fails, and it reads
-// on.
-static void a_last_word_that_was_sent_is_read_after_a_reset(void **state)
+// Also if the link is destroyed at once, with unread bytes: the other end's next write fails, and it goes on
+// reading.
+static void the_last_message_is_read_after_a_reset(void **state)
 {
     struct pair *p = *state;
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -354,7 +354,7 @@ static void a_last_word_that_was_sent_is_read_after_a_reset(void **state)
     assert_int_equal(p->b.code, BASE_EIO);
 }
 
-static void another_secret_gets_no_byte(void **state)
+static void a_peer_with_another_secret_gets_no_byte(void **state)
 {
     struct pair *p = *state;
     open_end(p, &p->a, p->sockets[0], true, 7, 20 * SECOND_NS);
@@ -367,7 +367,7 @@ static void another_secret_gets_no_byte(void **state)
     assert_false(p->a.established || p->b.established);
 }
 
-static void garbage_gets_no_byte(void **state)
+static void a_peer_that_sends_garbage_gets_no_byte(void **state)
 {
     struct pair *p = *state;
     uint8_t garbage[4096];
@@ -380,7 +380,7 @@ static void garbage_gets_no_byte(void **state)
     close(p->sockets[0]);
 }
 
-static void silence_ends_with_the_handshake_time(void **state)
+static void a_silent_peer_is_closed_after_the_handshake_time(void **state)
 {
     struct pair *p = *state;
     open_end(p, &p->b, p->sockets[1], false, 7, SECOND_NS / 100);
@@ -399,8 +399,8 @@ static void drip(evutil_socket_t socket, short what, void *argument)
     (void)!send(p->sockets[0], prefix ? &p->length[p->dripped - 1] : (const uint8_t *)"", 1, MSG_NOSIGNAL);
 }
 
-// A byte now and then does not lengthen the handshake's time.
-static void dripping_ends_with_the_handshake_time(void **state)
+// An occasional byte does not extend the time of the handshake.
+static void a_peer_that_drips_bytes_is_closed_after_the_handshake_time(void **state)
 {
     struct pair *p = *state;
     struct timeval often = {.tv_usec = 1000};
@@ -422,21 +422,21 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_pair, free_pair)
     const struct CMUnitTest tests[] = {
-        CASE(proves_both_ends_and_carries_messages),
-        CASE(finish_loses_nothing),
+        CASE(a_link_proves_both_ends_and_carries_messages),
+        CASE(an_orderly_end_loses_no_message),
         CASE(a_paused_link_keeps_its_messages),
         CASE(a_slow_reader_is_closed),
         CASE(a_burst_of_small_messages_fits_beside_small_models),
-        CASE(another_secret_gets_no_byte),
-        CASE(garbage_gets_no_byte),
-        CASE(silence_ends_with_the_handshake_time),
-        CASE(dripping_ends_with_the_handshake_time),
+        CASE(a_peer_with_another_secret_gets_no_byte),
+        CASE(a_peer_that_sends_garbage_gets_no_byte),
+        CASE(a_silent_peer_is_closed_after_the_handshake_time),
+        CASE(a_peer_that_drips_bytes_is_closed_after_the_handshake_time),
         CASE(a_small_message_overtakes_a_large_one),
         CASE(a_large_message_moves_without_the_loop),
-        CASE(what_the_loop_does_not_take_waits_in_the_network),
-        CASE(destroying_in_the_middle_of_a_message_is_fine),
-        CASE(a_last_word_arrives_when_a_link_finishes),
-        CASE(a_last_word_that_was_sent_is_read_after_a_reset),
+        CASE(messages_that_the_loop_does_not_take_wait_in_the_network),
+        CASE(a_link_may_be_destroyed_in_the_middle_of_a_message),
+        CASE(the_last_message_arrives_when_a_link_finishes),
+        CASE(the_last_message_is_read_after_a_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// Where a port is bound, and whom a connection is counted for.
+// Where a port is bound, and for which address a connection is counted.
 #include "node/net/listener.h"
 #include <arpa/inet.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static void counted(const char *text, const char *expected)
     assert_string_equal(host, expected);
 }
 
-static void a_network_of_ipv6_counts_as_one(void **state)
+static void an_ipv6_network_counts_as_one_address(void **state)
 {
     (void)state;
     counted("192.0.2.7", "192.0.2.7");
@@ -54,7 +54,7 @@ static void bound(const char *text, bool loopback)
     close(socket);
 }
 
-static void loopback_is_what_is_bound_not_what_is_called_so(void **state)
+static void loopback_is_decided_by_the_address_not_by_the_name(void **state)
 {
     (void)state;
     bound("127.0.0.1:0", true);
@@ -87,8 +87,8 @@ static void a_failed_bind_says_what_to_do(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_network_of_ipv6_counts_as_one),
-        cmocka_unit_test(loopback_is_what_is_bound_not_what_is_called_so),
+        cmocka_unit_test(an_ipv6_network_counts_as_one_address),
+        cmocka_unit_test(loopback_is_decided_by_the_address_not_by_the_name),
         cmocka_unit_test(a_failed_bind_says_what_to_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-// The loop with a worker that takes nothing, and a peer that sends as fast as it can: what waits in memory
+// The loop with a worker that takes nothing and a peer that sends as fast as it can: what waits in memory
 // stays bounded, and nothing is lost.
 #include "node/loop.h"
 #include "node/net/connection.h"

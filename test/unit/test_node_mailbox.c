@@ -1,5 +1,5 @@
-// Mailboxes between threads: order, bounds, deadlines, the descriptor, and that nothing is lost or taken
-// twice. Meant to run under ThreadSanitizer too.
+// Mailboxes between threads: order, bounds, deadlines, the descriptor, and that no message is lost or taken
+// twice. Also run under ThreadSanitizer.
 #include "base/limits.h"
 #include "node/queue/mailbox.h"
 #include "node/queue/message.h"
@@ -31,7 +31,7 @@ static bool is_readable(struct node_mailbox *box)
     return poll(&one, 1, 0) == 1;
 }
 
-static void keeps_order_and_its_bound(void **state)
+static void a_mailbox_keeps_order_and_its_bound(void **state)
 {
     (void)state;
     struct node_mailbox *box = NULL;
@@ -41,7 +41,7 @@ static void keeps_order_and_its_bound(void **state)
     assert_null(box);
     assert_int_equal(node_mailbox_create(3, &box), BASE_OK);
     assert_null(node_mailbox_take(box, 0));
-    for (int lap = 0; lap < 5; lap++) { // the ring goes round
+    for (int lap = 0; lap < 5; lap++) { // the ring wraps around
         for (int i = 0; i < 3; i++)
             assert_int_equal(node_mailbox_post(box, &items[i]), BASE_OK);
         assert_int_equal(node_mailbox_post(box, &items[3]), BASE_ELIMIT);
@@ -68,7 +68,7 @@ static void put_goes_beyond_the_bound_and_keeps_the_order(void **state)
             node_mailbox_put(box, &items[i]);
         for (int i = 0; i < 17; i++) {
             assert_int_equal(node_mailbox_post(box, &items[0]),
-                             BASE_ELIMIT); // the bound of the others stays 3
+                             BASE_ELIMIT); // the bound for others stays 3
             assert_true(is_readable(box));
             assert_ptr_equal(node_mailbox_take(box, 0), &items[i]);
         }
@@ -84,7 +84,7 @@ static void put_goes_beyond_the_bound_and_keeps_the_order(void **state)
     node_mailbox_destroy(box, NULL);
 }
 
-static void descriptor_is_readable_while_something_is_there(void **state)
+static void the_descriptor_is_readable_while_a_message_is_there(void **state)
 {
     (void)state;
     struct node_mailbox *box = NULL;
@@ -104,7 +104,7 @@ static void descriptor_is_readable_while_something_is_there(void **state)
     node_mailbox_destroy(box, NULL);
 }
 
-static void waits_until_its_deadline_and_not_less(void **state)
+static void take_waits_until_its_deadline_and_not_less(void **state)
 {
     (void)state;
     struct node_mailbox *box = NULL;
@@ -121,7 +121,7 @@ static void *take_one(void *box)
     return node_mailbox_take(box, UINT64_MAX);
 }
 
-static void a_post_wakes_who_waits(void **state)
+static void a_post_wakes_a_waiting_thread(void **state)
 {
     (void)state;
     struct node_mailbox *box = NULL;
@@ -157,7 +157,7 @@ static void *post_all(void *argument)
     return NULL;
 }
 
-static void many_posters_lose_and_reorder_nothing(void **state)
+static void messages_of_many_posters_are_neither_lost_nor_reordered(void **state)
 {
     (void)state;
     struct node_mailbox *box = NULL;
@@ -170,7 +170,8 @@ static void many_posters_lose_and_reorder_nothing(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, post_all, &posters[i]), 0);
     }
     for (int taken = 0; taken < POSTERS * EACH;) {
-        // Now waiting, now as the event loop does: by the descriptor, then all that is there.
+        // Alternates between waiting and, like the event loop, waiting on the descriptor and taking all that
+        // is there.
         struct pollfd one = {.fd = node_mailbox_descriptor(box), .events = POLLIN};
         bool by_descriptor = taken / 64 % 2;
         if (by_descriptor)
@@ -190,7 +191,7 @@ static void many_posters_lose_and_reorder_nothing(void **state)
     node_mailbox_destroy(box, node_message_free);
 }
 
-static void what_is_left_is_released(void **state)
+static void messages_that_are_left_are_released(void **state)
 {
     (void)state;
     struct node_mailbox *box = NULL;
@@ -202,20 +203,20 @@ static void what_is_left_is_released(void **state)
         message->bytes = malloc(100);
         assert_int_equal(node_mailbox_post(box, message), BASE_OK);
     }
-    node_mailbox_destroy(box, node_message_free); // a leak would end the run under AddressSanitizer
+    node_mailbox_destroy(box, node_message_free); // AddressSanitizer would report a leak
     node_message_free(NULL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_order_and_its_bound),
+        cmocka_unit_test(a_mailbox_keeps_order_and_its_bound),
         cmocka_unit_test(put_goes_beyond_the_bound_and_keeps_the_order),
-        cmocka_unit_test(descriptor_is_readable_while_something_is_there),
-        cmocka_unit_test(waits_until_its_deadline_and_not_less),
-        cmocka_unit_test(a_post_wakes_who_waits),
-        cmocka_unit_test(many_posters_lose_and_reorder_nothing),
-        cmocka_unit_test(what_is_left_is_released),
+        cmocka_unit_test(the_descriptor_is_readable_while_a_message_is_there),
+        cmocka_unit_test(take_waits_until_its_deadline_and_not_less),
+        cmocka_unit_test(a_post_wakes_a_waiting_thread),
+        cmocka_unit_test(messages_of_many_posters_are_neither_lost_nor_reordered),
+        cmocka_unit_test(messages_that_are_left_are_released),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// Which vectors lie in which memory, as --check says it.
+// Which vectors are in which memory, as --check prints it.
 #include "node/memory.h"
 #include "node/schema/schema.h"
 
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static void memory_is_told(void **state)
+static void memory_is_counted_for_host_and_device(void **state)
 {
     (void)state;
     struct node_config config = {0};
@@ -26,14 +26,14 @@ static void memory_is_told(void **state)
     assert_int_equal(memory.host.bytes, 2 * 4000); // copies of model and sum
     assert_int_equal(memory.host.edge_bytes, 0);
     node_memory_of(&config, 1000, true, false, &memory);
-    assert_int_equal(memory.device.bytes, 4 * 4000); // the published one is not there, one to evaluate is
+    assert_int_equal(memory.device.bytes, 4 * 4000); // without the published one, with one for evaluation
     assert_int_equal(memory.device.edge_bytes, 0);
     assert_int_equal(memory.host.bytes, 3 * 4000);
     assert_int_equal(memory.host.edge_bytes, 2 * 4000);
     node_schema_free(&node_config_schema, &config);
 }
 
-static void shares_of_a_configuration_count(void **state)
+static void the_memory_follows_from_the_configuration(void **state)
 {
     (void)state;
     static const char *const settings[] = {"train.optimizer=adamw", "train.rate=0.001",
@@ -49,7 +49,7 @@ static void shares_of_a_configuration_count(void **state)
     // model, gradient, sum, two moments; two of outer momentum; published model and moments, and their
     // changes
     assert_int_equal(memory.host.bytes, (5 + 2 + 3) * 4000);
-    assert_int_equal(memory.host.edge_bytes, 4000); // two vectors, half as large each
+    assert_int_equal(memory.host.edge_bytes, 4000); // two vectors, each half as large
     assert_string_equal(memory.host.edge, "reference, correction");
     assert_non_null(strstr(memory.host.vectors, "outer momentum"));
     node_schema_free(&node_config_schema, &config);
@@ -57,7 +57,7 @@ static void shares_of_a_configuration_count(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_is_told),
-                                       cmocka_unit_test(shares_of_a_configuration_count)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_is_counted_for_host_and_device),
+                                       cmocka_unit_test(the_memory_follows_from_the_configuration)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// metrics.jsonl: the fields and their names, null where nothing was measured, whole lines only, and disks
+// metrics.jsonl: the fields and their names, null where nothing was measured, only complete lines, and disks
 // that refuse.
 #include "base/file.h"
 #include "node/store/metrics.h"
@@ -101,7 +101,7 @@ static void a_row_is_one_line_with_these_fields(void **state)
     node_metrics_close(metrics);
 }
 
-static void rows_are_appended_also_after_a_restart(void **state)
+static void rows_are_appended_after_a_restart(void **state)
 {
     char path[128];
     path_in(state, path);
@@ -144,7 +144,7 @@ static void half_a_line_of_a_killed_node_is_cut(void **state)
     free(text);
 }
 
-static void cannot_be_opened(void **state)
+static void a_file_that_cannot_be_opened_is_reported(void **state)
 {
     struct node_metrics *metrics = NULL;
     struct base_reason why;
@@ -160,7 +160,7 @@ static void cannot_be_opened(void **state)
     assert_null(metrics);
 }
 
-// What `write` logs, on stderr.
+// The number of lines that `write` logs on stderr.
 static size_t logged_lines(FILE *log)
 {
     size_t lines = 0;
@@ -170,7 +170,7 @@ static size_t logged_lines(FILE *log)
     return lines;
 }
 
-static void a_full_disk_is_said_once_and_stops_nothing(void **state)
+static void a_full_disk_is_logged_once_and_stops_nothing(void **state)
 {
     (void)state;
     struct node_metrics *metrics = opened("/dev/full");
@@ -189,7 +189,7 @@ static void a_full_disk_is_said_once_and_stops_nothing(void **state)
     node_metrics_close(metrics);
 }
 
-static void a_disk_that_fills_up_keeps_whole_lines(void **state)
+static void a_disk_that_fills_up_keeps_complete_lines(void **state)
 {
     char path[128];
     path_in(state, path);
@@ -221,9 +221,9 @@ static void a_disk_that_fills_up_keeps_whole_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_row_is_one_line_with_these_fields),        CASE(rows_are_appended_also_after_a_restart),
-        CASE(half_a_line_of_a_killed_node_is_cut),        CASE(cannot_be_opened),
-        CASE(a_full_disk_is_said_once_and_stops_nothing), CASE(a_disk_that_fills_up_keeps_whole_lines),
+        CASE(a_row_is_one_line_with_these_fields),          CASE(rows_are_appended_after_a_restart),
+        CASE(half_a_line_of_a_killed_node_is_cut),          CASE(a_file_that_cannot_be_opened_is_reported),
+        CASE(a_full_disk_is_logged_once_and_stops_nothing), CASE(a_disk_that_fills_up_keeps_complete_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Model files: what is written has torch's names and layout, what is read fits or is refused with the reason.
+// Model files: files are written with torch's names and layout; a file that is read fits, or is refused with
+// the reason.
 #include "node/learn/data.h"
 #include "node/setup.h"
 #include "node/store/model_file.h"
@@ -55,7 +56,7 @@ static struct node_model_file model_of(const struct train_model_spec *spec)
         .parameters = numbers};
 }
 
-static void torchs_names_and_layout(void **state)
+static void a_file_has_the_names_and_layout_of_torch(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -64,7 +65,7 @@ static void torchs_names_and_layout(void **state)
     assert_int_equal(node_model_write(world->path, &model, &why), BASE_OK);
     assert_int_equal(node_safetensors_read(world->path, 1 << 20, 1, &file, &why), BASE_OK);
     assert_int_equal(node_safetensors_count(file), 4);
-    // Ours [3, 4] is 1 2 3 4 | 5 6 7 8 | 9 10 11 12.
+    // The product's [3, 4] is 1 2 3 4 | 5 6 7 8 | 9 10 11 12.
     const struct node_tensor *weight = node_safetensors_find(file, "0.weight");
     assert_true(weight && weight->n_dims == 2 && weight->shape[0] == 4 && weight->shape[1] == 3);
     assert_memory_equal(weight->data, ((float[]){1, 5, 9, 2, 6, 10, 3, 7, 11, 4, 8, 12}), 12 * sizeof(float));
@@ -83,7 +84,7 @@ static void torchs_names_and_layout(void **state)
     node_safetensors_free(file);
 }
 
-static void what_was_written_reads_back(void **state)
+static void a_written_model_reads_back_the_same(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -119,7 +120,7 @@ static void labels_are_those_of_the_data(void **state)
     }
 }
 
-static void what_is_not_finite_is_never_written(void **state)
+static void a_model_that_is_not_finite_is_never_written(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -134,7 +135,7 @@ static void what_is_not_finite_is_never_written(void **state)
     }
 }
 
-// A tensor of a file that somebody else wrote, all of whose numbers are 0.
+// A tensor of a file of another program; all its numbers are 0.
 static struct node_tensor foreign(const char *name, enum node_tensor_type type, size_t rows, size_t columns)
 {
     static const double zeros[64];
@@ -145,7 +146,7 @@ static struct node_tensor foreign(const char *name, enum node_tensor_type type, 
     return tensor;
 }
 
-static void files_from_elsewhere_in_other_precisions(void **state)
+static void files_of_other_programs_may_have_other_precisions(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -165,19 +166,19 @@ static void files_from_elsewhere_in_other_precisions(void **state)
 
 #define F32 NODE_TENSOR_F32
 struct bad {
-    const char *name; // of the tensor that is put in the place of number `place` of a good file of 3-4-2
+    const char *name; // of the tensor that replaces number `place` of a valid file of 3-4-2
     size_t place, rows, columns;
     enum node_tensor_type type;
     const char *reason;
 };
 
-static void what_does_not_fit_is_refused_with_both_shapes(void **state)
+static void a_model_that_does_not_fit_is_refused_with_both_shapes(void **state)
 {
     struct world *world = *state;
     static const struct bad bads[] = {
         {"0.weight", 0, 4, 5, F32, "'0.weight' is F32 [4, 5], expected F32 [4, 3]"},
         {"0.weight", 0, 3, 4, F32,
-         "'0.weight' is F32 [3, 4], expected F32 [4, 3]"}, // ours under torch's name
+         "'0.weight' is F32 [3, 4], expected F32 [4, 3]"}, // the product's layout under torch's name
         {"0.weight", 0, 12, 0, F32, "'0.weight' is F32 [12], expected F32 [4, 3]"},
         {"0.weight", 0, 4, 3, NODE_TENSOR_I32, "'0.weight' is I32 [4, 3], expected F32 [4, 3]"},
         {"0.bias", 1, 5, 0, F32, "'0.bias' is F32 [5], expected F32 [4]"},
@@ -201,7 +202,7 @@ static void what_does_not_fit_is_refused_with_both_shapes(void **state)
             fail_msg("%s: %s '%s', expected '%s'", bads[i].name, base_error_name(error), why.text,
                      bads[i].reason);
         assert_ptr_equal(read.parameters, numbers);
-        if (i > 0) // the first would be a model of 5 inputs; the others are none
+        if (i > 0) // the first would be a model of 5 inputs; the others are no model
             assert_int_not_equal(node_model_read(world->path, NULL, &read, &why), BASE_OK);
     }
 }
@@ -227,7 +228,7 @@ static void a_file_without_a_model_is_refused(void **state)
     assert_non_null(strstr(why.text, "1 classes; expected 2"));
 }
 
-static void numbers_that_are_none_are_refused(void **state)
+static void numbers_that_are_not_finite_are_refused(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -246,7 +247,7 @@ static void numbers_that_are_none_are_refused(void **state)
     assert_non_null(strstr(why.text, "'0.weight' holds NaN"));
 }
 
-static void metadata_that_cannot_be_is_refused(void **state)
+static void invalid_metadata_is_refused(void **state)
 {
     struct world *world = *state;
     static const struct {
@@ -279,7 +280,7 @@ static void touch(const struct world *world, const char *name)
     fclose(file);
 }
 
-static void a_directory_stands_for_its_model(void **state)
+static void a_directory_stands_for_the_model_in_it(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -288,7 +289,7 @@ static void a_directory_stands_for_its_model(void **state)
                                         "checkpoint-10.safetensors", "averaged.safetensors"};
     assert_int_equal(node_model_find(world->directory, found, &why), BASE_ENOTFOUND);
     assert_non_null(strstr(why.text, "averaged.safetensors"));
-    for (size_t i = 0; i < 4; i++) { // each goes before those that were there
+    for (size_t i = 0; i < 4; i++) { // each takes precedence over the ones before
         touch(world, names[i]);
         assert_int_equal(node_model_find(world->directory, found, &why), BASE_OK);
         snprintf(path, sizeof path, "%s/%s", world->directory, names[i]);
@@ -298,23 +299,23 @@ static void a_directory_stands_for_its_model(void **state)
         snprintf(path, sizeof path, "%s/%s", world->directory, names[i]);
         unlink(path);
     }
-    assert_int_equal(node_model_find("no/such/file", found, &why), BASE_OK); // reading says it
+    assert_int_equal(node_model_find("no/such/file", found, &why), BASE_OK); // reading it reports the error
     assert_string_equal(found, "no/such/file");
 }
 
-static void training_begins_with_a_file_that_fits(void **state)
+static void training_may_begin_with_a_file_that_fits(void **state)
 {
     struct world *world = *state;
     struct base_reason why = {""};
     struct node_config config = {0};
-    const struct train_dataset data = {.features = 3, .classes = 2}; // its shape is all that counts
+    const struct train_dataset data = {.features = 3, .classes = 2}; // only its shape matters
     const struct node_model_file model = model_of(&mlp);
     struct train_model *made;
     const struct kernels *kernels;
     char setting[128];
     float start[26];
     assert_int_equal(node_schema_defaults(&node_config_schema, &config, &why), BASE_OK);
-    assert_int_equal(node_setup_check_start(&config, &data, &why), BASE_OK); // nothing is asked for
+    assert_int_equal(node_setup_check_start(&config, &data, &why), BASE_OK); // no file is asked for
     assert_int_equal(node_schema_set(&node_config_schema, "model.hidden=[4]", &config, &why), BASE_OK);
     snprintf(setting, sizeof setting, "model.init=%s", world->path);
     assert_int_equal(node_schema_set(&node_config_schema, setting, &config, &why), BASE_OK);
@@ -340,17 +341,18 @@ static void training_begins_with_a_file_that_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(torchs_names_and_layout, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_written_reads_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_has_the_names_and_layout_of_torch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_written_model_reads_back_the_same, set_up, tear_down),
         cmocka_unit_test_setup_teardown(labels_are_those_of_the_data, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_finite_is_never_written, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(files_from_elsewhere_in_other_precisions, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused_with_both_shapes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_model_that_is_not_finite_is_never_written, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_of_other_programs_may_have_other_precisions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_model_that_does_not_fit_is_refused_with_both_shapes, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_file_without_a_model_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(numbers_that_are_none_are_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(metadata_that_cannot_be_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_directory_stands_for_its_model, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(training_begins_with_a_file_that_fits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(numbers_that_are_not_finite_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(invalid_metadata_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_directory_stands_for_the_model_in_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(training_may_begin_with_a_file_that_fits, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

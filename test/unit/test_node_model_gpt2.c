@@ -1,5 +1,5 @@
-// Models of text in files: what a file of Hugging Face's gpt2 may have and may not, and how the characters of
-// a model travel.
+// Models of text in files: what a gpt2 file of Hugging Face may and may not contain, and how the characters
+// of a model are stored.
 #include "node/store/model_file.h"
 #include "node/store/safetensors.h"
 #include "test/support/spec_parameters.h"
@@ -26,7 +26,7 @@ static struct train_model_spec spec_of(void)
         .kind = TRAIN_GPT2, .inputs = CONTEXT, .classes = WORDS, .decoder = {LAYERS, WIDTH, HEADS, 0.0f}};
 }
 
-// A file as another program would write it, which a test then changes.
+// A file as another program would write it; a test then changes it.
 struct other {
     struct train_plan plan;
     struct node_tensor tensors[TENSORS];
@@ -111,7 +111,7 @@ static void refuses(const struct other *o, const char *model, const struct train
     assert_null(file.parameters);
 }
 
-static void takes_files_of_hugging_face(void **state)
+static void files_of_hugging_face_are_accepted(void **state)
 {
     static const char *const prefixes[] = {"", "transformer."};
     static const float mask[CONTEXT * CONTEXT] = {1};
@@ -134,7 +134,7 @@ static void takes_files_of_hugging_face(void **state)
     }
 }
 
-static void refuses_what_does_not_fit(void **state)
+static void a_file_that_does_not_fit_is_refused(void **state)
 {
     struct train_model_spec spec = spec_of();
     float head[WORDS * WIDTH];
@@ -161,7 +161,7 @@ static void refuses_what_does_not_fit(void **state)
     refuses(&o, "gpt2 2 layers, 64 wide, 1 heads, context 5, vocabulary 7", &spec,
             "it has 1 heads, expected 2");
     refuses(&o, "gpt2 2 layers, 64 wide, 1 heads, context 5", NULL, "is not a model of kind gpt2");
-    o.tensors[1] = o.tensors[--o.count]; // wpe goes
+    o.tensors[1] = o.tensors[--o.count]; // removes wpe
     refuses(&o, NULL, NULL, "there is no tensor 'wpe.weight' in it, which GPT-2 has");
     close_other(&o);
 }
@@ -182,8 +182,8 @@ static void written(struct node_model_about about, size_t words, struct node_mod
     node_model_free(&read);
 }
 
-// Up to as many characters as there may be, of one to four bytes, cut into pieces between two of them.
-static void keeps_characters(void **state)
+// Up to the largest number of characters, of one to four bytes, split into pieces between two of them.
+static void the_characters_of_a_model_are_kept(void **state)
 {
     static struct node_model_about about, back;
     (void)state;
@@ -207,7 +207,7 @@ static void keeps_characters(void **state)
     assert_string_equal(back.characters, "");
 }
 
-static void refuses_wrong_characters(void **state)
+static void wrong_characters_are_refused(void **state)
 {
     static struct node_model_file file, read;
     struct base_reason why = {""};
@@ -231,7 +231,7 @@ static void refuses_wrong_characters(void **state)
     node_model_free(&file);
 }
 
-static void refuses_columns_of_numbers(void **state)
+static void columns_of_numbers_are_refused(void **state)
 {
     static struct node_model_file file, read;
     struct base_reason why = {""};
@@ -248,11 +248,11 @@ static void refuses_columns_of_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_files_of_hugging_face),
-        cmocka_unit_test(refuses_what_does_not_fit),
-        cmocka_unit_test(keeps_characters),
-        cmocka_unit_test(refuses_wrong_characters),
-        cmocka_unit_test(refuses_columns_of_numbers),
+        cmocka_unit_test(files_of_hugging_face_are_accepted),
+        cmocka_unit_test(a_file_that_does_not_fit_is_refused),
+        cmocka_unit_test(the_characters_of_a_model_are_kept),
+        cmocka_unit_test(wrong_characters_are_refused),
+        cmocka_unit_test(columns_of_numbers_are_refused),
     };
     const int file = mkstemp(path);
     if (file < 0 || close(file) != 0)

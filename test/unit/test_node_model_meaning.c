@@ -1,4 +1,5 @@
-// What a model's file says of its data: it reads back whole, and what cannot be is refused with the reason.
+// What a model's file says about its data: it reads back complete, and invalid contents are refused with the
+// reason.
 #include "node/store/meaning_text.h"
 #include "node/store/model_file.h"
 #include "node/store/safetensors.h"
@@ -84,7 +85,7 @@ static void written(const struct train_model_spec *spec, struct train_meaning *m
         fail_msg("%s", why.text);
 }
 
-static void what_data_mean_reads_back(void **state)
+static void the_meaning_of_data_reads_back_the_same(void **state)
 {
     (void)state;
     for (int regression = 0; regression < 2; regression++) {
@@ -96,7 +97,7 @@ static void what_data_mean_reads_back(void **state)
             fail_msg("%s", why.text);
         const struct train_meaning *m = read.about.meaning;
         assert_non_null(m);
-        // All but layout and delimiter is in the digest, to the last bit of the statistics.
+        // Everything but layout and delimiter is in the digest, to the last bit of the statistics.
         assert_true(train_meaning_digest(m) == train_meaning_digest(meaning));
         assert_int_equal(m->layout.count, 4);
         assert_string_equal(m->layout.items[0], "id");
@@ -110,7 +111,7 @@ static void what_data_mean_reads_back(void **state)
     }
 }
 
-static void other_programs_read_it(void **state)
+static void other_programs_can_read_it(void **state)
 {
     (void)state;
     struct train_meaning *meaning = meaning_of(true);
@@ -126,7 +127,7 @@ static void other_programs_read_it(void **state)
     train_meaning_release(meaning);
 }
 
-static void a_name_that_is_not_utf8_is_refused_before_the_training(void **state)
+static void a_name_that_is_not_utf8_is_refused_before_training(void **state)
 {
     (void)state;
     struct train_meaning *meaning = meaning_of(false);
@@ -138,8 +139,8 @@ static void a_name_that_is_not_utf8_is_refused_before_the_training(void **state)
     train_meaning_release(meaning);
 }
 
-// A file may say of a text that it has features, too, and name no class.
-static void all_that_can_be_said_fits_the_pairs(void **state)
+// A file may say of a text that it also has features, and name no class.
+static void the_longest_meaning_fits(void **state)
 {
     (void)state;
     static struct node_text_pair pairs[NODE_MODEL_ABOUT_PAIRS + 1];
@@ -156,7 +157,7 @@ static void all_that_can_be_said_fits_the_pairs(void **state)
     train_meaning_release(about.meaning);
 }
 
-// The text of a meaning with one part of it replaced.
+// The text of a meaning with one part replaced.
 static void write_changed(const char *from, const char *to)
 {
     struct train_meaning *meaning = meaning_of(false);
@@ -181,7 +182,7 @@ static void write_changed(const char *from, const char *to)
     train_meaning_release(meaning);
 }
 
-static void a_meaning_that_cannot_be_is_refused(void **state)
+static void an_invalid_meaning_is_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -212,7 +213,7 @@ static void a_meaning_that_cannot_be_is_refused(void **state)
     struct base_reason why = {""};
     struct node_model_file read;
     const struct train_model_spec four = {.kind = TRAIN_SOFTMAX, .inputs = 4, .classes = 2};
-    assert_int_equal(node_model_read(path, &four, &read, &why), BASE_EMISMATCH); // by its tensors
+    assert_int_equal(node_model_read(path, &four, &read, &why), BASE_EMISMATCH); // because of its tensors
     assert_int_equal(node_model_read(path, NULL, &read, &why), BASE_OK);
     node_model_free(&read);
 }
@@ -220,11 +221,11 @@ static void a_meaning_that_cannot_be_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_data_mean_reads_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(other_programs_read_it, set_up, tear_down),
-        cmocka_unit_test(a_name_that_is_not_utf8_is_refused_before_the_training),
-        cmocka_unit_test(all_that_can_be_said_fits_the_pairs),
-        cmocka_unit_test_setup_teardown(a_meaning_that_cannot_be_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_meaning_of_data_reads_back_the_same, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(other_programs_can_read_it, set_up, tear_down),
+        cmocka_unit_test(a_name_that_is_not_utf8_is_refused_before_training),
+        cmocka_unit_test(the_longest_meaning_fits),
+        cmocka_unit_test_setup_teardown(an_invalid_meaning_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The words to a service manager, heard on a socket as systemd has one.
+// The messages to a service manager, received on a socket like that of systemd.
 #include "node/notify.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 static char directory[] = "/tmp/p2pml-notify-XXXXXX", path[64];
 static int manager = -1;
 
-// Binds the manager's socket: a file, or with '@' a name without one.
+// Binds the manager's socket: a file, or with '@' an abstract name.
 static void listen_at(const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -54,7 +54,7 @@ static int end(void **state)
     return rmdir(directory);
 }
 
-// The next datagram that has come, "" without one.
+// The next datagram that has arrived; "" if there is none.
 static const char *heard(void)
 {
     static char text[512];
@@ -63,7 +63,7 @@ static const char *heard(void)
     return text;
 }
 
-static void test_ready_and_stopping_are_told_once(void **state)
+static void test_ready_and_stopping_are_sent_once(void **state)
 {
     struct node_notify notify;
     (void)state;
@@ -78,7 +78,7 @@ static void test_ready_and_stopping_are_told_once(void **state)
     node_notify_close(&notify);
 }
 
-static void test_a_status_is_told_when_it_changes(void **state)
+static void test_a_status_is_sent_when_it_changes(void **state)
 {
     struct node_notify notify;
     char line[400];
@@ -96,12 +96,12 @@ static void test_a_status_is_told_when_it_changes(void **state)
     line[sizeof line - 1] = 0;
     node_notify_tick(&notify, 4 * SECOND_NS, line);
     assert_int_equal(strlen(heard()), strlen("STATUS=") + NODE_NOTIFY_STATUS_BYTES - 1);
-    node_notify_tick(&notify, 5 * SECOND_NS, line); // cut as before: no news
+    node_notify_tick(&notify, 5 * SECOND_NS, line); // cut as before: no change
     assert_string_equal(heard(), "");
     node_notify_close(&notify);
 }
 
-static void test_signs_of_life_come_twice_as_often_as_they_are_waited_for(void **state)
+static void test_the_watchdog_is_fed_twice_per_interval(void **state)
 {
     struct node_notify notify;
     unsigned signs = 0;
@@ -138,7 +138,7 @@ static void test_the_watchdog_of_another_process_is_not_fed(void **state)
     }
 }
 
-static void test_a_name_without_a_file_is_found(void **state)
+static void test_an_abstract_socket_name_works(void **state)
 {
     struct node_notify notify;
     char name[64];
@@ -176,7 +176,7 @@ static void test_without_a_manager_nothing_happens(void **state)
 }
 
 // The manager may be restarted while the node runs.
-static void test_a_manager_that_goes_away_is_no_harm(void **state)
+static void test_a_manager_that_goes_away_does_no_harm(void **state)
 {
     struct node_notify notify;
     (void)state;
@@ -192,14 +192,13 @@ static void test_a_manager_that_goes_away_is_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_ready_and_stopping_are_told_once, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_status_is_told_when_it_changes, begin, end),
-        cmocka_unit_test_setup_teardown(test_signs_of_life_come_twice_as_often_as_they_are_waited_for, begin,
-                                        end),
+        cmocka_unit_test_setup_teardown(test_ready_and_stopping_are_sent_once, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_status_is_sent_when_it_changes, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_watchdog_is_fed_twice_per_interval, begin, end),
         cmocka_unit_test_setup_teardown(test_the_watchdog_of_another_process_is_not_fed, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_name_without_a_file_is_found, begin, end),
+        cmocka_unit_test_setup_teardown(test_an_abstract_socket_name_works, begin, end),
         cmocka_unit_test_setup_teardown(test_without_a_manager_nothing_happens, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_manager_that_goes_away_is_no_harm, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_manager_that_goes_away_does_no_harm, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// Whole tables of links under one event base, over loopback: two that call each other.
+// Whole tables of links under one event base, over loopback: two nodes that call each other.
 #include "test_node_peers.h"
 #include "node/peers/peers.h"
 #include "node/queue/clock.h"
@@ -25,7 +25,7 @@ static void choosing_a_link_loses_nothing(void **state)
         open_table(&a, false);
         open_table(&b, false);
         a.sends = b.sends = true;
-        node_peers_start(run % 2 ? a.peers : b.peers); // both call at once: two links, one is taken
+        node_peers_start(run % 2 ? a.peers : b.peers); // both call at once: two links, of which one is chosen
         node_peers_start(run % 2 ? b.peers : a.peers);
         run_until(&a.messages, NUMBERED);
         run_until(&b.messages, NUMBERED);
@@ -39,9 +39,10 @@ static void choosing_a_link_loses_nothing(void **state)
     }
 }
 
-// More than may be half-open from one address call all at once. A busy machine holds links up for seconds, so
-// that newer ones take over and some are taken for dead: in the end all are linked, and nobody is a twin.
-static void many_on_one_address_find_each_other(void **state)
+// More nodes than may have half-open links from one address call all at once. A busy machine delays links for
+// seconds, so that newer ones take over and some are considered dead: in the end all are linked, and no
+// duplicate identity is reported.
+static void many_nodes_on_one_address_find_each_other(void **state)
 {
     (void)state;
     static struct table tables[MANY];
@@ -59,7 +60,7 @@ static void many_on_one_address_find_each_other(void **state)
     for (size_t i = 0; i < MANY; i++)
         ids[i] = tables[i].identity.id;
     for (size_t i = 0; i < MANY; i++) {
-        node_peers_want(tables[i].peers, ids, MANY); // unwanted ones end before the last ones come
+        node_peers_want(tables[i].peers, ids, MANY); // unwanted links end before the last ones are made
         node_peers_start(tables[i].peers);
     }
     run_until(&in_use, MANY * (MANY - 1));
@@ -90,8 +91,8 @@ static void nobody_needs_a_link(struct table *a, struct table *b)
     node_peers_tick(b->peers, later_ns);
 }
 
-// A packet calls the member, waits for the link and goes over it; then nobody needs it, and its end tells
-// nothing about anybody.
+// A packet makes the node call the member, and is sent over the link. Then the link is no longer needed, and
+// its end says nothing about the member.
 static void a_packet_calls_and_an_idle_link_ends(void **state)
 {
     (void)state;
@@ -102,7 +103,7 @@ static void a_packet_calls_and_an_idle_link_ends(void **state)
         node_peers_packet(a.peers, &b.identity.id, packet, sizeof packet);
     run_until(&b.packets, 3);
     assert_int_equal(a.ups, 1);
-    node_peers_packet(a.peers, &b.identity.id, packet, sizeof packet); // over the link that is there
+    node_peers_packet(a.peers, &b.identity.id, packet, sizeof packet); // over the existing link
     run_until(&b.packets, 4);
     nobody_needs_a_link(&a, &b);
     run_until(&a.downs, 1);
@@ -137,15 +138,15 @@ static void a_wanted_link_stays_and_comes_back(void **state)
     close_table(&b);
 }
 
-// The refused end hears what was sent before the BYE, which ends the link there: without it the end does not
-// know why.
-static void who_is_refused_for_its_scaling_hears_the_other_first(void **state)
+// The refused end receives what was sent before the BYE, which ends the link there: otherwise it does not
+// learn the reason.
+static void an_end_refused_for_its_scaling_receives_the_other_first(void **state)
 {
     (void)state;
     for (int run = 0; run < 10; run++) {
         struct table a, b;
         make_pair(&a, &b);
-        a.sends = true; // all of it is still queued when the link is to end
+        a.sends = true; // all of it is still queued when the link must end
         a.parts = GOSSIP_CLOSE_OTHER_SCALING;
         node_peers_want(a.peers, &b.identity.id, 1);
         run_until(&b.downs, 1);
@@ -155,9 +156,9 @@ static void who_is_refused_for_its_scaling_hears_the_other_first(void **state)
     }
 }
 
-// Nobody listens where the member was reached before: evidence, too. Where it never was, a firewall may
-// answer for it; and without an address there is nothing to say.
-static void a_closed_port_is_evidence_of_who_was_reached(void **state)
+// A closed port where the member was reached before is evidence, too. Where it was never reached, a firewall
+// may answer for it; and without an address there is nothing to report.
+static void a_closed_port_is_evidence_where_the_member_was_reached(void **state)
 {
     (void)state;
     struct table a, b;
@@ -184,8 +185,8 @@ static void a_closed_port_is_evidence_of_who_was_reached(void **state)
     close_table(&a);
 }
 
-// An entry that stands for a member who lives is not called; when membership gives him up it is.
-static void entries_of_the_living_are_left_alone(void **state)
+// An entry that stands for a living member is not called; when membership gives the member up, it is.
+static void entries_of_living_members_are_not_called(void **state)
 {
     (void)state;
     struct table a, b;
@@ -273,7 +274,7 @@ static void write_faults(const char *path, const struct gossip_id *id)
     assert_int_equal(fclose(file), 0);
 }
 
-// A cut link stands still and nobody hears of it, not even of its end; when the fault is over it goes on.
+// A cut link stands still, and no node learns of it, not even of its end; when the fault is over it goes on.
 static void a_cut_link_stands_still(void **state)
 {
     (void)state;
@@ -311,7 +312,7 @@ static void a_cut_link_stands_still(void **state)
     write_faults(path, &b.identity.id);
     assert_int_equal(node_faults_reload(a.faults, &why), BASE_OK);
     node_peers_faults_changed(a.peers);
-    node_peers_part(a.peers, &b.identity.id, GOSSIP_CLOSE_SILENT); // given up here, without a word there
+    node_peers_part(a.peers, &b.identity.id, GOSSIP_CLOSE_SILENT); // given up here, without a BYE
     run_until(&a.downs, 1);
     for (int i = 0; i < 50; i++)
         event_base_loop(base, EVLOOP_NONBLOCK);
@@ -329,12 +330,12 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, free_base)
     const struct CMUnitTest tests[] = {
         CASE(choosing_a_link_loses_nothing),
-        CASE(many_on_one_address_find_each_other),
+        CASE(many_nodes_on_one_address_find_each_other),
         CASE(a_packet_calls_and_an_idle_link_ends),
         CASE(a_wanted_link_stays_and_comes_back),
-        CASE(who_is_refused_for_its_scaling_hears_the_other_first),
-        CASE(a_closed_port_is_evidence_of_who_was_reached),
-        CASE(entries_of_the_living_are_left_alone),
+        CASE(an_end_refused_for_its_scaling_receives_the_other_first),
+        CASE(a_closed_port_is_evidence_where_the_member_was_reached),
+        CASE(entries_of_living_members_are_not_called),
         CASE(a_node_may_leave_while_a_call_waits),
         CASE(a_cut_link_stands_still),
     };

@@ -1,4 +1,4 @@
-// Tables of links under one event base, over loopback, and guests that have the secret but no manners.
+// Tables of links under one event base, over loopback, and guests that have the secret but break the rules.
 #ifndef TEST_UNIT_NODE_PEERS_H
 #define TEST_UNIT_NODE_PEERS_H
 
@@ -28,8 +28,8 @@
 static struct event_base *base;
 static struct node_streams *streams;
 
-static struct node_counters counted; // by all streams; their thread counts on until it ends
-static size_t tables_open;           // more than none after a test: it failed
+static struct node_counters counted; // by all streams, whose threads count until they end
+static size_t tables_open;           // not 0 after a test: the test failed
 static size_t in_use;                // ends of links, in all tables
 
 static inline int make_base(void **state)
@@ -43,7 +43,7 @@ static inline int make_base(void **state)
 static inline int free_base(void **state)
 {
     (void)state;
-    if (tables_open) // links of a test that has failed use both
+    if (tables_open) // links of a failed test use both
         return 0;
     node_streams_destroy(streams);
     event_base_free(base);
@@ -57,7 +57,7 @@ static inline void timed_out(evutil_socket_t socket, short what, void *argument)
     *(bool *)argument = true;
 }
 
-// Until *value >= least; a bound that only a failure reaches.
+// Until *value >= least; the bound is reached only by a failure.
 static inline void run_until(const size_t *value, size_t least)
 {
     bool late = false;
@@ -70,7 +70,7 @@ static inline void run_until(const size_t *value, size_t least)
     assert_true(*value >= least);
 }
 
-// A message that a table passes on: HELLO, numbered by its epoch.
+// A message that a table passes on: a HELLO, numbered by its epoch.
 static inline size_t numbered(uint64_t number, uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES])
 {
     struct gossip_message message = {.kind = GOSSIP_HELLO, .as.hello.epoch = number};
@@ -88,7 +88,7 @@ static inline void make_greeting(const char *name, struct gossip_greeting *greet
     snprintf(greeting->model, sizeof greeting->model, "test");
 }
 
-// One node: its table of links and what the table told its owner.
+// One node: its table of links and what the table reported to its owner.
 
 struct table {
     struct node_config config;
@@ -101,9 +101,9 @@ struct table {
     int listener;
     uint16_t port;
     char address[64], *list[MANY];
-    bool sends;              // numbered messages, as soon as it is told of a link
-    bool takes;              // events
-    enum gossip_close parts; // then ends the link for this cause, unless it is IDLE
+    bool sends;              // sends numbered messages as soon as a link is up
+    bool takes;              // takes events
+    enum gossip_close parts; // then ends the link with this cause, unless it is IDLE
     size_t ups, downs, messages, packets, unreachables, twins, missing;
 };
 

@@ -16,12 +16,12 @@
 
 #include <cmocka.h>
 
-// A peer with the secret that does what a test wants: one bare link.
+// A peer with the secret that does what a test asks: one bare link.
 
 struct guest {
     struct node_link *link;
     struct gossip_identity identity;
-    bool holds, closed; // holds: takes nothing from its socket after the handshake
+    bool holds, closed; // holds: reads nothing from its socket after the handshake
     size_t *established, *ended, *messages;
 };
 
@@ -68,7 +68,7 @@ static void call(struct guest *g, uint32_t seed, uint16_t port, bool holds)
     g->messages = &heard;
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(s >= 0);
-    assert_int_equal(connect(s, (struct sockaddr *)&address, sizeof address), 0); // the kernel takes it
+    assert_int_equal(connect(s, (struct sockaddr *)&address, sizeof address), 0); // the kernel accepts it
     assert_int_equal(evutil_make_socket_nonblocking(s), 0);
     struct node_link_options options = {.base = base,
                                         .streams = streams,
@@ -107,7 +107,7 @@ static void begin_table(struct table *t, bool only_allowed)
     node_peers_start(t->peers);
 }
 
-// The guest's link is in use at the end of it.
+// At the end the guest's link is active.
 static void meet(struct table *t, struct guest *guest, const char *name)
 {
     call(guest, 1, t->port, false);
@@ -116,7 +116,7 @@ static void meet(struct table *t, struct guest *guest, const char *name)
     run_until(&t->ups, 1);
 }
 
-// What goes to stderr meanwhile, counted in lines.
+// What is written to stderr meanwhile, counted in lines.
 
 static int log_file, log_before;
 
@@ -145,8 +145,8 @@ static size_t log_lines(void)
     return lines;
 }
 
-// The node with the lower id decides; while the link in use works, no other takes its place.
-static void newer_links_do_not_disturb_one_that_works(void **state)
+// The node with the lower id decides; while the active link works, no other takes its place.
+static void newer_links_do_not_disturb_a_working_one(void **state)
 {
     (void)state;
     struct table t;
@@ -184,9 +184,9 @@ static void newer_links_do_not_disturb_one_that_works(void **state)
     close_table(&t);
 }
 
-// Whoever has proven an id but is not in use counts as half-open: neither those that no allow-list
-// names nor those that never greet can fill the table, however many ids they make.
-static void ids_without_use_stay_within_the_limits(void **state)
+// A link that has proven an id but is not active counts as half-open: neither ids that no allow-list names
+// nor ids that never greet can fill the table, however many are made.
+static void links_that_are_not_active_stay_within_the_limits(void **state)
 {
     (void)state;
     for (int only_allowed = 0; only_allowed < 2; only_allowed++) {
@@ -208,7 +208,7 @@ static void ids_without_use_stay_within_the_limits(void **state)
     }
 }
 
-// Ends the guest's link by what `break_it` says.
+// Ends the guest's link by `break_it`.
 static void expect_end(void (*break_it)(struct guest *g), size_t ups, size_t refused)
 {
     for (uint32_t seed = 0; seed < 6; seed++) { // ids on both sides of the table's
@@ -221,7 +221,7 @@ static void expect_end(void (*break_it)(struct guest *g), size_t ups, size_t ref
         run_until(&ended, 1);
         assert_int_equal(t.ups, ups);
         assert_int_equal(node_peers_counters(t.peers).refused, refused);
-        assert_true(heard > 0 || !refused); // the people there learn why
+        assert_true(heard > 0 || !refused); // the other side learns the reason
         node_link_destroy(guest.link);
         run_until(&t.downs, ups);
         assert_int_equal(node_peers_counters(t.peers).links, 0);
@@ -261,7 +261,7 @@ static void other_rules(struct guest *g)
     greet_with(g, GOSSIP_PROTOCOL, 1, 1, "train.steps: 7", "b");
 }
 
-static void whoever_trains_something_else_is_refused(void **state)
+static void a_peer_that_trains_something_else_is_refused(void **state)
 {
     (void)state;
     expect_end(another_protocol, 0, 1);
@@ -287,7 +287,7 @@ static void greet_twice(struct guest *g)
     greet(g, "c");
 }
 
-static void whoever_breaks_the_protocol_is_closed(void **state)
+static void a_peer_that_breaks_the_protocol_is_closed(void **state)
 {
     (void)state;
     expect_end(say_nothing_known, 0, 0);
@@ -295,8 +295,8 @@ static void whoever_breaks_the_protocol_is_closed(void **state)
     expect_end(greet_twice, 1, 0);
 }
 
-// Names are for people; whoever has the same is told, and taken all the same.
-static void a_name_may_be_had_twice(void **state)
+// Names are for users: a peer with the same name causes a message, and is accepted.
+static void two_nodes_may_have_one_name(void **state)
 {
     (void)state;
     struct table t;
@@ -308,7 +308,7 @@ static void a_name_may_be_had_twice(void **state)
     close_table(&t);
 }
 
-static void an_end_without_a_word_is_evidence(void **state)
+static void an_end_without_bye_is_evidence(void **state)
 {
     (void)state;
     for (int says_bye = 0; says_bye < 2; says_bye++) {
@@ -337,7 +337,7 @@ static void byes_do_not_fill_the_log(void **state)
     log_begin();
     for (int i = 0; i < 500; i++)
         say(&guest, &bye);
-    run_until(&t.downs, 1); // by the first
+    run_until(&t.downs, 1); // by the first one
     run_until(&ended, 1);
     assert_in_range(log_lines(), 1, 10);
     assert_int_equal(t.unreachables, 0);
@@ -345,7 +345,7 @@ static void byes_do_not_fill_the_log(void **state)
     close_table(&t);
 }
 
-static void coming_and_going_does_not_fill_the_log(void **state)
+static void links_that_come_and_go_do_not_fill_the_log(void **state)
 {
     (void)state;
     struct table t;
@@ -369,14 +369,14 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, free_base)
     const struct CMUnitTest tests[] = {
-        CASE(newer_links_do_not_disturb_one_that_works),
-        CASE(ids_without_use_stay_within_the_limits),
-        CASE(whoever_trains_something_else_is_refused),
-        CASE(whoever_breaks_the_protocol_is_closed),
-        CASE(a_name_may_be_had_twice),
-        CASE(an_end_without_a_word_is_evidence),
+        CASE(newer_links_do_not_disturb_a_working_one),
+        CASE(links_that_are_not_active_stay_within_the_limits),
+        CASE(a_peer_that_trains_something_else_is_refused),
+        CASE(a_peer_that_breaks_the_protocol_is_closed),
+        CASE(two_nodes_may_have_one_name),
+        CASE(an_end_without_bye_is_evidence),
         CASE(byes_do_not_fill_the_log),
-        CASE(coming_and_going_does_not_fill_the_log),
+        CASE(links_that_come_and_go_do_not_fill_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

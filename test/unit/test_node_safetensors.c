@@ -1,4 +1,4 @@
-// Safetensors: what is written reads back, and nothing that was damaged, cut off or made up does.
+// Safetensors: what is written reads back, and a damaged, truncated or invented file does not.
 #include "base/file.h"
 #include "base/limits.h"
 #include "node/store/safetensors.h"
@@ -98,7 +98,7 @@ static void check_sample(const struct node_safetensors *file)
     assert_true(node_safetensors_has_digest(file));
 }
 
-static void round_trip(void **state)
+static void tensors_survive_a_round_trip(void **state)
 {
     struct world *world = *state;
     struct base_reason why = {.text = ""};
@@ -120,7 +120,7 @@ static void round_trip(void **state)
     assert_int_equal(node_safetensors_read(world->path, count - 1, 1, &file, &why), BASE_ELIMIT);
 }
 
-static void no_tensors_at_all(void **state)
+static void a_file_without_tensors_is_valid(void **state)
 {
     struct world *world = *state;
     struct base_reason why = {.text = ""};
@@ -131,7 +131,7 @@ static void no_tensors_at_all(void **state)
     node_safetensors_free(file);
 }
 
-static void every_flipped_bit_is_noticed(void **state)
+static void every_flipped_bit_is_detected(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -144,13 +144,13 @@ static void every_flipped_bit_is_noticed(void **state)
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         why.text[0] = 0;
         if (node_safetensors_parse(bytes, count, 1, &file, &why) != BASE_EFORMAT || !why.text[0])
-            fail_msg("bit %zu of byte %zu was flipped, and nobody noticed: '%s'", bit % 8, bit / 8, why.text);
+            fail_msg("bit %zu of byte %zu was flipped and not detected: '%s'", bit % 8, bit / 8, why.text);
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     free(bytes);
 }
 
-static void every_truncation_is_noticed(void **state)
+static void every_truncation_is_detected(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -161,7 +161,7 @@ static void every_truncation_is_noticed(void **state)
     load(world->path, &bytes, &count);
     for (size_t length = 0; length < count; length++) {
         uint8_t *shorter =
-            malloc(length ? length : 1); // of its own, so that a sanitizer sees reads beyond it
+            malloc(length ? length : 1); // separate memory, so that a sanitizer detects reads beyond it
         assert_non_null(shorter);
         memcpy(shorter, bytes, length);
         why.text[0] = 0;
@@ -178,7 +178,7 @@ static void every_truncation_is_noticed(void **state)
     free(bytes);
 }
 
-// A file made of a header text and this many bytes of data; what reading it says.
+// Reads a file made of a header text and this many bytes of data; returns the result.
 static enum base_error parse_text(const char *header, size_t data_bytes, int need_digest,
                                   struct node_safetensors **file, struct base_reason *why)
 {
@@ -190,7 +190,7 @@ static enum base_error parse_text(const char *header, size_t data_bytes, int nee
     memcpy(bytes + 8, header, length);
     why->text[0] = 0;
     enum base_error error = node_safetensors_parse(bytes, 8 + length + data_bytes, need_digest, file, why);
-    free(bytes); // the tensors point into it, but no test of made-up headers follows them
+    free(bytes); // the tensors point into it, but no test of invented headers follows them
     return error;
 }
 
@@ -255,7 +255,7 @@ static const struct made_up made_up[] = {
     {"{\"\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, "tensor name"},
 };
 
-static void made_up_headers_are_refused(void **state)
+static void invented_headers_are_refused(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof made_up / sizeof made_up[0]; i++) {
@@ -268,7 +268,7 @@ static void made_up_headers_are_refused(void **state)
     }
 }
 
-static void a_reason_never_drives_a_terminal(void **state)
+static void a_reason_contains_no_terminal_sequences(void **state)
 {
     (void)state;
     struct node_safetensors *file;
@@ -300,12 +300,12 @@ static void size_bombs_are_refused_before_anything_is_allocated(void **state)
     free(deep);
 }
 
-static void files_from_elsewhere(void **state)
+static void files_of_other_programs_are_read(void **state)
 {
     (void)state;
     struct node_safetensors *file;
     struct base_reason why;
-    // No padding, tensors out of order, an empty one, other types, a digest that is not ours.
+    // No padding, tensors out of order, an empty one, other types, another program's digest.
     const char *header = "{\"b\":{\"dtype\":\"BF16\",\"shape\":[1,1,2],\"data_offsets\":[8,12]},"
                          "\"e\":{\"dtype\":\"I64\",\"shape\":[0,5],\"data_offsets\":[8,8]},"
                          "\"a\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]},"
@@ -325,7 +325,7 @@ static void files_from_elsewhere(void **state)
     node_safetensors_free(file);
 }
 
-static void what_cannot_be_written_is_refused(void **state)
+static void invalid_tensors_are_not_written(void **state)
 {
     struct world *world = *state;
     struct base_reason why;
@@ -374,15 +374,15 @@ static void a_header_that_is_too_long_is_not_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(round_trip, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(no_tensors_at_all, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_flipped_bit_is_noticed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_truncation_is_noticed, set_up, tear_down),
-        cmocka_unit_test(made_up_headers_are_refused),
-        cmocka_unit_test(a_reason_never_drives_a_terminal),
+        cmocka_unit_test_setup_teardown(tensors_survive_a_round_trip, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_without_tensors_is_valid, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_flipped_bit_is_detected, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_truncation_is_detected, set_up, tear_down),
+        cmocka_unit_test(invented_headers_are_refused),
+        cmocka_unit_test(a_reason_contains_no_terminal_sequences),
         cmocka_unit_test(size_bombs_are_refused_before_anything_is_allocated),
-        cmocka_unit_test(files_from_elsewhere),
-        cmocka_unit_test_setup_teardown(what_cannot_be_written_is_refused, set_up, tear_down),
+        cmocka_unit_test(files_of_other_programs_are_read),
+        cmocka_unit_test_setup_teardown(invalid_tensors_are_not_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_header_that_is_too_long_is_not_written, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

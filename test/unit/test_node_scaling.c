@@ -1,4 +1,4 @@
-// The scaling that all nodes share: from their statistics, and in the bytes that travel with the model.
+// The scaling that all nodes share: from their statistics, and in the bytes that are sent with the model.
 #include "node/learn/scaling.h"
 
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static int end(void **state)
     return 0;
 }
 
-static void its_own_rows_are_measured_before_any_scaling(void **state)
+static void a_node_measures_its_rows_before_they_are_scaled(void **state)
 {
     (void)state;
     assert_true(scaling->own[1].least == 10 && scaling->own[1].most == 40 && scaling->own[1].mean == 25);
@@ -73,7 +73,7 @@ static void the_statistics_of_all_scale_rows_and_targets(void **state)
     }
 }
 
-static void once_agreed_it_stays(void **state)
+static void an_agreed_scaling_does_not_change(void **state)
 {
     (void)state;
     const struct train_spread others[FEATURES + 1] = {{0, 1, 0, 1}, {0, 1, 0, 1}, {0, 1, 0, 1}};
@@ -85,7 +85,7 @@ static void once_agreed_it_stays(void **state)
     assert_true(train.x[0] == -1.5f);
 }
 
-static void a_model_s_is_taken_with_it(void **state)
+static void the_scaling_of_a_model_is_taken_with_it(void **state)
 {
     (void)state;
     node_scaling_agree(scaling, all);
@@ -95,15 +95,15 @@ static void a_model_s_is_taken_with_it(void **state)
     end(NULL);
     begin(NULL);
     assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_OK);
-    assert_memory_equal(train.x, scaled, sizeof scaled); // to the bit, as where it was agreed on
+    assert_memory_equal(train.x, scaled, sizeof scaled); // to the bit, as where it was agreed
     assert_memory_equal(test.x, scaled, sizeof scaled);
     assert_int_equal(scaling->blob.bytes, blob.bytes);
     assert_memory_equal(scaling->blob.data, blob.data, blob.bytes);
-    assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_OK); // again: nothing
+    assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_OK); // a second time changes nothing
     assert_memory_equal(train.x, scaled, sizeof scaled);
 }
 
-static void another_model_s_replaces_it(void **state)
+static void the_scaling_of_another_model_replaces_it(void **state)
 {
     (void)state;
     const struct train_spread others[FEATURES + 1] = {{0, 8, 2, 4}, {0, 64, 32, 16}, {0, 16, 8, 8}};
@@ -117,7 +117,7 @@ static void another_model_s_replaces_it(void **state)
         assert_true(fabsf(train.x[i] - (rows[i] - (i % 2 ? 32 : 2)) / (i % 2 ? 16 : 4)) < 1e-5f);
 }
 
-static void what_is_no_scaling_is_refused(void **state)
+static void an_invalid_scaling_is_refused(void **state)
 {
     (void)state;
     node_scaling_agree(scaling, all);
@@ -155,12 +155,12 @@ static void what_is_no_scaling_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(its_own_rows_are_measured_before_any_scaling),
+        CASE(a_node_measures_its_rows_before_they_are_scaled),
         CASE(the_statistics_of_all_scale_rows_and_targets),
-        CASE(once_agreed_it_stays),
-        CASE(a_model_s_is_taken_with_it),
-        CASE(another_model_s_replaces_it),
-        CASE(what_is_no_scaling_is_refused),
+        CASE(an_agreed_scaling_does_not_change),
+        CASE(the_scaling_of_a_model_is_taken_with_it),
+        CASE(the_scaling_of_another_model_replaces_it),
+        CASE(an_invalid_scaling_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
-// The schema engine on a table of its own: every type, every way to be wrong, and that nothing changes on
+// The schema engine with its own table: every type, every kind of mistake, and that nothing changes on an
 // error.
 #include "node_schema_world.h"
 
-static void defaults_of_every_type(void **state)
+static void every_type_has_its_default(void **state)
 {
     (void)state;
     struct sample config;
@@ -37,7 +37,7 @@ static void a_bad_default_is_an_error_and_leaves_zeroes(void **state)
     assert_memory_equal(&config, &zero, sizeof zero);
 }
 
-static void reads_every_type_and_notes_the_lines(void **state)
+static void every_type_is_read_with_its_line(void **state)
 {
     (void)state;
     struct sample config;
@@ -79,7 +79,7 @@ static void reads_every_type_and_notes_the_lines(void **state)
     stop(&config);
 }
 
-static void empty_files_and_sections_are_fine(void **state)
+static void empty_files_and_sections_are_valid(void **state)
 {
     (void)state;
     const char *const texts[] = {"",
@@ -123,7 +123,7 @@ static void every_mistake_is_named_and_changes_nothing(void **state)
     good(&config, "node: {name: before}\npeers: [x:1]\n");
     char *before = snapshot(&config);
     for (size_t i = 0; i < sizeof bads / sizeof *bads; i++) {
-        // The good lines in front or behind must not stick either.
+        // Valid lines before or after it must not take effect either.
         assert_int_not_equal(read_text(&config, bads[i].text, &why), BASE_OK);
         if (strcmp(why.text, bads[i].message) != 0) {
             print_error("%s\nsays:     %s\nexpected: %s\n", bads[i].text, why.text, bads[i].message);
@@ -138,7 +138,7 @@ static void every_mistake_is_named_and_changes_nothing(void **state)
     stop(&config);
 }
 
-static void good_lines_before_a_mistake_do_not_stick(void **state)
+static void valid_lines_before_a_mistake_have_no_effect(void **state)
 {
     (void)state;
     struct sample config;
@@ -155,7 +155,7 @@ static void good_lines_before_a_mistake_do_not_stick(void **state)
     stop(&config);
 }
 
-static void deep_nesting_ends_early(void **state)
+static void deep_nesting_is_refused_early(void **state)
 {
     (void)state;
     struct sample config;
@@ -171,7 +171,7 @@ static void deep_nesting_ends_early(void **state)
     stop(&config);
 }
 
-static void too_large_and_not_a_file(void **state)
+static void files_that_are_too_large_and_directories_are_refused(void **state)
 {
     (void)state;
     struct sample config;
@@ -240,7 +240,7 @@ static void a_long_path_keeps_room_for_the_message(void **state)
     stop(&config);
 }
 
-// Where a locale with a decimal comma is installed, it must change nothing.
+// If a locale with a decimal comma is installed, it must change nothing.
 static void locales_change_nothing(void **state)
 {
     (void)state;
@@ -265,14 +265,14 @@ static void locales_change_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_of_every_type),
+        cmocka_unit_test(every_type_has_its_default),
         cmocka_unit_test(a_bad_default_is_an_error_and_leaves_zeroes),
-        cmocka_unit_test(reads_every_type_and_notes_the_lines),
-        cmocka_unit_test(empty_files_and_sections_are_fine),
+        cmocka_unit_test(every_type_is_read_with_its_line),
+        cmocka_unit_test(empty_files_and_sections_are_valid),
         cmocka_unit_test(every_mistake_is_named_and_changes_nothing),
-        cmocka_unit_test(good_lines_before_a_mistake_do_not_stick),
-        cmocka_unit_test(deep_nesting_ends_early),
-        cmocka_unit_test(too_large_and_not_a_file),
+        cmocka_unit_test(valid_lines_before_a_mistake_have_no_effect),
+        cmocka_unit_test(deep_nesting_is_refused_early),
+        cmocka_unit_test(files_that_are_too_large_and_directories_are_refused),
         cmocka_unit_test(a_file_is_named_with_its_path),
         cmocka_unit_test(a_long_path_keeps_room_for_the_message),
         cmocka_unit_test(locales_change_nothing),

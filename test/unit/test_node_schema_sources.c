@@ -1,8 +1,8 @@
-// Configuration from files, the environment and --set together: which one wins, which mistakes are told; help
-// and what is written.
+// Configuration from files, the environment and --set together: which one wins, and which mistakes are
+// reported. Also the help, and the written form.
 #include "node_schema_world.h"
 
-static void assignments(void **state)
+static void assignments_set_every_type(void **state)
 {
     (void)state;
     struct sample config;
@@ -30,7 +30,7 @@ static void assignments(void **state)
     stop(&config);
 }
 
-static void bad_assignments(void **state)
+static void invalid_assignments_are_refused(void **state)
 {
     (void)state;
     static const struct bad cases[] = {
@@ -73,7 +73,7 @@ static void bad_assignments(void **state)
     stop(&config);
 }
 
-static void environment(void **state)
+static void the_environment_sets_keys(void **state)
 {
     (void)state;
     struct sample config;
@@ -113,8 +113,8 @@ static void environment(void **state)
     stop(&config);
 }
 
-// What is wrong behind a mistake is found, too, and nothing sticks.
-static void several_mistakes_are_told_at_once(void **state)
+// Mistakes after the first one are found, too, and nothing takes effect.
+static void several_mistakes_are_reported_at_once(void **state)
 {
     (void)state;
     struct sample config;
@@ -144,7 +144,7 @@ static void several_mistakes_are_told_at_once(void **state)
         "node.yaml:7: average: given a second time (the first is at node.yaml:2), expected all its keys "
         "in one section\n"
         "node.yaml:10: model.hidden: found \"x\", expected a list of whole numbers from 1 to 4096");
-    // Where YAML itself breaks nothing behind it can be read.
+    // After broken YAML nothing can be read.
     assert_int_equal(read_text(&config, "nodes: a\npeers: [a\nnode: {name: [}\n", &why), BASE_EINVAL);
     assert_non_null(strstr(
         why.text,
@@ -156,7 +156,7 @@ static void several_mistakes_are_told_at_once(void **state)
     stop(&config);
 }
 
-static void the_number_of_mistakes_told_is_limited(void **state)
+static void the_number_of_reported_mistakes_is_limited(void **state)
 {
     (void)state;
     struct sample config;
@@ -174,7 +174,7 @@ static void the_number_of_mistakes_told_is_limited(void **state)
     assert_int_equal(lines, NODE_SCHEMA_PROBLEMS_MAX + 1);
     assert_non_null(strstr(why.text, "\nand 3 more errors"));
     text[0] = 0;
-    for (size_t i = 0; i < 9; i++) { // long ones, as many as have room
+    for (size_t i = 0; i < 9; i++) { // long ones, as many as there is room for
         memset(line, 'x', 120);
         snprintf(line + 120, sizeof line - 120, "%zu: 1\n", i);
         strcat(text, line);
@@ -184,16 +184,18 @@ static void the_number_of_mistakes_told_is_limited(void **state)
     stop(&config);
 }
 
-static void mistakes_of_all_sources_are_told_at_once(void **state)
+static void mistakes_of_all_sources_are_reported_at_once(void **state)
 {
     (void)state;
     struct sample config;
     struct base_reason why;
-    char *const environment[] = {"P2PML_AVERAGE_RATIO=3", "P2PML_NODE_NAME=good", "P2PML_AVERAGE_STEPS=x",
-                                 NULL};
+    char *const the_environment_sets_keys[] = {"P2PML_AVERAGE_RATIO=3", "P2PML_NODE_NAME=good",
+                                               "P2PML_AVERAGE_STEPS=x", NULL};
     const char *const settings[] = {"node.name=a", "average.ratio=4", "wrong"};
-    const struct node_schema_sources sources = {
-        .path = "/nowhere/node.yaml", .environment = environment, .settings = settings, .n_settings = 3};
+    const struct node_schema_sources sources = {.path = "/nowhere/node.yaml",
+                                                .environment = the_environment_sets_keys,
+                                                .settings = settings,
+                                                .n_settings = 3};
     start(&config);
     assert_int_equal(node_schema_read_all(&schema, &sources, &config, &why), BASE_EINVAL);
     const char *const told[] = {"/nowhere/node.yaml", "P2PML_AVERAGE_RATIO: average.ratio: found \"3\"",
@@ -240,7 +242,7 @@ static void help_has_every_key(void **state)
     free(help);
 }
 
-static void written_as_nested_yaml(void **state)
+static void values_are_written_as_nested_yaml(void **state)
 {
     (void)state;
     struct sample config;
@@ -277,15 +279,15 @@ static void written_as_nested_yaml(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(assignments),
-        cmocka_unit_test(bad_assignments),
-        cmocka_unit_test(environment),
-        cmocka_unit_test(several_mistakes_are_told_at_once),
-        cmocka_unit_test(the_number_of_mistakes_told_is_limited),
-        cmocka_unit_test(mistakes_of_all_sources_are_told_at_once),
+        cmocka_unit_test(assignments_set_every_type),
+        cmocka_unit_test(invalid_assignments_are_refused),
+        cmocka_unit_test(the_environment_sets_keys),
+        cmocka_unit_test(several_mistakes_are_reported_at_once),
+        cmocka_unit_test(the_number_of_reported_mistakes_is_limited),
+        cmocka_unit_test(mistakes_of_all_sources_are_reported_at_once),
         cmocka_unit_test(later_sources_win_and_replace_lists),
         cmocka_unit_test(help_has_every_key),
-        cmocka_unit_test(written_as_nested_yaml),
+        cmocka_unit_test(values_are_written_as_nested_yaml),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

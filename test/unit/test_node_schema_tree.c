@@ -1,4 +1,4 @@
-// Lists of maps in a configuration: their shape, the lines of their parts, and every way to be wrong.
+// Lists of maps in a configuration: their shape, the lines of their parts, and every kind of mistake.
 #include "node/schema/schema.h"
 
 #include <setjmp.h>
@@ -76,7 +76,7 @@ static void parts_have_their_lines(void **state)
     node_schema_free(&schema, &config);
 }
 
-static void of_the_command_line(void **state)
+static void lists_of_maps_can_be_set_on_the_command_line(void **state)
 {
     (void)state;
     struct sample config;
@@ -93,7 +93,7 @@ static void of_the_command_line(void **state)
     node_schema_free(&schema, &config);
 }
 
-static void written_to_read_back(void **state)
+static void a_written_list_reads_back_the_same(void **state)
 {
     (void)state;
     struct sample config, again;
@@ -151,7 +151,7 @@ static void every_mistake_is_named_and_changes_nothing(void **state)
     node_schema_free(&schema, &config);
 }
 
-static void mistakes_of_the_command_line(void **state)
+static void mistakes_on_the_command_line_are_named(void **state)
 {
     static const struct {
         const char *text, *said;
@@ -180,10 +180,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_default_is_empty),
         cmocka_unit_test(parts_have_their_lines),
-        cmocka_unit_test(of_the_command_line),
-        cmocka_unit_test(written_to_read_back),
+        cmocka_unit_test(lists_of_maps_can_be_set_on_the_command_line),
+        cmocka_unit_test(a_written_list_reads_back_the_same),
         cmocka_unit_test(every_mistake_is_named_and_changes_nothing),
-        cmocka_unit_test(mistakes_of_the_command_line),
+        cmocka_unit_test(mistakes_on_the_command_line_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-// Shards taken over and given back. The object starts a thread (pthread_create in node/learn/takeover.c), so
-// this runs under ThreadSanitizer, too. What a load waits for is a named pipe: the test decides when it goes
-// on.
+// Shards that are taken over and given back. The object starts a thread (pthread_create in
+// node/learn/takeover.c), so this also runs under ThreadSanitizer. A load waits for a named pipe: the test
+// decides when it continues.
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/rng.h"
@@ -40,7 +40,7 @@ static struct node_config digits(size_t shard)
     return config;
 }
 
-// Of one node: its configuration, its own shard, the object.
+// One node: its configuration, its own shard, the object.
 struct node {
     struct node_config config;
     struct train_dataset own;
@@ -109,15 +109,15 @@ static void nothing_is_new_at_first(void **state)
     assert_nothing_new(&node);
     node_shards_want(node.shards, all, SHARDS);
     assert_nothing_new(&node);
-    node_shards_want(node.shards, all + 3, 2);  // others: a wish, but
-    node_shards_want(node.shards, all, SHARDS); // taken back
+    node_shards_want(node.shards, all + 3, 2);  // asks for others,
+    node_shards_want(node.shards, all, SHARDS); // and withdraws the request
     assert_nothing_new(&node);
     close_node(&node);
 }
 
-// The survivors together have every example once, each all of its own; the weights are 1 on average, so that
-// the nodes' mean is the examples' mean. Then everybody gets back exactly what was theirs.
-static void living_divide_the_whole(void **state)
+// Together the survivors have every example once; the weights are 1 on average, so that the mean over nodes
+// is the mean over examples. Then every node gets back exactly its own examples.
+static void living_nodes_divide_all_examples(void **state)
 {
     (void)state;
     struct base_reason why = {""};
@@ -154,7 +154,7 @@ static void living_divide_the_whole(void **state)
     train_dataset_destroy(&whole);
 }
 
-static void weight_can_be_fixed(void **state)
+static void the_weight_can_be_fixed(void **state)
 {
     (void)state;
     struct node node;
@@ -166,8 +166,8 @@ static void weight_can_be_fixed(void **state)
     close_node(&node);
 }
 
-// A member's record may name any shard. The own one lives whatever is said.
-static void strange_shards_are_passed_over(void **state)
+// A member's record may name any shard. The node's own shard is always considered living.
+static void invalid_shards_are_ignored(void **state)
 {
     (void)state;
     static const uint32_t strange[] = {UINT32_MAX, 4, 1, 1, SHARDS, 0, LIMIT_PEERS, 1};
@@ -176,7 +176,7 @@ static void strange_shards_are_passed_over(void **state)
     node_shards_want(node.shards, strange, sizeof strange / sizeof *strange);
     assert_int_equal(take(&node).orphans, 1);
     node_shards_want(node.shards, without_3, 4);
-    assert_nothing_new(&node); // the same shards in other words
+    assert_nothing_new(&node); // the same shards in another form
     node_shards_want(node.shards, NULL, 0);
     const struct node_shards_set set = take(&node);
     assert_int_equal(set.orphans, 4);
@@ -185,7 +185,7 @@ static void strange_shards_are_passed_over(void **state)
     close_node(&node);
 }
 
-static void refused_set_is_dropped(void **state)
+static void a_refused_set_is_dropped(void **state)
 {
     (void)state;
     struct node node;
@@ -201,9 +201,9 @@ static void refused_set_is_dropped(void **state)
     close_node(&node);
 }
 
-// Whatever was wished on the way, and taken or not: what comes of the last wish is what a node gets that has
-// wished nothing else.
-static void newest_wish_counts(void **state)
+// Whatever was wanted before, and whether it was taken or not: the result of the last request is that of a
+// node that has requested nothing else.
+static void the_newest_request_counts(void **state)
 {
     (void)state;
     struct base_rng rng;
@@ -241,7 +241,7 @@ static void newest_wish_counts(void **state)
     close_node(&node);
 }
 
-// A LIBSVM file in a directory of its own.
+// A LIBSVM file in a temporary directory.
 struct place {
     char directory[64], file[80], spare[80];
 };
@@ -283,14 +283,14 @@ static void close_place(struct place *place)
     assert_int_equal(rmdir(place->directory), 0);
 }
 
-// In the file's place a pipe; the file goes aside.
+// Replaces the file by a pipe; the file is moved aside.
 static void put_pipe(struct place *place)
 {
     assert_int_equal(rename(place->file, place->spare), 0);
     assert_int_equal(mkfifo(place->file, 0600), 0);
 }
 
-// Returns once somebody reads there.
+// Returns once a reader has opened the pipe.
 static FILE *open_pipe(const struct place *place)
 {
     FILE *pipe = fdopen(open(place->file, O_WRONLY | O_CLOEXEC), "w");
@@ -298,9 +298,9 @@ static FILE *open_pipe(const struct place *place)
     return pipe;
 }
 
-// While one load goes on, a newer wish comes: the load's result is of no use, and the newer one is there
-// next.
-static void wish_during_a_load(void **state)
+// A newer request arrives during a load: the result of the load is discarded, and that of the newer request
+// comes next.
+static void a_request_during_a_load_replaces_it(void **state)
 {
     (void)state;
     struct place place;
@@ -321,8 +321,8 @@ static void wish_during_a_load(void **state)
     close_place(&place);
 }
 
-// The owner is back before the load has ended: nothing was new, and nothing becomes it.
-static void back_during_a_load(void **state)
+// The owner returns before the load has ended: nothing was new, and nothing becomes new.
+static void an_owner_that_returns_during_a_load_cancels_it(void **state)
 {
     (void)state;
     struct place place;
@@ -338,7 +338,7 @@ static void back_during_a_load(void **state)
     close_place(&place);
 }
 
-// With other examples in use, the owner's return needs no file and waits for no load.
+// While other examples are in use, the owner's return needs no file and waits for no load.
 static void giving_back_needs_no_file(void **state)
 {
     (void)state;
@@ -355,13 +355,13 @@ static void giving_back_needs_no_file(void **state)
     assert_true(node_shards_ready(node.shards, 1, &set));
     assert_ptr_equal(set.data, &node.own);
     node_shards_commit(node.shards, true);
-    assert_int_equal(fclose(pipe), 0); // an empty file: of no matter
+    assert_int_equal(fclose(pipe), 0); // an empty file: it does not matter
     assert_nothing_new(&node);
     close_node(&node);
     close_place(&place);
 }
 
-static void file_that_is_gone(void **state)
+static void a_file_that_is_gone_or_changed_is_refused(void **state)
 {
     (void)state;
     struct place place;
@@ -380,8 +380,8 @@ static void file_that_is_gone(void **state)
     close_place(&place);
 }
 
-// Nobody has to ask again: at a round boundary half a minute later it is tried anew.
-static void it_is_tried_again(void **state)
+// No new request is needed: at a round boundary half a minute later it is tried again.
+static void a_failed_load_is_tried_again(void **state)
 {
     (void)state;
     struct place place;
@@ -401,9 +401,9 @@ static void it_is_tried_again(void **state)
     close_place(&place);
 }
 
-// Where the trainer could not take the own shard back (no memory), it is offered again, itself and not a
+// If the trainer could not take its own shard back (out of memory), it is offered again, itself and not a
 // copy.
-static void own_shard_is_offered_again(void **state)
+static void the_own_shard_is_offered_again(void **state)
 {
     (void)state;
     struct node node;
@@ -422,8 +422,8 @@ static void own_shard_is_offered_again(void **state)
     close_node(&node);
 }
 
-// A load that hangs keeps nobody: its thread goes on without us and frees what it has.
-static void end_during_a_load(void **state)
+// A load that hangs delays no one: its thread continues alone and frees what it has.
+static void the_end_does_not_wait_for_a_load(void **state)
 {
     (void)state;
     struct place place;
@@ -444,13 +444,19 @@ int main(void)
     seed = given != NULL ? strtoull(given, NULL, 10) : seed;
     print_message("P2PML_SEED=%" PRIu64 "\n", seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_new_at_first),   cmocka_unit_test(living_divide_the_whole),
-        cmocka_unit_test(weight_can_be_fixed),       cmocka_unit_test(strange_shards_are_passed_over),
-        cmocka_unit_test(refused_set_is_dropped),    cmocka_unit_test(newest_wish_counts),
-        cmocka_unit_test(wish_during_a_load),        cmocka_unit_test(back_during_a_load),
-        cmocka_unit_test(giving_back_needs_no_file), cmocka_unit_test(file_that_is_gone),
-        cmocka_unit_test(it_is_tried_again),         cmocka_unit_test(own_shard_is_offered_again),
-        cmocka_unit_test(end_during_a_load),
+        cmocka_unit_test(nothing_is_new_at_first),
+        cmocka_unit_test(living_nodes_divide_all_examples),
+        cmocka_unit_test(the_weight_can_be_fixed),
+        cmocka_unit_test(invalid_shards_are_ignored),
+        cmocka_unit_test(a_refused_set_is_dropped),
+        cmocka_unit_test(the_newest_request_counts),
+        cmocka_unit_test(a_request_during_a_load_replaces_it),
+        cmocka_unit_test(an_owner_that_returns_during_a_load_cancels_it),
+        cmocka_unit_test(giving_back_needs_no_file),
+        cmocka_unit_test(a_file_that_is_gone_or_changed_is_refused),
+        cmocka_unit_test(a_failed_load_is_tried_again),
+        cmocka_unit_test(the_own_shard_is_offered_again),
+        cmocka_unit_test(the_end_does_not_wait_for_a_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

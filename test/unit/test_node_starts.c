@@ -1,4 +1,4 @@
-// How often a node has started: the file grows with each start, whatever became of it before.
+// How often a node has started: the count in the file grows with each start, whatever happened before.
 #include "gossip/member/member.h"
 #include "node/store/starts.h"
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static void write_file(const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void it_grows_and_counts_what_is_recent(void **state)
+static void the_count_grows_and_recent_starts_are_counted(void **state)
 {
     (void)state;
     unlink(path);
@@ -67,8 +67,8 @@ static void it_grows_and_counts_what_is_recent(void **state)
     assert_int_equal(status.st_mode & 0777, 0600);
 }
 
-// A rolling restart is no flapping.
-static void who_ends_on_purpose_is_not_counted(void **state)
+// A rolling restart is not flapping.
+static void a_start_after_an_orderly_end_is_not_counted(void **state)
 {
     (void)state;
     struct base_reason why = {0};
@@ -88,7 +88,7 @@ static void who_ends_on_purpose_is_not_counted(void **state)
     assert_int_equal(start(NOW + 13).number, 8);
 }
 
-static void many_starts_stay_a_short_file(void **state)
+static void the_file_stays_short_after_many_starts(void **state)
 {
     (void)state;
     unlink(path);
@@ -102,7 +102,7 @@ static void many_starts_stay_a_short_file(void **state)
     assert_in_range(status.st_size, 1, 1024);
 }
 
-static void a_damaged_file_begins_anew(void **state)
+static void a_damaged_file_begins_again(void **state)
 {
     static const char *const texts[] = {"",
                                         "x\n",
@@ -125,7 +125,7 @@ static void a_damaged_file_begins_anew(void **state)
     assert_int_equal(start(NOW).number, 1);
 }
 
-static void it_can_be_raised_but_not_lowered(void **state)
+static void the_count_can_be_raised_but_not_lowered(void **state)
 {
     struct base_reason why = {0};
     (void)state;
@@ -139,7 +139,7 @@ static void it_can_be_raised_but_not_lowered(void **state)
     assert_int_equal(node_starts_raise(path, UINT64_MAX, &why), BASE_ELIMIT);
 }
 
-static void a_directory_that_is_not_there_is_an_error(void **state)
+static void a_missing_directory_is_an_error(void **state)
 {
     struct node_starts starts;
     struct base_reason why = {0};
@@ -151,12 +151,12 @@ static void a_directory_that_is_not_there_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_grows_and_counts_what_is_recent),
-        cmocka_unit_test(who_ends_on_purpose_is_not_counted),
-        cmocka_unit_test(many_starts_stay_a_short_file),
-        cmocka_unit_test(a_damaged_file_begins_anew),
-        cmocka_unit_test(it_can_be_raised_but_not_lowered),
-        cmocka_unit_test(a_directory_that_is_not_there_is_an_error),
+        cmocka_unit_test(the_count_grows_and_recent_starts_are_counted),
+        cmocka_unit_test(a_start_after_an_orderly_end_is_not_counted),
+        cmocka_unit_test(the_file_stays_short_after_many_starts),
+        cmocka_unit_test(a_damaged_file_begins_again),
+        cmocka_unit_test(the_count_can_be_raised_but_not_lowered),
+        cmocka_unit_test(a_missing_directory_is_an_error),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -1,5 +1,5 @@
-// /status and /metrics from one snapshot: every key of the contract, NaN, hostile names, the text format's
-// rules.
+// /status and /metrics from one snapshot: every key of the contract, NaN, hostile names, and the rules of the
+// text format.
 #include "node/http/status.h"
 #include <jansson.h>
 #include <math.h>
@@ -152,7 +152,7 @@ static void expect_in_json(const struct world *w, const char *const parts[], siz
     free(text);
 }
 
-static void json_has_what_the_node_itself_does(void **state)
+static void json_has_the_state_of_the_node(void **state)
 {
     static const char *const parts[] = {
         "\"name\": \"one\"",      "\"id\": \"01000000",      "\"cluster\": \"p2pml\"",
@@ -200,7 +200,7 @@ static void json_has_members_entries_and_events(void **state)
     expect_in_json(*state, parts, sizeof parts / sizeof *parts);
 }
 
-static void json_has_edges_and_what_follows_from_all(void **state)
+static void json_has_edges_and_the_condition(void **state)
 {
     static const char *const parts[] = {"\"seq\": 42",
                                         "\"implausible\": 8",
@@ -273,9 +273,9 @@ static void metrics_keep_the_text_format(void **state)
     has(text, "p2pml_time_left_seconds 8\n");
     has(text, "p2pml_step_compute_seconds 0.0025");
     has(text, "p2pml_disk_free_bytes 5000000000\n");
-    assert_null(strstr(text, "slowest_member")); // one alone is not slow
+    assert_null(strstr(text, "slowest_member")); // a single node is not slow
     assert_null(strstr(text, "nan"));
-    assert_null(strstr(text, "test_accuracy_ratio")); // not measured: not there
+    assert_null(strstr(text, "test_accuracy_ratio")); // not measured: absent
     for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
         assert_non_null(strchr(line, '\n'));
         assert_true(strncmp(line, "# HELP p2pml_", 13) == 0 || strncmp(line, "# TYPE p2pml_", 13) == 0 ||
@@ -299,7 +299,7 @@ static void names_are_never_markup(void **state)
     free(metrics);
 }
 
-static void nobody_around_is_fine(void **state)
+static void a_node_without_others_has_a_status(void **state)
 {
     struct world *w = *state;
     w->status.n_edges = 0;
@@ -313,13 +313,13 @@ static void nobody_around_is_fine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(json_has_what_the_node_itself_does, make_world, free_world),
+        cmocka_unit_test_setup_teardown(json_has_the_state_of_the_node, make_world, free_world),
         cmocka_unit_test_setup_teardown(json_has_members_entries_and_events, make_world, free_world),
-        cmocka_unit_test_setup_teardown(json_has_edges_and_what_follows_from_all, make_world, free_world),
+        cmocka_unit_test_setup_teardown(json_has_edges_and_the_condition, make_world, free_world),
         cmocka_unit_test_setup_teardown(times_of_events_are_not_rounded, make_world, free_world),
         cmocka_unit_test_setup_teardown(metrics_keep_the_text_format, make_world, free_world),
         cmocka_unit_test_setup_teardown(names_are_never_markup, make_world, free_world),
-        cmocka_unit_test_setup_teardown(nobody_around_is_fine, make_world, free_world),
+        cmocka_unit_test_setup_teardown(a_node_without_others_has_a_status, make_world, free_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,14 @@
 
 #include <cmocka.h>
 
-static void nothing_is_known_at_first(void **state)
+static void the_time_is_unknown_at_first(void **state)
 {
     struct node_step_time step_time = {0};
     (void)state;
     assert_int_equal(node_step_time_ns(&step_time), 0);
     node_step_time_add(&step_time, 1000, 0); // stopped before its first step
     assert_int_equal(node_step_time_ns(&step_time), 0);
-    node_step_time_add(&step_time, 3, 4); // a clock that is too coarse
+    node_step_time_add(&step_time, 3, 4); // the clock is too coarse
     assert_int_equal(node_step_time_ns(&step_time), 1);
 }
 
@@ -47,7 +47,7 @@ static void another_speed_is_learned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_known_at_first),
+        cmocka_unit_test(the_time_is_unknown_at_first),
         cmocka_unit_test(a_pause_changes_nothing),
         cmocka_unit_test(another_speed_is_learned),
     };

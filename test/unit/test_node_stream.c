@@ -1,4 +1,4 @@
-// A stream in front of a peer without manners, which this test plays on the other end of the socket.
+// A stream and a peer that breaks the rules, which the test plays on the other end of the socket.
 #include "gossip/session/records_private.h"
 #include "node/net/stream_private.h"
 #include <errno.h>
@@ -21,7 +21,7 @@ struct scene {
     struct node_streams *streams;
     struct node_stream *stream;
     struct node_counters counters;
-    struct gossip_sealer *sealer; // the peer's
+    struct gossip_sealer *sealer; // of the peer
     int peer;
 };
 
@@ -75,8 +75,8 @@ static bool held(struct scene *s)
     return is;
 }
 
-// Messages of one byte cost this node far more than their byte: the stream stops reading all the same.
-static void a_flood_of_small_messages_is_held_up(void **state)
+// A message of one byte costs this node far more than its byte: the stream still stops reading.
+static void a_flood_of_small_messages_stops_the_reading(void **state)
 {
     struct scene *s = *state;
     enum { RECORD = 1 + GOSSIP_RECORD_OVERHEAD, BATCH = 64, BATCHES = 4096 };
@@ -101,13 +101,13 @@ static void a_flood_of_small_messages_is_held_up(void **state)
     for (uint8_t *bytes; (bytes = node_stream_take(s->stream, &count)); free(bytes), messages++)
         assert_int_equal(count, 1);
     assert_true(messages > 0);
-    assert_false(held(s)); // and goes on when they are taken
+    assert_false(held(s)); // it continues when they are taken
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_flood_of_small_messages_is_held_up, make_scene, free_scene),
+        cmocka_unit_test_setup_teardown(a_flood_of_small_messages_stops_the_reading, make_scene, free_scene),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 // The learner (pthread_create in node/learn/learner.c) takes shards over and gives them back, whenever it is
-// told. The worker is played by the test; while the learner waits for an answer, the test may look at its
-// trainer.
+// told. The test plays the worker; while the learner waits for an answer, the test may look at its trainer.
 #include "kernels/kernels.h"
 #include "node/learn/data.h"
 #include "node/learn/learner.h"
@@ -75,7 +74,8 @@ static void tell_living(struct bench *bench, const uint32_t *living, size_t coun
     boxes_post(&bench->boxes, message);
 }
 
-// The learner at its next boundary. What it tells the loop is read, so that its box never fills.
+// The learner at its next boundary. The test reads what it reports to the loop, so that the mailbox never
+// fills.
 static void boundary(struct bench *bench)
 {
     struct node_message *message = boxes_take(&bench->boxes, NODE_MESSAGE_ROUND);
@@ -135,8 +135,8 @@ static void bench_end(struct bench *bench)
     train_dataset_destroy(&bench->own);
 }
 
-// Told in the middle of a rendezvous, like all that comes then.
-static void told_in_a_rendezvous(void **state)
+// The order comes in the middle of a rendezvous, as any order may.
+static void shards_ordered_in_a_rendezvous_are_taken_over(void **state)
 {
     static const uint32_t two[] = {1, 2}, three[] = {0, 1, 2};
     static const bool without_0[] = {false, true, true};
@@ -157,8 +157,8 @@ static void told_in_a_rendezvous(void **state)
     bench_end(&bench);
 }
 
-// Told before the start, and while pausing; several at once: the last one counts.
-static void told_while_it_waits(void **state)
+// The orders come before the start and during a pause; of several at once, the last one counts.
+static void shards_ordered_while_it_waits_are_taken_over(void **state)
 {
     static const uint32_t one[] = {1}, two[] = {0, 1}, three[] = {0, 1, 2};
     static const bool without_2[] = {true, true, false};
@@ -175,7 +175,7 @@ static void told_while_it_waits(void **state)
     answer(&bench); // it pauses
     tell_living(&bench, three, 3);
     tell_living(&bench, two, 2);
-    boxes_order(&bench.boxes, GOSSIP_ORDER_PAUSE, false); // go on
+    boxes_order(&bench.boxes, GOSSIP_ORDER_PAUSE, false); // goes on
     boundary_with(&bench, examples_of(&bench, without_2));
     bench_end(&bench);
 }
@@ -193,9 +193,9 @@ static double train(struct train_trainer *trainer, size_t steps)
     return sum;
 }
 
-// The same without threads of the node, over all of it: some die, more die, all come back. The weight grows
-// with the examples; the loss stays finite, and falls.
-static void training_goes_on(void **state)
+// The same without threads, over a whole training: some nodes die, more die, all come back. The weight grows
+// with the examples; the loss stays finite and falls.
+static void training_goes_on_through_deaths_and_returns(void **state)
 {
     static const uint32_t all[] = {1, 0, 2};
     static const size_t living[] = {3, 2, 1, 2, 3};
@@ -205,7 +205,7 @@ static void training_goes_on(void **state)
     (void)state;
     bench_create(&bench);
     boxes_order(&bench.boxes, GOSSIP_ORDER_START, false);
-    boundary(&bench); // here the learner stays
+    boundary(&bench); // here the learner waits
     assert_int_equal(node_shards_create(&bench.config, &bench.own, &shards), BASE_OK);
     for (size_t k = 0; k < sizeof living / sizeof *living; k++) {
         struct node_shards_set set;
@@ -231,9 +231,9 @@ static void training_goes_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(told_in_a_rendezvous),
-        cmocka_unit_test(told_while_it_waits),
-        cmocka_unit_test(training_goes_on),
+        cmocka_unit_test(shards_ordered_in_a_rendezvous_are_taken_over),
+        cmocka_unit_test(shards_ordered_while_it_waits_are_taken_over),
+        cmocka_unit_test(training_goes_on_through_deaths_and_returns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

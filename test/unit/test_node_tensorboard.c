@@ -1,5 +1,5 @@
-// Event files of TensorBoard, read back by a small reader: framing, checksums, fields; how often; a full
-// disk.
+// Event files of TensorBoard, read back by a small reader: framing, checksums and fields; how often rows are
+// written; a full disk.
 #include "node/store/tensorboard.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static void read_file(void)
     size = (size_t)got;
 }
 
-// CRC-32C by polynomial division over the whole message, bit by bit: another way than the writer's.
+// CRC-32C by polynomial division over the whole message, bit by bit: a different method from the writer's.
 static uint32_t crc32c(const uint8_t *bytes, size_t count)
 {
     uint32_t crc = 0xffffffff;
@@ -201,14 +201,14 @@ static struct node_metrics_row row_at(double time, uint64_t step)
                                      .state = "training"};
 }
 
-static void what_is_written_is_read(void **state)
+static void a_written_row_is_read_back(void **state)
 {
     (void)state;
     struct node_tensorboard *t = opened();
     struct scalars s[8];
     struct node_metrics_row row = row_at(1e9, 100);
     node_tensorboard_write(t, &row);
-    row = row_at(1e9 + 0.5, 300); // too soon: its measurement goes into the next one
+    row = row_at(1e9 + 0.5, 300); // too soon: its measurement goes into the next row
     row.accuracy = 0.75;
     row.test_loss = 0.25;
     node_tensorboard_write(t, &row);
@@ -216,7 +216,7 @@ static void what_is_written_is_read(void **state)
     row.loss = INFINITY;
     node_tensorboard_write(t, &row);
     row = row_at(1e9 + 2.1, 510);
-    row.state = "finished"; // the last row always
+    row.state = "finished"; // the last row is always written
     node_tensorboard_write(t, &row);
     node_tensorboard_close(t);
     assert_int_equal(events(s, 8), 4);
@@ -228,7 +228,7 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(s[2].step, 500);
     assert_true(value_of(&s[2], "accuracy/test") == 0.75 && value_of(&s[2], "loss/test") == 0.25);
     assert_true(value_of(&s[2], "rate/steps_per_second") == 200);
-    assert_true(isnan(value_of(&s[2], "loss/train"))); // not finite: left out
+    assert_true(isnan(value_of(&s[2], "loss/train"))); // not finite: omitted
     assert_true(isnan(value_of(&s[3], "accuracy/test")) && s[3].step == 510);
 }
 
@@ -237,7 +237,7 @@ static void a_long_training_stays_small(void **state)
     (void)state;
     struct node_tensorboard *t = opened();
     static struct scalars s[7000];
-    for (uint64_t i = 0; i < 864000; i++) { // a day, ten rows a second
+    for (uint64_t i = 0; i < 864000; i++) { // a day with ten rows per second
         struct node_metrics_row row = row_at(1e9 + (double)i / 10, i);
         row.regression = true;
         row.accuracy = row.rmse = 0.5;
@@ -251,7 +251,7 @@ static void a_long_training_stays_small(void **state)
     assert_true(isnan(value_of(&s[9], "accuracy/test")));
 }
 
-static void a_full_disk_leaves_whole_records(void **state)
+static void a_full_disk_leaves_complete_records(void **state)
 {
     (void)state;
     struct rlimit before, small;
@@ -272,7 +272,7 @@ static void a_full_disk_leaves_whole_records(void **state)
     assert_true(count >= 2 && count < 8);
 }
 
-static void a_file_in_the_way_is_told(void **state)
+static void a_file_in_place_of_the_directory_is_reported(void **state)
 {
     (void)state;
     struct node_tensorboard *t = NULL;
@@ -287,10 +287,12 @@ static void a_file_in_the_way_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_written_is_read, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(a_written_row_is_read_back, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(a_long_training_stays_small, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(a_full_disk_leaves_whole_records, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(a_file_in_the_way_is_told, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(a_full_disk_leaves_complete_records, make_directory,
+                                        remove_directory),
+        cmocka_unit_test_setup_teardown(a_file_in_place_of_the_directory_is_reported, make_directory,
+                                        remove_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// Two datagram sockets on loopback: bytes, addresses in their plain family, and ports that are closed.
+// Two datagram sockets on loopback: bytes, addresses in their plain family, and closed ports.
 #include "base/limits.h"
 #include "node/net/listener.h"
 #include "node/net/udp.h"
@@ -51,7 +51,7 @@ static bool open_end(struct end *end, const char *listen)
     end->own.bytes = sizeof end->own.storage;
     assert_int_equal(getsockname(socket, (struct sockaddr *)&end->own.storage, &end->own.bytes), 0);
     assert_int_equal(node_listener_port(listener), node_listener_port(socket));
-    assert_int_equal(node_udp_bind(listener, &socket, &why), BASE_ESTATE); // taken: by this end
+    assert_int_equal(node_udp_bind(listener, &socket, &why), BASE_ESTATE); // already taken by this end
     close(listener);
     struct node_udp_options options = {.base = base, .socket = socket, .handler = &handler, .owner = end};
     assert_int_equal(node_udp_create(&options, &end->udp), BASE_OK);
@@ -61,7 +61,7 @@ static bool open_end(struct end *end, const char *listen)
 static void run_until(const size_t *value, size_t least)
 {
     struct timeval wait = {.tv_sec = 30};
-    event_base_loopexit(base, &wait); // a bound that only a failure reaches
+    event_base_loopexit(base, &wait); // the bound is reached only by a failure
     while (*value < least && !event_base_got_exit(base))
         event_base_loop(base, EVLOOP_ONCE);
     assert_true(*value >= least);
@@ -103,7 +103,7 @@ static void bytes_go_there_and_back(void **state)
     node_udp_destroy(b.udp);
 }
 
-static void a_long_datagram_is_seen_to_be_long(void **state)
+static void a_long_datagram_is_recognised_as_long(void **state)
 {
     struct end a, b;
     static uint8_t bytes[3 * LIMIT_DATAGRAM_BYTES];
@@ -117,7 +117,7 @@ static void a_long_datagram_is_seen_to_be_long(void **state)
     node_udp_destroy(b.udp);
 }
 
-static void a_closed_port_is_told(void **state)
+static void a_closed_port_is_reported(void **state)
 {
     struct end a, b, c;
     uint8_t byte = 1;
@@ -151,7 +151,7 @@ static void a_flood_is_drained_in_turns(void **state)
     node_udp_destroy(b.udp);
 }
 
-static void a_socket_for_both_families(void **state)
+static void one_socket_serves_both_families(void **state)
 {
     struct end a, b;
     uint8_t byte = 1;
@@ -181,9 +181,9 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, free_base)
     const struct CMUnitTest tests[] = {
-        CASE(bytes_go_there_and_back),    CASE(a_long_datagram_is_seen_to_be_long),
-        CASE(a_closed_port_is_told),      CASE(a_flood_is_drained_in_turns),
-        CASE(a_socket_for_both_families),
+        CASE(bytes_go_there_and_back),         CASE(a_long_datagram_is_recognised_as_long),
+        CASE(a_closed_port_is_reported),       CASE(a_flood_is_drained_in_turns),
+        CASE(one_socket_serves_both_families),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 // The worker thread between its mailboxes: rounds, messages that break the protocol, edges of a checkpoint,
-// snapshots given and fetched.
+// and snapshots that are given and fetched.
 #include "node_worker_world.h"
 
-// A member that is no neighbour: across a ring of four.
+// A member that is not a neighbour: it is opposite on a ring of four.
 static void post_stranger(struct bench *bench, uint8_t other)
 {
     const struct gossip_id peer = id_of(other);
@@ -21,18 +21,18 @@ static void post_stranger(struct bench *bench, uint8_t other)
     }
 }
 
-static void a_round_alone_ends(void **state)
+static void a_round_without_a_partner_ends(void **state)
 {
     struct bench bench;
     (void)state;
     bench_create(&bench);
     bench_start(&bench);
     settle_round(&bench, 1, false);
-    settle_round(&bench, 2, true); // a checkpoint that fails is told, and nothing more
+    settle_round(&bench, 2, true); // a failed checkpoint is reported, and nothing more
     bench_destroy(&bench);
 }
 
-// The correction that is left of an edge when its peer has died, or is only met no more.
+// The correction that is left of an edge when its peer has died, or is only no longer a neighbour.
 static float left_of(bool keep, bool dies)
 {
     struct bench bench;
@@ -53,7 +53,7 @@ static float left_of(bool keep, bool dies)
     return left;
 }
 
-static void only_the_pull_of_the_dead_is_kept(void **state)
+static void only_the_pull_of_a_dead_node_is_kept(void **state)
 {
     (void)state;
     assert_true(left_of(true, true) == 1);
@@ -61,7 +61,7 @@ static void only_the_pull_of_the_dead_is_kept(void **state)
     assert_true(left_of(false, true) == 0);
 }
 
-// Both ends of an edge begin alike: what this node says of it is also the peer's answer.
+// Both ends of an edge begin alike: what this node says about it is also the peer's answer.
 static void make_live(struct bench *bench, uint8_t peer)
 {
     struct gossip_message hello;
@@ -103,8 +103,8 @@ static void a_meeting_has_the_weight_of_the_schedule(void **state)
     bench_destroy(&bench);
 }
 
-// Those who wait with max_delay need not wait for a learner that stands still.
-static void who_stands_still_is_waited_for_by_nobody(void **state)
+// Nodes that wait because of max_delay need not wait for a learner that stands still.
+static void no_node_waits_for_a_learner_that_stands_still(void **state)
 {
     struct bench bench;
     struct gossip_message received;
@@ -118,14 +118,14 @@ static void who_stands_still_is_waited_for_by_nobody(void **state)
     round.meet.meets = false;
     post_round(&bench, &round);
     take_round_done(&bench, &round);
-    do { // how far it is may be told before
+    do { // it may report its progress before
         message = take_sent(&bench, GOSSIP_CLOCK, 2, &received);
         node_message_free(message);
     } while (received.as.clock.round != GOSSIP_CLOCK_IDLE);
     bench_destroy(&bench);
 }
 
-// Whether it is open or has just ended.
+// Whether the round is open or has just ended.
 static void a_round_can_be_given_up(void **state)
 {
     struct bench bench;
@@ -136,7 +136,7 @@ static void a_round_can_be_given_up(void **state)
     post_view(&bench, 2);
     make_live(&bench, 2);
     post_message(&bench, 2, &behind);
-    post(&bench, node_message_new(NODE_MESSAGE_GIVE_UP)); // of a round that has just ended
+    post(&bench, node_message_new(NODE_MESSAGE_GIVE_UP)); // for a round that has just ended
     struct node_round round = round_of(&bench, 7);
     post_round(&bench, &round);
     post(&bench, node_message_new(NODE_MESSAGE_GIVE_UP));
@@ -145,7 +145,7 @@ static void a_round_can_be_given_up(void **state)
     bench_destroy(&bench);
 }
 
-static void local_has_no_edges(void **state)
+static void the_method_local_has_no_edges(void **state)
 {
     struct bench bench;
     struct node_message *message;
@@ -188,7 +188,7 @@ static void only_a_neighbour_has_an_edge(void **state)
     (void)state;
     bench_create(&bench);
     bench_start(&bench);
-    post_peer(&bench, NODE_MESSAGE_LINK_UP, 5); // linked, and in no view
+    post_peer(&bench, NODE_MESSAGE_LINK_UP, 5); // linked, but in no view
     post_view(&bench, 2);
     post_peer(&bench, NODE_MESSAGE_LINK_UP, 2);
     node_message_free(take_sent(&bench, GOSSIP_HELLO, 2, &received));
@@ -200,12 +200,12 @@ static void only_a_neighbour_has_an_edge(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_round_alone_ends),
-        cmocka_unit_test(only_the_pull_of_the_dead_is_kept),
+        cmocka_unit_test(a_round_without_a_partner_ends),
+        cmocka_unit_test(only_the_pull_of_a_dead_node_is_kept),
         cmocka_unit_test(a_meeting_has_the_weight_of_the_schedule),
-        cmocka_unit_test(who_stands_still_is_waited_for_by_nobody),
+        cmocka_unit_test(no_node_waits_for_a_learner_that_stands_still),
         cmocka_unit_test(a_round_can_be_given_up),
-        cmocka_unit_test(local_has_no_edges),
+        cmocka_unit_test(the_method_local_has_no_edges),
         cmocka_unit_test(contents_that_break_the_protocol_close_the_link),
         cmocka_unit_test(only_a_neighbour_has_an_edge),
     };

@@ -1,5 +1,5 @@
-// The worker as donor and as joiner: a model given block by block, fetched, and donors that lie or give
-// nothing.
+// The worker as donor and as joiner: a model that is given block by block, a model that is fetched, and
+// donors that lie or deliver nothing.
 #include "node_worker_world.h"
 
 static void post_donors_of(struct bench *bench, const uint8_t *donors, size_t n, struct node_progress limits)
@@ -69,7 +69,7 @@ static void a_block_is_given_at_the_next_rendezvous(void **state)
 }
 
 // The learner has finished, or waits: no rendezvous comes.
-static void a_learner_that_stands_still_gives_too(void **state)
+static void a_learner_that_stands_still_also_gives_its_model(void **state)
 {
     struct bench bench;
     (void)state;
@@ -78,7 +78,7 @@ static void a_learner_that_stands_still_gives_too(void **state)
     bench.model[0] = 7;
     bench.outer[0] = 8;
     struct node_round round = round_of(&bench, 5);
-    round.meet.meets = false; // round 5 was the last
+    round.meet.meets = false; // round 5 was the last one
     round.step = 50;
     post_round(&bench, &round);
     take_round_done(&bench, &round);
@@ -90,7 +90,7 @@ static void a_learner_that_stands_still_gives_too(void **state)
     bench_destroy(&bench);
 }
 
-static void an_ask_for_what_is_not_there_closes_its_link(void **state)
+static void a_question_for_what_is_not_there_closes_its_link(void **state)
 {
     struct bench bench;
     (void)state;
@@ -108,7 +108,7 @@ static float donated(uint8_t part, size_t index)
     return (float)(index % 100) + 1000 * (float)part;
 }
 
-// Answers one ask as `from`, or takes it and answers not.
+// Answers one question as `from`, or takes it without an answer.
 static void answer(struct bench *bench, uint8_t from, bool answers)
 {
     struct gossip_message ask, block = {.kind = GOSSIP_SNAPSHOT_TELL};
@@ -156,7 +156,7 @@ static void begin_fetch(struct bench *bench, struct node_round *round)
     node_message_free(take(bench, NODE_MESSAGE_WANTS));
 }
 
-static void a_model_is_fetched_and_its_edges_begin_anew(void **state)
+static void a_model_is_fetched_and_its_edges_begin_again(void **state)
 {
     struct bench bench;
     struct node_round round;
@@ -170,7 +170,7 @@ static void a_model_is_fetched_and_its_edges_begin_anew(void **state)
     node_message_free(take_sent(&bench, GOSSIP_HELLO, 2, &received));
     assert_int_equal(received.as.hello.sequence, 3);
     begin_fetch(&bench, &round);
-    post_ask(&bench, 2, GOSSIP_PART_MODEL, 0); // has nothing to give meanwhile
+    post_ask(&bench, 2, GOSSIP_PART_MODEL, 0); // it has nothing to give meanwhile
     post_donors(&bench, (const uint8_t[]){2}, 1);
     for (size_t i = 0; i < 2 * BLOCKS; i++)
         answer(&bench, 2, true);
@@ -181,7 +181,7 @@ static void a_model_is_fetched_and_its_edges_begin_anew(void **state)
     bench_destroy(&bench);
 }
 
-static void what_is_asked_while_fetching_is_given_afterwards(void **state)
+static void questions_that_arrive_during_a_fetch_are_answered_afterwards(void **state)
 {
     struct bench bench;
     struct node_round round;
@@ -204,7 +204,7 @@ static void what_is_asked_while_fetching_is_given_afterwards(void **state)
     bench_destroy(&bench);
 }
 
-static void another_donor_goes_on(void **state)
+static void another_donor_takes_over(void **state)
 {
     struct bench bench;
     struct node_round round;
@@ -224,11 +224,11 @@ static void another_donor_goes_on(void **state)
             post_peer(&bench, NODE_MESSAGE_LINK_DOWN, 2);
         if (how == 2)
             post_peer(&bench, NODE_MESSAGE_LINK_UP,
-                      2);              // or another link replaces the one that was asked over
-        post_donors(&bench, &then, 1); // or it is told to be no donor any more
+                      2);              // or another link replaces the one over which it was asked
+        post_donors(&bench, &then, 1); // or it is no longer a donor
         answer(&bench, then, true);
         answer(&bench, then, true);
-        assert_true(node_clock_ns() - begun_ns < 4 * NODE_SECOND_NS); // not for want of patience: 5 s
+        assert_true(node_clock_ns() - begun_ns < 4 * NODE_SECOND_NS); // well before the timeout of 5 s
         check_fetched(&bench, &round);
         bench_destroy(&bench);
     }
@@ -261,7 +261,7 @@ static void a_donor_that_lies_is_closed(void **state)
     bench_destroy(&bench);
 }
 
-// Membership says how far the cluster may be; `answer` tells of round 30 and step 300.
+// Membership reports how far the cluster may be; `answer` claims round 30 and step 300.
 static void a_donor_beyond_the_cluster_is_closed(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void a_donor_beyond_the_cluster_is_closed(void **state)
     }
 }
 
-static uint64_t starved_ns; // as told last
+static uint64_t starved_ns; // as reported last
 
 static void sent(void *owner, const struct gossip_id *peer, const struct gossip_message *received)
 {
@@ -300,7 +300,7 @@ static void starved(void *owner, uint64_t silent_ns)
     starved_ns = silent_ns;
 }
 
-static void donors_that_give_nothing_are_told_of(void **state)
+static void donors_that_deliver_nothing_are_reported(void **state)
 {
     const struct node_snapshot_options options = {.send = sent, .close = closed, .starved = starved};
     const uint64_t now_ns = 1000000000, starve_ns = GOSSIP_SNAPSHOT_STARVE_NS;
@@ -341,7 +341,7 @@ static void a_fetch_can_be_ended(void **state)
     take_round_done(&bench, &round);
     assert_false(round.fetched);
     take_fetched(&bench, false);
-    begin_fetch(&bench, &round); // the thread ends in the middle of another
+    begin_fetch(&bench, &round); // the thread ends in the middle of another fetch
     bench_destroy(&bench);
 }
 
@@ -349,14 +349,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_block_is_given_at_the_next_rendezvous),
-        cmocka_unit_test(a_learner_that_stands_still_gives_too),
-        cmocka_unit_test(an_ask_for_what_is_not_there_closes_its_link),
-        cmocka_unit_test(a_model_is_fetched_and_its_edges_begin_anew),
-        cmocka_unit_test(what_is_asked_while_fetching_is_given_afterwards),
-        cmocka_unit_test(another_donor_goes_on),
+        cmocka_unit_test(a_learner_that_stands_still_also_gives_its_model),
+        cmocka_unit_test(a_question_for_what_is_not_there_closes_its_link),
+        cmocka_unit_test(a_model_is_fetched_and_its_edges_begin_again),
+        cmocka_unit_test(questions_that_arrive_during_a_fetch_are_answered_afterwards),
+        cmocka_unit_test(another_donor_takes_over),
         cmocka_unit_test(a_donor_that_lies_is_closed),
         cmocka_unit_test(a_donor_beyond_the_cluster_is_closed),
-        cmocka_unit_test(donors_that_give_nothing_are_told_of),
+        cmocka_unit_test(donors_that_deliver_nothing_are_reported),
         cmocka_unit_test(a_fetch_can_be_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// Graphs from files: what is read, what is refused and in what words, and how a plan closes over those who
-// died.
+// Graphs from files: what is read, what is refused with which message, and how a plan closes over dead
+// members.
 #include "test/property/topology_world.h"
 #include "topology/file.h"
 
@@ -43,7 +43,7 @@ static void lines_are_edges(void **state)
     topology_graph_destroy(read_graph("a b 2\nb a 2\nb c 1\nc b 1\n"));
 }
 
-static void what_is_no_graph_is_refused_with_its_line(void **state)
+static void an_invalid_graph_is_refused_with_its_line(void **state)
 {
     static const struct {
         const char *text, *words;
@@ -81,7 +81,7 @@ static void what_is_no_graph_is_refused_with_its_line(void **state)
     assert_string_equal(why.text, "g:2: a zero byte; expected text");
 }
 
-static void nodes_that_are_known_beforehand(void **state)
+static void a_file_must_name_exactly_the_known_nodes(void **state)
 {
     struct topology_member known[] = {named("a"), named("b"), named("c")};
     struct base_reason why = {""};
@@ -96,9 +96,8 @@ static void nodes_that_are_known_beforehand(void **state)
     topology_graph_destroy(graph);
 }
 
-// Strangers come from the network, and two nodes may have been given one name: the graph goes on without
-// them.
-static void who_has_no_place_in_the_file_meets_nobody(void **state)
+// Unknown nodes come from the network, and two nodes may have the same name: the graph goes on without them.
+static void a_node_without_a_place_in_the_file_has_no_neighbours(void **state)
 {
     struct topology_member members[] = {named("x"), named("a"), named("b"), named("a"), named("c")};
     struct topology_graph *graph = read_graph("a b\nb c\nc a\n");
@@ -119,8 +118,8 @@ static void who_has_no_place_in_the_file_meets_nobody(void **state)
     topology_graph_destroy(graph);
 }
 
-// The simulator knows its nodes beforehand and a node does not: both make one plan of one file.
-static void a_plan_follows_the_lines(void **state)
+// The simulator knows its nodes beforehand, a node does not: both make the same plan from a file.
+static void a_plan_follows_the_order_of_the_lines(void **state)
 {
     struct topology_member known[] = {named("d"), named("c"), named("b"), named("a")};
     const char text[] = "b d\na b\nd a\nc a\n";
@@ -140,13 +139,13 @@ static void a_plan_follows_the_lines(void **state)
     topology_plan_destroy(a);
     topology_plan_destroy(b);
     topology_graph_destroy(there);
-    there = read_graph("b d\na b\nc a\nd a\n"); // other lines may be other rounds
+    there = read_graph("b d\na b\nc a\nd a\n"); // other lines may mean other rounds
     assert_true(topology_graph_hash(here) != topology_graph_hash(there));
     topology_graph_destroy(here);
     topology_graph_destroy(there);
 }
 
-static void the_widest_node_is_told(void **state)
+static void the_node_with_the_most_neighbours_is_found(void **state)
 {
     static const char *const texts[] = {"a b\nc b\nb d\na c\n", "a b\nb a\nc b\nb c\nb d\nd b\n"};
     (void)state;
@@ -161,8 +160,8 @@ static void the_widest_node_is_told(void **state)
     }
 }
 
-// Two members in a row die on a path, and the hub of a star: the rest stays whole.
-static void a_plan_closes_over_the_dead(void **state)
+// Two adjacent members of a path die, and the hub of a star: the rest stays connected.
+static void a_plan_closes_over_dead_members(void **state)
 {
     struct topology_member ends[] = {named("a"), named("b"), named("e"), named("f")};
     struct topology_graph *graph = read_graph("a b\nb c\nc d\nd e\ne f\n");
@@ -188,8 +187,8 @@ static void a_plan_closes_over_the_dead(void **state)
 }
 
 // Any connected graph and any deaths: the plan of the survivors is connected, and no edge between them is
-// gone.
-static void random_deaths_leave_it_whole(void **state)
+// lost.
+static void random_deaths_leave_the_plan_connected(void **state)
 {
     enum { NODES = 24 };
     struct base_rng rng;
@@ -236,13 +235,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_edges),
-        cmocka_unit_test(what_is_no_graph_is_refused_with_its_line),
-        cmocka_unit_test(nodes_that_are_known_beforehand),
-        cmocka_unit_test(who_has_no_place_in_the_file_meets_nobody),
-        cmocka_unit_test(a_plan_follows_the_lines),
-        cmocka_unit_test(the_widest_node_is_told),
-        cmocka_unit_test(a_plan_closes_over_the_dead),
-        cmocka_unit_test(random_deaths_leave_it_whole),
+        cmocka_unit_test(an_invalid_graph_is_refused_with_its_line),
+        cmocka_unit_test(a_file_must_name_exactly_the_known_nodes),
+        cmocka_unit_test(a_node_without_a_place_in_the_file_has_no_neighbours),
+        cmocka_unit_test(a_plan_follows_the_order_of_the_lines),
+        cmocka_unit_test(the_node_with_the_most_neighbours_is_found),
+        cmocka_unit_test(a_plan_closes_over_dead_members),
+        cmocka_unit_test(random_deaths_leave_the_plan_connected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static void names_are_read_back(void **state)
+static void every_name_parses_to_its_kind(void **state)
 {
     (void)state;
     static const char *const names[TOPOLOGY_KINDS] = {
@@ -34,7 +34,7 @@ static void names_are_read_back(void **state)
     }
 }
 
-static void an_unknown_name_says_what_is_known(void **state)
+static void an_unknown_name_is_answered_with_the_known_ones(void **state)
 {
     (void)state;
     enum topology_kind kind = TOPOLOGY_BUTTERFLY;
@@ -71,7 +71,7 @@ static struct topology_plan *plan_of(enum topology_kind kind, size_t n)
     return plan;
 }
 
-static void nobody_is_a_plan_too(void **state)
+static void an_empty_plan_is_valid(void **state)
 {
     (void)state;
     for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_FILE; kind++) {
@@ -82,7 +82,7 @@ static void nobody_is_a_plan_too(void **state)
     topology_plan_destroy(NULL);
 }
 
-static void one_member_meets_nobody(void **state)
+static void a_single_member_meets_no_other(void **state)
 {
     (void)state;
     for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_FILE; kind++) {
@@ -96,7 +96,7 @@ static void one_member_meets_nobody(void **state)
     }
 }
 
-static void two_members_meet_every_round(void **state)
+static void two_members_meet_in_every_round(void **state)
 {
     (void)state;
     for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_FILE; kind++) {
@@ -135,10 +135,10 @@ static void the_last_round_of_a_64_bit_counter_is_a_round(void **state)
     }
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void invalid_options_are_refused(void **state)
 {
     struct topology_options options = {.kind = TOPOLOGY_RANDOM};
-    struct topology_plan *plan = (struct topology_plan *)&options; // to see that it stays
+    struct topology_plan *plan = (struct topology_plan *)&options; // to check that it does not change
     (void)state;
     assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
     options.rings = TOPOLOGY_RINGS_MAX + 1;
@@ -152,7 +152,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_ptr_equal(plan, &options);
 }
 
-// Names that fill their field without a zero at the end stay inside it.
+// A name that fills its field without a zero at the end is read only within the field.
 static void a_full_name_ends_with_its_field(void **state)
 {
     struct topology_options options = {.kind = TOPOLOGY_RING};
@@ -173,15 +173,15 @@ static void a_full_name_ends_with_its_field(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_read_back),
-        cmocka_unit_test(an_unknown_name_says_what_is_known),
+        cmocka_unit_test(every_name_parses_to_its_kind),
+        cmocka_unit_test(an_unknown_name_is_answered_with_the_known_ones),
         cmocka_unit_test(the_key_of_a_member_is_fixed_for_good),
-        cmocka_unit_test(nobody_is_a_plan_too),
-        cmocka_unit_test(one_member_meets_nobody),
-        cmocka_unit_test(two_members_meet_every_round),
+        cmocka_unit_test(an_empty_plan_is_valid),
+        cmocka_unit_test(a_single_member_meets_no_other),
+        cmocka_unit_test(two_members_meet_in_every_round),
         cmocka_unit_test(a_short_array_takes_the_first_neighbours),
         cmocka_unit_test(the_last_round_of_a_64_bit_counter_is_a_round),
-        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(invalid_options_are_refused),
         cmocka_unit_test(a_full_name_ends_with_its_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

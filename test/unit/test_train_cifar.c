@@ -1,4 +1,5 @@
-// CIFAR-10's binary files, whole and broken; random crops and flips.
+// CIFAR-10's binary files, valid and broken; random crops and flips.
+#include "test/support/folder.h"
 #include "train/augment.h"
 #include "train/cifar.h"
 #include "train/loaders.h"
@@ -15,23 +16,6 @@
 
 #define RECORD 3073u
 
-static char folder[64];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/test-cifar-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
 // Two images; pixel p of channel c of image i is (7 p + 50 c + i) mod 256.
 static void fill(uint8_t records[2 * RECORD], uint8_t first_label)
 {
@@ -43,17 +27,7 @@ static void fill(uint8_t records[2 * RECORD], uint8_t first_label)
     }
 }
 
-static void write_file(const char *name, const uint8_t *bytes, size_t count)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    fclose(file);
-}
-
-static void planes_become_pixels(void **state)
+static void colour_planes_become_pixels(void **state)
 {
     (void)state;
     uint8_t records[2 * RECORD];
@@ -84,10 +58,10 @@ static void a_folder_is_read_in_order(void **state)
         char name[32];
         fill(records, (uint8_t)(2 * f));
         snprintf(name, sizeof name, "data_batch_%u.bin", f);
-        write_file(name, records, sizeof records);
+        folder_write(name, records, sizeof records);
     }
     fill(records, 8);
-    write_file("test_batch.bin", records, sizeof records);
+    folder_write("test_batch.bin", records, sizeof records);
     if (train_dataset_load_cifar10(folder, &data, &why) != BASE_OK)
         fail_msg("%s", why.text);
     assert_int_equal(data.examples, 4);
@@ -117,7 +91,7 @@ static void broken_files_are_refused(void **state)
     refused(records, 0, "it is empty");
 }
 
-// An image whose value says where it was: 1 + 100 y + x, in both channels.
+// An image whose values show where they were: 1 + 100 y + x, in both channels.
 #define SIDE 6u
 static const struct train_dataset images = {
     .examples = 1, .features = SIDE * SIDE * 2, .height = SIDE, .width = SIDE, .channels = 2};
@@ -134,7 +108,7 @@ static float pixel(const float *image, long y, long x)
                                                                 : image[2 * ((size_t)y * SIDE + (size_t)x)];
 }
 
-// Finds the one shift (and flip) that makes `to` of `from`.
+// Finds the one shift (and flip) that turns `from` into `to`.
 static bool explain(const float *from, const float *to, long crop, long found[3])
 {
     for (long down = -crop; down <= crop; down++)
@@ -156,7 +130,7 @@ static bool explain(const float *from, const float *to, long crop, long found[3]
     return false;
 }
 
-static void every_shift_and_flip_comes_equally_often(void **state)
+static void every_shift_and_flip_is_equally_likely(void **state)
 {
     (void)state;
     enum { CROP = 2, SHIFTS = 2 * CROP + 1, DRAWS = 5000 };
@@ -199,11 +173,11 @@ static void flips_without_crops_lose_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(planes_become_pixels),
+        cmocka_unit_test(colour_planes_become_pixels),
         cmocka_unit_test(a_folder_is_read_in_order),
         cmocka_unit_test(broken_files_are_refused),
-        cmocka_unit_test(every_shift_and_flip_comes_equally_often),
+        cmocka_unit_test(every_shift_and_flip_is_equally_likely),
         cmocka_unit_test(flips_without_crops_lose_nothing),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

@@ -55,7 +55,7 @@ static double learns(enum train_model_kind kind, size_t examples, size_t steps, 
     return score.accuracy;
 }
 
-static void they_learn_digits(void **state)
+static void networks_learn_digits(void **state)
 {
     (void)state;
     double first = 0, last = 0;
@@ -83,8 +83,9 @@ static void shapes_are_those_of_the_papers(void **state)
     train_plan_destroy(&plan);
 }
 
-// Ours is [y, x, in, out], torch's [out, in, y, x]; behind an image, torch flattens channels first.
-static void files_have_torchs_layout(void **state)
+// The product's layout is [y, x, in, out], torch's [out, in, y, x]; after an image, torch flattens channels
+// first.
+static void files_have_the_layout_of_torch(void **state)
 {
     (void)state;
     struct base_reason why;
@@ -109,7 +110,7 @@ static void files_have_torchs_layout(void **state)
     train_plan_destroy(&plan);
 }
 
-static void descriptions_read_back(void **state)
+static void descriptions_parse_to_the_same_model(void **state)
 {
     (void)state;
     for (int kind = TRAIN_LENET; kind <= TRAIN_RESNET20; kind++) {
@@ -123,7 +124,7 @@ static void descriptions_read_back(void **state)
     }
 }
 
-static void what_is_no_image_is_refused(void **state)
+static void data_that_are_no_images_are_refused(void **state)
 {
     (void)state;
     struct base_reason why;
@@ -146,9 +147,11 @@ static void what_is_no_image_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_learn_digits),           cmocka_unit_test(shapes_are_those_of_the_papers),
-        cmocka_unit_test(files_have_torchs_layout),    cmocka_unit_test(descriptions_read_back),
-        cmocka_unit_test(what_is_no_image_is_refused),
+        cmocka_unit_test(networks_learn_digits),
+        cmocka_unit_test(shapes_are_those_of_the_papers),
+        cmocka_unit_test(files_have_the_layout_of_torch),
+        cmocka_unit_test(descriptions_parse_to_the_same_model),
+        cmocka_unit_test(data_that_are_no_images_are_refused),
     };
     struct base_reason why;
     if (kernels_open("cpu", 1, &kernels, &why) != BASE_OK) {

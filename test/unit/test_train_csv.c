@@ -1,4 +1,4 @@
-// Tables: what a CSV file becomes, and every way in which it can be wrong.
+// Tables: what a CSV file becomes, and everything that can be wrong with it.
 #include "train/loaders.h"
 #include "train/scale.h"
 #include "train/table.h"
@@ -46,7 +46,7 @@ static void assert_row(const struct train_dataset *data, size_t row, const float
 
 static const struct train_table_options classes = {.delimiter = ','};
 
-static void a_header_numbers_and_words(void **state)
+static void a_header_numbers_and_words_become_features(void **state)
 {
     (void)state;
     struct train_dataset data =
@@ -68,8 +68,8 @@ static void a_header_numbers_and_words(void **state)
     train_dataset_destroy(&data);
 }
 
-// Whatever the order of the rows, words that are numbers come by value.
-static void the_order_of_categories_is_that_of_the_words(void **state)
+// Whatever the order of the rows; words that are numbers are ordered by value.
+static void categories_are_ordered_by_their_words(void **state)
 {
     (void)state;
     struct train_names code = {(char *[]){"code"}, 1};
@@ -89,7 +89,7 @@ static void the_order_of_categories_is_that_of_the_words(void **state)
     train_dataset_destroy(&b);
 }
 
-static void several_targets_of_a_regression(void **state)
+static void a_regression_may_have_several_targets(void **state)
 {
     (void)state;
     struct train_names target = {(char *[]){"w", "1"}, 2}, ignore = {(char *[]){"id"}, 1};
@@ -109,7 +109,7 @@ static void several_targets_of_a_regression(void **state)
     train_dataset_destroy(&part);
 }
 
-static void no_header_and_quoted_lines(void **state)
+static void a_table_may_have_no_header_and_quoted_fields(void **state)
 {
     (void)state;
     struct train_dataset data = parse("1,\"a\nb\",0\n2,\"c,d\",1\n", &classes);
@@ -160,7 +160,7 @@ static void gzip_is_unpacked(void **state)
     assert_string_equal(why.text, "t.csv: the packed data ends early, the file is truncated");
 }
 
-static void what_is_wrong_is_said_with_its_place(void **state)
+static void mistakes_are_named_with_their_place(void **state)
 {
     (void)state;
     static const struct {
@@ -203,7 +203,7 @@ static void what_is_wrong_is_said_with_its_place(void **state)
     }
 }
 
-static void statistics_of_scaling(void **state)
+static void scaling_statistics_follow_their_definitions(void **state)
 {
     (void)state;
     struct train_table_options options = {.delimiter = ',', .regression = true};
@@ -228,14 +228,14 @@ static void statistics_of_scaling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_header_numbers_and_words),
-        cmocka_unit_test(the_order_of_categories_is_that_of_the_words),
-        cmocka_unit_test(several_targets_of_a_regression),
-        cmocka_unit_test(no_header_and_quoted_lines),
+        cmocka_unit_test(a_header_numbers_and_words_become_features),
+        cmocka_unit_test(categories_are_ordered_by_their_words),
+        cmocka_unit_test(a_regression_may_have_several_targets),
+        cmocka_unit_test(a_table_may_have_no_header_and_quoted_fields),
         cmocka_unit_test(a_test_file_is_read_like_the_training_file),
         cmocka_unit_test(gzip_is_unpacked),
-        cmocka_unit_test(what_is_wrong_is_said_with_its_place),
-        cmocka_unit_test(statistics_of_scaling),
+        cmocka_unit_test(mistakes_are_named_with_their_place),
+        cmocka_unit_test(scaling_statistics_follow_their_definitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 // Training over a table made of the device code in the emulator, beside the CPU's table: losses, parameters,
 // scores and logits. The device's memory is sealed (kernels_cuda_emulator.h), so a layer, the trainer or the
-// feed that touches it from the host ends the test. Products are cuBLAS's: here the CPU's stand in for them.
+// feed that touches it from the host ends the test. Products use the CPU's code in place of cuBLAS.
 #include "kernels_cuda_emulator.h"
 
 #include "kernels/cuda/attention.cu"
@@ -31,7 +31,7 @@
 
 #include <math.h>
 
-const struct kernels_select kernels_cuda_select = {0}; // not of training
+const struct kernels_select kernels_cuda_select = {0}; // not used in training
 const struct kernels_values kernels_cuda_values = {0};
 const struct kernels_apply kernels_cuda_apply = {0};
 
@@ -39,7 +39,7 @@ enum { STEPS = 3, BATCH = 8, LOGITS = 2, SEALED = 256 << 20 };
 
 static struct kernels device, device_bf16; // with a host, as kernels/registry.c completes them
 
-// A model, its data and how it is trained.
+// A model, its data and the options of its training.
 struct course {
     struct train_model_spec spec;
     struct train_options options;
@@ -68,7 +68,7 @@ static void fill(struct base_rng *rng, float scale, size_t count, float *values)
     }
 }
 
-// Evaluation and logits of the parameters, which the caller has in host memory.
+// Evaluation and logits for the parameters, which are in host memory.
 static void measure(const struct kernels *k, const struct course *course, struct train_model *model,
                     struct outcome *outcome)
 {
@@ -158,7 +158,7 @@ static void compare(const struct outcome *found, const struct outcome *expected,
            expected->loss[STEPS - 1], expected->count, most);
 }
 
-// Twice on the device, bit for bit, and once on the CPU.
+// Twice on the device, bit for bit the same, and once on the CPU.
 static void is_alike(const struct course *course, double bound)
 {
     struct outcome cpu = {0}, one = {0}, two = {0};
@@ -177,7 +177,7 @@ static void is_alike(const struct course *course, double bound)
     }
 }
 
-// With factors in bf16: not the same numbers, and near them.
+// With factors in bf16: not the same numbers, but close ones.
 static void is_near_in_bf16(const struct course *course)
 {
     struct outcome cpu = {0}, narrow = {0};
@@ -198,7 +198,7 @@ static void is_near_in_bf16(const struct course *course)
     free(cpu.parameters), free(cpu.logits), free(narrow.parameters), free(narrow.logits);
 }
 
-// --- what is trained ---
+// --- the models ---
 
 static struct train_dataset digits(size_t examples)
 {
@@ -210,7 +210,7 @@ static struct train_dataset digits(size_t examples)
     return data;
 }
 
-static void lenet(void **state)
+static void lenet_trains_alike(void **state)
 {
     (void)state;
     struct train_dataset data = digits(20);
@@ -234,7 +234,7 @@ static void lenet(void **state)
     train_dataset_destroy(&data);
 }
 
-static void a_cnn(void **state)
+static void a_cnn_trains_alike(void **state)
 {
     (void)state;
     struct train_dataset data = digits(6);
@@ -244,7 +244,7 @@ static void a_cnn(void **state)
                     .rate = 0.001,
                     .beta1 = 0.9,
                     .beta2 = 0.99,
-                    .epsilon = 0.001, // gradients that are rounding only stay small
+                    .epsilon = 0.001, // so that gradients that are only rounding stay small
                     .steps = STEPS,
                     .batch = 2,
                     .seed = 1},
@@ -254,7 +254,7 @@ static void a_cnn(void **state)
 }
 
 // Coloured noise of 10 x 10.
-static void resnet20(void **state)
+static void resnet20_trains_alike(void **state)
 {
     (void)state;
     enum { EXAMPLES = 6, INPUTS = 10 * 10 * 3 };
@@ -293,7 +293,7 @@ static struct train_dataset some_text(size_t context)
     struct base_reason why = {""};
     struct base_rng rng;
     base_rng_seed(&rng, 3);
-    for (size_t i = 0; i < 400; i++) { // some letters more often than others
+    for (size_t i = 0; i < 400; i++) { // some letters are more frequent than others
         text[i] = (char)('a' + base_rng_below(&rng, 1 + base_rng_below(&rng, 20)));
     }
     const struct train_text_options options = {.text = TRAIN_TEXT_CHARACTERS, .context = context};
@@ -308,7 +308,7 @@ static struct train_dataset some_text(size_t context)
     return data;
 }
 
-static void a_decoder(void **state)
+static void a_decoder_trains_alike(void **state)
 {
     (void)state;
     struct train_dataset data = some_text(20);
@@ -336,7 +336,7 @@ static void a_decoder(void **state)
     train_dataset_destroy(&data);
 }
 
-static void lion(void **state)
+static void lion_trains_alike(void **state)
 {
     (void)state;
     struct train_dataset data = digits(20);
@@ -355,8 +355,8 @@ static void lion(void **state)
     train_dataset_destroy(&data);
 }
 
-// Its loss is the host's: outputs come down, gradients go up.
-static void a_regression(void **state)
+// The host computes its loss: outputs are downloaded, gradients uploaded.
+static void a_regression_trains_alike(void **state)
 {
     (void)state;
     enum { EXAMPLES = 12, INPUTS = 4, OUTPUTS = 2 };
@@ -383,7 +383,7 @@ static void a_regression(void **state)
     is_alike(&course, 1e-5);
 }
 
-static void rows_are_refused(void **state)
+static void sparse_rows_are_refused(void **state)
 {
     (void)state;
     const struct train_model_spec spec = {.kind = TRAIN_LOGISTIC, .inputs = 4, .classes = 2};
@@ -403,13 +403,10 @@ int main(void)
     device_bf16.host = device.host;
     device_bf16.coding = device.coding;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lenet),
-        cmocka_unit_test(a_cnn),
-        cmocka_unit_test(resnet20),
-        cmocka_unit_test(a_decoder),
-        cmocka_unit_test(lion),
-        cmocka_unit_test(a_regression),
-        cmocka_unit_test(rows_are_refused),
+        cmocka_unit_test(lenet_trains_alike),      cmocka_unit_test(a_cnn_trains_alike),
+        cmocka_unit_test(resnet20_trains_alike),   cmocka_unit_test(a_decoder_trains_alike),
+        cmocka_unit_test(lion_trains_alike),       cmocka_unit_test(a_regression_trains_alike),
+        cmocka_unit_test(sparse_rows_are_refused),
     };
     const int failed = cmocka_run_group_tests_name("train on CUDA's device code", tests, NULL, NULL);
     emulator_free();

@@ -23,7 +23,7 @@ static struct train_dataset digits(uint64_t seed, uint64_t first, size_t count)
     return data;
 }
 
-static void have_shape_and_range(void **state)
+static void digits_have_shape_and_range(void **state)
 {
     (void)state;
     struct train_dataset data = digits(1, 0, 500);
@@ -44,7 +44,7 @@ static void have_shape_and_range(void **state)
     train_dataset_destroy(&data);
 }
 
-static void depend_on_seed_and_number_only(void **state)
+static void digits_depend_only_on_seed_and_number(void **state)
 {
     (void)state;
     struct train_dataset all = digits(5, 0, 60), later = digits(5, 40, 20), other = digits(6, 40, 20);
@@ -57,8 +57,8 @@ static void depend_on_seed_and_number_only(void **state)
     train_dataset_destroy(&other);
 }
 
-// Only operations with one right result were used, so this holds on every machine and compiler.
-static void are_the_same_everywhere(void **state)
+// Only operations with exactly one result are used, so this holds on every machine and compiler.
+static void digits_are_the_same_on_every_machine(void **state)
 {
     (void)state;
     struct train_dataset data = digits(1, 0, 100);
@@ -68,7 +68,7 @@ static void are_the_same_everywhere(void **state)
     train_dataset_destroy(&data);
 }
 
-static void show_every_class_alike(void **state)
+static void every_class_is_equally_frequent(void **state)
 {
     (void)state;
     struct train_dataset data = digits(3, 1000, 4000);
@@ -80,9 +80,9 @@ static void show_every_class_alike(void **state)
     train_dataset_destroy(&data);
 }
 
-// Nearest class mean of 2,000 digits: far above chance, so labels belong to pictures, and far below what is
-// possible.
-static void can_be_told_apart(void **state)
+// Nearest class mean of 2,000 digits: far better than chance, so labels belong to pictures, and far from
+// perfect.
+static void digits_can_be_told_apart(void **state)
 {
     (void)state;
     struct train_dataset data = digits(4, 0, 3000);
@@ -112,7 +112,7 @@ static void can_be_told_apart(void **state)
     train_dataset_destroy(&data);
 }
 
-static void refuse_what_cannot_be(void **state)
+static void invalid_ranges_are_refused(void **state)
 {
     (void)state;
     struct train_dataset data = {.examples = 77};
@@ -129,7 +129,7 @@ static void refuse_what_cannot_be(void **state)
     train_dataset_destroy(&last);
 }
 
-static void glyphs_fit_their_bounds(void **state)
+static void glyphs_stay_within_their_bounds(void **state)
 {
     (void)state;
     for (unsigned digit = 0; digit < 10; digit++) {
@@ -143,7 +143,7 @@ static void glyphs_fit_their_bounds(void **state)
                 points += glyphs[w].points[s];
             }
             assert_in_range(points, 2, GLYPH_POINTS);
-            for (size_t i = 0; i < GLYPH_POINTS; i++) { // as many points as the strokes say
+            for (size_t i = 0; i < GLYPH_POINTS; i++) { // the number of points follows from the strokes
                 bool given = glyphs[w].at[i][0] != 0 || glyphs[w].at[i][1] != 0;
                 assert_int_equal(given, i < points);
                 assert_true(glyphs[w].at[i][0] <= 100 && glyphs[w].at[i][1] <= 100);
@@ -177,10 +177,14 @@ static void subset_copies_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(have_shape_and_range),    cmocka_unit_test(depend_on_seed_and_number_only),
-        cmocka_unit_test(are_the_same_everywhere), cmocka_unit_test(show_every_class_alike),
-        cmocka_unit_test(can_be_told_apart),       cmocka_unit_test(refuse_what_cannot_be),
-        cmocka_unit_test(glyphs_fit_their_bounds), cmocka_unit_test(subset_copies_rows),
+        cmocka_unit_test(digits_have_shape_and_range),
+        cmocka_unit_test(digits_depend_only_on_seed_and_number),
+        cmocka_unit_test(digits_are_the_same_on_every_machine),
+        cmocka_unit_test(every_class_is_equally_frequent),
+        cmocka_unit_test(digits_can_be_told_apart),
+        cmocka_unit_test(invalid_ranges_are_refused),
+        cmocka_unit_test(glyphs_stay_within_their_bounds),
+        cmocka_unit_test(subset_copies_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

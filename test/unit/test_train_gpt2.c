@@ -1,5 +1,5 @@
-// GPT-2: forward and every gradient against a plain decoder in double, dropout, and gradients that are
-// accumulated.
+// GPT-2: the forward pass and every gradient compared with a plain decoder in double, dropout, and
+// accumulated gradients.
 #include "base/rng.h"
 #include "test/support/gpt2_small.h"
 #include "train/model.h"
@@ -140,7 +140,7 @@ static double plain_decoder(const double *parameters, const uint32_t *ids, const
     return loss;
 }
 
-// --- the two beside each other ---
+// --- the two side by side ---
 
 struct bench {
     struct train_model *model;
@@ -162,7 +162,7 @@ static struct bench open_bench(float dropout)
     assert_true(b.parameters && b.gradient && b.exact);
     train_model_initialise(b.model, 3, b.parameters);
     base_rng_seed(&rng, 11);
-    for (size_t i = 0; i < b.count; i++) { // larger than first weights: every part matters
+    for (size_t i = 0; i < b.count; i++) { // larger than first weights, so that every part matters
         b.parameters[i] += (float)(0.3 * base_rng_normal(&rng));
         b.exact[i] = (double)b.parameters[i];
     }
@@ -188,7 +188,7 @@ static double gradient_of(struct bench *b)
     return loss.loss_sum / ROWS;
 }
 
-static void answers_as_the_plain_one(void **state)
+static void logits_match_the_plain_decoder(void **state)
 {
     (void)state;
     struct bench b = open_bench(0.0f);
@@ -203,7 +203,7 @@ static void answers_as_the_plain_one(void **state)
     close_bench(&b);
 }
 
-static void gradients_are_right(void **state)
+static void gradients_match_central_differences(void **state)
 {
     (void)state;
     struct bench b = open_bench(0.0f);
@@ -221,7 +221,7 @@ static void gradients_are_right(void **state)
     close_bench(&b);
 }
 
-static void gradients_add_up(void **state)
+static void gradients_accumulate(void **state)
 {
     (void)state;
     struct bench b = open_bench(0.0f);
@@ -238,7 +238,7 @@ static void gradients_add_up(void **state)
     close_bench(&b);
 }
 
-// With the same seed the same numbers are dropped: differences see the gradient of what is left.
+// With one seed the same numbers are dropped: differences show the gradient of the others.
 static void dropout_has_its_gradient(void **state)
 {
     (void)state;
@@ -264,7 +264,7 @@ static void dropout_has_its_gradient(void **state)
     float logits[ROWS * WORDS];
     (void)plain_decoder(b.exact, b.ids, b.labels, expected);
     train_model_logits(b.model, b.parameters, b.ids, BATCH, logits);
-    for (size_t i = 0; i < ROWS * WORDS; i++) { // nothing is dropped where nothing is learnt
+    for (size_t i = 0; i < ROWS * WORDS; i++) { // nothing is dropped outside training
         close_to("logit", i, (double)logits[i], expected[i], 2e-5);
     }
     free(gradient);
@@ -275,9 +275,9 @@ int main(void)
 {
     struct base_reason why;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_as_the_plain_one),
-        cmocka_unit_test(gradients_are_right),
-        cmocka_unit_test(gradients_add_up),
+        cmocka_unit_test(logits_match_the_plain_decoder),
+        cmocka_unit_test(gradients_match_central_differences),
+        cmocka_unit_test(gradients_accumulate),
         cmocka_unit_test(dropout_has_its_gradient),
     };
     if (kernels_open("cpu", 1, &kernels, &why) != BASE_OK) {

@@ -1,4 +1,4 @@
-// GPT-2: tensors as Hugging Face has them, first weights, what is refused, and that it learns.
+// GPT-2: the tensors of Hugging Face, first weights, what is refused, and that it learns.
 #include "test/support/gpt2_small.h"
 #include "train/model.h"
 #include "train/tokens.h"
@@ -16,7 +16,7 @@
 
 // --- names, shapes, first weights ---
 
-static void has_the_tensors_of_hugging_face(void **state)
+static void the_model_has_the_tensors_of_hugging_face(void **state)
 {
     (void)state;
     static const struct {
@@ -61,7 +61,7 @@ static double deviation(const float *values, size_t count)
     return sqrt(sum / (double)count);
 }
 
-static void begins_as_gpt2(void **state)
+static void the_first_weights_are_those_of_gpt2(void **state)
 {
     (void)state;
     const struct train_model_spec spec = {
@@ -83,7 +83,7 @@ static void begins_as_gpt2(void **state)
     train_model_destroy(model);
 }
 
-static void refuses_what_cannot_be(void **state)
+static void invalid_models_are_refused(void **state)
 {
     (void)state;
     const struct {
@@ -107,7 +107,7 @@ static void refuses_what_cannot_be(void **state)
     }
 }
 
-static void is_told_in_words(void **state)
+static void the_model_is_described_in_words(void **state)
 {
     (void)state;
     const struct train_model_spec spec = spec_of(0.0f);
@@ -147,7 +147,7 @@ static struct train_dataset counting_text(void)
     return data;
 }
 
-static void learns(void **state)
+static void the_model_learns_a_text(void **state)
 {
     (void)state;
     struct train_dataset data = counting_text();
@@ -178,7 +178,7 @@ static void learns(void **state)
         struct kernels_loss loss;
         size_t rows;
         train_trainer_step(trainer, false, &loss, &rows);
-        assert_int_equal(rows, 16 * CONTEXT); // labels, which the loss is a sum over
+        assert_int_equal(rows, 16 * CONTEXT); // labels, over which the loss is summed
     }
     train_model_evaluate(model, train_trainer_model(trainer), &data, &after);
     printf("loss %.4f -> %.4f, right %.3f\n", before.loss, after.loss, after.accuracy);
@@ -189,7 +189,7 @@ static void learns(void **state)
     free(start);
 }
 
-static void refuses_other_data(void **state)
+static void other_data_are_refused(void **state)
 {
     (void)state;
     struct train_dataset data = counting_text();
@@ -198,7 +198,7 @@ static void refuses_other_data(void **state)
     struct train_trainer *trainer = NULL;
     struct base_reason why = {""};
     float start[8192] = {0};
-    spec.classes = 5; // ids reach 5
+    spec.classes = 5; // ids go up to 5
     struct train_model *small = make(&spec, 4);
     assert_int_equal(train_trainer_create(&options, small, &data, start, &trainer, &why), BASE_EINVAL);
     const struct train_model_spec mlp = {.kind = TRAIN_SOFTMAX, .inputs = CONTEXT, .classes = 6};
@@ -214,12 +214,12 @@ int main(void)
 {
     struct base_reason why;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_the_tensors_of_hugging_face),
-        cmocka_unit_test(begins_as_gpt2),
-        cmocka_unit_test(refuses_what_cannot_be),
-        cmocka_unit_test(is_told_in_words),
-        cmocka_unit_test(learns),
-        cmocka_unit_test(refuses_other_data),
+        cmocka_unit_test(the_model_has_the_tensors_of_hugging_face),
+        cmocka_unit_test(the_first_weights_are_those_of_gpt2),
+        cmocka_unit_test(invalid_models_are_refused),
+        cmocka_unit_test(the_model_is_described_in_words),
+        cmocka_unit_test(the_model_learns_a_text),
+        cmocka_unit_test(other_data_are_refused),
     };
     if (kernels_open("cpu", 1, &kernels, &why) != BASE_OK) {
         return 1;

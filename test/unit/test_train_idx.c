@@ -1,4 +1,4 @@
-// IDX files: what they become, and every way in which they can be wrong.
+// IDX files: what they become, and everything that can be wrong with them.
 #include "base/limits.h"
 #include "test/support/data_sets.h"
 #include "train/dataset.h"
@@ -18,7 +18,7 @@
 #define IMAGES 3u
 #define VALUES (IMAGES * 2 * 2)
 
-// Three images of 2 x 2 and their labels, with a byte to spare behind each.
+// Three images of 2 x 2 and their labels, with one spare byte behind each.
 struct sample {
     uint8_t images[16 + VALUES + 1], labels[8 + IMAGES + 1];
     size_t image_bytes, label_bytes;
@@ -44,7 +44,7 @@ static enum base_error parse(const struct sample *sample, size_t first, size_t c
     return train_idx_parse(&images, &labels, first, count, classes, data, why);
 }
 
-// It fails so, says so, and leaves the caller's data set alone.
+// It fails with this error and message, and leaves the caller's data set unchanged.
 static void assert_fails(const struct sample *sample, enum base_error code, const char *text)
 {
     struct train_dataset data = {.examples = 77};
@@ -56,7 +56,7 @@ static void assert_fails(const struct sample *sample, enum base_error code, cons
     assert_null(data.x);
 }
 
-static void reads_images_and_labels(void **state)
+static void images_and_labels_are_read(void **state)
 {
     (void)state;
     struct sample sample = good_sample();
@@ -77,7 +77,7 @@ static void reads_images_and_labels(void **state)
     assert_int_equal(data.examples, 0);
 }
 
-static void takes_a_range(void **state)
+static void a_range_of_examples_is_read(void **state)
 {
     (void)state;
     struct sample sample = good_sample();
@@ -96,7 +96,7 @@ static void takes_a_range(void **state)
     assert_int_equal(parse(&sample, 0, 0, LIMIT_CLASSES + 1, &data, &why), BASE_EINVAL);
 }
 
-static void refuses_wrong_lengths(void **state)
+static void wrong_lengths_are_refused(void **state)
 {
     (void)state;
     struct sample sample = good_sample();
@@ -116,7 +116,7 @@ static void refuses_wrong_lengths(void **state)
     assert_fails(&sample, BASE_EFORMAT, "labels: more bytes than the 3 labels");
 }
 
-static void refuses_every_truncation(void **state)
+static void every_truncation_is_refused(void **state)
 {
     (void)state;
     struct sample sample = good_sample();
@@ -128,7 +128,7 @@ static void refuses_every_truncation(void **state)
         assert_int_equal(parse(&sample, 0, 0, 10, &data, &why), BASE_EFORMAT);
 }
 
-static void refuses_wrong_headers(void **state)
+static void wrong_headers_are_refused(void **state)
 {
     (void)state;
     struct sample sample = good_sample();
@@ -151,7 +151,7 @@ static void refuses_wrong_headers(void **state)
     assert_fails(&sample, BASE_EFORMAT, "images: dimension 2 of 3 is 0");
 }
 
-static void refuses_huge_promises(void **state)
+static void huge_sizes_in_a_header_are_refused(void **state)
 {
     (void)state;
     struct sample sample = good_sample();
@@ -161,11 +161,11 @@ static void refuses_huge_promises(void **state)
     memset(sample.images + 4, 0xff, 12);
     assert_fails(&sample, BASE_ELIMIT, "images: the header states more than the limit");
     sample = good_sample();
-    sample.images[4] = sample.labels[4] = 0x1f; // within the limit, not within the file
+    sample.images[4] = sample.labels[4] = 0x1f; // within the limit, but not in the file
     assert_fails(&sample, BASE_EFORMAT, "truncated, fewer bytes");
 }
 
-static void refuses_wrong_labels_and_counts(void **state)
+static void wrong_labels_and_counts_are_refused(void **state)
 {
     (void)state;
     struct sample sample = good_sample();
@@ -238,7 +238,7 @@ static void assert_packed_fails(const struct packed *packed, enum base_error cod
     assert_int_equal(data.examples, 77);
 }
 
-static void reads_gzip_as_plain(void **state)
+static void a_gzip_file_reads_like_a_plain_one(void **state)
 {
     (void)state;
     struct sample sample = good_sample();
@@ -261,7 +261,7 @@ static void reads_gzip_as_plain(void **state)
 }
 
 // What gzip itself makes of three blank images of 2 x 20.
-static void reads_deflated_gzip(void **state)
+static void a_deflated_gzip_file_is_read(void **state)
 {
     (void)state;
     static const uint8_t blank[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x63, 0x60,
@@ -281,7 +281,7 @@ static void reads_deflated_gzip(void **state)
     train_dataset_destroy(&data);
 }
 
-static void refuses_damaged_gzip(void **state)
+static void damaged_gzip_files_are_refused(void **state)
 {
     (void)state;
     struct sample sample = good_sample();
@@ -294,7 +294,7 @@ static void refuses_damaged_gzip(void **state)
     assert_packed_fails(&packed, BASE_EFORMAT,
                         "images.gz: the packed data ends early, the file is truncated");
     packed = good;
-    packed.images[packed.image_bytes - 6] ^= 1; // of the check sum
+    packed.images[packed.image_bytes - 6] ^= 1; // of the checksum
     assert_packed_fails(&packed, BASE_EFORMAT, "images.gz: incorrect data check");
     packed = good;
     memset(packed.images + packed.image_bytes, 'x', 20);
@@ -302,7 +302,7 @@ static void refuses_damaged_gzip(void **state)
     assert_packed_fails(&packed, BASE_EFORMAT, "images.gz: incorrect header check");
 }
 
-static void refuses_wrong_lengths_in_gzip(void **state)
+static void wrong_lengths_in_gzip_are_refused(void **state)
 {
     (void)state;
     struct sample sample = good_sample();
@@ -317,7 +317,7 @@ static void refuses_wrong_lengths_in_gzip(void **state)
     packed = pack_sample(&sample);
     assert_packed_fails(&packed, BASE_EFORMAT, "images.gz: the file is empty");
     sample = good_sample();
-    sample.images[4] = sample.labels[4] = 0x1f; // a promise of 2 GB must not be allocated
+    sample.images[4] = sample.labels[4] = 0x1f; // 2 GB must not be allocated because of a header
     packed = pack_sample(&sample);
     assert_packed_fails(&packed, BASE_EFORMAT, "labels.gz: truncated, fewer bytes");
 }
@@ -330,7 +330,7 @@ static void put(const char *path, const uint8_t *data, size_t bytes)
     assert_int_equal(fclose(file), 0);
 }
 
-static void reads_files(void **state)
+static void pairs_of_files_are_read(void **state)
 {
     (void)state;
     char directory[] = "/tmp/p2pml-idx-XXXXXX", images[64], labels[64];
@@ -361,7 +361,7 @@ static void reads_files(void **state)
     rmdir(directory);
 }
 
-static void reads_mnist(void **state)
+static void mnist_is_read(void **state)
 {
     (void)state;
     const char *directory = data_sets_directory();
@@ -393,19 +393,19 @@ static void reads_mnist(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_images_and_labels),
-        cmocka_unit_test(takes_a_range),
-        cmocka_unit_test(refuses_wrong_lengths),
-        cmocka_unit_test(refuses_every_truncation),
-        cmocka_unit_test(refuses_wrong_headers),
-        cmocka_unit_test(refuses_huge_promises),
-        cmocka_unit_test(refuses_wrong_labels_and_counts),
-        cmocka_unit_test(reads_gzip_as_plain),
-        cmocka_unit_test(reads_deflated_gzip),
-        cmocka_unit_test(refuses_damaged_gzip),
-        cmocka_unit_test(refuses_wrong_lengths_in_gzip),
-        cmocka_unit_test(reads_files),
-        cmocka_unit_test(reads_mnist),
+        cmocka_unit_test(images_and_labels_are_read),
+        cmocka_unit_test(a_range_of_examples_is_read),
+        cmocka_unit_test(wrong_lengths_are_refused),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(wrong_headers_are_refused),
+        cmocka_unit_test(huge_sizes_in_a_header_are_refused),
+        cmocka_unit_test(wrong_labels_and_counts_are_refused),
+        cmocka_unit_test(a_gzip_file_reads_like_a_plain_one),
+        cmocka_unit_test(a_deflated_gzip_file_is_read),
+        cmocka_unit_test(damaged_gzip_files_are_refused),
+        cmocka_unit_test(wrong_lengths_in_gzip_are_refused),
+        cmocka_unit_test(pairs_of_files_are_read),
+        cmocka_unit_test(mnist_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Folders of images: classes, sizes, colours, and every way in which they can be wrong.
+// Folders of images: classes, sizes, colours, and everything that can be wrong with them.
+#include "test/support/folder.h"
 #include "train/image.h"
 #include "train/images.h"
 
@@ -16,48 +17,24 @@
 
 #include <cmocka.h>
 
-static char root[64];
-
-static const char *in(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    return path;
-}
-
-static void write_file(const char *name, const char *bytes, size_t count)
-{
-    FILE *file = fopen(in(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    fclose(file);
-}
-
-#define WRITE(name, bytes) write_file(name, bytes, sizeof(bytes) - 1)
+#define WRITE(name, bytes) folder_write(name, bytes, sizeof(bytes) - 1)
 
 static int make_folder(void **state)
 {
-    (void)state;
-    snprintf(root, sizeof root, "/tmp/test-images-XXXXXX");
-    return mkdtemp(root) && mkdir(in("b"), 0700) == 0 && mkdir(in("a"), 0700) == 0 ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    return system(command);
+    folder_make(state);
+    assert_int_equal(mkdir(folder_path("b"), 0700), 0); // not in alphabetical order
+    assert_int_equal(mkdir(folder_path("a"), 0700), 0);
+    return 0;
 }
 
 static enum base_error load(struct train_images_options options, struct train_dataset *data,
                             struct base_reason *why)
 {
     why->text[0] = 0;
-    return train_dataset_load_images(root, &options, data, why);
+    return train_dataset_load_images(folder, &options, data, why);
 }
 
-static void a_folder_is_a_class(void **state)
+static void every_folder_is_a_class(void **state)
 {
     (void)state;
     struct train_dataset data = {0}, test = {0};
@@ -83,7 +60,7 @@ static void a_folder_is_a_class(void **state)
 }
 
 // The mean of the area: 4 x 2 to 2 x 1, and 2 x 2 to 1 x 1 with three colours.
-static void sizes_and_colours_are_brought_to_one(void **state)
+static void images_are_converted_to_one_size_and_colour(void **state)
 {
     (void)state;
     struct train_dataset data = {0};
@@ -103,13 +80,13 @@ static void sizes_and_colours_are_brought_to_one(void **state)
     assert_true(fabs((double)two[0] * 255 - 30) < 1e-4 && fabs((double)two[1] * 255 - 50) < 1e-4);
 }
 
-static void what_is_wrong_names_the_file(void **state)
+static void an_error_names_the_file(void **state)
 {
     (void)state;
     static const struct {
         const char *bytes;
         size_t count;
-        const char *name, *message; // behind the folder
+        const char *name, *message; // after the name of the folder
     } wrong[] = {
         {wide_png, sizeof wide_png - 1, "b/1.png",
          "/b/1.png: found 4 x 2 pixels, expected 2 x 2 like the first; data.image_size converts them to one "
@@ -129,21 +106,21 @@ static void what_is_wrong_names_the_file(void **state)
     WRITE("a/1.png", grey_png);
     WRITE("b/0.png", grey_png);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        write_file(wrong[i].name, wrong[i].bytes, wrong[i].count);
+        folder_write(wrong[i].name, wrong[i].bytes, wrong[i].count);
         assert_int_not_equal(load((struct train_images_options){0}, &data, &why), BASE_OK);
-        assert_memory_equal(why.text, root, strlen(root));
-        if (strncmp(why.text + strlen(root), wrong[i].message, strlen(wrong[i].message)) != 0)
-            fail_msg("found \"%s\", expected \"%s\"", why.text + strlen(root), wrong[i].message);
-        remove(in(wrong[i].name));
+        assert_memory_equal(why.text, folder, strlen(folder));
+        if (strncmp(why.text + strlen(folder), wrong[i].message, strlen(wrong[i].message)) != 0)
+            fail_msg("found \"%s\", expected \"%s\"", why.text + strlen(folder), wrong[i].message);
+        remove(folder_path(wrong[i].name));
     }
     assert_int_equal(load((struct train_images_options){0}, &data, &why), BASE_OK);
     struct train_dataset other = {0};
-    assert_int_equal(mkdir(in("c"), 0700), 0);
+    assert_int_equal(mkdir(folder_path("c"), 0700), 0);
     WRITE("c/1.png", grey_png);
     assert_int_equal(load((struct train_images_options){.like = data.meaning}, &other, &why), BASE_EMISMATCH);
     assert_non_null(strstr(why.text, "found a folder \"c\", expected one of the 2 classes"));
     train_dataset_destroy(&data);
-    remove(in("c/1.png"));
+    remove(folder_path("c/1.png"));
     assert_int_equal(load((struct train_images_options){0}, &data, &why), BASE_EFORMAT);
     assert_non_null(strstr(why.text, "/c: is empty, expected the images of a class"));
 }
@@ -151,9 +128,10 @@ static void what_is_wrong_names_the_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_folder_is_a_class, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(sizes_and_colours_are_brought_to_one, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(what_is_wrong_names_the_file, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(every_folder_is_a_class, make_folder, folder_remove),
+        cmocka_unit_test_setup_teardown(images_are_converted_to_one_size_and_colour, make_folder,
+                                        folder_remove),
+        cmocka_unit_test_setup_teardown(an_error_names_the_file, make_folder, folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-// Every type of layer by itself: gradients of its parameters and of its input against central differences of
-// a weighted sum of its output, gradients that are accumulated, and that evaluation repeats. A new type needs
-// a row in `cases`.
+// Every type of layer alone: the gradients of its parameters and of its input compared with central
+// differences of a weighted sum of its output, accumulated gradients, and repeatable evaluation. A new type
+// needs a row in `cases`.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static size_t all_cases(struct layer_case *cases)
 
 enum { CASES_MAX = 64, EXAMPLES = 3 };
 
-struct bench { // one layer alone in a plan, with all that it reads and writes
+struct bench { // one layer alone in a plan, with everything that it reads and writes
     struct train_plan plan;
     const struct train_layer *layer;
     struct train_pass pass;
@@ -168,8 +168,8 @@ static double difference(struct bench *b, float *v)
     return (up - down) / (2.0 * (double)h);
 }
 
-// Where a unit's kink (of ReLU, of the largest in a window) lies within the step, the quotient is none: types
-// with kinks may differ in one place of ten, the others in none.
+// If a kink (of ReLU, or of the largest in a window) is within the step, the quotient is not the gradient:
+// types with kinks may differ in one place of ten, the others in none.
 static void check_vector(struct bench *b, const struct layer_case *c, const char *what, float *values,
                          const float *gradient, size_t count)
 {
@@ -191,7 +191,7 @@ static void check_vector(struct bench *b, const struct layer_case *c, const char
     }
 }
 
-static void gradients_are_those_of_differences(void **state)
+static void gradients_match_central_differences(void **state)
 {
     (void)state;
     struct layer_case cases[CASES_MAX];
@@ -213,7 +213,7 @@ static void gradients_are_those_of_differences(void **state)
     }
 }
 
-// Without dx the same gradient; accumulated twice, twice as much.
+// Without dx the gradient is the same; accumulated twice, it is twice as large.
 static void gradients_accumulate(void **state)
 {
     (void)state;
@@ -247,7 +247,7 @@ static void gradients_accumulate(void **state)
     }
 }
 
-static void evaluation_repeats(void **state)
+static void evaluation_is_repeatable(void **state)
 {
     (void)state;
     struct layer_case cases[CASES_MAX];
@@ -267,9 +267,9 @@ static void evaluation_repeats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_those_of_differences),
+        cmocka_unit_test(gradients_match_central_differences),
         cmocka_unit_test(gradients_accumulate),
-        cmocka_unit_test(evaluation_repeats),
+        cmocka_unit_test(evaluation_is_repeatable),
     };
     struct base_reason why;
     const char *given = getenv("P2PML_SEED");

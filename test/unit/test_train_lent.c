@@ -1,4 +1,5 @@
-// A trainer whose vectors others change in the kernels' memory: it goes on from what it finds there.
+// A trainer whose vectors are changed by others in the kernels' memory: it continues from what it finds
+// there.
 #include "test/support/far_kernels.c"
 
 #include "train/trainer.h"
@@ -52,7 +53,7 @@ static void destroy(struct world *world)
     assert_int_equal(far_use().held, 0);
 }
 
-static void what_others_wrote_stays(void **state)
+static void changes_by_others_are_kept(void **state)
 {
     (void)state;
     struct world world;
@@ -71,15 +72,15 @@ static void what_others_wrote_stays(void **state)
     train_trainer_fetch(world.trainer);
     assert_memory_equal(train_trainer_model(world.trainer), ones, sizeof ones);
     assert_memory_equal(train_trainer_second_moment(world.trainer), ones, sizeof ones);
-    train_trainer_step(world.trainer, true, &loss, &rows); // from there
+    train_trainer_step(world.trainer, true, &loss, &rows); // from that state
     train_trainer_fetch(world.trainer);
     for (size_t i = 0; i < D; i++)
         assert_true(train_trainer_model(world.trainer)[i] > 0.9f);
     destroy(&world);
 }
 
-// A file is read into the host's copies: that is what training goes on from.
-static void a_seek_takes_the_hosts_copies(void **state)
+// A file is read into the host's copies: training continues from these.
+static void a_seek_uses_the_copies_of_the_host(void **state)
 {
     (void)state;
     struct world world;
@@ -102,7 +103,7 @@ static void a_seek_takes_the_hosts_copies(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_others_wrote_stays),
-                                       cmocka_unit_test(a_seek_takes_the_hosts_copies)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(changes_by_others_are_kept),
+                                       cmocka_unit_test(a_seek_uses_the_copies_of_the_host)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

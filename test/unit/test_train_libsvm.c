@@ -1,4 +1,4 @@
-// LIBSVM text: what it becomes, and every way in which it can be wrong.
+// LIBSVM text: what it becomes, and everything that can be wrong with it.
 #include "base/limits.h"
 #include "test/support/data_sets.h"
 #include "train/dataset.h"
@@ -33,7 +33,7 @@ static struct train_dataset parse_good(const char *text, size_t features, size_t
     return data;
 }
 
-// Four features and two classes; the caller's data set stays as it was.
+// Four features and two classes; the caller's data set is unchanged.
 static void assert_fails(const char *text, enum base_error code, const char *message)
 {
     struct train_dataset data = {.examples = 77};
@@ -44,7 +44,7 @@ static void assert_fails(const char *text, enum base_error code, const char *mes
     assert_null(data.x);
 }
 
-static void reads_rows(void **state)
+static void rows_are_read(void **state)
 {
     (void)state;
     struct train_dataset data = parse_good("+1 1:0.5 4:-2e1\n-1\n-1\t2:3.25 \r\n+1 3:.5 4:7.", 4, 2);
@@ -59,7 +59,7 @@ static void reads_rows(void **state)
     train_dataset_destroy(&data);
 }
 
-static void takes_a_range(void **state)
+static void a_range_of_rows_is_read(void **state)
 {
     (void)state;
     static const char text[] = "0 1:1\n1 1:2\n0 1:3\n";
@@ -86,7 +86,7 @@ static void assert_labels(const char *text, size_t classes, uint32_t first, uint
     train_dataset_destroy(&data);
 }
 
-static void numbers_labels_from_zero(void **state)
+static void labels_are_numbered_from_zero(void **state)
 {
     (void)state;
     assert_labels("-1\n+1", 2, 0, 1);
@@ -98,7 +98,7 @@ static void numbers_labels_from_zero(void **state)
     assert_labels("10\n1", 10, 9, 0);
 }
 
-static void refuses_wrong_labels(void **state)
+static void wrong_labels_are_refused(void **state)
 {
     (void)state;
     assert_fails("0\nyes 1:1", BASE_EFORMAT, "rows:2: label \"yes\" is not a whole number of a class");
@@ -125,7 +125,7 @@ static void refuses_wrong_labels(void **state)
                         "count from 0 or from 1");
 }
 
-static void refuses_wrong_indices(void **state)
+static void wrong_indices_are_refused(void **state)
 {
     (void)state;
     assert_fails("0 0:1", BASE_EFORMAT, "rows:1: index 0, but indices count from 1");
@@ -143,7 +143,7 @@ static void refuses_wrong_indices(void **state)
     assert_fails("0 # note", BASE_EFORMAT, "rows:1: \"#\" where index:value was expected");
 }
 
-static void refuses_wrong_values(void **state)
+static void wrong_values_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {"nan", "NaN", "inf", "-inf", "infinity", "",    ".",   "+",
@@ -166,7 +166,7 @@ static void refuses_wrong_values(void **state)
         "rows:1: value \"?zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz...\" of index 1 is not a finite decimal number");
 }
 
-static void refuses_empty_and_endless_lines(void **state)
+static void empty_and_endless_lines_are_refused(void **state)
 {
     (void)state;
     assert_fails("", BASE_EFORMAT, "rows: the file is empty, expected lines of \"label index:value ...\"");
@@ -185,8 +185,8 @@ static void refuses_empty_and_endless_lines(void **state)
     free(text);
 }
 
-// A byte of zero does not end the text for us, as it would for strtod.
-static void refuses_zero_bytes(void **state)
+// A zero byte does not end the text here, as it would for strtod.
+static void zero_bytes_are_refused(void **state)
 {
     (void)state;
     static const char text[] = "0 1:1\0 2:1\n";
@@ -207,7 +207,7 @@ static float value_of(const char *text)
     return value;
 }
 
-static void reads_decimals_as_c_does(void **state)
+static void decimals_are_read_as_in_c(void **state)
 {
     (void)state;
     static const char *const texts[] = {"0",
@@ -233,7 +233,7 @@ static void reads_decimals_as_c_does(void **state)
         if (fabsf(found - expected) > fabsf(expected) * FLT_EPSILON)
             fail_msg("%s became %.9g, expected %.9g", texts[i], (double)found, (double)expected);
     }
-    for (int i = 0; i < 2000; i++) { // what %.9g prints of a float comes back as that float
+    for (int i = 0; i < 2000; i++) { // a float printed with %.9g is read back as the same float
         char text[32];
         float expected = ldexpf((float)((uint32_t)i * 2654435761u % 16777216u), i % 200 - 120);
         snprintf(text, sizeof text, "%.9g", (double)expected);
@@ -241,7 +241,7 @@ static void reads_decimals_as_c_does(void **state)
     }
 }
 
-static void reads_files(void **state)
+static void files_are_read(void **state)
 {
     (void)state;
     char directory[] = "/tmp/p2pml-libsvm-XXXXXX", path[64];
@@ -267,7 +267,7 @@ static void reads_files(void **state)
     rmdir(directory);
 }
 
-static void reads_a9a(void **state)
+static void a9a_is_read(void **state)
 {
     (void)state;
     const char *directory = data_sets_directory();
@@ -296,17 +296,17 @@ static void reads_a9a(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_rows),
-        cmocka_unit_test(takes_a_range),
-        cmocka_unit_test(numbers_labels_from_zero),
-        cmocka_unit_test(refuses_wrong_labels),
-        cmocka_unit_test(refuses_wrong_indices),
-        cmocka_unit_test(refuses_wrong_values),
-        cmocka_unit_test(refuses_empty_and_endless_lines),
-        cmocka_unit_test(refuses_zero_bytes),
-        cmocka_unit_test(reads_decimals_as_c_does),
-        cmocka_unit_test(reads_files),
-        cmocka_unit_test(reads_a9a),
+        cmocka_unit_test(rows_are_read),
+        cmocka_unit_test(a_range_of_rows_is_read),
+        cmocka_unit_test(labels_are_numbered_from_zero),
+        cmocka_unit_test(wrong_labels_are_refused),
+        cmocka_unit_test(wrong_indices_are_refused),
+        cmocka_unit_test(wrong_values_are_refused),
+        cmocka_unit_test(empty_and_endless_lines_are_refused),
+        cmocka_unit_test(zero_bytes_are_refused),
+        cmocka_unit_test(decimals_are_read_as_in_c),
+        cmocka_unit_test(files_are_read),
+        cmocka_unit_test(a9a_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

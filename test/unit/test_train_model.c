@@ -1,4 +1,4 @@
-// Shapes, names and fingerprints of models; gradients against central finite differences in double.
+// Shapes, names and fingerprints of models; gradients compared with central differences in double.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void *get(size_t bytes)
     return memory;
 }
 
-// The mean loss of a batch, all in double. *nearest becomes the smallest |z| before a ReLU.
+// The mean loss of a batch in double. *nearest becomes the smallest |z| before a ReLU.
 static double reference_loss(const struct train_model *model, const double *p, const float *x,
                              const uint32_t *labels, size_t rows, double *nearest)
 {
@@ -86,13 +86,13 @@ static double reference_loss(const struct train_model *model, const double *p, c
 struct problem {
     struct train_model *model;
     size_t count, rows;
-    float *parameters, *x, *gradient; // in the kernels' memory, which here is ordinary
+    float *parameters, *x, *gradient; // in the kernels' memory, which is ordinary here
     double *p;
     uint32_t *labels;
     struct kernels_loss loss;
 };
 
-// Drawn again until no unit lies so near the kink of its ReLU that a difference quotient could cross it.
+// Draws until no unit is so close to the kink of its ReLU that a difference quotient could cross it.
 static void draw(struct problem *problem, struct base_rng *rng)
 {
     const struct train_model_spec *spec = train_model_spec(problem->model);
@@ -100,7 +100,7 @@ static void draw(struct problem *problem, struct base_rng *rng)
     do {
         train_model_initialise(problem->model, base_rng_u64(rng), problem->parameters); // logits of size 1
         for (size_t i = 0; i < problem->count; i++) {
-            problem->parameters[i] += (float)(0.1 * base_rng_normal(rng)); // biases too
+            problem->parameters[i] += (float)(0.1 * base_rng_normal(rng)); // biases, too
             problem->p[i] = (double)problem->parameters[i];
         }
         for (size_t i = 0; i < problem->rows * spec->inputs; i++) {
@@ -140,9 +140,9 @@ static void close_problem(struct problem *problem)
     free(problem->labels);
 }
 
-// Central differences with h = 1e-6 in double err by about h^2 + 1e-16/h = 1e-10. The gradient itself is
-// computed in fp32: four layers of sums of up to 40 products of size about 1 err by some 40 * eps * 4 = 2e-5
-// of the largest entry at worst.
+// Central differences with h = 1e-6 in double have an error of about h^2 + 1e-16/h = 1e-10. The gradient
+// itself is computed in fp32: four layers of sums of up to 40 products of size about 1 have an error of at
+// most some 40 * eps * 4 = 2e-5 of the largest entry.
 static void check_gradient(const struct problem *problem)
 {
     const double h = 1e-6;
@@ -167,7 +167,7 @@ static void check_gradient(const struct problem *problem)
     }
 }
 
-static void gradients(void **state)
+static void gradients_match_central_differences(void **state)
 {
     (void)state;
     struct base_rng rng;
@@ -185,8 +185,8 @@ static void gradients(void **state)
     }
 }
 
-// A batch after a larger one, and the same twice: the workspace keeps nothing.
-static void workspace_keeps_nothing(void **state)
+// A batch after a larger one, and the same batch twice: the workspace keeps nothing.
+static void the_workspace_keeps_nothing(void **state)
 {
     (void)state;
     struct base_rng rng;
@@ -207,7 +207,7 @@ static void workspace_keeps_nothing(void **state)
     close_problem(&problem);
 }
 
-static void evaluates(void **state)
+static void evaluation_gives_loss_and_accuracy(void **state)
 {
     (void)state;
     struct base_rng rng;
@@ -230,7 +230,7 @@ static void evaluates(void **state)
     }
     double expected_correct = 0.0, unused = INFINITY;
     for (size_t i = 0; i < EXAMPLES;
-         i++) { // the label of least loss is the one the model gives, for two examples in three
+         i++) { // for two of three examples, the label is the one that the model gives
         double best = INFINITY;
         uint32_t given = 0;
         for (uint32_t label = 0; label < spec->classes; label++) {
@@ -254,7 +254,7 @@ static void evaluates(void **state)
     train_model_destroy(model);
 }
 
-static void tensors_tile_the_vector(void **state)
+static void the_tensors_cover_the_vector_without_gaps(void **state)
 {
     (void)state;
     for (size_t s = 0; s < SHAPES; s++) {
@@ -276,7 +276,7 @@ static void tensors_tile_the_vector(void **state)
     }
 }
 
-static void schemas_differ(void **state)
+static void different_models_have_different_schemas(void **state)
 {
     (void)state;
     uint64_t schemas[SHAPES];
@@ -292,7 +292,7 @@ static void schemas_differ(void **state)
     }
 }
 
-static void describes(void **state)
+static void a_model_is_described_in_words(void **state)
 {
     (void)state;
     char text[64], cut[6];
@@ -307,7 +307,7 @@ static void describes(void **state)
     train_model_destroy(softmax);
 }
 
-static void initialises(void **state)
+static void first_weights_have_their_distribution(void **state)
 {
     (void)state;
     const struct train_model_spec spec = {
@@ -324,8 +324,8 @@ static void initialises(void **state)
     for (size_t i = 0; i < 40000; i++) {
         squares += (double)a[i] * (double)a[i];
     }
-    // Variance 2/400 of 40,000 draws: the estimate's standard deviation is sqrt(2/40000) = 0.7% of it; five
-    // of them.
+    // Variance 2/400 of 40,000 draws: the standard deviation of the estimate is sqrt(2/40000) = 0.7% of it;
+    // five of these.
     assert_true(fabs(squares / 40000.0 * 200.0 - 1.0) < 0.035);
     for (size_t i = 40000; i < 40100; i++) {
         assert_true(a[i] == 0.0f);
@@ -335,7 +335,7 @@ static void initialises(void **state)
     train_model_destroy(model);
 }
 
-static void refuses_bad_shapes(void **state)
+static void invalid_shapes_are_refused(void **state)
 {
     (void)state;
     const struct train_model_spec bad[] = {
@@ -364,7 +364,7 @@ static void refuses_bad_shapes(void **state)
     assert_int_equal(train_model_create(&shapes[0], kernels, LIMIT_BATCH + 1, &model, &why), BASE_EINVAL);
 }
 
-static void takes_all_layers(void **state)
+static void the_largest_number_of_layers_is_accepted(void **state)
 {
     (void)state;
     struct train_model_spec spec = {.kind = TRAIN_MLP, .inputs = 4, .classes = 2, .n_hidden = LIMIT_LAYERS};
@@ -397,11 +397,15 @@ int main(void)
         return 1;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients),        cmocka_unit_test(workspace_keeps_nothing),
-        cmocka_unit_test(evaluates),        cmocka_unit_test(tensors_tile_the_vector),
-        cmocka_unit_test(schemas_differ),   cmocka_unit_test(describes),
-        cmocka_unit_test(initialises),      cmocka_unit_test(refuses_bad_shapes),
-        cmocka_unit_test(takes_all_layers),
+        cmocka_unit_test(gradients_match_central_differences),
+        cmocka_unit_test(the_workspace_keeps_nothing),
+        cmocka_unit_test(evaluation_gives_loss_and_accuracy),
+        cmocka_unit_test(the_tensors_cover_the_vector_without_gaps),
+        cmocka_unit_test(different_models_have_different_schemas),
+        cmocka_unit_test(a_model_is_described_in_words),
+        cmocka_unit_test(first_weights_have_their_distribution),
+        cmocka_unit_test(invalid_shapes_are_refused),
+        cmocka_unit_test(the_largest_number_of_layers_is_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

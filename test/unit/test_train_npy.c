@@ -1,4 +1,4 @@
-// NumPy's arrays: what they become, and every way in which they can be wrong.
+// NumPy's arrays: what they become, and everything that can be wrong with them.
 #include "train/loaders.h"
 
 #include <setjmp.h>
@@ -60,7 +60,7 @@ static enum base_error parse(const struct file *x, const struct file *y, bool re
 
 static const double X[] = {1, 2, 3, 4, 5, 6};
 
-static void arrays_of_several_types(void **state)
+static void arrays_of_several_types_are_read(void **state)
 {
     (void)state;
     const struct file x = npy(HEADER("<f8", "(3, 1, 2)"), X, sizeof X),
@@ -83,7 +83,7 @@ static void arrays_of_several_types(void **state)
     train_dataset_destroy(&data);
 }
 
-static void a_regression_of_several_outputs(void **state)
+static void a_regression_may_have_several_outputs(void **state)
 {
     (void)state;
     const float targets[] = {1.5f, 2, 3, 4, 5, 6};
@@ -157,7 +157,7 @@ static struct file npz(const struct file *x, const struct file *y, bool deflates
     return zip;
 }
 
-static void stored_and_deflated_members(void **state)
+static void stored_and_deflated_members_are_read(void **state)
 {
     (void)state;
     const struct file x = npy(HEADER("<f8", "(3, 2)"), X, sizeof X),
@@ -171,7 +171,7 @@ static void stored_and_deflated_members(void **state)
         assert_int_equal(data.examples, 3);
         assert_true(data.x[4] == 5.0f);
         train_dataset_destroy(&data);
-        // No cut and no flipped byte may crash, and none of the values changes without a word.
+        // No truncation and no flipped byte may crash the reader or change a value unnoticed.
         for (size_t at = 0; at < zip.count; at++) {
             struct file bad = zip;
             bad.bytes[at] ^= 0x41;
@@ -186,7 +186,7 @@ static void stored_and_deflated_members(void **state)
     }
 }
 
-static void what_is_wrong_is_said(void **state)
+static void mistakes_are_reported(void **state)
 {
     (void)state;
     static const struct {
@@ -237,10 +237,10 @@ static void what_is_wrong_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_of_several_types),
-        cmocka_unit_test(a_regression_of_several_outputs),
-        cmocka_unit_test(stored_and_deflated_members),
-        cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(arrays_of_several_types_are_read),
+        cmocka_unit_test(a_regression_may_have_several_outputs),
+        cmocka_unit_test(stored_and_deflated_members_are_read),
+        cmocka_unit_test(mistakes_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// Who trains on what. P2PML_SEED chooses other random cases.
+// How examples are divided among nodes. P2PML_SEED chooses other random cases.
 #include "base/rng.h"
 #include "train/dataset.h"
 
@@ -35,7 +35,7 @@ static void count_shards(const uint32_t *owner, size_t examples, size_t shards, 
     }
 }
 
-static void iid_is_even(void **state)
+static void iid_shards_are_even(void **state)
 {
     (void)state;
     static const size_t cases[][2] = {{1, 1}, {8, 8}, {9, 8}, {1000, 7}, {8000, 8}, {1023, 32}};
@@ -56,7 +56,7 @@ static void iid_is_even(void **state)
     assert_memory_not_equal(owner, again, sizeof owner);
 }
 
-static void iid_refuses_what_cannot_be(void **state)
+static void iid_refuses_invalid_arguments(void **state)
 {
     (void)state;
     uint32_t owner[4] = {9, 9, 9, 9};
@@ -66,8 +66,8 @@ static void iid_refuses_what_cannot_be(void **state)
     assert_int_equal(owner[0], 9);
 }
 
-// Mean over the shards of the share of their commonest class: 1/classes when even, 1 when every shard has one
-// class.
+// Mean over the shards of the share of the most frequent class: 1/classes when even, 1 when every shard has
+// one class.
 static double skew_of(const uint32_t *labels, const uint32_t *owner)
 {
     size_t counts[SHARDS][CLASSES] = {{0}}, sizes[SHARDS] = {0};
@@ -140,8 +140,8 @@ static void dirichlet_gives_every_shard_enough(void **state)
     }
 }
 
-// With the smallest alpha each class goes to one shard as a whole, and with nothing to fill up it stays
-// there.
+// With the smallest alpha, each class goes to one shard as a whole, and stays there if no shard needs filling
+// up.
 static void dirichlet_of_nearly_zero_keeps_classes_whole(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void assert_refused(size_t examples, size_t classes, size_t shards, doubl
     assert_int_equal(owner[0], 9);
 }
 
-static void dirichlet_refuses_what_cannot_be(void **state)
+static void dirichlet_refuses_invalid_arguments(void **state)
 {
     (void)state;
     assert_refused(4, 3, 2, 0, 1, "Dirichlet alpha is 0, expected a number above 0");
@@ -192,12 +192,12 @@ int main(void)
     seed = given != NULL ? strtoull(given, NULL, 10) : 20240607;
     print_message("P2PML_SEED=%" PRIu64 "\n", seed);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(iid_is_even),
-        cmocka_unit_test(iid_refuses_what_cannot_be),
+        cmocka_unit_test(iid_shards_are_even),
+        cmocka_unit_test(iid_refuses_invalid_arguments),
         cmocka_unit_test(dirichlet_skew_grows_as_alpha_falls),
         cmocka_unit_test(dirichlet_gives_every_shard_enough),
         cmocka_unit_test(dirichlet_of_nearly_zero_keeps_classes_whole),
-        cmocka_unit_test(dirichlet_refuses_what_cannot_be),
+        cmocka_unit_test(dirichlet_refuses_invalid_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

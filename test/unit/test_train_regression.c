@@ -1,5 +1,5 @@
-// Regression: gradients against differences of the loss, a plane that is learnt, R2 and RMSE by their
-// definitions.
+// Regression: gradients compared with differences of the loss, a plane that is learned, and R2 and RMSE by
+// their definitions.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static struct train_model *make(enum train_model_kind kind, enum train_loss loss
     return model;
 }
 
-static void gradients_are_those_of_the_loss(void **state)
+static void gradients_match_differences_of_the_loss(void **state)
 {
     (void)state;
     for (int loss = TRAIN_MSE; loss <= TRAIN_MAE; loss++) {
@@ -85,7 +85,7 @@ static struct train_dataset plane(void)
     return data;
 }
 
-static void a_plane_is_learnt(void **state)
+static void a_plane_is_learned(void **state)
 {
     (void)state;
     for (int loss = TRAIN_MSE; loss <= TRAIN_MAE; loss++) {
@@ -117,8 +117,8 @@ static void a_plane_is_learnt(void **state)
     }
 }
 
-// R2 of the mean is 0, of the truth 1; RMSE is in the units before scaling.
-static void scores_by_their_definitions(void **state)
+// R2 of the mean is 0, that of the truth 1; RMSE is in the units before scaling.
+static void scores_follow_their_definitions(void **state)
 {
     (void)state;
     struct train_dataset data = {0};
@@ -141,8 +141,8 @@ static void scores_by_their_definitions(void **state)
     train_model_destroy(model);
 }
 
-// A regression is another model than a classifier of its shape, and its data do not fit that.
-static void losses_do_not_mix(void **state)
+// A regression and a classifier of the same shape are different models, and neither fits the other's data.
+static void models_with_different_losses_do_not_mix(void **state)
 {
     (void)state;
     struct train_model *models[] = {make(TRAIN_MLP, TRAIN_CROSS_ENTROPY, 2, 2),
@@ -171,10 +171,10 @@ static int open_kernels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_those_of_the_loss),
-        cmocka_unit_test(a_plane_is_learnt),
-        cmocka_unit_test(scores_by_their_definitions),
-        cmocka_unit_test(losses_do_not_mix),
+        cmocka_unit_test(gradients_match_differences_of_the_loss),
+        cmocka_unit_test(a_plane_is_learned),
+        cmocka_unit_test(scores_follow_their_definitions),
+        cmocka_unit_test(models_with_different_losses_do_not_mix),
     };
     return cmocka_run_group_tests(tests, open_kernels, NULL);
 }

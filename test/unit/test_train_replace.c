@@ -1,4 +1,4 @@
-// Another data set under the same trainer, and cursors then.
+// Another data set for the same trainer, and what becomes of cursors.
 #include "trainer_world.h"
 
 static void replace(struct train_trainer *trainer, const struct train_dataset *data, double weight)
@@ -10,9 +10,8 @@ static void replace(struct train_trainer *trainer, const struct train_dataset *d
     assert_ptr_equal(train_trainer_data(trainer), data);
 }
 
-// Other examples under the same model: a trainer that had nothing else from the start, but got model,
-// optimiser state and step at that moment and stands at the beginning of the same epoch, goes the same way
-// bit for bit.
+// Other examples for the same model: a trainer that had these from the start, with the same model, optimiser
+// state and step, at the beginning of the same epoch, takes the same steps bit for bit.
 static void replace_keeps_all_but_the_examples(void **state)
 {
     (void)state;
@@ -22,7 +21,7 @@ static void replace_keeps_all_but_the_examples(void **state)
         seed++;
         open_setup(&other, clusters(33, 6, 3), 9, optimisers[o]);
         seed--;
-        (void)run(s.trainer, 17); // into the third epoch: 119 = 2 x 40 + 39
+        (void)run(s.trainer, 17); // in the third epoch: 119 = 2 x 40 + 39
         struct train_state_vector from[4], to[4];
         const size_t vectors = train_trainer_state_vectors(s.trainer, from);
         assert_int_equal(train_trainer_state_vectors(other.trainer, to), vectors);
@@ -33,7 +32,8 @@ static void replace_keeps_all_but_the_examples(void **state)
         const struct train_cursor cursor = {.step = 17, .epoch = 3, .seed = optimisers[o]->seed};
         assert_int_equal(train_trainer_seek(other.trainer, &cursor), BASE_OK);
         replace(s.trainer, &other.data, 0);
-        for (size_t i = 0; i < 20; i++) { // over the schedule's change at step 20, and an epoch's end
+        // over the change of the schedule at step 20, and the end of an epoch
+        for (size_t i = 0; i < 20; i++) {
             assert_true(train_trainer_rate(s.trainer) == train_trainer_rate(other.trainer));
             assert_true(run(s.trainer, 1) == run(other.trainer, 1));
         }
@@ -52,7 +52,7 @@ static size_t rows_of_step(struct train_trainer *trainer)
     return rows;
 }
 
-// The batch is cut to what is there, and whole again where there is enough.
+// The batch is cut to the number of examples, and is whole again when there are enough.
 static void replace_cuts_the_batch(void **state)
 {
     (void)state;
@@ -71,12 +71,12 @@ static void replace_cuts_the_batch(void **state)
     train_dataset_destroy(&tiny);
 }
 
-// The gradient's weight is the new one: with plain SGD a step goes `weight` times as far.
+// The gradient has the new weight: with plain SGD a step goes `weight` times as far.
 static void replace_changes_the_weight(void **state)
 {
     (void)state;
     struct setup s;
-    open_setup(&s, clusters(7, 5, 3), 4, &sgd); // one batch is everything
+    open_setup(&s, clusters(7, 5, 3), 4, &sgd); // one batch is the whole set
     struct train_trainer *weighted = make_trainer(&s, &sgd);
     replace(s.trainer, &s.data, 1);
     replace(weighted, &s.data, 2.5);
@@ -94,9 +94,9 @@ static void replace_changes_the_weight(void **state)
     close_setup(&s);
 }
 
-// A checkpoint from the time with a larger set: whoever resumes has the first set only, begins an epoch of
-// it, and nothing is refused. With the first set back, cursors are exact again.
-static void cursor_is_about_the_first_data_set(void **state)
+// A checkpoint from a time with a larger set: a resumed node has only the first set, begins an epoch of it,
+// and nothing is refused. With the first set back, cursors are exact again.
+static void a_cursor_refers_to_the_first_data_set(void **state)
 {
     (void)state;
     for (size_t o = 0; o < 3; o++) {
@@ -124,8 +124,8 @@ static void cursor_is_about_the_first_data_set(void **state)
     }
 }
 
-// To seek while another set is in the place of the first begins an epoch of that set, whatever the position.
-static void seek_on_another_data_set(void **state)
+// A seek while another set replaces the first begins an epoch of that set, whatever the position.
+static void a_seek_on_another_data_set_begins_an_epoch(void **state)
 {
     (void)state;
     struct setup s;
@@ -143,7 +143,7 @@ static void seek_on_another_data_set(void **state)
     train_dataset_destroy(&small);
 }
 
-static void replace_refuses_what_cannot_be(void **state)
+static void replace_refuses_invalid_data(void **state)
 {
     (void)state;
     struct setup s;
@@ -179,9 +179,9 @@ int main(void)
         cmocka_unit_test(replace_keeps_all_but_the_examples),
         cmocka_unit_test(replace_cuts_the_batch),
         cmocka_unit_test(replace_changes_the_weight),
-        cmocka_unit_test(replace_refuses_what_cannot_be),
-        cmocka_unit_test(cursor_is_about_the_first_data_set),
-        cmocka_unit_test(seek_on_another_data_set),
+        cmocka_unit_test(replace_refuses_invalid_data),
+        cmocka_unit_test(a_cursor_refers_to_the_first_data_set),
+        cmocka_unit_test(a_seek_on_another_data_set_begins_an_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,4 @@
-// What a round means to the trainer: the proximal term pulls back to where it began, and the rate can be
-// scaled.
+// What a round is for the trainer: the proximal term pulls back to its beginning, and the rate can be scaled.
 #include "trainer_world.h"
 
 static void displace(struct setup *s, double by)
@@ -10,8 +9,8 @@ static void displace(struct setup *s, double by)
     train_trainer_store(s->trainer);
 }
 
-// Against a twin without it, a step of plain SGD goes -rate * mu * (x - x_round) further, whatever the loss
-// is.
+// Compared with a twin without it, a step of plain SGD goes -rate * mu * (x - x_round) further, whatever the
+// loss.
 static void one_step_goes_back_by_mu(void **state)
 {
     (void)state;
@@ -46,9 +45,9 @@ static void one_step_goes_back_by_mu(void **state)
     close_setup(&s);
 }
 
-// Where the loss has no gradient, k steps leave (1 - rate * mu)^k of the way: weights behind inputs that are
-// 0.
-static void without_a_loss_it_comes_back_geometrically(void **state)
+// Where the loss has no gradient (weights of inputs that are 0), (1 - rate * mu)^k of the distance is left
+// after k steps.
+static void without_a_loss_the_model_returns_geometrically(void **state)
 {
     (void)state;
     enum { FEATURES = 5, CLASSES = 3, STEPS = 9 };
@@ -58,7 +57,7 @@ static void without_a_loss_it_comes_back_geometrically(void **state)
     memset(data.x, 0, data.examples * FEATURES * sizeof *data.x);
     pulled.proximal = 2;
     open_setup(&s, data, 0, &pulled);
-    displace(&s, 0.25); // x_round is where the trainer was made
+    displace(&s, 0.25); // x_round is where the trainer was created
     (void)run(s.trainer, STEPS);
     for (size_t i = 0; i < FEATURES * CLASSES; i++) {
         const double left = 0.25 * (double)(i % 7) * pow(1 - 0.1 * 2, STEPS);
@@ -138,7 +137,7 @@ static void scale_multiplies_the_scheduled_rate(void **state)
     close_setup(&s);
 }
 
-static void a_pull_that_cannot_be_is_refused(void **state)
+static void an_invalid_pull_is_refused(void **state)
 {
     (void)state;
     static const double wrong[] = {-0.1, NAN, INFINITY};
@@ -163,11 +162,11 @@ int main(void)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_step_goes_back_by_mu),
-        cmocka_unit_test(without_a_loss_it_comes_back_geometrically),
+        cmocka_unit_test(without_a_loss_the_model_returns_geometrically),
         cmocka_unit_test(the_pull_enters_the_moments),
         cmocka_unit_test(a_seek_begins_a_round),
         cmocka_unit_test(scale_multiplies_the_scheduled_rate),
-        cmocka_unit_test(a_pull_that_cannot_be_is_refused),
+        cmocka_unit_test(an_invalid_pull_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
-// How the rate rises and falls, gradients that are shortened, batches in parts.
+// How the rate rises and falls, gradients that are clipped, and batches in parts.
 #include "trainer_world.h"
 
-static void cosine_with_warm_up(void **state)
+static void a_cosine_schedule_follows_its_warm_up(void **state)
 {
     (void)state;
     struct train_options options = sgd;
@@ -57,8 +57,8 @@ static double step_length(const struct train_options *options, size_t hidden)
     return sqrt(square);
 }
 
-// A step of plain SGD is rate times the gradient, so its length tells the gradient's norm.
-static void gradients_are_shortened_to_the_bound(void **state)
+// A step of plain SGD is rate times the gradient, so its length shows the norm of the gradient.
+static void gradients_are_clipped_to_the_bound(void **state)
 {
     (void)state;
     for (size_t hidden = 0; hidden <= 40; hidden += 20) {
@@ -72,7 +72,7 @@ static void gradients_are_shortened_to_the_bound(void **state)
     }
 }
 
-static void a_batch_in_parts_is_the_batch(void **state)
+static void a_batch_in_parts_gives_the_same_gradient(void **state)
 {
     (void)state;
     for (size_t o = 0; o < 2; o++) {
@@ -98,7 +98,7 @@ static void a_batch_in_parts_is_the_batch(void **state)
     }
 }
 
-static void seek_continues_bit_for_bit(void **state)
+static void a_seek_continues_bit_for_bit(void **state)
 {
     (void)state;
     for (size_t o = 0; o < OPTIMISERS; o++) {
@@ -118,7 +118,7 @@ static void seek_continues_bit_for_bit(void **state)
     }
 }
 
-static void refuses_what_cannot_be(void **state)
+static void invalid_schedules_are_refused(void **state)
 {
     (void)state;
     struct train_options bad[] = {sgd, sgd, sgd, sgd};
@@ -139,12 +139,12 @@ int main(void)
     if (open_world() != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cosine_with_warm_up),
+        cmocka_unit_test(a_cosine_schedule_follows_its_warm_up),
         cmocka_unit_test(warm_up_comes_before_steps),
-        cmocka_unit_test(gradients_are_shortened_to_the_bound),
-        cmocka_unit_test(a_batch_in_parts_is_the_batch),
-        cmocka_unit_test(seek_continues_bit_for_bit),
-        cmocka_unit_test(refuses_what_cannot_be),
+        cmocka_unit_test(gradients_are_clipped_to_the_bound),
+        cmocka_unit_test(a_batch_in_parts_gives_the_same_gradient),
+        cmocka_unit_test(a_seek_continues_bit_for_bit),
+        cmocka_unit_test(invalid_schedules_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

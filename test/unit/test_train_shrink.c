@@ -1,4 +1,4 @@
-// The proximal operator of l1 and l2, the filter in front of the exchange, and the order of blocks.
+// The proximal operator of l1 and l2, the filter before the exchange, and the order of blocks.
 #include "base/rng.h"
 #include "train/shrink.h"
 
@@ -21,7 +21,7 @@ static float shrunk(float z, float t1, float t2)
     return z;
 }
 
-static void shrinks_by_the_closed_form(void **state)
+static void shrinking_follows_the_closed_form(void **state)
 {
     (void)state;
     static const struct {
@@ -34,7 +34,9 @@ static void shrinks_by_the_closed_form(void **state)
     }
 }
 
-// Beside the minimiser, |x - z|^2 / 2 + t1 |x| + t2 x^2 / 2 is nowhere less.
+// Near the minimiser, |x - z|^2
+// 2 + t1 |x| + t2 x^2
+// 2 is never smaller.
 static void shrunk_values_are_minima(void **state)
 {
     (void)state;
@@ -56,7 +58,7 @@ static void shrunk_values_are_minima(void **state)
     }
 }
 
-static void what_is_not_finite_stays(void **state)
+static void values_that_are_not_finite_stay(void **state)
 {
     (void)state;
     assert_true(isnan(shrunk(NAN, 1, 0)));
@@ -66,8 +68,8 @@ static void what_is_not_finite_stays(void **state)
     assert_true(isnan(z));
 }
 
-// What moves is sent as it is; what is well inside the threshold is not sent.
-static void the_filter_drops_nothing_that_moves(void **state)
+// A value that changes is sent as it is; one well inside the threshold is not sent.
+static void the_filter_drops_no_value_that_changes(void **state)
 {
     (void)state;
     struct base_rng rng;
@@ -115,7 +117,7 @@ static void every_pass_takes_every_block_once(void **state)
     }
 }
 
-// Wherever a node begins to look, and in whatever order.
+// Wherever a node begins, and in any order.
 static void the_order_is_a_function_of_seed_and_step(void **state)
 {
     (void)state;
@@ -136,10 +138,10 @@ static void the_order_is_a_function_of_seed_and_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shrinks_by_the_closed_form),
+        cmocka_unit_test(shrinking_follows_the_closed_form),
         cmocka_unit_test(shrunk_values_are_minima),
-        cmocka_unit_test(what_is_not_finite_stays),
-        cmocka_unit_test(the_filter_drops_nothing_that_moves),
+        cmocka_unit_test(values_that_are_not_finite_stay),
+        cmocka_unit_test(the_filter_drops_no_value_that_changes),
         cmocka_unit_test(every_pass_takes_every_block_once),
         cmocka_unit_test(the_order_is_a_function_of_seed_and_step),
     };

@@ -1,4 +1,5 @@
-// Logistic regression over sparse rows: beside dense rows, beside differences, and to the optimum of L1.
+// Logistic regression over sparse rows: compared with dense rows, with differences, and with the optimum of
+// L1.
 #include "train/loaders.h"
 #include "train/rows.h"
 #include "train/shrink.h"
@@ -8,7 +9,7 @@ enum { EXAMPLES = 60, FEATURES = 17, TEXT_BYTES = 65536 };
 
 struct world {
     struct train_dataset sparse, dense;
-    struct train_model *model, *over_dense; // the same shape, so that each has a workspace
+    struct train_model *model, *over_dense; // the same shape: each has its own workspace
     size_t count;
     float *start;
 };
@@ -83,7 +84,7 @@ static void gradient_of(struct train_model *model, const struct train_dataset *d
     *loss = sum.loss_sum / (double)data->examples;
 }
 
-static void reads_what_the_dense_loader_reads(void **state)
+static void the_sparse_and_the_dense_loader_read_the_same(void **state)
 {
     (void)state;
     struct world w;
@@ -111,7 +112,7 @@ static void reads_what_the_dense_loader_reads(void **state)
     close_rows(&w);
 }
 
-static void takes_a_range_of_sparse_rows(void **state)
+static void a_range_of_sparse_rows_is_read(void **state)
 {
     (void)state;
     static const char text[] = "0 1:1\n1\n0 2:3 4:-1\n1 4:8";
@@ -131,9 +132,9 @@ static void takes_a_range_of_sparse_rows(void **state)
     assert_string_equal(why.text, "rows:3: index 4, but the data set was said to have 3 features");
 }
 
-// Zeros add nothing: the same bits over sparse and dense rows. Of two classes, softmax over [0, w] is the
+// Zeros add nothing: the same bits over sparse and dense rows. For two classes, softmax over [0, w] is the
 // same model.
-static void sparse_rows_compute_what_dense_rows_do(void **state)
+static void sparse_rows_give_the_bits_of_dense_rows(void **state)
 {
     (void)state;
     for (size_t classes = 2; classes <= 4; classes++) {
@@ -167,7 +168,7 @@ static void sparse_rows_compute_what_dense_rows_do(void **state)
     }
 }
 
-static void gradients_are_those_of_differences(void **state)
+static void gradients_match_central_differences(void **state)
 {
     (void)state;
     for (size_t classes = 2; classes <= 4; classes++) {
@@ -190,9 +191,9 @@ static void gradients_are_those_of_differences(void **state)
     }
 }
 
-// Over sparse and dense rows: what lies in the block has the whole gradient's bits, the rest is zero, the
-// bias is there.
-static void a_block_has_its_part_of_the_gradient(void **state)
+// Over sparse and dense rows: the elements of the block have the bits of the whole gradient, the rest is
+// zero, and the bias is included.
+static void the_gradient_of_a_block_is_a_part_of_the_whole(void **state)
 {
     (void)state;
     struct world w;
@@ -241,7 +242,7 @@ static double objective(struct world *w, const struct train_options *o, const fl
     return sum;
 }
 
-static void objective_falls_with_every_step(void **state)
+static void the_objective_falls_with_every_step(void **state)
 {
     (void)state;
     const struct train_options options = {.optimizer = TRAIN_SGD,
@@ -317,8 +318,8 @@ static void training_ends_at_the_optimum(void **state)
     }
 }
 
-// What a checkpoint keeps, taken behind the exchange and before its proximal step, and after it.
-static void goes_on_bit_for_bit(void **state)
+// A checkpoint after the exchange, taken before its proximal step and after it.
+static void a_checkpoint_continues_bit_for_bit(void **state)
 {
     (void)state;
     const struct train_options options = {.optimizer = TRAIN_SGD,
@@ -347,7 +348,7 @@ static void goes_on_bit_for_bit(void **state)
         assert_same_model(s.trainer, copy, w.count);
         train_trainer_settle(s.trainer);
         train_trainer_settle(copy);
-        train_trainer_settle(copy); // nothing is left to be made
+        train_trainer_settle(copy); // no proximal step is left to be made
         assert_same_model(s.trainer, copy, w.count);
         train_trainer_destroy(s.trainer);
         train_trainer_destroy(copy);
@@ -365,7 +366,7 @@ static void assert_refused(const struct train_options *options, struct train_mod
     assert_null(trainer);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+static void options_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     struct world w;
@@ -397,15 +398,15 @@ static void what_does_not_fit_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_the_dense_loader_reads),
-        cmocka_unit_test(takes_a_range_of_sparse_rows),
-        cmocka_unit_test(sparse_rows_compute_what_dense_rows_do),
-        cmocka_unit_test(gradients_are_those_of_differences),
-        cmocka_unit_test(a_block_has_its_part_of_the_gradient),
-        cmocka_unit_test(objective_falls_with_every_step),
+        cmocka_unit_test(the_sparse_and_the_dense_loader_read_the_same),
+        cmocka_unit_test(a_range_of_sparse_rows_is_read),
+        cmocka_unit_test(sparse_rows_give_the_bits_of_dense_rows),
+        cmocka_unit_test(gradients_match_central_differences),
+        cmocka_unit_test(the_gradient_of_a_block_is_a_part_of_the_whole),
+        cmocka_unit_test(the_objective_falls_with_every_step),
         cmocka_unit_test(training_ends_at_the_optimum),
-        cmocka_unit_test(goes_on_bit_for_bit),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_checkpoint_continues_bit_for_bit),
+        cmocka_unit_test(options_that_do_not_fit_are_refused),
     };
     return open_world() != 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Rows of a table for a model that is there: which column is which, with a header and without one, and every
-// way in which the two do not fit.
+// Rows of a table for an existing model: which column is which, with and without a header, and everything
+// that may not match.
 #include "train/loaders.h"
 #include "train/table.h"
 #include "train/table_rows.h"
@@ -33,7 +33,7 @@ static struct train_meaning *mean(const char *text, bool ignores)
 static const char trained[] = "id,age,colour,y\n7,30,red,no\n8,40,blue,yes\n",
                   headless[] = "30,red,no\n40,blue,yes\n";
 
-// The whole of what is read, row after row; what went wrong into why.
+// Everything that is read, row after row; the reason of an error in why.
 static enum base_error read_rows(const struct train_meaning *meaning, const char *text, float *x,
                                  size_t *rows, struct base_reason *why)
 {
@@ -71,10 +71,10 @@ static void columns_are_found_by_name_or_place(void **state)
     static const char *const named[] = {
         trained,
         "id,age,colour\n7,30,red\n8,40,blue\n",      // without the target
-        "colour,age\nred,30\nblue,40\n",             // in another order, without what was ignored
-        "y,colour,age\n?,red,30\nperhaps,blue,40\n", // of the target nothing is asked
+        "colour,age\nred,30\nblue,40\n",             // in another order, without the ignored column
+        "y,colour,age\n?,red,30\nperhaps,blue,40\n", // the target may be anything
         "7,30,red,no\n8,40,blue,yes\n",              // by place
-        "7,30,red\n8,40,blue",                       // and without the target
+        "7,30,red\n8,40,blue",                       // the same without the target
         "30,red\n40,blue\n",                         // the features alone
         "\xef\xbb\xbf"
         "id,age,colour,y\r\n7,30,\"red\",no\r\n8,40,blue,yes\r\n"};
@@ -84,8 +84,8 @@ static void columns_are_found_by_name_or_place(void **state)
     check_rows(headless, false, placed, sizeof placed / sizeof *placed);
 }
 
-// pandas names columns 0, 1, ...: a row that holds such a number is no header.
-static void numbers_are_names_only_together(void **state)
+// pandas names columns 0, 1, ...: a row that merely contains such a number is no header.
+static void numbers_are_a_header_only_all_together(void **state)
 {
     (void)state;
     const struct train_table_options options = {.delimiter = ',', .header = TRAIN_HEADER_YES};
@@ -104,7 +104,7 @@ static void numbers_are_names_only_together(void **state)
     train_dataset_destroy(&data);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+static void rows_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -150,8 +150,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_found_by_name_or_place),
-        cmocka_unit_test(numbers_are_names_only_together),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(numbers_are_a_header_only_all_together),
+        cmocka_unit_test(rows_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

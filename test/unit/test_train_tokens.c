@@ -1,4 +1,4 @@
-// Text and files of ids: what they become, every way in which they can be wrong, and the windows of a feed.
+// Text and files of ids: what they become, everything that can be wrong with them, and the windows of a feed.
 #include "base/limits.h"
 #include "kernels/cpu/cpu.h"
 #include "train/feed.h"
@@ -43,7 +43,7 @@ static void assert_fails(const char *text, size_t bytes, const struct train_text
     assert_int_equal(data.examples, 77);
 }
 
-static void reads_bytes(void **state)
+static void bytes_are_read(void **state)
 {
     (void)state;
     struct train_dataset data = good("abcdefghij", TRAIN_TEXT_BYTES, 3);
@@ -57,12 +57,12 @@ static void reads_bytes(void **state)
     assert_true(labels[0] == 'e' && labels[1] == 'f' && labels[2] == 'g');
     train_tokens_window(&data, 1, 2, ids, labels);
     assert_true(ids[0] == 'f' && labels[2] == 'i');
-    train_tokens_window(&data, 2, 2, ids, labels); // nothing follows the last window: it stays
+    train_tokens_window(&data, 2, 2, ids, labels); // nothing follows the last window: it stays in place
     assert_true(ids[0] == 'g' && labels[2] == 'j');
     train_dataset_destroy(&data);
 }
 
-static void reads_characters(void **state)
+static void characters_are_read(void **state)
 {
     (void)state;
     struct train_dataset data = good("b\xc3\xa9"
@@ -83,7 +83,7 @@ static void reads_characters(void **state)
     train_dataset_destroy(&data);
 }
 
-static void takes_a_vocabulary(void **state)
+static void a_given_vocabulary_is_used(void **state)
 {
     (void)state;
     struct train_dataset first = good("abcdef", TRAIN_TEXT_CHARACTERS, 2), second = {0};
@@ -108,11 +108,11 @@ static void takes_a_vocabulary(void **state)
     train_dataset_destroy(&second);
 }
 
-static void refuses_what_is_no_text(void **state)
+static void invalid_text_is_refused(void **state)
 {
     (void)state;
     const struct train_text_options options = {.text = TRAIN_TEXT_CHARACTERS, .context = 2};
-    static const char *const wrong[] = {"ab\x80",         // a continuation first
+    static const char *const wrong[] = {"ab\x80",         // begins with a continuation byte
                                         "ab\xc0\xaf",     // overlong
                                         "ab\xc1\xbf",     //
                                         "ab\xe0\x80\xaf", //
@@ -121,7 +121,7 @@ static void refuses_what_is_no_text(void **state)
                                         "ab\xf4\x90\x80\x80", // beyond Unicode
                                         "ab\xf5\x80\x80\x80",
                                         "ab\xff",
-                                        "ab\xe2\x82", // cut off
+                                        "ab\xe2\x82", // truncated
                                         "ab\xe2\x28\xa1"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char message[128];
@@ -154,7 +154,7 @@ static void put(uint8_t *at, uint32_t value)
     }
 }
 
-static void reads_ids(void **state)
+static void ids_are_read(void **state)
 {
     (void)state;
     uint8_t file[1024 + 12] = {0};
@@ -190,7 +190,7 @@ static void assert_ids_fail(const struct train_bytes *file, size_t vocabulary, e
     assert_int_equal(data.examples, 77);
 }
 
-static void refuses_wrong_ids(void **state)
+static void wrong_ids_are_refused(void **state)
 {
     (void)state;
     uint8_t file[1024 + 8] = {0};
@@ -211,8 +211,9 @@ static void refuses_wrong_ids(void **state)
     assert_ids_fail(&bytes, 10, BASE_EFORMAT, "train.bin: llm.c's header says 5 tokens, but 4 follow");
 }
 
-// Parts without a gap between their windows, so that a moved window never shows the tokens of another part.
-static void parts_keep_to_themselves(void **state)
+// There is no gap between the windows of two parts, so a shifted window must never show tokens of another
+// part.
+static void parts_show_only_their_own_tokens(void **state)
 {
     (void)state;
     enum { TOKENS = 100, CONTEXT = 4 };
@@ -248,9 +249,9 @@ static void parts_keep_to_themselves(void **state)
     train_dataset_destroy(&all);
 }
 
-// Within an epoch every window once, all by one phase; another epoch has another one, and a place is enough
-// to find the next batch again.
-static void feeds_windows(void **state)
+// In an epoch every window occurs once, all with one phase; another epoch has another phase, and a position
+// is enough to find the next batch again.
+static void a_feed_shows_every_window_once_per_epoch(void **state)
 {
     (void)state;
     enum { CONTEXT = 5, WINDOWS = 10, BATCH = 5 };
@@ -280,7 +281,7 @@ static void feeds_windows(void **state)
         }
         phases |= (size_t)1 << phase;
     }
-    assert_true((phases & (phases - 1)) != 0); // several
+    assert_true((phases & (phases - 1)) != 0); // several phases
     train_feed_next(&feed);
     assert_int_equal(train_feed_create(k, &data, &(struct train_augment){0}, BATCH, 9, 0, &again), BASE_OK);
     train_feed_seek(&again, 8, 0);
@@ -294,14 +295,14 @@ static void feeds_windows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_bytes),
-        cmocka_unit_test(reads_characters),
-        cmocka_unit_test(takes_a_vocabulary),
-        cmocka_unit_test(refuses_what_is_no_text),
-        cmocka_unit_test(reads_ids),
-        cmocka_unit_test(refuses_wrong_ids),
-        cmocka_unit_test(parts_keep_to_themselves),
-        cmocka_unit_test(feeds_windows),
+        cmocka_unit_test(bytes_are_read),
+        cmocka_unit_test(characters_are_read),
+        cmocka_unit_test(a_given_vocabulary_is_used),
+        cmocka_unit_test(invalid_text_is_refused),
+        cmocka_unit_test(ids_are_read),
+        cmocka_unit_test(wrong_ids_are_refused),
+        cmocka_unit_test(parts_show_only_their_own_tokens),
+        cmocka_unit_test(a_feed_shows_every_window_once_per_epoch),
     };
     return cmocka_run_group_tests_name("train tokens", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 // The training loop: order of the data, schedule, optimisers, correction, seek, and that it learns.
 #include "trainer_world.h"
 
-static void deterministic(void **state)
+static void training_is_deterministic(void **state)
 {
     (void)state;
     for (size_t o = 0; o < OPTIMISERS; o++) {
@@ -22,7 +22,7 @@ static void deterministic(void **state)
     }
 }
 
-static void seek_continues_bit_for_bit(void **state)
+static void a_seek_continues_bit_for_bit(void **state)
 {
     (void)state;
     for (size_t o = 0; o < OPTIMISERS; o++) {
@@ -40,8 +40,8 @@ static void seek_continues_bit_for_bit(void **state)
     }
 }
 
-// The draws of crops and flips depend on the place in the data, and on nothing else.
-static void seek_continues_with_augmented_images(void **state)
+// Random crops and flips depend only on the position in the data.
+static void a_seek_continues_with_the_same_augmented_images(void **state)
 {
     (void)state;
     struct train_options augmented = sgd;
@@ -67,7 +67,7 @@ static void seek_continues_with_augmented_images(void **state)
     close_setup(&s);
 }
 
-static void seek_refuses_strange_cursors(void **state)
+static void a_seek_refuses_invalid_cursors(void **state)
 {
     (void)state;
     struct setup s;
@@ -85,7 +85,8 @@ static void seek_refuses_strange_cursors(void **state)
     close_setup(&s);
 }
 
-// Example i has the single feature i, so that a step of SGD changes the weights of exactly the rows it saw.
+// Example i has the single feature i, so that a step of SGD changes exactly the weights of the rows that it
+// used.
 static void epochs_show_every_example_once(void **state)
 {
     (void)state;
@@ -118,7 +119,7 @@ static void epochs_show_every_example_once(void **state)
             assert_int_equal(seen[i], 1);
         }
     }
-    assert_true(moved > EXAMPLES); // each epoch has an order of its own
+    assert_true(moved > EXAMPLES); // each epoch has its own order
     close_setup(&s);
 }
 
@@ -138,7 +139,7 @@ static void batches_are_full_and_cross_epochs(void **state)
     }
     close_setup(&s);
     struct setup small;
-    open_setup(&small, clusters(5, 6, 3), 0, &sgd); // a batch larger than the shard is cut to it
+    open_setup(&small, clusters(5, 6, 3), 0, &sgd); // a batch larger than the shard is cut to its size
     struct kernels_loss loss;
     size_t rows;
     train_trainer_step(small.trainer, false, &loss, &rows);
@@ -146,7 +147,7 @@ static void batches_are_full_and_cross_epochs(void **state)
     close_setup(&small);
 }
 
-static void schedule_counts_steps(void **state)
+static void the_schedule_counts_steps(void **state)
 {
     (void)state;
     struct train_options options = sgd;
@@ -162,9 +163,9 @@ static void schedule_counts_steps(void **state)
     close_setup(&s);
 }
 
-// x' = x - rate * (step - c): against a twin without c, the model moves by rate * c and the optimiser's state
-// not at all.
-static void correction_acts_outside_the_optimiser(void **state)
+// x' = x - rate * (step - c): compared with a twin without c, the model moves by rate * c, and the
+// optimiser's state not at all.
+static void the_correction_acts_outside_the_optimiser(void **state)
 {
     (void)state;
     for (size_t o = 0; o < OPTIMISERS; o++) {
@@ -203,9 +204,9 @@ static void correction_acts_outside_the_optimiser(void **state)
     }
 }
 
-// The trainer's rule over many steps against the same rule in double, on the gradients the model gives on the
-// way.
-static void optimisers_follow_their_rule(void **state)
+// The trainer's rule over many steps compared with the same rule in double, on the gradients that the model
+// gives.
+static void optimisers_follow_their_rules(void **state)
 {
     (void)state;
     for (size_t o = 0; o < OPTIMISERS; o++) {
@@ -245,7 +246,7 @@ static void optimisers_follow_their_rule(void **state)
             }
             (void)run(s.trainer, 1);
         }
-        // Rounding of 40 steps fed back through the gradient: measured below 2e-6; a wrong rule differs by
+        // Rounding of 40 steps, fed back through the gradient: measured below 2e-6; a wrong rule differs by
         // 1e-2.
         for (size_t i = 0; i < s.count; i++) {
             assert_true(fabs((double)train_trainer_model(s.trainer)[i] - x[i]) < 2e-4);
@@ -259,7 +260,7 @@ static void optimisers_follow_their_rule(void **state)
     }
 }
 
-static void learns_what_is_separable(void **state)
+static void separable_data_are_learned(void **state)
 {
     (void)state;
     for (size_t o = 0; o < OPTIMISERS; o++) {
@@ -281,7 +282,7 @@ static void learns_what_is_separable(void **state)
     }
 }
 
-static void second_moment_only_with_adamw(void **state)
+static void only_adamw_has_a_second_moment(void **state)
 {
     (void)state;
     static const char *const names[OPTIMISERS][2] = {
@@ -301,7 +302,7 @@ static void second_moment_only_with_adamw(void **state)
     }
 }
 
-static void refuses_what_cannot_be(void **state)
+static void invalid_options_are_refused(void **state)
 {
     (void)state;
     struct setup s;
@@ -322,7 +323,7 @@ static void refuses_what_cannot_be(void **state)
     bad[9].beta2 = -0.1;
     bad[10].epsilon = 0.0;
     bad[11].steps = 0;
-    bad[12].augment.flip = true; // of what is no image
+    bad[12].augment.flip = true; // not an image
     bad[13].augment.crop = 1;
     for (size_t i = 0; i < 14; i++) {
         struct train_trainer *trainer = NULL;
@@ -347,7 +348,7 @@ static void refuses_what_cannot_be(void **state)
 }
 
 // A norm that is never reached asks for the whole gradient, and changes nothing else.
-static void pieces_give_the_bits_of_the_whole(void **state)
+static void gradients_in_pieces_have_the_bits_of_the_whole(void **state)
 {
     (void)state;
     for (size_t o = 0; o < OPTIMISERS; o++) {
@@ -361,7 +362,7 @@ static void pieces_give_the_bits_of_the_whole(void **state)
             struct train_trainer *twin = make_trainer(&s, &whole);
             size_t bytes;
             assert_non_null(train_trainer_scratch(twin, &bytes));
-            if (large == 0) { // large ones are in pieces only where the processor is quick at that
+            if (large == 0) { // large ones are given in pieces only where the processor is fast at it
                 assert_null(train_trainer_scratch(s.trainer, &bytes));
                 assert_int_equal(bytes, 0);
                 assert_true(train_trainer_memory(s.trainer) + s.count * sizeof(float) ==
@@ -385,8 +386,8 @@ static void pieces_give_the_bits_of_the_whole(void **state)
     }
 }
 
-// A weighted gradient moves the model `weight` times as far, and leaves the loss alone.
-static void weight_scales_the_gradient(void **state)
+// A weighted gradient moves the model `weight` times as far, and does not change the loss.
+static void the_weight_scales_the_gradient(void **state)
 {
     (void)state;
     struct setup s;
@@ -417,20 +418,20 @@ int main(void)
         return 1;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deterministic),
-        cmocka_unit_test(seek_continues_bit_for_bit),
-        cmocka_unit_test(seek_continues_with_augmented_images),
-        cmocka_unit_test(seek_refuses_strange_cursors),
+        cmocka_unit_test(training_is_deterministic),
+        cmocka_unit_test(a_seek_continues_bit_for_bit),
+        cmocka_unit_test(a_seek_continues_with_the_same_augmented_images),
+        cmocka_unit_test(a_seek_refuses_invalid_cursors),
         cmocka_unit_test(epochs_show_every_example_once),
         cmocka_unit_test(batches_are_full_and_cross_epochs),
-        cmocka_unit_test(schedule_counts_steps),
-        cmocka_unit_test(correction_acts_outside_the_optimiser),
-        cmocka_unit_test(optimisers_follow_their_rule),
-        cmocka_unit_test(pieces_give_the_bits_of_the_whole),
-        cmocka_unit_test(weight_scales_the_gradient),
-        cmocka_unit_test(learns_what_is_separable),
-        cmocka_unit_test(second_moment_only_with_adamw),
-        cmocka_unit_test(refuses_what_cannot_be),
+        cmocka_unit_test(the_schedule_counts_steps),
+        cmocka_unit_test(the_correction_acts_outside_the_optimiser),
+        cmocka_unit_test(optimisers_follow_their_rules),
+        cmocka_unit_test(gradients_in_pieces_have_the_bits_of_the_whole),
+        cmocka_unit_test(the_weight_scales_the_gradient),
+        cmocka_unit_test(separable_data_are_learned),
+        cmocka_unit_test(only_adamw_has_a_second_moment),
+        cmocka_unit_test(invalid_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// What the tests of the trainer share: a small data set, a model and a trainer on it.
+// What the tests of the trainer share: a small data set, a model and a trainer.
 #ifndef TEST_UNIT_TRAINER_WORLD_H
 #define TEST_UNIT_TRAINER_WORLD_H
 
@@ -65,7 +65,7 @@ static void *get(size_t bytes)
     return memory;
 }
 
-// `classes` clusters of Gaussian points around corners 8 apart: separable.
+// `classes` clusters of Gaussian points around corners that are 8 apart: separable.
 static inline struct train_dataset clusters(size_t examples, size_t features, size_t classes)
 {
     struct base_rng rng;
@@ -92,7 +92,7 @@ static inline struct train_trainer *make_trainer(const struct setup *s, const st
     return trainer;
 }
 
-// The trainer borrows s->data: *s must stay where it is.
+// The trainer borrows s->data: *s must not move.
 static inline void open_setup(struct setup *s, struct train_dataset data, size_t hidden,
                               const struct train_options *options)
 {
@@ -136,7 +136,7 @@ static void assert_same_model(struct train_trainer *a, struct train_trainer *b, 
     assert_memory_equal(train_trainer_model(a), train_trainer_model(b), count * sizeof(float));
 }
 
-// What a checkpoint does: model, state vectors and cursor into a new trainer.
+// As a checkpoint does: model, state vectors and cursor into a new trainer.
 static struct train_trainer *restored(const struct setup *s, const struct train_options *options)
 {
     struct train_trainer *copy = make_trainer(s, options);
@@ -153,7 +153,7 @@ static struct train_trainer *restored(const struct setup *s, const struct train_
     return copy;
 }
 
-// Seed from the environment, kernels of the CPU. Not 0: no test can run.
+// Seed from the environment, kernels of the CPU. Returns not 0 if no test can run.
 static int open_world(void)
 {
     struct base_reason why;
