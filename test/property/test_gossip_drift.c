@@ -89,9 +89,8 @@ static void test_the_correction_removes_drift(void **state)
     assert_true(with < without / 1000);
 }
 
-// The correction after `missed` rounds without a meeting, in units of force
-// step scale of one round. The exchange is dense, so that the force is known: half the difference of the two
-// models.
+// The correction after `missed` rounds without a meeting, in units of force / step scale of one round. The
+// exchange is dense, so that the force is known: half the difference of the two models.
 static double correction_after(unsigned missed, uint64_t seed)
 {
     enum { D = 40 };
@@ -118,8 +117,8 @@ static double correction_after(unsigned missed, uint64_t seed)
     return correction;
 }
 
-// beta = limit = 1/4 here, force = 1: if every round meets, c = 1/4
-// s. After missed meetings the force contains the drift of all those rounds, and is divided by their number.
+// beta = limit = 1/4 here, force = 1: if every round meets, c = 1/4 / s. After missed meetings the force
+// contains the drift of all those rounds, and is divided by their number.
 static void test_the_correction_counts_missed_rounds(void **state)
 {
     uint64_t seed = net_seed(14);

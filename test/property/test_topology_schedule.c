@@ -22,8 +22,7 @@ static int read_seed(void **state)
     return 0;
 }
 
-// Slots as they are after deaths: drawn from the first n + n
-// 2, so that no more than a third are vacant.
+// Slots as they are after deaths: drawn from the first n + n / 2, so that no more than a third are vacant.
 static void leave_vacancies(struct base_rng *rng, struct topology_member *members, size_t n)
 {
     uint32_t slots[MOST + MOST / 2];

@@ -34,9 +34,7 @@ static void shrinking_follows_the_closed_form(void **state)
     }
 }
 
-// Near the minimiser, |x - z|^2
-// 2 + t1 |x| + t2 x^2
-// 2 is never smaller.
+// Near the minimiser, |x - z|^2 / 2 + t1 |x| + t2 x^2 / 2 is never smaller.
 static void shrunk_values_are_minima(void **state)
 {
     (void)state;
