@@ -392,12 +392,3 @@ enum base_error node_data_load_living(const struct node_config *config, size_t s
     BASE_ASSERT(shard < config->data.shards && living[shard]);
     return hand_over(load_shard(config, shard, living, &loaded[0], NULL, why), loaded, train, NULL);
 }
-
-double node_data_weight(const struct node_config *config, const struct train_dataset *data, size_t living)
-{
-    if (config->train.weight > 0)
-        return config->train.weight;
-    if (data->examples == data->whole)
-        return 1.0;
-    return (double)data->examples * (double)living / (double)data->whole;
-}
