@@ -300,7 +300,7 @@ struct outer {
     size_t dy_step; // from pixel to pixel of dy; whole vectors of it can be read
     size_t columns;
     float *dw;
-    bool add;
+    bool add, pairs; // pairs: two sums of each element, for every other pixel
 };
 
 INLINE void outer_pixel(size_t rows, size_t vectors, const float *x, const float *dy,
@@ -320,7 +320,13 @@ INLINE void outer_pixel(size_t rows, size_t vectors, const float *x, const float
     }
 }
 
-// A tile with few sums has two of each, for every other pixel: additions to one sum wait for each other.
+// Additions to one sum wait for each other, so a tile with few sums has two of each. The shape alone says
+// which, so AVX2 and AVX-512 give the same bits.
+static bool has_pairs(size_t run, size_t outputs)
+{
+    return run * (outputs > 8 ? 2 : 1) <= FEW_SUMS;
+}
+
 INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_t j)
 {
     vec sum[TALL_ROWS][TILE_VECTORS], odd[TALL_ROWS][TILE_VECTORS];
@@ -331,7 +337,7 @@ INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_
             sum[r][v] = odd[r][v] = (vec){0};
         }
     }
-    const bool pairs = rows * vectors <= FEW_SUMS;
+    const bool pairs = o->pairs && rows * vectors <= FEW_SUMS;
     const float *dy = o->dy + j;
     for (size_t line = 0; line < o->lines; line++) {
         const float *x = o->x + line * o->line_step;
@@ -460,7 +466,7 @@ static void sum_rows(size_t rows, size_t columns, const float *from, float *sum)
             }
         }
         for (; r < rows; r++) {
-            all[0] += load_part(from + r * columns + c, left);
+            all[r % 4] += load_part(from + r * columns + c, left);
         }
         store_some(sum + c, (all[0] + all[1]) + (all[2] + all[3]), left);
     }
@@ -487,7 +493,8 @@ static void conv_weight(const struct kernels_conv *c, const float *image, const 
                                 .dy_step = copied ? columns : c->outputs,
                                 .columns = c->outputs,
                                 .dw = dweight + y * run * c->outputs,
-                                .add = add};
+                                .add = add,
+                                .pairs = has_pairs(run, c->outputs)};
         outer_run(&o, run);
     }
 }

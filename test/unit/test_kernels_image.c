@@ -199,6 +199,54 @@ static void convolution_gradients_match_their_definition(void **state)
     }
 }
 
+// All results of a convolution, one after another.
+static float *both_ways(const struct kernels_image *k, const struct kernels_conv *c, size_t *total)
+{
+    const size_t in = c->images * c->height * c->width * c->channels,
+                 out = c->images * c->out_height * c->out_width * c->outputs,
+                 weights = c->size * c->size * c->channels * c->outputs;
+    float *x = drawn(in), *weight = drawn(weights), *bias = drawn(c->outputs), *dy = drawn(out),
+          *scratch = drawn(kernels_conv_scratch(c)), *all = drawn(out + weights + c->outputs + in);
+    k->conv(c, x, weight, bias, scratch, all);
+    k->conv_backward(c, x, weight, NULL, dy, false, scratch, all + out, all + out + weights,
+                     all + out + weights + c->outputs);
+    *total = out + weights + c->outputs + in;
+    free(x), free(weight), free(bias), free(dy), free(scratch);
+    return all;
+}
+
+// Both have fused multiply-adds.
+static void avx2_and_avx512_give_the_same_bits(void **state)
+{
+    const struct kernels *narrow = kernels_cpu_table("avx2"), *wide = kernels_cpu_table("avx512");
+    (void)state;
+    if (narrow == NULL || wide == NULL) {
+        print_message("skipped: this processor has no AVX-512\n");
+        skip();
+    }
+    for (size_t outputs = 1; outputs <= 34; outputs += 3) {
+        for (size_t width = 5; width <= 29; width += 3) {
+            struct kernels_conv c = {.images = 2,
+                                     .height = 5 + outputs % 4,
+                                     .width = width,
+                                     .channels = 1 + (width + outputs) % 18,
+                                     .size = 2 + width % 4,
+                                     .stride = 1 + outputs % 2,
+                                     .padding = width % 2,
+                                     .outputs = outputs};
+            c.out_height = (c.height + 2 * c.padding - c.size) / c.stride + 1;
+            c.out_width = (c.width + 2 * c.padding - c.size) / c.stride + 1;
+            size_t total;
+            const struct base_rng before = rng;
+            float *expected = both_ways(narrow->image, &c, &total);
+            rng = before; // the same numbers again
+            float *found = both_ways(wide->image, &c, &total);
+            assert_memory_equal(found, expected, total * sizeof *found);
+            free(expected), free(found);
+        }
+    }
+}
+
 // The gradient of each place comes from its window; all others get a positive zero.
 static void largest_goes_back(const struct kernels_image *k, const struct kernels_pool *p,
                               const uint32_t *place)
@@ -348,6 +396,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_are_sums_of_products),
         cmocka_unit_test(convolution_gradients_match_their_definition),
+        cmocka_unit_test(avx2_and_avx512_give_the_same_bits),
         cmocka_unit_test(windows_have_a_largest_and_a_mean),
         cmocka_unit_test(the_first_nan_of_a_window_is_its_largest),
         cmocka_unit_test(groups_have_mean_0_and_deviation_1),
