@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "node/queue/clock.h"
 #include "node/setup.h"
+#include <locale.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -103,13 +104,21 @@ static enum base_error make_training(struct node_setup *s, void *context, struct
     return BASE_OK;
 }
 
+// Numbers in /metrics and in the log have points in this thread, which writes them, whatever the locale of
+// the program is.
 static void *run(void *argument)
 {
     p2pml_node *n = argument;
+    const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (c)
+        (void)uselocale(c);
     n->status = node_threads_run(n->threads, &n->why);
     if (n->status == 0 && node_starts_end(n->setup.starts_path, &n->why) != BASE_OK)
         n->status = 1;
     node_hosted_over(n->hosted);
+    (void)uselocale(LC_GLOBAL_LOCALE);
+    if (c)
+        freelocale(c);
     return NULL;
 }
 

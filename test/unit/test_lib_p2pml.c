@@ -3,6 +3,7 @@
 #include "lib/p2pml.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -441,6 +442,54 @@ static void test_the_node_does_not_notify_a_service_manager(void **state)
     close(manager);
 }
 
+static void make_comma_locale(void)
+{
+    char command[300];
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >%s/localedef 2>&1", root,
+             root);
+    assert_int_equal(setenv("LOCPATH", root, 1), 0);
+    if (system(command) == 0 && setlocale(LC_ALL, "de_DE.UTF-8"))
+        return;
+    print_message("no locale with a decimal comma can be made here (localedef, Debian: locales)\n");
+    skip();
+}
+
+static void get(int port, const char *path, char *answer, size_t capacity)
+{
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    size_t used = 0;
+    char request[100];
+    const int bytes = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\n\r\n", path);
+    assert_int_equal(connect(s, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(send(s, request, (size_t)bytes, 0), bytes);
+    for (ssize_t got; (got = recv(s, answer + used, capacity - 1 - used, 0)) > 0;)
+        used += (size_t)got;
+    answer[used] = 0;
+    close(s);
+}
+
+static void test_numbers_have_points_in_every_locale(void **state)
+{
+    (void)state;
+    static char page[1 << 17];
+    char http[60];
+    const int port = free_port();
+    make_comma_locale();
+    snprintf(http, sizeof http, "node.http=127.0.0.1:%d", port);
+    p2pml_node *node =
+        open_node(&(struct wish){.name = "locale", .port = free_port(), .more = {http, "train.alone=go-on"}});
+    assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
+    get(port, "/metrics", page, sizeof page);
+    p2pml_close(node);
+    assert_non_null(setlocale(LC_ALL, "C"));
+    const char *uptime = strstr(page, "\np2pml_uptime_seconds ");
+    assert_non_null(uptime);
+    uptime = strchr(uptime, ' ') + 1;
+    assert_int_equal(uptime[strspn(uptime, "0123456789")], '.');
+}
+
 static int make_root(void **state)
 {
     (void)state;
@@ -470,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_a_child_can_only_close),
         cmocka_unit_test(test_a_directory_in_use_is_refused),
         cmocka_unit_test(test_the_node_does_not_notify_a_service_manager),
+        cmocka_unit_test(test_numbers_have_points_in_every_locale),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
