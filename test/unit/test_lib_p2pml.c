@@ -2,13 +2,13 @@
 // losses has its minimum where no single one has.
 #include "lib/p2pml.h"
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <locale.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,27 +25,34 @@ enum { ROWS = 50, COLUMNS = 10, D = ROWS * COLUMNS, STEPS = 5, WAIT_MS = 30000 }
 static const float rate = 0.02f;
 static char root[] = "/tmp/p2pml-test-lib-XXXXXX";
 
-// Like test/e2e/ports.py, with the same locks: outside the kernel's range, and reserved until this test ends.
+static bool is_free(uint16_t port, int type)
+{
+    const struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int s = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+    assert_true(s >= 0);
+    const bool is = bind(s, (const struct sockaddr *)&at, sizeof at) == 0;
+    close(s);
+    return is;
+}
+
+// Outside the kernel's range, and reserved until this test ends: test/e2e/ports.py and lab/term/ports.c claim
+// the same names.
 static int free_port(void)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/p2pml-e2e-ports-%u", (unsigned)getuid());
     for (;;) {
+        struct sockaddr_un name = {.sun_family = AF_UNIX};
         uint16_t any = 0;
         assert_int_equal(getrandom(&any, sizeof any, 0), sizeof any);
         const uint16_t port = (uint16_t)(10240 + any % (32768 - 10240));
-        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = port, .l_len = 1};
-        struct sockaddr_in at = {
-            .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        int taken = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-        int s = socket(AF_INET, SOCK_STREAM, 0);
-        assert_true(taken >= 0 && s >= 0);
-        const bool is_free =
-            fcntl(taken, F_OFD_SETLK, &lock) == 0 && bind(s, (struct sockaddr *)&at, sizeof at) == 0;
-        close(s);
-        if (is_free)
-            return port; // its lock stays
-        close(taken);
+        const int length = snprintf(name.sun_path + 1, 32, "p2pml-port-%u", port);
+        int claim = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        assert_true(claim >= 0);
+        if (bind(claim, (const struct sockaddr *)&name,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) == 0 &&
+            is_free(port, SOCK_STREAM) && is_free(port, SOCK_DGRAM))
+            return port; // the claim stays
+        close(claim);
     }
 }
 
