@@ -287,6 +287,15 @@ static bool others_run(const struct course *course, size_t host)
     return false;
 }
 
+// It is down, and all others have done their last step and left.
+static bool comes_too_late(const struct course *course, size_t host)
+{
+    for (size_t i = 0; i < course->world.options.nodes; i++)
+        if (!course->gone[i] && course->sim_trainer[i].ended == (i == host))
+            return false;
+    return !course->world.node[host]->running && !others_run(course, host);
+}
+
 static bool is_held_out(const struct sim_node *node)
 {
     return node->running && gossip_life_pauses(node->life.rules) & GOSSIP_LIFE_HELD_OUT;
@@ -306,7 +315,7 @@ static void watch_missed(struct course *course)
     const bool ends = any_has_finished(course);
 
     for (size_t i = 0; i < course->world.options.nodes; i++) {
-        course->missed[i] |= course->apart[i] && !others_run(course, i);
+        course->missed[i] |= (course->apart[i] && !others_run(course, i)) || comes_too_late(course, i);
         course->faded[i] |= ends && is_held_out(course->world.node[i]);
     }
 }

@@ -62,7 +62,7 @@ struct course {
     size_t moments;
     bool gone[NODES_MAX];   // for good
     bool apart[NODES_MAX];  // separated from the others now, or a moment ago
-    bool missed[NODES_MAX]; // and was so when the last of them ended: no node with their model is left
+    bool missed[NODES_MAX]; // was so, or down, when the last of them ended: no node with their model is left
     bool faded[NODES_MAX];  // held out until others ended: the model of these lacks its pull
     uint64_t lead, alone;
     size_t lead_of;
