@@ -23,7 +23,7 @@ enum {
 #define CEILING_NS (5 * SIM_SECOND)
 #define LOST_MAX   0.25 // distance from the best model, beyond the undisturbed run's; 1: that of a lone model
 #define GONE_LOST  0.1  // and for each node that is gone for good, or held out or apart at the end
-#define LEAD_MAX   20u  // rounds ahead of a living neighbour in sync: some neighbours meet rarely
+#define LEAD_MAX   16u  // rounds ahead of a living neighbour in sync: some neighbours meet rarely
 #define ALONE_MAX  4u   // rounds in a row that end before a deadline, with others and without an edge
 
 struct course;
