@@ -51,9 +51,8 @@ class SecondMoments:
         state, bound = self._optimizer.state, True
         for i, (p, view, direct) in enumerate(zip(self._params, self._views, self._direct)):
             held = state.get(p, {}).get(_KEY)
-            if held is not None and held is not view and self._begins_again(p, state[p].get("step"), self._counts[i]):
-                held.copy_(view)
-                state[p]["step"] += self._counts[i]
+            if held is not None and held is not view and self._counts[i] is not None:
+                self._correct_bias(p, state[p], self._counts[i])
             direct = direct and held is not None and held.dtype == torch.float32
             bound = bound and direct
             if held is None:
@@ -68,13 +67,16 @@ class SecondMoments:
         if bound:
             self._states, self._mine = list(state.values()), [state[p] for p in self._params]
 
-    def _begins_again(self, p: torch.nn.Parameter, now: Any, before: Any) -> bool:
-        """The program has reset the state of ``p``. Its second moment still lacks most of its bias correction, which other nodes, whose counts
-        of steps are higher, would not make: it takes the cluster's instead."""
-        if now is before or now is None or before is None:
-            return False
+    def _correct_bias(self, p: torch.nn.Parameter, state: Dict[str, Any], before: Any) -> None:
+        """Where the program has reset the state of ``p`` and it counts from 0 again: other nodes, whose counts are higher, would not correct
+        the bias of its second moment. So it is done here, once."""
+        now = state.get("step")
+        if now is before or now is None or not 0 < float(now) < float(before):
+            return
         group = next(g for g in self._optimizer.param_groups if any(q is p for q in g["params"]))
-        return float(now) < float(before) and float(group["betas"][1]) ** float(now) > 0.5
+        for key, beta in zip(("exp_avg", _KEY), group["betas"]):
+            state[key].div_(1 - float(beta) ** float(now))
+        now += before
 
     def from_vector(self, another: bool, steps_done: int) -> None:
         """After an exchange. ``another``: the vector holds a member's model and moments, which are taken also where there is no state yet."""
@@ -89,8 +91,10 @@ class SecondMoments:
             state = self._optimizer.state.get(p)
             if not state and bool(view.any()):
                 state = self._new_state(p, steps_done)
-            if state and _KEY in state and state[_KEY].data_ptr() != view.data_ptr():
-                state[_KEY].copy_(view)
+            if state and _KEY in state:
+                state["exp_avg"].zero_()  # with a member's second moment, where that is tiny, it would make a huge step
+                if state[_KEY].data_ptr() != view.data_ptr():
+                    state[_KEY].copy_(view)
 
     def _new_state(self, p: torch.nn.Parameter, steps_done: int) -> Any:
         group = next(g for g in self._optimizer.param_groups if any(q is p for q in g["params"]))
