@@ -83,8 +83,10 @@ class SecondMoments:
         if another:
             self._take(steps_done)
             self._bind()
-        elif self._bound is None:
+            return
+        if self._bound is None:
             self._copy_to_state()
+        self._bound_steps()
 
     def _take(self, steps_done: int) -> None:
         for p, view in zip(self._params, self._views):
@@ -110,6 +112,18 @@ class SecondMoments:
             held = self._optimizer.state.get(p, {}).get(_KEY)
             if held is not None and held is not view:
                 held.copy_(view)
+
+    def _bound_steps(self) -> None:
+        """Moments travel in few bits, which may take a small second moment to zero, where the first one is as before: a huge step. Without an
+        exchange m^2 is at most v (1 - b1)^2 / ((1 - b2) (1 - b1^2 / b2)), by Cauchy and Schwarz; this holds again after it."""
+        for group in self._optimizer.param_groups:
+            first, second = map(float, group["betas"])
+            least = (1 - second) * (1 - first * first / second) / (1 - first) ** 2 if first * first < second else 0.0
+            for p in group["params"]:
+                state = self._optimizer.state.get(p, {})
+                if _KEY in state and least > 0:
+                    m, v = state["exp_avg"], state[_KEY]
+                    torch.maximum(v, torch.addcmul(torch.zeros((), dtype=m.dtype, device=m.device), m, m, value=least), out=v)
 
     def release(self) -> None:
         for p, view in zip(self._params, self._views):
