@@ -115,15 +115,19 @@ class SecondMoments:
 
     def _bound_steps(self) -> None:
         """Moments travel in few bits, which may take a small second moment to zero, where the first one is as before: a huge step. Without an
-        exchange m^2 is at most v (1 - b1)^2 / ((1 - b2) (1 - b1^2 / b2)), by Cauchy and Schwarz; this holds again after it."""
-        for group in self._optimizer.param_groups:
-            first, second = map(float, group["betas"])
-            least = (1 - second) * (1 - first * first / second) / (1 - first) ** 2 if first * first < second else 0.0
-            for p in group["params"]:
-                state = self._optimizer.state.get(p, {})
-                if _KEY in state and least > 0:
-                    m, v = state["exp_avg"], state[_KEY]
-                    torch.maximum(v, torch.addcmul(torch.zeros((), dtype=m.dtype, device=m.device), m, m, value=least), out=v)
+        exchange v is at least m^2 (1 - b2) (1 - b1^2 / b2) / (1 - b1)^2, by Cauchy and Schwarz; this holds again after it."""
+        betas = [tuple(map(float, group["betas"])) for group in self._optimizer.param_groups]
+        least = min((1 - second) * max(0.0, 1 - first * first / second) / (1 - first) ** 2 for first, second in betas)
+        states = self._mine if self._bound is not None else [s for s in map(self._optimizer.state.get, self._params) if s and _KEY in s]
+        if not states:
+            return
+        squares = torch._foreach_mul([s["exp_avg"] for s in states], least ** 0.5)
+        torch._foreach_mul_(squares, squares)
+        if hasattr(torch, "_foreach_maximum_"):
+            torch._foreach_maximum_([s[_KEY] for s in states], squares)
+        else:  # torch 1
+            for state, square in zip(states, squares):
+                torch.maximum(state[_KEY], square, out=state[_KEY])
 
     def release(self) -> None:
         for p, view in zip(self._params, self._views):
