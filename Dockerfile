@@ -1,4 +1,4 @@
-# p2pml-node and p2pml, small and not as root:
+# A small image with p2pml-node and p2pml, which do not run as root:
 #
 #     docker build -t p2pml .
 #     docker run --rm p2pml --help
@@ -14,7 +14,7 @@ RUN cmake --preset release -DBUILD_TESTING=OFF -DP2PML_CURL=off && cmake --build
     && install -s -D -t /out build/release/bin/p2pml-node build/release/bin/p2pml
 
 FROM debian:bookworm-slim
-# OpenBLAS with threads is what the tests run with, and hardly larger than the one without (device.threads).
+# The OpenBLAS with threads: the tests use it, and it is hardly larger than the one without (device.threads).
 RUN apt-get -qq update \
     && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
         libevent-2.1-7 libjansson4 libjpeg62-turbo libopenblas0-pthread libpng16-16 libsodium23 libssl3 libyaml-0-2 zlib1g >/dev/null \
@@ -24,17 +24,17 @@ RUN apt-get -qq update \
     && install -d -o p2pml -g p2pml -m 0700 /data
 COPY --from=build /out/ /usr/local/bin/
 COPY docker/replica.sh /usr/local/bin/p2pml-replica
-# A library that is missing above shows here, not on the first start.
+# Fails here, not at the first start, if the list above lacks a library.
 RUN p2pml-node --version && p2pml help >/dev/null
 
 USER p2pml
 WORKDIR /data
-# State belongs on the volume, and the health check asks this port. Both win over a configuration file; --set wins
-# over both.
+# State belongs on the volume, and the health check uses this port. Both override a configuration file; --set overrides
+# both.
 ENV P2PML_NODE_DIR=/data P2PML_NODE_HTTP=0.0.0.0:7480
 VOLUME /data
 EXPOSE 7400/tcp 7400/udp 7480/tcp
-# There is no curl in this image, but bash opens connections.
+# This image has no curl, but bash can open connections.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["bash", "-c", \
     "exec 3<>/dev/tcp/127.0.0.1/7480; printf 'GET /healthz HTTP/1.0\\r\\n\\r\\n' >&3; read -r _ code _ <&3; [ \"$code\" = 200 ]"]
 ENTRYPOINT ["p2pml-node"]

@@ -8,7 +8,7 @@ cd "$(dirname "$0")"
 # Settings of the machine for OpenBLAS would slow the demonstration down.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
-# Ninja's "[12/240] ...": one line that is written again and again on a terminal, a line for each tenth elsewhere.
+# Shows Ninja's "[12/240] ...": on a terminal as one line that is overwritten, elsewhere as a line for each tenth.
 progress() {
     local line tenth last=-1
     while IFS= read -r line; do
@@ -29,10 +29,10 @@ echo "== building (build/demo.log)"
 if ! { cmake --preset release -DBUILD_TESTING=OFF && cmake --build --preset release --target p2pml p2pml-node; } \
     2>&1 | tee build/demo.log | progress; then
     tail -n 40 build/demo.log
-    echo "demo.sh: the build failed; all of it is in build/demo.log" >&2
+    echo "demo.sh: the build failed; the complete log is build/demo.log" >&2
     exit 1
 fi
 
 echo "== eight nodes on a ring, each with other digits (configs/demo.yaml)"
-[ $# -gt 0 ] || set -- --fresh # the result of the demonstration before
+[ $# -gt 0 ] || set -- --fresh # replaces the result of an earlier demonstration
 exec build/release/bin/p2pml run configs/demo.yaml "$@"

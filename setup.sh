@@ -6,7 +6,7 @@ root=$PWD
 PATH="$PATH:/usr/sbin:/sbin"
 
 usage="usage: ./setup.sh [build|test]
-  build  what building and running needs (the default)
+  build  what is needed to build and run (the default)
   test   that, and what ./test.sh needs"
 
 for_test=no
@@ -18,7 +18,7 @@ test) for_test=yes ;;
 esac
 
 missing=()
-need() { # need PACKAGE COMMAND...: the package is missing where the command fails
+need() { # need PACKAGE COMMAND...: the package is missing if the command fails
     local package=$1
     shift
     "$@" >/dev/null 2>&1 || missing+=("$package")
@@ -27,7 +27,7 @@ have() { command -v "$1"; }
 known() { apt-cache show "$1" >/dev/null 2>&1; } # to apt-get
 library() { pkg-config --exists "$1"; }
 
-is_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; } # its chromium is no package but a snap
+is_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; } # whose chromium is a snap, not a package
 
 c_headers() { echo '#include <stdio.h>' | cc -E -; }
 msgpack() { library msgpack-c || library msgpack; }
@@ -38,7 +38,7 @@ clang_runtime() { # libFuzzer and the sanitizers of clang
     echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n > 9; }' |
         clang -fsanitize=fuzzer,address,undefined -x c -o /dev/null -
 }
-clang_runtime_package() { # it lies in another package in each release
+clang_runtime_package() { # each release has it in another package
     local version
     version=$(clang -dumpversion 2>/dev/null || apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-//p')
     version=${version%%.*}
@@ -75,15 +75,15 @@ find_missing() {
         need iproute2 have tc
         need nftables have nft
         need python3 have python3
-        is_ubuntu || need chromium have chromium # to look at reports; without it e2e.report is skipped
+        is_ubuntu || need chromium have chromium # renders reports; without it e2e.report is skipped
         need gnuplot-nox have gnuplot
-        need git have git # the lint asks it which files are of the project
+        need git have git # the lint asks it which files belong to the project
         need promtool has_promtool
     fi
 }
 
-# From Debian 13 on it is a package of its own. Before, only the tool is taken out of the package prometheus, which
-# as a whole would start a server now and at each boot.
+# Debian 13 and later have a package for it. For older releases only the tool is unpacked from the package prometheus, which
+# would otherwise start a server now and at each boot.
 has_promtool() { have promtool || [ -x build/tools/promtool ]; }
 fetch_promtool() (
     directory=$(mktemp -d)
@@ -101,15 +101,15 @@ as_root() {
     elif have sudo >/dev/null; then
         sudo "$@"
     else
-        echo "setup.sh: not root, and no sudo here. Run as root: $*" >&2
+        echo "setup.sh: not root, and found no sudo. Run as root: $*" >&2
         return 1
     fi
 }
 
 apt_get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@"; }
 
-# Of what apt says, its progress ("pmstatus:gcc:42.1:Unpacking gcc"): one line that is written again and again on a terminal, a line
-# for each tenth elsewhere.
+# Shows apt's progress ("pmstatus:gcc:42.1:Unpacking gcc"): on a terminal as one line that is overwritten, elsewhere as a line for
+# each tenth.
 progress() {
     local kind percent what tenth last=-1
     while IFS=: read -r kind _ percent what; do
@@ -130,11 +130,11 @@ find_missing
 [ ${#missing[@]} = 0 ] && exit 0
 echo "setup.sh: missing: ${missing[*]}"
 if ! have apt-get >/dev/null; then
-    echo "setup.sh: there is no apt-get here (only Debian and Ubuntu are known): install the above by hand," \
+    echo "setup.sh: found no apt-get; this script supports only Debian and Ubuntu: install the above by hand," \
         "with their development files, and run this again" >&2
     exit 1
 fi
-apt_get update || echo "setup.sh: some package lists could not be fetched; going on with the others" >&2
+apt_get update || echo "setup.sh: some package lists could not be fetched; continuing with the others" >&2
 
 packages=()
 for item in "${missing[@]}"; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests: sanitizers, fuzzers, clang, and last the whole suite as it is released.
+# Sets up, builds and runs all tests: sanitizers, fuzzers, clang, and at last the whole suite in the release build.
 #
 #     ./test.sh            everything
-#     ./test.sh --quick    for daily work: unit tests, properties and the lint, as they are released
+#     ./test.sh --quick    for daily work: unit tests, properties and the lint in the release build
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -14,7 +14,7 @@ case "${1:-}" in
     ;;
 esac
 
-# Sanitizers of these compilers lose their shadow memory where the kernel randomises addresses by more than 28 bits.
+# The sanitizers of these compilers lose their shadow memory if the kernel randomises addresses by more than 28 bits.
 if [ -z "${P2PML_FIXED_ADDRESSES:-}" ] && [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)" -gt 28 ] &&
     setarch "$(uname -m)" -R true 2>/dev/null; then
     P2PML_FIXED_ADDRESSES=yes exec setarch "$(uname -m)" -R ./test.sh "$@"
@@ -38,13 +38,13 @@ build() { # build PRESET [TARGET...]; prints only what fails
     if ! time { cmake --preset "$preset" -DBUILD_TESTING=ON &&
         cmake --build --preset "$preset" -j"$cores" "${targets[@]}"; } >"$log" 2>&1; then
         tail -n 60 "$log"
-        echo "test.sh: the build of preset $preset failed; all of it is in $log" >&2
+        echo "test.sh: the build of preset $preset failed; the complete log is $log" >&2
         exit 1
     fi
 }
 
-failed=() # presets: one run tells of all that fails
-run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, and beside them those that mostly wait
+failed=() # presets: one run reports all that fail
+run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, besides those that mostly wait
     local preset=$1
     shift
     echo "== test $preset $* ($SECONDS s)"
@@ -52,7 +52,7 @@ run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, and beside 
         --resource-spec-file "$PWD/build/cores.json" "$@" || failed+=("$preset")
 }
 
-finish() { # says what came of it, and ends
+finish() { # reports the result and ends
     if [ ${#failed[@]} != 0 ]; then
         echo "test.sh: tests failed ($SECONDS s), see above: ${failed[*]}" >&2
         exit 1
@@ -67,30 +67,30 @@ if [ "${1:-}" = --quick ]; then
     finish
 fi
 
-# What measures times, or lasts for minutes at the speed of sanitizers, runs once, as it is released; so does the lint.
+# Tests that measure times, or take minutes with sanitizers, run once, in the release build; so does the lint.
 timed='^e2e\.(chaos|kill_moments|slow_links|compose|events)$'
-# Browsers and programs that others wrote gain nothing from our sanitizers, and a sweep is many runs of one program.
+# Our sanitizers find nothing in browsers and programs of others, and a sweep is many runs of one program.
 outside='^e2e\.(report|page|sweep)$'
-# CMake forgets all other settings when the compiler of a folder changes: asan used to be built with gcc.
+# CMake discards all other settings when the compiler of a build folder changes, so a folder of gcc is removed first.
 grep -qs '^CMAKE_C_COMPILER:.*clang' build/asan/CMakeCache.txt || rm -rf build/asan
-build asan # with clang, and all there is: its warnings too
+build asan # everything, with clang, so that its warnings are checked, too
 run asan -E "^lint\.|$timed|$outside"
 build tsan tests_threads
 build clang tests_arithmetic
 build fuzz tests_fuzz
 build release
-# Much of what follows waits: for other nodes, for deadlines, alone where its limits are times. Fuzzers take what it leaves,
-# each for its time by the clock, one a core; whatever wakes up goes before them.
+# Much of what follows waits: for other nodes, for deadlines, or to run alone because its limits are times. The fuzzers use the
+# time that is left, one per core, each for a fixed wall-clock time and at a lower priority.
 echo "== test fuzz, beside the following ($SECONDS s)"
 nice -n 10 ctest --test-dir build/fuzz --output-on-failure --no-tests=error -j"$cores" -L '^fuzz$' >build/fuzz-test.log 2>&1 &
 fuzzers=$!
 trap 'kill $fuzzers 2>/dev/null' EXIT
-# A node has the same threads whatever it trains and on what: once in e2e.run. The rest of these are programs with one thread.
+# A node has the same threads whatever it trains: e2e.run covers them. The other excluded tests run programs with one thread.
 run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers|methods|engines|data|model|text|deploy)$|$timed|$outside"
-# Both compilers must give the same bits at full speed.
+# Both compilers must give the same bits with full optimisation.
 run clang -R '^(unit|property)\.(kernels|compress)_' -E kernels_cuda
 run release
-echo "== test fuzz: the rest, and what came of it ($SECONDS s)"
+echo "== test fuzz: the rest, and the result ($SECONDS s)"
 wait "$fuzzers" || failed+=(fuzz)
 trap - EXIT
 cat build/fuzz-test.log

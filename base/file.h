@@ -31,7 +31,7 @@ enum base_error base_file_create(const char *path, unsigned mode, const void *da
 
 // Removes temporary files that base_file_write has left in the directory because its process was killed, for
 // files whose names start with `beginning` ("": all). A process that is writing such a file at the same time
-// will fail. A file that can't be removed is logged.
+// will fail. A file that cannot be removed is logged.
 void base_file_sweep(const char *directory, const char *beginning);
 
 // Creates a directory and its parents if they are missing, and checks that the directory can be written to.

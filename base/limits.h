@@ -1,5 +1,6 @@
-// Every bound of the project, in one place. Sizes follow from these or from the model's schema; no memory is
-// allocated for a number from the wire before that number was checked against one of them.
+// The bounds that several folders share, and the bounds of input from the network or from files. Sizes follow
+// from these or from the model's schema; no memory is allocated for a number from the wire before that number
+// was checked against one of them.
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
@@ -28,7 +29,7 @@
 #define LIMIT_RECORD_BYTES         65535u // one sealed record on a stream, tag included (Noise section 3)
 #define LIMIT_HANDSHAKE_BYTES      256u   // one handshake message: all that an unknown peer may send
 #define LIMIT_HANDSHAKE_NS         3000000000ull // time that an unknown peer has for the handshake
-#define LIMIT_HALF_OPEN            64u           // accepted connections not in use yet
+#define LIMIT_HALF_OPEN            64u           // accepted connections that are not in use yet
 #define LIMIT_HALF_OPEN_ADDRESS    16u           // the same, from one address
 #define LIMIT_MESSAGE_HEADER_BYTES 2048u         // msgpack header of one message
 #define LIMIT_RULES_BYTES          768u // of a greeting: settings that all nodes share, terminating zero included

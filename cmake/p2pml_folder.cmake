@@ -1,7 +1,7 @@
 # p2pml_folder(ROOM SOURCES ... BELOW room... PRIVATE library...)
 #
 # Declares the library of one room: p2pml_base for base/, p2pml_node_queue for node/queue/. BELOW names the rooms whose
-# headers it includes; each must stand on a lower floor, or configuration fails. PRIVATE names outside libraries.
+# headers it includes; each must be on a lower floor, or configuration fails. PRIVATE names outside libraries.
 #
 # A folder may use folders on lower floors, a room of a folder also the rooms of that folder on lower floors.
 set(P2PML_FLOOR_base 0)
@@ -72,7 +72,7 @@ function(p2pml_stands_below lower room out)
   string(REGEX REPLACE "/.*" "" folder ${room})
   foreach(known ${lower} ${room})
     if(NOT DEFINED P2PML_ROOM_${known})
-      message(FATAL_ERROR "${known}/ is no room; add it to cmake/p2pml_folder.cmake")
+      message(FATAL_ERROR "${known}/ is not a room; add it to cmake/p2pml_folder.cmake")
     endif()
   endforeach()
   set(${out} FALSE PARENT_SCOPE)

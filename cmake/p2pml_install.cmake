@@ -1,14 +1,14 @@
-# cmake --install, and packages: cpack -G DEB in the build folder. Included last, when the programs are known.
+# For cmake --install, and for packages: cpack -G DEB in the build folder. Included last, when the programs are known.
 include(GNUInstallDirs)
 include(p2pml_install_configured)
 set(P2PML_DEPLOY ${CMAKE_CURRENT_SOURCE_DIR}/deploy)
 
 install(TARGETS p2pml-node p2pml RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-if(TARGET p2pml_cuda) # found beside the programs
+if(TARGET p2pml_cuda) # loaded from the folder of the programs
   install(TARGETS p2pml_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# The programs say what the pages hold, so the pages are made when the programs are.
+# The manual pages are made from the help of the programs, so they are built after them.
 set(pages ${CMAKE_BINARY_DIR}/man)
 file(GLOB page_sources CONFIGURE_DEPENDS ${P2PML_DEPLOY}/man/*)
 string(REPLACE ";" " " emulator "${CMAKE_CROSSCOMPILING_EMULATOR}") # as a shell splits it
@@ -34,7 +34,7 @@ install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONA
 
 p2pml_install_configured(${P2PML_DEPLOY}/systemd/p2pml-node@.service lib/systemd/system/p2pml-node@.service)
 
-# Libraries and their versions are found in the programs by dpkg-shlibdeps.
+# dpkg-shlibdeps finds the libraries and their versions in the programs.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME p2pml)
 set(CPACK_PACKAGE_CONTACT "The p2pml authors <p2pml@invalid>")

@@ -1,5 +1,5 @@
-# p2pml_install_configured(TEMPLATE PATH [COMPONENT]): installs a file that names @CMAKE_INSTALL_PREFIX@. Only the installation knows
-# it: cmake --install --prefix and packages choose another than the build folder was configured with.
+# p2pml_install_configured(TEMPLATE PATH [COMPONENT]): installs a file that names @CMAKE_INSTALL_PREFIX@. The prefix is known
+# only at installation: cmake --install --prefix and packages may use another than the build folder was configured with.
 function(p2pml_install_configured template path)
   set(component Unspecified ${ARGN})
   list(GET component -1 component)

@@ -19,12 +19,13 @@ set(P2PML_CURL "auto" CACHE STRING "libcurl for p2pml data fetch: auto (where pk
 set_property(CACHE P2PML_CURL PROPERTY STRINGS auto on off)
 
 add_compile_definitions(_GNU_SOURCE)
-# The language filter keeps nvcc, which takes other flags, out of it.
+# The language filter excludes nvcc, which takes other flags.
 add_compile_options(
   "$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wstrict-prototypes;-Wvla;-Werror>"
-  # Constants are enumerators here; clang from 17 on would have each of them cast before it meets a float.
+  # Constants are enumerators here; clang 17 and later would require a cast wherever one is used with a float.
   "$<$<COMPILE_LANGUAGE:C>:-Wno-enum-float-conversion>"
-  # Both ends of an edge must compute the same bits: no fused multiply-add, no fast-math, anywhere.
+  # Both ends of an edge must compute the same bits: no fast-math, and no fused
+  # multiply-add except in convolutions and matrix products (kernels/CMakeLists.txt).
   "$<$<COMPILE_LANGUAGE:C>:-ffp-contract=off;-fno-math-errno>")
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
 set(CMAKE_C_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer")

@@ -5,7 +5,7 @@ find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 
 # Some .pc files name directories relative to their prefix (Debian 13: `includedir=include` of msgpack-c), which CMake refuses.
-# A relative directory is taken below the prefix, or left out where it is not there.
+# A relative directory is taken as below the prefix, or left out if it does not exist.
 function(p2pml_absolute_includes name)
   get_target_property(directories PkgConfig::${name} INTERFACE_INCLUDE_DIRECTORIES)
   if(NOT directories)
@@ -50,7 +50,7 @@ if(NOT MSGPACK_FOUND)
 endif()
 p2pml_absolute_includes(MSGPACK)
 
-# Faster AEADs for gossip/session/aead.c; what they seal is the same as libsodium's.
+# Faster AEADs for gossip/session/aead.c; their ciphertexts are the same as libsodium's.
 if(NOT P2PML_OPENSSL STREQUAL "off")
   pkg_check_modules(OPENSSL IMPORTED_TARGET GLOBAL libcrypto)
   if(OPENSSL_FOUND)
@@ -73,7 +73,7 @@ if(NOT P2PML_CURL STREQUAL "off")
 endif()
 message(STATUS "libcurl for p2pml data fetch: ${CURL_FOUND}")
 
-# What a node needs that trains nothing itself: libp2pml links these beside the rooms that use them.
+# The libraries of a node without a built-in trainer: libp2pml links them with the rooms that use them.
 set(P2PML_NODE_PACKAGES ZLIB::ZLIB PkgConfig::EVENT PkgConfig::SODIUM PkgConfig::MSGPACK PkgConfig::YAML PkgConfig::JANSSON
     ${P2PML_OPENSSL_LIBRARY})
 

@@ -2,7 +2,7 @@
 //
 // The sender records as sent the DEQUANTISED value that the receiver will decode, with the same bits on every
 // machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so every count, index
-// and size of a packet is checked against it before anything is written. Packet layout: compress/README.md.
+// and size of a packet is checked against it before anything is written. Packet layout: compress/LAYOUT.md.
 //
 // All memory belongs to the caller. No state; any thread, one owner per workspace.
 #ifndef COMPRESS_COMPRESS_H

@@ -1,4 +1,4 @@
-// Private to compress/: the codes of the index section. Layouts: compress/README.md. The encoder asks each
+// Private to compress/: the codes of the index section. Layouts: compress/LAYOUT.md. The encoder asks each
 // code for the size of the section and takes the smallest.
 #ifndef COMPRESS_INDICES_H
 #define COMPRESS_INDICES_H

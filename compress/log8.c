@@ -1,6 +1,6 @@
 // A run of non-negative values, one byte each on a logarithmic scale, eight codes per octave: code 255 is the
 // largest value of the run, each lower code is 2^(-1/8) times the next higher one, code 0 is zero. Layout:
-// compress/README.md.
+// compress/LAYOUT.md.
 #include "base/limits.h"
 #include "compress/bytes.h"
 #include "compress/compress.h"

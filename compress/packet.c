@@ -1,4 +1,4 @@
-// The packet: header, index section, value section. Layout: compress/README.md.
+// The packet: header, index section, value section. Layout: compress/LAYOUT.md.
 #include "compress/packet.h"
 #include "base/cursor.h"
 #include "base/limits.h"

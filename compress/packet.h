@@ -1,4 +1,4 @@
-// The packet: entries -> header, index section, value section, and back. Layout: compress/README.md.
+// The packet: entries -> header, index section, value section, and back. Layout: compress/LAYOUT.md.
 //
 // The sender records as sent the DEQUANTISED value that the receiver will decode, with the same bits on every
 // machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so every count, index

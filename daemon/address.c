@@ -67,7 +67,7 @@ static enum base_error take_lock(struct daemon_address *a, struct base_reason *w
         if (!locked && cause == EWOULDBLOCK)
             return base_fail(why, BASE_EIO, "--trainer: %s is in use by another process", a->socket.sun_path);
         if (!locked)
-            return base_fail(why, BASE_EIO, "--trainer: %s can't be locked: %s", path, strerror(cause));
+            return base_fail(why, BASE_EIO, "--trainer: %s cannot be locked: %s", path, strerror(cause));
     }
 }
 

@@ -297,7 +297,7 @@ int main(int argc, char **argv)
         status = serve(&a);
     if (status == BEGIN_ANEW) {
         node_joining_restart(argc, argv);
-        base_log(BASE_LOG_ERROR, "joins", "this program can't start again: %s", strerror(errno));
+        base_log(BASE_LOG_ERROR, "joins", "this program cannot start again: %s", strerror(errno));
         _exit(EXIT_FAILED);
     }
     free(a.peers);

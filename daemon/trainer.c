@@ -124,7 +124,7 @@ static void step_patience(struct server *s)
         return;
     base_log(BASE_LOG_WARN, "trainer", "the trainer has sent nothing for %.0f s (node.trainer_timeout)",
              (double)s->options->config->node.trainer_timeout_ns / (double)NODE_SECOND_NS);
-    server_drop(s, "it hangs; it may connect again");
+    server_drop(s, "it does not respond; it may connect again");
 }
 
 // Reports to the service manager while there is no node yet; a node reports by itself.

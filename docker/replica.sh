@@ -1,12 +1,12 @@
 #!/bin/sh
-# Starts p2pml-node as one of many equal containers of docker-compose.yml. Two things differ between them or need
-# root, and are settled here; the node itself runs as the user p2pml, without any capability.
+# Starts p2pml-node as one of many equal containers of docker-compose.yml. This script sets up the two things that differ
+# between them or need root; the node itself runs as the user p2pml, without any capability.
 #
-# - Which replica this is. Compose numbers them, and the engine's DNS tells the number under this container's
+# - The number of the replica. Compose numbers them, and the engine's DNS has the number in the name of this container's
 #   address: project-node-3 (or project_node_3). Name, directory and shard follow from it, so that replica 3 finds
-#   its identity and its checkpoints again after a restart, and in a new container too.
-# - The secret. Compose mounts its file with the owner and the mode it has on the host (0600, somebody else's), and
-#   the node takes only a file of mode 0600. So it gets a copy of its own in memory.
+#   its identity and its checkpoints again after a restart, also in a new container.
+# - The secret. Compose mounts its file with its owner and mode on the host (0600, another user's), and the node accepts
+#   only a file of mode 0600 that it can read. So it gets a copy of its own in memory.
 set -eu
 
 fail() {
@@ -39,7 +39,7 @@ $as_p2pml sh -c "umask 077 && cat > $own_secret" <"$secret"
 
 shards=${P2PML_NODE_START_MEMBERS:-1}
 case $shards in
-0 | *[!0-9]*) shards=1 ;; # the node says what is wrong with it
+0 | *[!0-9]*) shards=1 ;; # the node reports what is wrong with it
 esac
 exec $as_p2pml --no-new-privs p2pml-node "$@" \
     --set "node.name=node-$number" --set "node.dir=/data/node-$number" --set "cluster.secret_file=$own_secret" \

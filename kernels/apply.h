@@ -22,8 +22,8 @@ struct kernels_entries {
 //     correction[i] += gain * force             correction_sum[i] += gain * force
 // r == NULL: r and the hash are left out. x == NULL: x is left out. With r_bf16, r[i] is stored as bf16,
 // rounded by bf16_nearest. With correction_bf16, correction[i] is stored as bf16, rounded by bf16_stochastic
-// with 16 bits of `rounding` and i, so that opposite values stay opposite; there is no correction_sum then. h
-// is base_hash_element. Both ends of an edge get the same r' and hash, bit for bit.
+// with 16 bits of a hash of `rounding` and i, so that opposite values stay opposite; then there is no
+// correction_sum. h is base_hash_element. Both ends of an edge get the same r' and hash, bit for bit.
 struct kernels_exchange {
     float *x, *r;                       // one of them may be NULL
     uint16_t *r_bf16;                   // used instead of r, or NULL; CPU only

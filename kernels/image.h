@@ -30,8 +30,8 @@ struct kernels_group_norm {
 };
 
 // The shortcut around a residual block, without parameters (He, Zhang, Ren, Sun 2016, option A): y [images,
-// height, width, outputs] takes every stride-th pixel of x [images, in_height, in_width, channels], and its
-// channels from `channels` on take nothing. (height - 1) * stride < in_height; channels <= outputs.
+// height, width, outputs] takes every stride-th pixel of x [images, in_height, in_width, channels], and adds
+// nothing to its channels from `channels` on. (height - 1) * stride < in_height; channels <= outputs.
 struct kernels_shortcut {
     size_t images, height, width, in_height, in_width, stride, channels, outputs;
 };
@@ -68,7 +68,7 @@ struct kernels_image {
                           float *dgamma, float *dbeta, float *dx);
 
     void (*shortcut)(const struct kernels_shortcut *s, const float *x, float *y); // y = max(y + s(x), 0)
-    // dx += what of dy comes through s.
+    // dx += the part of dy that passes through s.
     void (*shortcut_backward)(const struct kernels_shortcut *s, const float *dy, float *dx);
 };
 

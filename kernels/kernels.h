@@ -110,7 +110,7 @@ struct kernels {
     const struct kernels_sequence *sequence; // for transformer decoders; NULL: not available on this backend
 };
 
-// device: "cpu", "cuda" or "auto" (CUDA where it was built in and a device answers, else the CPU). `threads`:
+// device: "cpu", "cuda" or "auto" (CUDA if it was built in and a device answers, else the CPU). `threads`:
 // how many threads BLAS may use, >= 1. BASE_EINVAL: unknown name. BASE_ENOTFOUND: the device is not
 // available; `why` has the reason. Call this once, before other threads start.
 enum base_error kernels_open(const char *device, unsigned threads, const struct kernels **table,

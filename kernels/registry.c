@@ -21,7 +21,7 @@ static enum base_error open_cpu(unsigned threads, const struct kernels **table, 
         return base_fail(
             why, BASE_ENOTFOUND,
             "P2PML_CPU names '%s', which this processor or this build lacks; expected scalar, avx2 or "
-            "avx512: unset it to take the best",
+            "avx512: unset it to use the best",
             path);
     }
     kernels_cpu_set_threads(threads);
@@ -41,7 +41,7 @@ static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reaso
     const char *name = "p2pml_cuda.so";
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - strlen(name) - 1);
     if (length <= 0) {
-        return base_fail(why, BASE_EIO, "/proc/self/exe can't be read, so the place of %s is unknown", name);
+        return base_fail(why, BASE_EIO, "/proc/self/exe cannot be read, so the place of %s is unknown", name);
     }
     path[length] = '\0';
     char *slash = strrchr(path, '/');
@@ -49,7 +49,7 @@ static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reaso
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = module != NULL ? dlsym(module, "kernels_cuda_open") : NULL;
     if (symbol == NULL) {
-        return base_fail(why, BASE_ENOTFOUND, "the CUDA backend does not load: %s; take device 'cpu'",
+        return base_fail(why, BASE_ENOTFOUND, "the CUDA backend does not load: %s; use device 'cpu'",
                          dlerror());
     }
     memcpy(opener, &symbol, sizeof symbol);
@@ -62,7 +62,7 @@ static enum base_error open_cuda(unsigned threads, const struct kernels **table,
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (driver == NULL) {
         return base_fail(why, BASE_ENOTFOUND,
-                         "no CUDA driver (libcuda.so.1) is installed; install it or take 'cpu'");
+                         "no CUDA driver (libcuda.so.1) is installed; install it or use 'cpu'");
     }
     kernels_cuda_opener *opener = NULL;
     const struct kernels *host = NULL, *device = NULL;
@@ -93,7 +93,7 @@ static enum base_error open_cuda(unsigned threads, const struct kernels **table,
     return base_fail(
         why, BASE_ENOTFOUND,
         "device 'cuda' is not in this build, which was configured with P2PML_CUDA=off or found no "
-        "nvcc and cuBLAS; build with the preset 'cuda' or take device 'cpu'");
+        "nvcc and cuBLAS; build with the preset 'cuda' or use device 'cpu'");
 }
 #endif
 

@@ -12,7 +12,7 @@
 
 #define KERNELS_VALUES_BLOCK 256u // entries that share a scale
 
-// The numbers are those on the wire (compress/README.md).
+// The numbers are those on the wire (compress/LAYOUT.md).
 enum kernels_format {
     KERNELS_FP32 = 0, // 4 bytes
     KERNELS_FP16 = 1, // IEEE binary16, to nearest even; overflow becomes the largest finite number

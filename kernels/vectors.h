@@ -1,17 +1,16 @@
-// Arithmetic over whole vectors, for an exchange: what is neither selection, values nor the end of an
-// exchange (kernels/apply.h). A backend with memory of its own keeps these vectors there; the host never
-// touches their elements.
+// Arithmetic over whole vectors, for an exchange, except for selection, values and the end of an exchange
+// (kernels/apply.h). The vectors are in the backend's memory; the host never accesses their elements.
 //
-// All pointers are in the backend's memory; numbers come back to the caller. Vectors of a call do not
-// overlap. fp32, rounded as written; the same bits on every backend, but for `energy`.
+// All pointers are in the backend's memory; numbers are returned. Vectors of a call do not overlap. fp32,
+// rounded as written; the same bits on every backend, except for `energy`.
 #ifndef KERNELS_VECTORS_H
 #define KERNELS_VECTORS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// Second moments of the two ends over one slice (DESIGN: drift correction): `mine` and `theirs` as they
-// travelled. For every i, with force = 0.5 * (theirs[i] - mine[i]):
+// Second moments of the two ends over one slice (DESIGN: drift correction): `mine` and `theirs` as they were
+// sent. For every i, with force = 0.5 * (theirs[i] - mine[i]):
 //     after = max(v[i] + force, 0)     pending[i] += whole ? force : after - v[i]     v[i] = after
 struct kernels_moments {
     size_t count;
@@ -26,13 +25,13 @@ struct kernels_vectors {
     void (*clear)(void *to, size_t bytes);                               // to zeros
     void (*add)(size_t count, float part, const float *from, float *to); // to[i] += part * from[i]
     void (*scale)(size_t count, float part, float *x);                   // x[i] *= part
-    // x[i] becomes part * x[i]; sum[i] grows by what it became, less what it was.
+    // x[i] becomes part * x[i]; the change of x[i] is added to sum[i].
     void (*fade)(size_t count, float part, float *x, float *sum);
     // v[i] = max(v[i] + pending[i], 0), NaN to 0; pending may be NULL. Returns the largest.
     float (*settle)(size_t count, const float *pending, float *v);
     void (*moments)(const struct kernels_moments *moments);
-    // The sum of x[i]^2, less that of (x[i] - y[i])^2 where y is not NULL; in double. The order of the sum,
-    // and so its rounding, differs between backends.
+    // The sum of x[i]^2, less that of (x[i] - y[i])^2 if y is not NULL; in double. The order of the sum, and
+    // so its rounding, differs between backends.
     double (*energy)(size_t count, const float *x, const float *y);
 };
 

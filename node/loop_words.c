@@ -145,7 +145,7 @@ static const struct words words_of[] = {
                               " neighbours works: this node averages with no other node; can they reach "
                               "each other's peer port?"},
     [GOSSIP_LIFE_APART] = {LOGGED, BASE_LOG_ERROR, "apart",
-                           "all neighbours have learned with another scaling of the data "
+                           "all neighbours have trained with another scaling of the data "
                            "(data.scale_from: cluster; hash %016" PRIx64 " here, %016" PRIx64
                            " there), and models of two scalings are never averaged: this node ends; start "
                            "one of the two without --resume in an empty directory, and it takes the "

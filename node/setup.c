@@ -22,7 +22,7 @@
 
 #define PACKET_ROOM 256u                  // headers of packets and blocks, generously
 #define BESIDE_NS   (2 * NODE_SECOND_NS)  // how long the last checkpoint waits for one under way
-#define RESCUE_NS   (30 * NODE_SECOND_NS) // ... and how long that may go on if the last one fails
+#define RESCUE_NS   (30 * NODE_SECOND_NS) // ... and how long it may continue if the last one fails
 
 enum base_error node_setup_path(const struct node_config *config, const char *name,
                                 char path[NODE_PATH_BYTES], struct base_reason *why)
@@ -65,7 +65,7 @@ static enum base_error take_directory(struct node_setup *s, struct base_reason *
             why, BASE_ESTATE,
             "node.dir: %s is in use by another p2pml-node; give every node a directory of its own",
             s->config->node.dir);
-    return base_fail(why, BASE_EIO, "node.dir: %s can't be locked: %s", path, strerror(errno));
+    return base_fail(why, BASE_EIO, "node.dir: %s cannot be locked: %s", path, strerror(errno));
 }
 
 static enum base_error take_identity(struct node_setup *s, struct base_reason *why)
@@ -139,7 +139,8 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .about = &s->about};
 }
 
-// Writes a checkpoint while everything stands still: the last one, or one for which no process can be forked.
+// Writes a checkpoint while no thread changes the vectors: the last one, or one for which no process can be
+// forked.
 static enum base_error write_checkpoint(struct node_setup *s, const struct node_checkpoint_parts *parts,
                                         struct base_reason *why)
 {

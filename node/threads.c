@@ -89,7 +89,7 @@ enum base_error node_threads_open(const struct node_threads_options *options, st
     t->options = *options;
     enum base_error code = make_boxes(t);
     if (code != BASE_OK)
-        (void)base_fail(why, code, "the mailboxes can't be made: %s", base_error_name(code));
+        (void)base_fail(why, code, "the mailboxes cannot be made: %s", base_error_name(code));
     else
         code = open_loop(t, why);
     if (code != BASE_OK) {
@@ -175,7 +175,7 @@ int node_threads_run(struct node_threads *t, struct base_reason *why)
 {
     enum base_error code = start(t);
     if (code != BASE_OK) {
-        (void)base_fail(why, code, "the threads can't be started: %s", base_error_name(code));
+        (void)base_fail(why, code, "the threads cannot be started: %s", base_error_name(code));
         return NODE_THREADS_UNSTARTED;
     }
     int status = node_loop_run(t->loop);

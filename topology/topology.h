@@ -1,5 +1,5 @@
-// Which members meet. A topology gives each member a schedule of meetings, as a pure function of the members,
-// the seed and the round; nothing is negotiated. It does not know addresses, liveness or time.
+// Which members meet. A topology gives each member a schedule of meetings, as a pure function of members,
+// seed and round; nothing is negotiated. It does not know addresses, liveness or time.
 //
 // A plan is made from one view of the members and never changes; another view needs another plan. Any thread
 // may read it.

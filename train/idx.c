@@ -116,7 +116,7 @@ static enum base_error parse(const struct train_bytes files[2], struct idx_array
         return error;
     if (arrays[0].dims[0] != arrays[1].dims[0])
         return base_fail(why, BASE_EMISMATCH,
-                         "%s has %zu images, but %s has %zu labels: they don't belong together",
+                         "%s has %zu images, but %s has %zu labels: they do not belong together",
                          files[0].name, arrays[0].dims[0], files[1].name, arrays[1].dims[0]);
     error = check_length(&arrays[1], files[1].bytes - TRAIN_IDX_LABELS_HEADER_BYTES, why);
     if (!error)

@@ -20,7 +20,7 @@ static enum base_error check_shapes(const struct train_npy_array *x, const struc
                          x->axes == 0 ? x->name : y->name);
     if (x->shape[0] != y->shape[0])
         return base_fail(why, BASE_EMISMATCH,
-                         "%s has %zu examples, but %s has %zu: they don't belong together (y)", x->name,
+                         "%s has %zu examples, but %s has %zu: they do not belong together (y)", x->name,
                          x->shape[0], y->name, y->shape[0]);
     if (y->axes > 2 || (!regression && y->count != y->shape[0]))
         return base_fail(why, BASE_EFORMAT, "%s: found y with %zu values per example, expected %s", y->name,

@@ -164,7 +164,7 @@ static enum base_error check_request(const uint32_t *labels, size_t examples, si
         return base_fail(why, BASE_EINVAL, "%zu examples of %zu classes, expected at most %u of 1 to %u",
                          examples, classes, UINT32_MAX, LIMIT_CLASSES);
     if (shards == 0 || shards > examples)
-        return base_fail(why, BASE_EINVAL, "%zu examples can't be divided between %zu nodes", examples,
+        return base_fail(why, BASE_EINVAL, "%zu examples cannot be divided between %zu nodes", examples,
                          shards);
     if (least > examples / shards)
         return base_fail(why, BASE_EINVAL, "%zu examples are too few for %zu nodes with at least %zu each",

@@ -1,5 +1,5 @@
 // L1 and L2 of a linear model by proximal steps on blocks of features (delayed block proximal gradient: Li,
-// Andersen, Smola, Yu 2014, algorithm 3). train/README.md describes the order of the operations. The weights,
+// Andersen, Smola, Yu 2014, algorithm 3). train/MODELS.md describes the order of the operations. The weights,
 // [features, outputs], come first in the vector; the rest (the bias) belongs to every block and is never
 // shrunk. Pure functions over host memory.
 #ifndef TRAIN_SHRINK_H

@@ -161,7 +161,7 @@ static enum base_error place_columns(const struct train_table *table, const stru
         else if (!places[i].column && !places[i].is_target && table->columns[i].role != TRAIN_COLUMN_IGNORED)
             error =
                 base_fail(why, BASE_EMISMATCH,
-                          "%s: found a column \"%.64s\" that the training examples don't have; put it into "
+                          "%s: found a column \"%.64s\" that the training examples do not have; put it into "
                           "data.ignore",
                           table->name, table->columns[i].name);
     }

@@ -1,5 +1,5 @@
-# bash completion of p2pml and p2pml-node. Commands, options, keys and choices are asked of the program itself, so that they are
-# those of the version that runs; its output is cached while the file is the same.
+# bash completion of p2pml and p2pml-node. Commands, options, keys and choices come from the help of the program itself, so they fit
+# its version; its output is cached until the program's file changes.
 
 _p2pml_help() { # _p2pml_help PROGRAM ARGUMENT...: its help, asked once
     local program
@@ -16,7 +16,7 @@ _p2pml_options() { # of the help on stdin, before its keys
     sed '/^[a-z][a-z_.]* = /,$d' | grep -oE '(^|[[:space:][,|])--?[a-z][a-z-]*' | grep -oE -- '--?[a-z][a-z-]*' | sort -u
 }
 
-# Of the help on stdin: keys that begin with $1; or the values of the key $1 where it has a choice.
+# From the help on stdin: keys that begin with $1; or the values of the key $1, if it is a choice.
 _p2pml_keys() {
     awk -v begin="$1" '/^[a-z][a-z_.]* = / && index($1, begin) == 1 { print $1 "=" }'
 }

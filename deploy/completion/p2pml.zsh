@@ -1,5 +1,5 @@
 #compdef p2pml p2pml-node
-# zsh completion of p2pml and p2pml-node. Commands, options, keys and choices are asked of the program itself.
+# zsh completion of p2pml and p2pml-node. Commands, options, keys and choices come from the help of the program itself.
 
 _p2pml_options() {
     local -a options

@@ -1,5 +1,5 @@
-# A help text: lines of usage, "  --option VALUE  meaning" with meanings that go on below, paragraphs. The list of keys that
-# ends some of them is left out.
+# A help text: lines of usage, "  --option VALUE  meaning" with meanings that continue below, paragraphs. A list of keys at the
+# end is left out.
 /^Keys of an experiment/ || /^[a-z][a-z_.]* = / { exit }
 /^usage: / || (!started && /^p2pml /) { sub(/^usage: /, ""); usage = 1; started = 1; print ".nf\n.B " roff($0); next }
 usage && /^ / { print ".B " roff($0); next }
@@ -8,7 +8,7 @@ usage { print ".fi"; usage = 0 }
 /^  [^ ]/ {
     text = substr($0, 3)
     at = match(text, /  +[^ ]/)
-    if (!at) at = match(text, / [a-z]/) # one blank only, where the option is as long as the column
+    if (!at) at = match(text, / [a-z]/) # one blank only, if the option is as long as the column
     term = at ? substr(text, 1, at - 1) : text
     rest = at ? substr(text, at) : ""
     sub(/^ +/, "", rest)

@@ -1,4 +1,4 @@
-# The keys of --help. The first file's are known already and left out.
+# The keys of --help, without those of the first file.
 /^[a-z][a-z_.]* = / {
     name = $1
     value = substr($0, length(name) + 4)

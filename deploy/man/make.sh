@@ -1,7 +1,7 @@
 #!/bin/sh
-# make.sh P2PML_NODE P2PML VERSION OUT: writes p2pml-node.1, p2pml.1 and p2pml-node.yaml.5 to OUT. What the programs say of themselves
-# (--help, help COMMAND) is taken from them, so that the pages hold every option, command and key. $EMULATOR runs the programs
-# where they are of another machine.
+# make.sh P2PML_NODE P2PML VERSION OUT: writes p2pml-node.1, p2pml.1 and p2pml-node.yaml.5 to OUT. The text comes from the programs'
+# --help and help COMMAND, so that the pages contain every option, command and key. $EMULATOR runs programs that were built for
+# another machine.
 set -eu
 node=$1 lab=$2 version=$3 out=$4
 here=$(dirname "$0")
@@ -17,7 +17,7 @@ for command in $commands; do
     ${EMULATOR:-} "$lab" help "$command" >"$work/lab-$command"
 done
 
-# Keys: "name = default" and a meaning that is indented below it, to one tagged paragraph each; a heading for each section.
+# Keys: turns each "name = default" with its indented meaning into a tagged paragraph, with a heading for each section.
 keys() { # keys FILE [FILE whose keys are left out]
     awk -f "$here/roff.awk" -f "$here/keys.awk" "${2:-/dev/null}" "$1"
 }

@@ -1,4 +1,4 @@
-# Text as roff takes it.
+# Escapes text for roff.
 function roff(text) {
     gsub(/\\/, "\\e", text)
     gsub(/-/, "\\-", text)

@@ -1,6 +1,6 @@
-// One exchange as a transaction. Both ends apply the same bytes, so that r stays bit-identical: the sum
-// t = q_i + q_j first (it commutes), then r + t/2; the update w (q_j - q_i) has the same bits but the sign on
-// the two ends, unless one of them cuts it.
+// One exchange as a transaction. Both ends apply the same bytes, so that r stays bit-identical: first the sum
+// t = q_i + q_j, which commutes, then r + t/2. The update w (q_j - q_i) has the same bits, except for the
+// sign, on the two ends, unless one of them clips it.
 #include "gossip/exchange/state.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 
 #define ABSENT_ROUNDS 16 // an edge without an exchange for this many rounds was absent
 
-// Does it share in the exchanges? Between two turns of all edges a link may break, or be that of a process
-// which has just started: what an exchange counts does not depend on that.
+// Does this edge count among those that exchange? It does between two turns of all edges, even if its link
+// has just broken or its process has just started, so that the weight of an exchange does not depend on that.
 static bool is_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     if (edge->state == GOSSIP_EDGE_LIVE)
@@ -18,10 +18,10 @@ static bool is_met(const struct gossip_exchange *exchange, const struct gossip_e
            exchange->rounds - edge->met <= 2 * (uint64_t)exchange->n_edges;
 }
 
-// How far this node trained since the last exchange over this edge, divided by the number of edges that are
-// met: where every round meets its partner that is the round's own step scale, lr * H. Where meetings are
-// missed (async, a slow or busy neighbour) the update holds the drift of all rounds since, and must be
-// integrated as that.
+// How far this node has trained since the last exchange over this edge, divided by the number of edges that
+// are met. If every round meets its partner, that is the round's own step scale, lr * H. If meetings are
+// missed (async, a slow or busy neighbour), the update contains the drift of all rounds since, and must be
+// integrated as such.
 static float scale_since(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     size_t met = 0;
@@ -32,8 +32,9 @@ static float scale_since(const struct gossip_exchange *exchange, const struct go
     return since > exchange->step_scale ? since : exchange->step_scale;
 }
 
-// After an absence one exchange carries only a part of the drift; the rest comes with those that follow and
-// must be integrated over the time of the absence, too. `absence` is what of it is still untold.
+// After an absence one exchange carries only a part of the drift; the rest comes with later exchanges and
+// must also be integrated over the time of the absence. `absence` is the part that has not been exchanged
+// yet.
 static float scale_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge, float since)
 {
     float part = (float)exchange->entries / (float)exchange->options.parameters;
@@ -42,7 +43,7 @@ static float scale_of(const struct gossip_exchange *exchange, const struct gossi
     return since > scale ? since : scale;
 }
 
-// An edge that meets now and then is not absent: the exchanges of such a while carry all of its drift.
+// An edge that meets occasionally is not absent: its exchanges carry all of its drift.
 static void account_absence(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     BASE_ASSERT(edge->met == exchange->rounds);
@@ -107,8 +108,8 @@ static float drift_gain(const struct gossip_exchange *exchange, const struct gos
     return isfinite(gain) ? gain : 0; // a peer may name any scale
 }
 
-// The slice that both packets bring, if they do: one end may not have published its moments yet, and then
-// neither moves.
+// The slice, if both packets have one: one end may not have published its moments yet, and then neither
+// changes.
 static enum base_error check_moments(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                      const struct gossip_packet *mine,
                                      const struct gossip_exchange_message *theirs, uint64_t slice_clock,
@@ -128,7 +129,7 @@ static enum base_error check_moments(struct gossip_exchange *exchange, struct go
     return gossip_moment_check(exchange, whole.count, mine->bytes + mine->delta_bytes, mine->moment_bytes);
 }
 
-// The step of x_i in units of q_j - q_i: the weight of the meeting, less where the update is cut.
+// The step of x_i in units of q_j - q_i: the weight of the meeting, or less if the update is clipped.
 static float weight_of(struct gossip_exchange *exchange, const struct gossip_packet *mine,
                        const struct gossip_exchange_message *theirs, const struct gossip_pair *pair)
 {

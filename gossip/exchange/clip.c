@@ -4,8 +4,8 @@
 #include <float.h>
 #include <string.h>
 
-// The lower one of two in the middle: where half of the meetings are with an attacker it is still an honest
-// one's.
+// The lower median: if half of the meetings are with an attacker, it is still the norm of an honest
+// neighbour.
 static float median(const struct gossip_clip *clip)
 {
     float sorted[GOSSIP_CLIP_SAMPLES];

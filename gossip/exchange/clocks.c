@@ -1,7 +1,7 @@
-// How far the neighbours have come, and how fast they are. Bounded: every node sends its round at each
-// boundary (CLOCK), and one that is too far ahead waits there for the others (stale synchronous parallel: Ho
-// et al., 2013). Sync: the same from the first exchange on that shows two neighbours out of step. Without it
-// parts of a cluster that were apart would keep their distance to the end: a node follows (goes_on_from) only
+// The rounds of the neighbours, and how fast they are. Bounded: every node sends its round at each boundary
+// (CLOCK), and one that is too far ahead waits there for the others (stale synchronous parallel: Ho et al.,
+// 2013). Sync: the same, as soon as an exchange shows that two neighbours are out of step. Otherwise parts of
+// a cluster that were separated would keep their distance to the end: a node skips rounds (goes_on_from) only
 // when all its neighbours are ahead.
 #include "base/array.h"
 #include "gossip/exchange/state.h"
@@ -9,10 +9,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-// The time of a step on a busy host jumps from round to round: what it is over PACE_ROUNDS of them counts.
+// The time of a step on a busy host varies from round to round, so its mean over PACE_ROUNDS rounds is used.
 #define PACE_ROUNDS 64.0
 #define PACE_MAX    16.0 // beyond this a pace is more likely a pause
-#define SYNC_DELAY  1u   // sync: rounds that a neighbour may be behind, as it is in step
+#define SYNC_DELAY  1u   // sync: rounds that a neighbour in step may be behind
 
 // In doubt is what became of a request, not where the peer is. In HELLO the peer may not have opened the edge
 // yet, and would not answer.
@@ -36,8 +36,8 @@ void gossip_clocks_begin(struct gossip_exchange *exchange)
 
 void gossip_clocks_link(struct gossip_edge *edge)
 {
-    BASE_ASSERT(!edge->deferred.held);       // what came over the old link is gone
-    edge->late = edge->late && !edge->heard; // who has said nothing over the old link, either
+    BASE_ASSERT(!edge->deferred.held);       // messages of the old link are dropped
+    edge->late = edge->late && !edge->heard; // it sent no clock over the old link, either
     edge->told = edge->owed = edge->heard = edge->trails = edge->follows = false;
     edge->inquiry = GOSSIP_INQUIRY_NONE;
     edge->unreplied = 0;
@@ -63,7 +63,7 @@ void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_ed
     edge->round = round;
 }
 
-// A packet has it, too; but it may be an old one, sent again.
+// A packet also has a clock, but may be an old one that is sent again.
 void gossip_clocks_note(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         const struct gossip_exchange_message *theirs)
 {
@@ -79,13 +79,13 @@ bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct g
     return edge->heard && edge->round > exchange->clock;
 }
 
-// Who follows is about to go on, and is waited for.
+// A peer that follows is about to continue, so we wait for it.
 static uint64_t clock_to_tell(const struct gossip_exchange *exchange)
 {
     return exchange->idle && !exchange->round.follows ? GOSSIP_CLOCK_IDLE : exchange->clock;
 }
 
-// Answers come in the order of the questions: one to an earlier inquiry says where the peer was then.
+// Answers come in the order of the questions: an answer to an earlier inquiry has an earlier round.
 static void take_answer(struct gossip_edge *edge)
 {
     BASE_ASSERT(edge->linked);
@@ -100,7 +100,7 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
 {
     struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = clock_to_tell(exchange)};
     const bool asks = theirs->why == GOSSIP_CLOCK_ASKS, answers = theirs->why == GOSSIP_CLOCK_ANSWERS;
-    const bool follows = asks || (edge->follows && answers); // an answer is no word that it has gone on
+    const bool follows = asks || (edge->follows && answers); // an answer does not say that it continues
 
     BASE_ASSERT(edge->linked && theirs->why <= GOSSIP_CLOCK_ANSWERS);
     gossip_clocks_hear(exchange, edge, theirs->round);
@@ -139,14 +139,14 @@ uint64_t gossip_clocks_inquire_until(const struct gossip_exchange *exchange)
     return until_ns;
 }
 
-// Sync: further ahead than in step, so that it waits for us.
+// Sync: the peer is further ahead than a peer in step, so it waits for us.
 static bool is_far_ahead(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return edge->heard && edge->round != GOSSIP_CLOCK_IDLE && edge->round > exchange->clock &&
            edge->round - exchange->clock > SYNC_DELAY;
 }
 
-// Bounded: an edge that begins anew counts, too, or its ends would be left behind for as long as that takes.
+// Bounded: an edge in RESYNC also counts; otherwise its ends would be left behind for as long as that takes.
 static bool is_counted(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return edge->state == GOSSIP_EDGE_LIVE ||
@@ -223,7 +223,7 @@ void gossip_clocks_give_up(struct gossip_exchange *exchange)
     exchange->totals.waits++;
 }
 
-// False: no neighbour to compare with.
+// False: there is no neighbour to compare with.
 static bool pace_now(const struct gossip_exchange *exchange, double *pace)
 {
     uint64_t *paces = malloc((exchange->n_edges + 1) * sizeof *paces);

@@ -51,7 +51,7 @@ static enum base_error check(const struct gossip_exchange_options *options, stru
     return BASE_OK;
 }
 
-// One entry of each block at least: what never travels would never agree.
+// At least one entry of each block: elements that are never sent would never agree.
 static size_t entries_of(const struct gossip_exchange_options *options)
 {
     size_t d = options->parameters, block = options->selection.block;
@@ -61,7 +61,7 @@ static size_t entries_of(const struct gossip_exchange_options *options)
     return entries > blocks ? entries : blocks;
 }
 
-// Of r of an edge that begins at the seed model, which is published now.
+// The hash of r of an edge that begins at the seed model, which is published now.
 static uint64_t start_hash(const struct gossip_exchange_options *options, const float *start)
 {
     const struct kernels_apply *apply = options->kernels->apply;

@@ -7,8 +7,8 @@
 #define BLOCK_FIRST  16384u       // elements: 64 KiB
 #define BLOCK_MIN    1024u        // of a slow link
 #define BLOCK_TAKES  1000000000.0 // ns, there and back
-#define BLOCK_TIMES  4            // as long as the latest one took: then it is late
-#define SLOWEST_BYTE 250000.0     // ns, there and back: 64 kbit/s, where nothing is known
+#define BLOCK_TIMES  4            // an answer that takes this many times as long as the latest one is late
+#define SLOWEST_BYTE 250000.0     // ns, there and back: 64 kbit/s, if nothing is known
 
 static uint64_t median(uint64_t *values, size_t count)
 {
@@ -61,7 +61,7 @@ size_t gossip_block_elements(const struct gossip_blocks *blocks)
     return blocks->elements ? blocks->elements : BLOCK_FIRST;
 }
 
-// Twice as large or half as large at a time: one that was delayed by something else spoils little.
+// The size at most doubles or halves at a time, so a block that was delayed by something else changes little.
 void gossip_block_learn(struct gossip_blocks *blocks, size_t bytes, uint64_t answer_ns)
 {
     size_t elements = gossip_block_elements(blocks);

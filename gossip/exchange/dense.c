@@ -1,4 +1,4 @@
-// Runs of elements as they are (RESYNC) and second moments in log8, a window of them at a time.
+// Runs of unchanged elements (RESYNC) and of second moments in log8, one window at a time.
 #include "gossip/exchange/state.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ enum base_error gossip_dense_prepare(const struct gossip_exchange *exchange, str
     return error == BASE_EFORMAT ? BASE_ESTATE : error;
 }
 
-// A block has no header, so that any piece of it is a block.
+// A block has no header, so any piece of it is a block.
 static enum base_error read_piece(struct gossip_window *window, const uint8_t *bytes, size_t first,
                                   size_t count)
 {
@@ -73,8 +73,8 @@ static enum base_error check_block(struct gossip_window *window, const uint8_t *
     return error;
 }
 
-// One piece of a block, of either end. Where one of them adopts the other's model, that is what r becomes,
-// and x of the one that gives it stays as it is.
+// One piece of a block, of both ends. If one end adopts the other's model, r becomes that model, and x of the
+// other end does not change.
 static void apply_piece(const struct gossip_exchange *exchange, const struct kernels_exchange *block,
                         int adopts, uint64_t *hash)
 {
@@ -137,8 +137,8 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
     return BASE_OK;
 }
 
-// The extra clock / slices keeps a part from always falling to the same neighbour where the schedule's period
-// divides the number of parts.
+// Adding clock / slices keeps a part from always going to the same neighbour if the schedule's period divides
+// the number of parts.
 struct gossip_run gossip_moment_slice(const struct gossip_exchange *exchange, uint64_t clock)
 {
     uint64_t slices = exchange->options.share_second_moment, count = exchange->options.parameters;
@@ -188,7 +188,7 @@ enum base_error gossip_moment_prepare(struct gossip_exchange *exchange, struct g
     return BASE_OK;
 }
 
-// `count` moments from the one at `first` on, which begins a piece.
+// `count` moments from the one at `first`, which begins a piece.
 static enum base_error read_moments(struct gossip_window *window, const uint8_t *bytes, size_t first,
                                     size_t count)
 {
@@ -203,7 +203,7 @@ static enum base_error read_moments(struct gossip_window *window, const uint8_t 
     return error;
 }
 
-// Every piece tells its largest value first.
+// Every piece begins with its largest value.
 float gossip_moment_largest(size_t count, const uint8_t *bytes)
 {
     float largest = 0, of_piece;
@@ -226,7 +226,7 @@ enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t cou
     return error;
 }
 
-// The trainer waits for its v: it is the published one.
+// If the trainer waits for its v, the published one is the trainer's.
 static bool holds_second(const struct gossip_exchange *exchange)
 {
     return exchange->round.open && exchange->round.second_moment;
@@ -243,9 +243,10 @@ enum base_error gossip_moment_room(struct gossip_exchange *exchange)
     return exchange->pending_second ? BASE_OK : BASE_ENOMEM;
 }
 
-// v += (Q(v_j) - Q(v_i)) / 2 on one slice: the sum over the two ends stays, like that of x. Never below zero,
-// where the coarse scale of Q would take a small v: the optimiser draws its root. Before the first round of a
-// resumed node its v is not known here, and what an answer of before the stop brings waits for it.
+// v += (Q(v_j) - Q(v_i)) / 2 on one slice: the sum over the two ends does not change, as with x. The result
+// is never below zero, although the coarse scale of Q could bring a small v there: the optimiser takes its
+// square root. Before the first round of a resumed node its v is not known here, and the update of a replayed
+// answer waits for it.
 void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
                          const uint8_t *theirs)
 {

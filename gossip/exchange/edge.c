@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define MUTE_AFTER   4u
-#define MUTE_DOUBLES 6u // of the ceiling, for which who is mute is not asked again
+#define MUTE_DOUBLES 6u // of the ceiling: the longest pause before a mute peer is asked again
 
 struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
@@ -39,7 +39,7 @@ static const float *seed_model(const struct gossip_exchange_options *options, fl
     return room;
 }
 
-// Only where it is made, for other memory or in another form, it needs memory of its own meanwhile.
+// Temporary memory is needed only if the model is generated, for other memory or in another form.
 bool gossip_edge_start(const struct gossip_exchange *exchange, struct gossip_vector *start)
 {
     const struct gossip_exchange_options *options = &exchange->options;
@@ -57,7 +57,7 @@ bool gossip_edge_start(const struct gossip_exchange *exchange, struct gossip_vec
     return true;
 }
 
-// In the order of their ids, so that sums over edges have the same bits however they came.
+// In the order of their ids, so that sums over edges have the same bits in whatever order the edges came.
 static void insert(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     size_t at = exchange->n_edges++;
@@ -91,7 +91,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     if (!fresh)
         goto out;
     fresh->peer = *peer;
-    fresh->resync_offset = count; // both ends may begin at the same seed model: the first HELLO tells
+    fresh->resync_offset = count; // both ends may begin at the same seed model: the first HELLO shows it
     fresh->progress = exchange->progress;
     fresh->met = exchange->rounds;
     fresh->reference_hash = exchange->start_hash;

@@ -1,5 +1,5 @@
-// What happens when. Every step takes one event, lets it change the edge it concerns, then starts what may be
-// started and ends the trainer's round if it may end.
+// The order of events. Every step handles one event, which changes its edge, then starts exchanges that can
+// be started, and ends the trainer's round if it can end.
 #include "gossip/exchange/state.h"
 
 static enum base_error on_message(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -7,7 +7,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
                                   struct gossip_exchange_actions *actions)
 {
     if (!edge || edge->state == GOSSIP_EDGE_DOWN)
-        return BASE_OK; // it crossed the end of its link
+        return BASE_OK; // it was sent before its link ended
     BASE_ASSERT(edge->linked);
     if (!gossip_plausible_message(message))
         return gossip_plausible_refuse(exchange, edge);
@@ -55,7 +55,7 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
         enum base_error error = gossip_edge_add(exchange, peer, &edge);
         if (error)
             return error;
-        if (exchange->options.on_death != GOSSIP_ON_DEATH_FADE) // what fades goes on fading
+        if (exchange->options.on_death != GOSSIP_ON_DEATH_FADE) // a fading correction continues to fade
             gossip_orphan_drop(exchange, peer);
     }
     if (exchange->active == edge)
@@ -101,7 +101,7 @@ static enum base_error on_forget(struct gossip_exchange *exchange, const struct 
     if (edge && !error)
         gossip_edge_remove(exchange, edge);
     if (exchange->n_orphans > 0 && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
-        gossip_sum_again(exchange); // what is kept had begun to fade
+        gossip_sum_again(exchange); // the kept corrections had begun to fade
     return error;
 }
 
@@ -201,7 +201,7 @@ void gossip_exchange_freeze(struct gossip_exchange *exchange)
 {
     exchange->frozen = true;
     gossip_round_let_go(exchange);
-    BASE_ASSERT(exchange->model == exchange->own); // nothing of the trainer's is read from now on
+    BASE_ASSERT(exchange->model == exchange->own); // the trainer's vectors are not read from now on
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)

@@ -1,6 +1,6 @@
-// HELLO: the two ends of an edge compare epoch, sequence and hashes, and settle what a broken link or a
-// missing answer left open. One of four things follows: they agree, one replays its last answer, the other
-// waits for that replay, or the edge RESYNCs. An edge whose ends have never met RESYNCs, too, when it begins
+// HELLO: the two ends of an edge compare epoch, sequence and hashes, and resolve exchanges that a broken link
+// or a missing answer left open. One of four things follows: they agree; this end replays its last answer; it
+// waits for such a replay; or the edge RESYNCs. An edge whose ends have never met also RESYNCs if it begins
 // late.
 #include "gossip/exchange/state.h"
 
@@ -8,8 +8,8 @@
 #define ANSWER_FLAG    128u
 #define REPEAT_DOUBLES 4u // of the pause between two repetitions
 
-// The corrections of the two ends are opposite, so their hash leaves the sign out. Where updates are cut they
-// need not be: each end cuts by what it has seen.
+// The corrections of the two ends are opposite, so their hash ignores the sign. With clipping they need not
+// be opposite: each end clips by the norms that it has seen.
 static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     if (!gossip_vector_is(&edge->correction) || exchange->options.clip > 0)
@@ -48,8 +48,8 @@ void gossip_hello_ask(struct gossip_exchange *exchange, struct gossip_edge *edge
     send_hello(exchange, edge, edge->question, actions);
 }
 
-// Under its own number: nothing was sent since, so that an answer to any of the repetitions is an answer.
-// (With new ones a stream that stands still would collect enough of them for the numbers to come round.)
+// Repetitions have the same number: nothing was sent in between, so an answer to any of them is valid. (A
+// stalled stream would collect so many new questions that their numbers wrap around.)
 void gossip_hello_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          struct gossip_exchange_actions *actions)
 {
@@ -88,7 +88,7 @@ void gossip_hello_update(struct gossip_exchange *exchange, struct gossip_exchang
     }
 }
 
-// The opening HELLO asks: a peer that has not known this edge until now will not have kept ours, and answers.
+// The first HELLO asks: a peer that learns of this edge later has not kept our HELLO, and must answer.
 void gossip_hello_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
                         struct gossip_exchange_actions *actions)
 {
@@ -117,12 +117,12 @@ static void discard_request(struct gossip_exchange *exchange, struct gossip_edge
     edge->discards++;
 }
 
-// They stand where we stand: an open request of ours was never committed there.
+// The peer is at the same place: an open request of ours was never committed there.
 static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
                   const struct gossip_hello *theirs)
 {
     discard_request(exchange, edge);
-    // At the start of a link both ends compare, so that either both drop their correction or none does.
+    // At the start of a link both ends compare, so that either both drop their correction or neither does.
     if (edge->state == GOSSIP_EDGE_HELLO && theirs->correction_hash != correction_hash(exchange, edge))
         gossip_edge_drop_correction(exchange, edge);
     gossip_edge_resume(exchange, edge);
@@ -137,9 +137,9 @@ static void begin_resync(struct gossip_exchange *exchange, struct gossip_edge *e
     gossip_hello_tell(exchange, edge, actions);
 }
 
-// Two ends that have never met hold the seed model for r. Long after the start that is far from both of them,
-// and what only one of them sends of x - r moves the other by half the way from the seed. A RESYNC costs the
-// bytes of about 2 d/k exchanges; a model that many rounds old pays it.
+// Two ends that have never met have the seed model as r. Long after the start it is far from both models, and
+// an entry of x - r that only one end sends moves both by half the distance from the seed. A RESYNC costs the
+// bytes of about 2 d/k exchanges, so it pays for models that are older than as many rounds.
 static bool begins_late(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return edge->epoch == 0 && edge->sequence == 0 && exchange->age > gossip_exchange_reach(exchange);
@@ -161,9 +161,9 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
 
     BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     if (theirs->epoch > edge->epoch && theirs->sequence == 0 && theirs->resync_offset == 0) {
-        gossip_edge_resync(exchange, edge, theirs->epoch); // they decided to RESYNC
+        gossip_edge_resync(exchange, edge, theirs->epoch); // the peer has decided to RESYNC
     } else if (theirs->epoch < edge->epoch && edge->sequence == 0 && edge->resync_offset == 0) {
-        // We decided to RESYNC and told them; this HELLO is from before they heard it.
+        // We have decided to RESYNC and told the peer, which sent this HELLO before it heard of that.
         if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
             gossip_edge_resume(exchange, edge);
     } else if (same_place(edge, theirs)) {
@@ -175,12 +175,12 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                packet_is(&edge->request, edge->epoch, edge->sequence)) {
         if (exchange->active == edge)
             exchange->active = NULL;
-        edge->state = GOSSIP_EDGE_IN_DOUBT; // they committed it and will replay their answer
+        edge->state = GOSSIP_EDGE_IN_DOUBT; // the peer has committed it and will replay its answer
         edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     } else if (same_epoch && theirs->sequence + 1 == edge->sequence &&
                packet_is(&edge->answer, theirs->epoch, theirs->sequence)) {
         replay_answer(edge, actions);
-        if (settles) // they are behind our open request, too
+        if (settles) // the peer is behind our open request, too
             discard_request(exchange, edge);
         if (!edge->request.held)
             gossip_edge_resume(exchange, edge);
@@ -213,7 +213,8 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
 {
     edge->peer_scaling = theirs->scaling;
     if (gossip_edge_apart(exchange, edge)) {
-        // Our first HELLO may have come before its view had this node: it would not know why it is refused.
+        // Our first HELLO may have arrived before the peer's view had this node; without another one, the
+        // peer would not know why it is refused.
         gossip_hello_tell(exchange, edge, actions);
         gossip_plausible_bar(exchange, edge, 0);
         return BASE_EMISMATCH;
@@ -221,15 +222,15 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
     BASE_ASSERT(theirs->resync_offset <= exchange->options.parameters);
     bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
     bool answers = theirs->answer > ANSWER_FLAG;
-    // Only the answer to our latest question tells about a request of ours, open or taken back: any other
-    // HELLO may have been sent before the request arrived.
+    // Only the answer to our latest question says what became of a request of ours, open or withdrawn: any
+    // other HELLO may have been sent before the request arrived.
     bool settles = (gossip_edge_asks(edge) && theirs->answer == (ANSWER_FLAG | edge->question)) ||
                    (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held && !edge->taken_back);
 
     edge->taken_back &= !settles;
-    compress_history_forget(&edge->sent); // it may have begun anew, or have refused a packet over them
+    compress_history_forget(&edge->sent); // the peer may have restarted, or refused a packet over them
     if (answers && !gossip_edge_asks(edge) && theirs->epoch <= edge->epoch)
-        return BASE_OK; // to a question that has settled itself meanwhile
+        return BASE_OK; // to a question that is no longer open
     if (!answers)
         edge->deferred.held = false; // the peer has given up waiting for it
     if (exchange->options.mutate_ignore_sequence) {

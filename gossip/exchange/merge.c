@@ -16,7 +16,7 @@ struct gossip_side gossip_side_of_list(const struct compress_sparse *list, struc
     return (struct gossip_side){.list = list, .window = window, .copy = copy};
 }
 
-// All that is left of the list, or of one in other memory as much as the window takes.
+// All that is left of the list, or, if it is in other memory, as much as the window holds.
 static void take_listed(struct gossip_side *side)
 {
     const struct compress_sparse *list = side->list;
@@ -93,7 +93,7 @@ static struct kernels_entries take(struct gossip_side *side, uint32_t last)
         .index = side->there.index + first, .value = side->there.value + first, .count = low - first};
 }
 
-// The next entries of both that no later ones can share an index with; false at the end.
+// The next entries of both whose indices no later entry can have; false at the end.
 static bool next(struct gossip_side *mine, struct gossip_side *theirs, struct kernels_entries *of_mine,
                  struct kernels_entries *of_theirs)
 {
@@ -120,7 +120,7 @@ static double square(double value)
     return value * value;
 }
 
-// Whose entry comes next is unpredictable, so there is no branch on it.
+// Which side has the next entry is unpredictable, so there is no branch on it.
 static double energy_of(const struct kernels_entries *a, const struct kernels_entries *b)
 {
     double energy = 0;

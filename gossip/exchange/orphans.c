@@ -1,10 +1,10 @@
-// The last pull of edges that ended, where it is to outlive them (DESIGN: drift correction, on_death): of a
-// neighbour that died, and with FADE also of one that is no longer met, or that begins anew.
+// Corrections that outlive their edges (DESIGN: drift correction, on_death): of a neighbour that died, and
+// with FADE also of one that is no longer met, or whose edge restarts.
 #include "gossip/exchange/state.h"
 
 #include <stdlib.h>
 
-#define LIVING_TIMES 2u // more slowly than at a death goes what two living nodes had
+#define LIVING_TIMES 2u // corrections of two living nodes fade this many times more slowly
 
 static struct gossip_orphan *find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
@@ -45,7 +45,7 @@ static enum base_error add(struct gossip_exchange *exchange, const struct gossip
     return BASE_OK;
 }
 
-// What an earlier edge to the same peer left goes on with it.
+// The kept correction of an earlier edge to the same peer is added to it.
 static void join(const struct gossip_exchange *exchange, struct gossip_orphan *orphan,
                  const struct gossip_vector *correction, float part, unsigned left)
 {
@@ -55,14 +55,14 @@ static void join(const struct gossip_exchange *exchange, struct gossip_orphan *o
     orphan->left = left > orphan->left ? left : orphan->left;
 }
 
-// What two living nodes had sums to zero over both: other edges need not learn it at once. A longer fading
-// only bounds how much memory it takes.
+// The corrections of two living nodes sum to zero, so other edges need not learn them at once. Fading only
+// bounds the memory that they take.
 static unsigned rounds_to_fade(const struct gossip_exchange *exchange, bool dead)
 {
     return (dead ? 1 : LIVING_TIMES) * exchange->options.fade_rounds;
 }
 
-// What fades a little in every round is kept in fp32: in bf16 a small part of it would round to nothing.
+// Fading corrections are fp32: the small changes of each round would be lost in bf16.
 static float *in_fp32(const struct gossip_exchange *exchange, const struct gossip_vector *correction)
 {
     size_t count = exchange->options.parameters;
@@ -75,8 +75,8 @@ static float *in_fp32(const struct gossip_exchange *exchange, const struct gossi
     return wide;
 }
 
-// Its two ends count alike, whatever each knows of the link: the rounds since their latest exchange, and
-// those of others that an end `missed`.
+// The two ends count in the same way, whatever each knows of the link: the rounds since their latest
+// exchange, and those of others that an end `missed`.
 static float part_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                        uint64_t missed)
 {
@@ -89,7 +89,7 @@ static float part_left(const struct gossip_exchange *exchange, const struct goss
 static enum base_error take(struct gossip_exchange *exchange, struct gossip_edge *edge, bool dead,
                             uint64_t missed)
 {
-    if (!gossip_vector_is(&edge->correction) || edge->sequence == 0) // at its start an edge has none
+    if (!gossip_vector_is(&edge->correction) || edge->sequence == 0) // a new edge has no correction
         return BASE_OK;
     BASE_ASSERT(exchange->options.drift_correction);
     const bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE;
@@ -123,7 +123,7 @@ enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct goss
     return take(exchange, edge, dead, 0);
 }
 
-// With the peer went the opposite of what is kept.
+// The opposite correction is gone with the peer.
 void gossip_orphan_died(const struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
     struct gossip_orphan *orphan = find(exchange, peer);
@@ -145,7 +145,7 @@ static bool miss(struct gossip_exchange *exchange, struct gossip_orphan *orphan,
     return true;
 }
 
-// The other ends of its edges have faded theirs since their links broke.
+// The other ends of its edges have faded their corrections since the links broke.
 void gossip_orphans_begin_anew(struct gossip_exchange *exchange, uint64_t missed)
 {
     const bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE;
@@ -166,7 +166,7 @@ void gossip_orphans_begin_anew(struct gossip_exchange *exchange, uint64_t missed
     gossip_sum_again(exchange);
 }
 
-// The correction itself shrinks, so that a checkpoint carries what is left. That is a pass over it and over
+// The correction itself shrinks, so that a checkpoint contains the rest. That costs a pass over it and over
 // the sum in each round of the fading, and none before and after.
 static void shrink(struct gossip_exchange *exchange, struct gossip_orphan *orphan)
 {

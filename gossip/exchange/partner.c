@@ -1,4 +1,5 @@
-// The neighbour that a round is to meet: which edge that is, who asks over it, and when it has been met.
+// The neighbour that a round should meet: which edge that is, which end asks over it, and when it has been
+// met.
 #include "gossip/exchange/state.h"
 
 #define HURRY 32u // parts of a deadline: how long a node that may be behind its partner waits before it acts

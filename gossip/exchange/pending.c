@@ -1,12 +1,12 @@
-// Where the update of the next exchange goes that the trainer has not yet got: into the list (pending_list.c)
-// while its packets are short, else into a sum over all elements.
+// Where the update of the next exchange is kept for the trainer: in the list (pending_list.c) while its
+// packets are short, else in a sum over all elements.
 #include "gossip/exchange/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define LIST_PART  25u   // of the model's bytes may be packets: 4%
-#define LIST_BYTES 2048u // or these of a small model
+#define LIST_BYTES 2048u // or this many, for a small model
 
 static size_t list_room(const struct gossip_exchange *exchange)
 {
@@ -77,7 +77,7 @@ enum base_error gossip_pending_room(struct gossip_exchange *exchange, const stru
     if (exchange->round.open)
         return BASE_OK;
     if (exchange->pending.sum_holds || bytes > list_room(exchange)) {
-        gossip_sum_keep(exchange); // of an exchange that is only summed nothing else tells the corrections
+        gossip_sum_keep(exchange); // the sum of updates does not contain the change of the corrections
         return gossip_pending_sum(exchange, sum);
     }
     *update = copy_of(mine, theirs, keys);

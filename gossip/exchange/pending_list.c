@@ -1,20 +1,20 @@
-// Updates that the trainer has not yet got. While it computes, exchanges move the published model away from
-// its own; at the boundary it gets the same updates once more, from the packets that they were made of. Those
-// are short: a vector of all d sums would be read and written at two places for every entry of a packet, and
-// be read and cleared whole at every boundary.
+// Updates that the trainer has not received yet. While it computes, exchanges move the published model away
+// from its own; at the boundary it gets the same updates, from the same packets. Packets are short: a vector
+// of d sums would be read and written at every entry of both packets, and read and cleared as a whole at
+// every boundary.
 #include "gossip/exchange/state.h"
 
 #include <stdlib.h>
 
-// x += the update of one exchange, as it was when it was applied, and sum += that of its correction. Either
-// may be NULL.
+// x += the update of one exchange, as it was applied, and sum += the change of its correction. Either may be
+// NULL.
 static void repeat(const struct gossip_exchange *exchange, const struct gossip_pending_update *update,
                    float *x, float *sum)
 {
     const struct kernels *kernels = exchange->options.kernels;
     const struct compress_keys known = {
         .index = update->keys, .count = update->n_keys, .hash = update->keys_hash};
-    const bool bf16 = exchange->options.reference_bf16; // corrections are summed as they are now
+    const bool bf16 = exchange->options.reference_bf16; // the current corrections are summed
     size_t d = exchange->options.parameters;
     struct compress_reader mine, theirs;
     struct kernels_exchange step = {.x = update->weight > 0 ? x : NULL,
@@ -88,7 +88,7 @@ void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet
     if (!update)
         return;
     BASE_ASSERT(update->mine == packet->bytes);
-    uint8_t *shrunk = realloc(packet->bytes, update->mine_bytes); // behind the delta it is of no use
+    uint8_t *shrunk = realloc(packet->bytes, update->mine_bytes); // only the delta is still needed
     update->mine = shrunk ? shrunk : packet->bytes;
     update->mine_of = NULL;
     packet->bytes = NULL;
@@ -121,7 +121,7 @@ void gossip_pending_take(struct gossip_exchange *exchange, float *x, float *sum)
     gossip_pending_drop(exchange);
 }
 
-// The sum's memory stays where it was of use, and goes after a round that did without.
+// The sum's memory stays if this round used it, and is freed otherwise.
 void gossip_pending_drop(struct gossip_exchange *exchange)
 {
     const struct kernels *kernels = exchange->options.kernels;

@@ -1,5 +1,5 @@
-// Checks of received values: nothing implausible beside what this node holds itself. A member that breaks, or
-// lies, with numbers that are finite and huge would else make every model worthless within some exchanges.
+// Checks that received values are plausible compared with this node's own. Otherwise a faulty or dishonest
+// member could destroy every model within a few exchanges, with numbers that are finite but huge.
 #include "gossip/exchange/state.h"
 
 #define BARRED_DOUBLES 16u
@@ -12,7 +12,7 @@ void gossip_plausible_learn(struct gossip_exchange *exchange)
         gossip_plausible_root(vectors->energy(exchange->options.parameters, exchange->model, NULL));
 }
 
-// Its sender is not met again for a while.
+// The node does not meet its sender for a while.
 void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned doublings)
 {
     BASE_ASSERT(edge->linked && doublings <= BARRED_DOUBLES);
@@ -23,8 +23,8 @@ void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *
         exchange->active = NULL;
 }
 
-// For twice as long after every second time: what is refused is half applied at the other end, so that
-// implausible numbers would come nearer with each try.
+// For twice as long after every second time: the other end applies its half of a refused exchange, so
+// implausible numbers would come closer with each try.
 enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     gossip_plausible_bar(exchange, edge,

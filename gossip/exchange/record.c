@@ -103,12 +103,12 @@ const float *gossip_exchange_correction(const struct gossip_exchange *exchange)
     return exchange->sum.now ? exchange->sum.now : exchange->sum.lent;
 }
 
-// How far the node and the edge have come, as the drift correction counts it, so that a node that was stopped
-// goes on as if it had not been.
+// The progress of node and edge as the drift correction counts it, so that a resumed node continues as if it
+// had not stopped.
 #define PROGRESS_BYTES (2 * 8 + 4 + 3 * 8 + 2 * 4 + 1)
 
-// The sum of all corrections has rounding errors of its own, by which two runs would differ: it travels with
-// the first edge.
+// The sum of all corrections has rounding errors of its own, by which two runs would differ: it is stored
+// with the first edge.
 static bool carries_sum(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return exchange->options.drift_correction && edge == exchange->edges[0];
@@ -129,7 +129,7 @@ static void restore_sum(struct gossip_exchange *exchange, struct base_reader *re
         gossip_sum_again(exchange);
 }
 
-// `sum`: of the edge that carries it, else NULL.
+// `sum`: for the edge that contains it, else NULL.
 static void store_progress(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            const float *sum, struct base_writer *writer)
 {
@@ -241,7 +241,7 @@ static enum base_error restore_transactions(struct gossip_exchange *exchange, st
     enum base_error error = gossip_packet_restore(&edge->request, &reader, limit);
     if (!error)
         error = gossip_packet_restore(&edge->answer, &reader, limit);
-    if (!error && base_reader_left(&reader) > 0) // without: its edge counts from now on
+    if (!error && base_reader_left(&reader) > 0) // if it is missing, the edge counts from now on
         error = restore_progress(exchange, edge, &reader);
     if (!error && (base_reader_left(&reader) != 0 || !request_fits(exchange, edge)))
         error = BASE_EFORMAT;
@@ -254,7 +254,7 @@ static struct gossip_vector vector_of(const float *fp32, const uint16_t *bf16)
     return (struct gossip_vector){.fp32 = (float *)(uintptr_t)fp32, .bf16 = (uint16_t *)(uintptr_t)bf16};
 }
 
-// In the form that the options name, for the other end may hold it in that form only. In ordinary memory.
+// Only in the form that the options name, because the other end has it in that form. In ordinary memory.
 static bool is_stored(const struct gossip_exchange *exchange, const struct gossip_vector *vector)
 {
     const struct gossip_exchange_options *options = &exchange->options;

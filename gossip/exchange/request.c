@@ -39,8 +39,8 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
     return BASE_OK;
 }
 
-// The next block of a RESYNC. It is not an exchange of a round: the other end always has time for it, so it
-// waits for nothing, holds nothing up, and its payload travels once.
+// The next block of a RESYNC. It belongs to no round: the other end always answers at once, so it waits for
+// nothing, delays nothing, and is sent once.
 static enum base_error start_block(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                    struct gossip_exchange_actions *actions)
 {
@@ -85,7 +85,7 @@ enum base_error gossip_request_pump(struct gossip_exchange *exchange, struct gos
     if (asked && exchange->now_ns >= exchange->round.retry_ns) {
         error = start_request(exchange, asked, actions);
         if (!error && !exchange->active)
-            exchange->round.wanted = false; // our model is not finite: nothing to offer
+            exchange->round.wanted = false; // our model is not finite: we cannot answer
     }
     return error ? error : start_blocks(exchange, actions);
 }
@@ -124,8 +124,8 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     if (error)
         edge->answer.held = false;
     if (error == BASE_ENOTFOUND) {
-        // Over indices that we do not remember. Our HELLO makes the peer forget them and take the request
-        // back; then it comes again, with its indices.
+        // Over indices that we do not remember. Our HELLO makes the peer forget them and withdraw the
+        // request, which then comes again with its indices.
         gossip_hello_tell(exchange, edge, actions);
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
@@ -137,12 +137,12 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     if (form == GOSSIP_DELTA_SPARSE)
         gossip_partner_note(exchange, edge, theirs->clock);
     gossip_edge_send(actions, edge, &message);
-    if (edge->sequence == 1) // an edge that one end forgot begins where it began before: compare again
+    if (edge->sequence == 1) // one end may have forgotten the edge and started from zero: compare again
         gossip_hello_tell(exchange, edge, actions);
     return BASE_OK;
 }
 
-// Both ends asked at once: the lower id's request stands, the higher id takes its own back and answers.
+// Both ends have asked at once: the lower id's request stands, the higher id withdraws its own and answers.
 static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_HELLO);
@@ -156,8 +156,8 @@ static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge
     return false;
 }
 
-// What was taken back may still be refused there, and not what we ask next under its number. The answer to
-// this question comes behind all that the other end has to say of it.
+// The peer may still refuse the withdrawn request, and we must not take that for our next request, which has
+// the same number. The answer to this question comes after anything that the peer sends about the old one.
 static void ask_before_next(struct gossip_exchange *exchange, struct gossip_edge *edge,
                             struct gossip_exchange_actions *actions)
 {
@@ -168,8 +168,8 @@ static void ask_before_next(struct gossip_exchange *exchange, struct gossip_edge
     gossip_hello_ask(exchange, edge, actions);
 }
 
-// Sync: their round is ahead of ours. Not so where our trainer waits for this neighbour: that would make both
-// wait, each for a round of the other.
+// Sync: the request's round is ahead of ours. It is answered anyway if our trainer waits for this neighbour:
+// otherwise each would wait for a round of the other.
 static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            uint64_t clock)
 {
@@ -178,8 +178,8 @@ static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct 
     return clock > exchange->clock && clock - exchange->clock <= PARK_AHEAD;
 }
 
-// While our own exchange is out. All waiting follows one order, else it has cycles: in sync the node ahead
-// waits for the one behind, else the lower id for the higher one.
+// While our own exchange is open. Waits follow one order, so that they form no circle: in sync the node that
+// is ahead waits for the one behind, otherwise the lower id for the higher one.
 static bool may_wait(const struct gossip_exchange *exchange, const struct gossip_edge *edge, uint64_t clock)
 {
     if (exchange->options.sync)
@@ -198,7 +198,7 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
     }
     if (!same_transaction(edge, theirs->epoch, theirs->sequence) &&
         !exchange->options.mutate_ignore_sequence) {
-        // Nor is the latest answer sent again: that was to another request of this number.
+        // The latest answer is not sent again: it was to another request with this number.
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         gossip_hello_ask(exchange, edge, actions);
         return BASE_OK;
@@ -263,18 +263,18 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
 
     BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     if (!ours || edge->state == GOSSIP_EDGE_HELLO)
-        return BASE_OK; // an answer that was replayed once more than needed
+        return BASE_OK; // an answer was replayed once too often
     enum base_error error = theirs->form == (uint8_t)request->form
                                 ? gossip_averaging_commit(exchange, edge, request, theirs, request->clock)
                                 : BASE_EFORMAT;
-    if (error == BASE_ENOTFOUND) { // over indices that we do not remember: it is replayed with them
+    if (error == BASE_ENOTFOUND) { // over indices that we do not remember: the peer replays it with them
         exchange->active = exchange->active == edge ? NULL : exchange->active;
         edge->state = GOSSIP_EDGE_IN_DOUBT;
         gossip_hello_ask(exchange, edge, actions);
         return BASE_OK;
     }
     if (error ==
-        BASE_EFORMAT) // or the same answer would break every link to come; without it the edge RESYNCs
+        BASE_EFORMAT) // otherwise the same answer would break every later link; without it the edge RESYNCs
         gossip_edge_drop_request(exchange, edge);
     if (error)
         return error;
@@ -289,7 +289,7 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
     edge->alarm_ns = 0;
     if (theirs->form == GOSSIP_DELTA_SPARSE)
         gossip_partner_note(exchange, edge, clock);
-    if (doubted) // a request from an old checkpoint may not be the one that this answered: compare again
+    if (doubted) // this may answer another request than the one from an old checkpoint: compare again
         gossip_hello_tell(exchange, edge, actions);
     return BASE_OK;
 }
@@ -301,7 +301,7 @@ static uint64_t retry_delay(const struct gossip_exchange *exchange, const struct
     uint64_t salt;
 
     memcpy(&salt, exchange->options.self.bytes,
-           sizeof salt); // two nodes that met must not meet again in step
+           sizeof salt); // two nodes that collided must not retry at the same time
     return base + base_hash_mix(salt ^ edge->sequence ^ retries) % base;
 }
 

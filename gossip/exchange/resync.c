@@ -1,8 +1,8 @@
-// An edge begins anew: its reference, sequence and correction.
+// An edge restarts: its reference, sequence and correction.
 #include "gossip/exchange/state.h"
 
-// What the edge had fades at an end that trained all along. An end that was away takes the other's model, and
-// its own correction is as old as the model that it gives up.
+// The edge's correction fades at an end that trained all along. An end that was away takes the other's model,
+// and its own correction is as old as the model that it drops.
 static void begin_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     const bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE,

@@ -1,11 +1,11 @@
-// The trainer's rounds: vectors come in at a boundary, are published, and go back with every correction that
+// The trainer's rounds: vectors come in at a boundary, are published, and are returned with every update that
 // arrived.
 #include "gossip/exchange/state.h"
 
-#define LASTS       4u // parts of a deadline: a round that takes one of them is told to those who are past it
-#define RETRIES_ONE 8u // of one BUSY neighbour, before a node that needs any exchange asks another one
+#define LASTS       4u // parts of a deadline: a round that takes one is reported to neighbours past it
+#define RETRIES_ONE 8u // of a BUSY neighbour, before a node that needs any exchange asks another
 
-// v += its corrections from exchanges.
+// v += its pending updates.
 static void publish_second(struct gossip_exchange *exchange, float *second_moment)
 {
     const float *pending = exchange->second_moved ? exchange->pending_second : NULL;
@@ -17,8 +17,8 @@ static void publish_second(struct gossip_exchange *exchange, float *second_momen
     exchange->second = second_moment;
 }
 
-// The trainer stands still until it gets its vectors back, so they are the published ones meanwhile: with
-// what exchanges did to those since it went on, which costs no copy.
+// The trainer does nothing until it gets its vectors back, so meanwhile its vectors, with the pending updates
+// added, are the published ones. That needs no copy.
 static void publish(struct gossip_exchange *exchange)
 {
     BASE_ASSERT(exchange->model == exchange->own && exchange->round.model);
@@ -28,7 +28,7 @@ static void publish(struct gossip_exchange *exchange)
         publish_second(exchange, exchange->round.second_moment);
 }
 
-// The boundary of the hindmost LIVE neighbour; UINT64_MAX: none was heard.
+// The boundary of the hindmost LIVE neighbour; UINT64_MAX: none is known.
 static uint64_t hindmost(const struct gossip_exchange *exchange, bool away)
 {
     uint64_t least = UINT64_MAX;
@@ -39,7 +39,7 @@ static uint64_t hindmost(const struct gossip_exchange *exchange, bool away)
         const bool asked = exchange->round.follows && edge->state == GOSSIP_EDGE_RESYNC;
         if ((edge->state == GOSSIP_EDGE_LIVE || asked) && edge->heard && !edge->silent &&
             edge->inquiry == GOSSIP_INQUIRY_NONE && is_away == away && edge->round < least)
-            least = edge->round; // of the idle ones it is the largest number
+            least = edge->round; // the round of an idle neighbour is the largest number
     }
     return least;
 }
@@ -93,8 +93,8 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
         (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE, .round = round};
 }
 
-// How long a node that waits to be asked stays silent: longer than it usually has to wait, so that rounds in
-// step are not disturbed.
+// How long a node that waits for a request stays silent: longer than it usually waits, so that rounds in step
+// are not disturbed.
 static uint64_t quiet_for(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     uint64_t least = gossip_partner_soon(exchange, edge) + 1;
@@ -103,15 +103,15 @@ static uint64_t quiet_for(const struct gossip_exchange *exchange, const struct g
     return least > often ? least : often;
 }
 
-// A link that broke is waited for once, for a deadline: it comes back, or the view drops the peer. In rounds
-// without their exchange the models of its two ends would drift to their own data meanwhile.
+// A round waits once, for a deadline, for a broken link: it comes back, or the view drops the peer. Without
+// their exchange the models of both ends would drift to their own data.
 static uint64_t lost_until(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return edge->lost_ns ? edge->lost_ns + gossip_edge_patience(exchange, edge) : 0;
 }
 
-// Sync, where others train: an edge on which both ends can go on is worth waiting for; for one deadline while
-// it is not live, since a RESYNC of a large model takes many.
+// Sync, if others train: a round waits for an edge on which both ends can continue, but only one deadline
+// while it is not live, because a RESYNC of a large model takes many.
 static bool can_meet(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     if (!edge || edge->state == GOSSIP_EDGE_LIVE)
@@ -121,8 +121,7 @@ static bool can_meet(const struct gossip_exchange *exchange, const struct gossip
     return edge->state != GOSSIP_EDGE_DOWN || exchange->now_ns < lost_until(exchange, edge);
 }
 
-// All neighbours have refused each other's models for good, or have long not exchanged: who waits for them
-// waits for ever.
+// All neighbours are refused, or have not exchanged for long: waiting for them would never end.
 static bool has_nobody(const struct gossip_exchange *exchange)
 {
     for (size_t i = 0; i < exchange->n_edges; i++)
@@ -132,7 +131,7 @@ static bool has_nobody(const struct gossip_exchange *exchange)
     return exchange->n_edges > 0;
 }
 
-// No edge on which a peer answers, though others train: a local step now would be one alone.
+// No peer answers over any edge, though others train: with a local step now, this node would train alone.
 static bool is_alone(const struct gossip_exchange *exchange)
 {
     if (!exchange->options.sync || !exchange->round.others || exchange->idle || has_nobody(exchange))
@@ -143,14 +142,14 @@ static bool is_alone(const struct gossip_exchange *exchange)
     return true;
 }
 
-// Async: others train, and for more than max_delay rounds no exchange has pulled on this model.
+// Async: others train, and this model has had no exchange for more than max_delay rounds.
 static bool is_starved(const struct gossip_exchange *exchange)
 {
     return !exchange->options.sync && exchange->round.others && !exchange->idle && !has_nobody(exchange) &&
            exchange->rounds - exchange->met > exchange->options.max_delay;
 }
 
-// A neighbour that is ahead has met for this round as long as it goes on asking.
+// A neighbour that is ahead has made this round's exchange, as long as it continues to ask.
 static bool has_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     const bool lately = exchange->rounds - edge->met <= exchange->n_edges;
@@ -195,8 +194,8 @@ static struct gossip_edge *longest_unmet(const struct gossip_exchange *exchange,
     return best;
 }
 
-// Async: whom to meet in the place of the plan's partner. Where an exchange takes longer than a round only
-// every second or third round has one, and if the plan comes round in as many, that is the same neighbour
+// Async: the neighbour to meet instead of the plan's partner. If an exchange takes longer than a round, only
+// every second or third round has one. If that is also the period of the plan, it is with the same neighbour
 // each time: the others are never met, and the graph falls apart.
 static struct gossip_edge *passed_over(const struct gossip_exchange *exchange,
                                        const struct gossip_edge *partner)
@@ -257,8 +256,8 @@ static void take_vectors(struct gossip_exchange *exchange, const struct gossip_e
         publish(exchange);
 }
 
-// Once each: a node that stopped at an open boundary comes to it again, and one that only collects what came
-// has taken no steps.
+// Each round counts once: a node that stopped at an open boundary reaches it again, and one that only
+// collects pending updates has taken no steps.
 static void count_steps(struct gossip_exchange *exchange, uint64_t round, float step_scale)
 {
     BASE_ASSERT(step_scale >= 0);
@@ -318,7 +317,7 @@ struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange)
     return edge && edge->state == GOSSIP_EDGE_LIVE && !gossip_partner_asked(exchange) ? edge : NULL;
 }
 
-// A neighbour that is past this round may wait for this node: it hears in time that the round lasts.
+// A neighbour that is past this round may wait for this node, and must hear in time that the round lasts.
 static bool is_to_hear(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return exchange->options.sync && exchange->round.open && edge->state == GOSSIP_EDGE_LIVE && !edge->told &&
@@ -359,7 +358,7 @@ void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_
     }
 }
 
-// The ceiling, and no longer: this node's own round tells those that wait for it in turn.
+// At most the ceiling: nodes that wait for this one hear of its round.
 void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     const uint64_t until_ns = exchange->round.started_ns + exchange->options.deadline_ceiling_ns;
@@ -374,7 +373,7 @@ void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edg
         edge->alarm_ns = until_ns;
 }
 
-// Sync: the round lasts until its own exchange is made, can't be made any more, or is too late.
+// Sync: the round lasts until its own exchange is made, can no longer be made, or is too late.
 static bool waits_for_partner(const struct gossip_exchange *exchange)
 {
     return exchange->options.sync && can_meet(exchange, gossip_partner_of(exchange)) &&
@@ -394,8 +393,7 @@ static bool waits_for_anybody(const struct gossip_exchange *exchange)
     return (is_alone(exchange) || is_starved(exchange)) && exchange->now_ns < exchange->round.alone_ns;
 }
 
-// What was heard during a pause may be old: the rounds in which the others did not meet this node told it
-// nothing.
+// Clocks heard during a pause may be old: neighbours send none in rounds in which they do not meet this node.
 static bool waits_for_answers(const struct gossip_exchange *exchange)
 {
     return exchange->now_ns < gossip_clocks_inquire_until(exchange);
@@ -423,13 +421,13 @@ static void give_up_partner(struct gossip_exchange *exchange)
     if (edge && edge->state != GOSSIP_EDGE_LIVE)
         edge->waited_for |= exchange->now_ns >= exchange->round.deadline_ns;
     if (edge && edge->state == GOSSIP_EDGE_LIVE) {
-        edge->silent = !gossip_edge_leads(exchange, edge) && !exchange->round.retries; // BUSY is a word, too
+        edge->silent = !gossip_edge_leads(exchange, edge) && !exchange->round.retries; // BUSY: it is alive
         edge->timeouts += edge->silent;
     }
     exchange->round.wanted &= !exchange->options.sync;
 }
 
-// Who could have met this node in all that time, and did not.
+// Neighbours that could have met this node in all that time, and did not.
 static void waited_in_vain(struct gossip_exchange *exchange)
 {
     if (!is_starved(exchange))
@@ -440,7 +438,7 @@ static void waited_in_vain(struct gossip_exchange *exchange)
             gossip_edge_unanswered(exchange, exchange->edges[i]);
 }
 
-// Bounded: until no neighbour is too far behind, or they are given up.
+// Bounded: until no neighbour is too far behind, or the node stops waiting for them.
 static bool waits_for_clocks(struct gossip_exchange *exchange)
 {
     if (!gossip_clocks_wait(exchange))

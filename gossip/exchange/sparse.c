@@ -1,4 +1,5 @@
-// q = C(x - r) as a packet, and two such packets applied: never more than a piece of each is unpacked.
+// Makes q = C(x - r) as a packet, and applies two such packets, of which only one window each is unpacked at
+// a time.
 #include "gossip/exchange/state.h"
 
 #include "base/hash.h"
@@ -8,8 +9,8 @@
 
 #define OPEN_TURNS 128u // exchanges until every element has been open once
 
-// r in bf16 (RULES.md): where the two ends differ by less than r can follow, they tell each other so in the
-// same run of elements, another one in each exchange.
+// r in bf16 (RULES.md): differences that are too small for r to follow are sent in one run of elements, the
+// same at both ends and another one in each exchange.
 static struct gossip_run open_run(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     size_t length = (exchange->options.parameters + OPEN_TURNS - 1) / OPEN_TURNS;
@@ -30,7 +31,7 @@ static struct kernels_difference difference_of(const struct gossip_exchange *exc
                                        .count = exchange->options.parameters};
 }
 
-// Another one for every exchange and either end.
+// A different seed for every exchange and either end.
 static uint64_t seed_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     uint64_t ours, theirs;
@@ -41,7 +42,7 @@ static uint64_t seed_of(const struct gossip_exchange *exchange, const struct gos
     return base_hash_mix(link ^ base_hash_mix(edge->epoch ^ base_hash_mix(edge->sequence)));
 }
 
-// Where a filter named the entries, the other elements have not been read yet.
+// If a filter chose the entries, the other elements have not been read yet.
 static enum base_error look_over(const struct gossip_exchange *exchange, const struct kernels_difference *a,
                                  struct compress_energy *energy)
 {
@@ -109,7 +110,7 @@ static struct compress_keys keys_of(const struct compress_history *history)
     return (struct compress_keys){.index = history->index, .count = history->count, .hash = history->hash};
 }
 
-// The short form lies behind the moments: several packets may leave in one step.
+// The short form is stored after the moments, because several packets may be sent in one step.
 void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet *packet,
                            struct gossip_message *message)
 {
@@ -128,8 +129,8 @@ void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet 
     message->as.exchange.delta_bytes = (uint32_t)bytes;
 }
 
-// The list that is remembered makes room for the next one where it can: what has been read of it by then has
-// been written again.
+// The next list is written over the remembered one if there is room: only parts that have been read are
+// overwritten.
 static enum base_error room_for(size_t entries, bool remember, const struct compress_history *last,
                                 uint32_t **index)
 {
@@ -143,7 +144,7 @@ static enum base_error room_for(size_t entries, bool remember, const struct comp
     return *index ? BASE_OK : BASE_ENOMEM;
 }
 
-// A packet over remembered indices can't be read without them.
+// A packet over remembered indices cannot be read without them.
 static enum base_error open_theirs(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                                    const struct gossip_exchange_message *theirs, struct compress_keys *known,
                                    struct compress_reader *reader)
@@ -169,7 +170,7 @@ static void drop(const struct gossip_edge *edge, const struct gossip_pair *pair)
         free(pair->theirs_index);
 }
 
-// The norm of an update is taken on the host, from the packets where the list is not there.
+// The norm of an update is computed on the host; if the list is not there, from the packets.
 static bool norm_needs_packet(const struct gossip_exchange *exchange)
 {
     return exchange->options.clip > 0 && !exchange->options.kernels->shares_host;
@@ -193,7 +194,7 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
         pair->mine.entries = exchange->chosen.count;
     if ((!pair->list || norm_needs_packet(exchange)) && !error &&
         compress_reader_open(kernels, mine->bytes, mine->delta_bytes, d, d, NULL, &pair->mine))
-        error = BASE_EFORMAT; // ours, from a damaged record: no replay of theirs would help
+        error = BASE_EFORMAT; // our packet comes from a damaged record: no replay would help
     if (error)
         return error == BASE_ELIMIT ? BASE_EFORMAT : error;
     error = room_for(pair->theirs.entries, theirs->keys, &edge->received, &pair->theirs_index);
@@ -242,7 +243,7 @@ double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct g
     return gossip_merge_norm(&ours, &theirs);
 }
 
-// With reference_bf16, behind the apply: once more over both packets.
+// With reference_bf16: after the exchange is applied, one more pass over both packets.
 static void sum_anew(struct gossip_exchange *exchange, const struct gossip_pair *pair, float *sum)
 {
     struct gossip_side ours = our_side(exchange, pair, NULL);
@@ -252,7 +253,7 @@ static void sum_anew(struct gossip_exchange *exchange, const struct gossip_pair 
     gossip_sum_at(exchange, &theirs, sum);
 }
 
-// What a correction in bf16 is rounded by: at both ends the same, and another one in each exchange.
+// The random bits for rounding a correction to bf16: the same at both ends, different in each exchange.
 static uint64_t rounding_of(const struct gossip_edge *edge)
 {
     return base_hash_mix(edge->reference_hash ^ base_hash_mix(edge->sequence));
@@ -277,9 +278,9 @@ void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *e
         step.correction = edge->correction.fp32;
         step.correction_bf16 = edge->correction.bf16;
         step.rounding = rounding_of(edge);
-        step.correction_sum = step.correction ? exchange->sum.now : NULL; // or NULL: the update tells it
+        step.correction_sum = step.correction ? exchange->sum.now : NULL; // or NULL: in the pending update
     }
-    if (!(weight > 0)) // not a bit of x moves
+    if (!(weight > 0)) // no bit of x changes
         step.x = step.pending = NULL;
     gossip_merge_apply(exchange->options.kernels, &ours, &theirs, &step, &edge->reference_hash);
     if (step.correction_bf16 && exchange->sum.now)

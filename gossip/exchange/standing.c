@@ -1,5 +1,5 @@
-// How an end stands to the training, and what follows for its model: a stale model never moves a fresh one, a
-// finished one is never moved, and an end that is behind is drawn to the others (RULES.md).
+// The standing of an end, and what follows for its model: a stale model never moves a fresh one, a finished
+// one is never moved, and an end that is behind is pulled to the others (RULES.md).
 #include "gossip/exchange/state.h"
 
 const char *gossip_standing_name(enum gossip_standing standing)
@@ -29,8 +29,8 @@ void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing
         gossip_exchange_standing(exchange, standing);
 }
 
-// A checkpoint may be older than its node knows yet: before it learns where the others are its model yields
-// to theirs. Two that both begin so meet in the middle.
+// A checkpoint may be older than its node knows: until the node learns the others' round, its model yields to
+// theirs. Two such nodes meet in the middle.
 enum gossip_standing gossip_standing_of(const struct gossip_exchange *exchange, enum gossip_delta_form form)
 {
     const bool unknown = form == GOSSIP_DELTA_BLOCK && !exchange->begun;
@@ -47,8 +47,8 @@ float gossip_standing_weight(enum gossip_standing ours, enum gossip_standing the
     return ours == GOSSIP_PRESENT && theirs == GOSSIP_FINISHED ? weight : 0;
 }
 
-// c stands for the drift between two ends that train and are moved alike. What a stale model or a finished
-// one lacks is no drift; both ends see the same two standings, so c stays opposite.
+// c is the drift between two ends that train and move in the same way. The difference of a stale or finished
+// model is not drift. Both ends see the same two standings, so c stays opposite.
 bool gossip_standing_drifts(enum gossip_standing ours, enum gossip_standing theirs)
 {
     return ours == theirs && ours != GOSSIP_FINISHED;
@@ -63,8 +63,8 @@ int gossip_standing_adopts(enum gossip_standing ours, enum gossip_standing their
     return ours == GOSSIP_AWAY ? 1 : -1;
 }
 
-// The exchanges of an edge that carry what came together in `missed` rounds: as many as those rounds would
-// have had, and no more than it takes to send every entry once.
+// The number of exchanges of an edge that make up for `missed` rounds: as many as those rounds would have
+// had, but no more than it takes to send every entry once.
 static uint64_t asked_of(const struct gossip_exchange *exchange, uint64_t missed)
 {
     uint64_t all = exchange->options.parameters / exchange->entries + 1;
@@ -73,15 +73,15 @@ static uint64_t asked_of(const struct gossip_exchange *exchange, uint64_t missed
     return fair < all ? fair : all;
 }
 
-// Over an edge that is mute nothing is caught up with, for as long as it is.
+// A node catches up with nothing over a mute edge.
 static bool is_in_use(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return (edge->state == GOSSIP_EDGE_LIVE && !gossip_edge_mute(exchange, edge)) ||
            edge->state == GOSSIP_EDGE_RESYNC;
 }
 
-// A neighbour that is behind, too, gives nothing to catch up with; between two slow ones it would take
-// forever. Only where all neighbours were away do they count.
+// A neighbour that is also behind is nothing to catch up with, and between two slow nodes it would take
+// forever. Such neighbours count only if all were away.
 static bool counts_peers_away(const struct gossip_exchange *exchange)
 {
     for (size_t i = 0; i < exchange->n_edges; i++)

@@ -1,15 +1,14 @@
-// The sum of the corrections: where it lies, and how the trainer gets it.
+// The sum of the corrections: where it is stored, and how the trainer gets it.
 #include "gossip/exchange/state.h"
 
 #include <math.h>
 
 #define PULL_TURNS                                                                                           \
-    8u // rounds, for each edge, that a correction outlives its edge's latest exchange at full force
+    8u // rounds per edge for which a correction acts at full strength after its latest exchange
 
-// What is left of an edge's correction. It stands for a pull that exchanges would adjust; without any it
-// would move the model forever in one direction. Half of it is left after half as many rounds again, and
-// so on. Where the dead are to leave theirs, one without a link does not, or slowly: its peer may be
-// dead.
+// The part of an edge's correction that acts. Exchanges would adjust the correction; without any it would
+// move the model forever in one direction. So its effect halves with every further PULL_TURNS / 2 rounds per
+// edge. An edge without a link follows on_death instead (KEEP, FADE): its peer may be dead.
 float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     uint64_t missed = exchange->rounds - edge->met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
@@ -31,7 +30,7 @@ void gossip_sum_again(struct gossip_exchange *exchange)
 
     BASE_ASSERT(!sum || exchange->options.drift_correction);
     exchange->summed = false;
-    exchange->sum.stale = !sum; // the trainer reads the only one: later
+    exchange->sum.stale = !sum; // the trainer reads the only copy: later
     if (!sum)
         return;
     kernels->vectors->clear(sum, count * sizeof *sum);
@@ -120,9 +119,9 @@ static void hand_out_faded(struct gossip_exchange *exchange, float *correction)
     }
 }
 
-// What the trainer has is the sum, and stays it; the memory of another one goes after a round that did
-// without. What fades makes it another vector, next to which the sum is kept; without memory for that it is
-// summed anew at the next boundary.
+// The trainer's vector is the sum, and stays so; the memory of a separate one is freed after a round that did
+// not use it. Fading makes the trainer's vector differ from the sum, which is then kept separately; without
+// memory for that, it is recomputed at the next boundary.
 void gossip_sum_hand_out(struct gossip_exchange *exchange)
 {
     struct gossip_sum *sum = &exchange->sum;
@@ -133,7 +132,7 @@ void gossip_sum_hand_out(struct gossip_exchange *exchange)
 
     if (!exchange->options.drift_correction || !correction)
         return;
-    BASE_ASSERT(exchange->round.correction_stays || sum->now == sum->own); // it stays for life, or never
+    BASE_ASSERT(exchange->round.correction_stays || sum->now == sum->own); // always, or never
     if (sum->now == sum->own)
         kernels->vectors->copy(correction, sum->own, bytes);
     else if (fades && own(exchange))

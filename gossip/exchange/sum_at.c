@@ -1,4 +1,4 @@
-// The sum of corrections in bf16, at single elements: in the order of gossip_sum_again, with its bits.
+// The sum of corrections in bf16, at single elements: the same order and the same bits as gossip_sum_again.
 #include "gossip/exchange/state.h"
 
 #include "base/bf16.h"
@@ -16,7 +16,7 @@ static float sum_of_element(const struct gossip_exchange *exchange, size_t at)
     return sum;
 }
 
-// The lines of an element come from memory while others are summed.
+// Prefetches the lines of an element while others are summed.
 static void ask(const struct gossip_exchange *exchange, size_t at, const float *sum)
 {
     for (size_t e = 0; e < exchange->n_edges; e++)

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#define ROOM_APART (16 * GOSSIP_WINDOW) // of other memory: a copy and a launch take their time, however short
+#define ROOM_APART (16 * GOSSIP_WINDOW) // for a device: a copy and a launch have a fixed cost
 
 static bool make_apart(const struct kernels *kernels, struct gossip_window *window)
 {

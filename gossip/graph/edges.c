@@ -19,7 +19,7 @@ struct gossip_edges {
     size_t count, capacity;
     enum { SETTLED, GOING_DOWN, COMING_UP } turn;  // the changes that gossip_edges_next looks for
     size_t at;                                     // the first link it still has to check
-    enum { NOTHING, NEW_GRAPH, EDGES, KEPT } look; // the list that gossip_edges_forget goes through
+    enum { NOTHING, NEW_GRAPH, EDGES, KEPT } look; // the list that gossip_edges_forget processes
     size_t left;                                   // how many of the list are left
 };
 

@@ -1,9 +1,9 @@
-// When a node is left alone by others that have finished, and whose model it ends with.
+// When a node is left alone by others that have finished, and with whose model it ends.
 #include "gossip/life/life_state.h"
 
-#define LOCK_STEP_NS LIFE_SECOND // in which the last one in lock-step ends by itself
+#define LOCK_STEP_NS LIFE_SECOND // in which a last node in lock-step ends by itself
 
-// In lock-step some do their last rounds a moment after others: these are the same on every run.
+// In lock-step some nodes do their last rounds a moment after others: every run must do the same rounds.
 static bool does_its_last_rounds(const struct gossip_life *life)
 {
     const uint64_t near = GOSSIP_ROUNDS_NEAR * life->options.local_steps;
@@ -18,7 +18,7 @@ bool life_is_alone(const struct gossip_life *life)
            !does_its_last_rounds(life);
 }
 
-// In lock-step the learner's latest report may be many rounds old, and it is done a moment later.
+// In lock-step the learner's latest report may be many rounds old, and the learner may finish a moment later.
 static bool stays_alone(struct gossip_life *life)
 {
     BASE_ASSERT(!life->alone);
@@ -34,8 +34,8 @@ static bool stays_alone(struct gossip_life *life)
     return life->now_ns - life->alone_ns >= LOCK_STEP_NS;
 }
 
-// What one node would learn alone from here on is not averaged: it would pull the model to its own data. It
-// ends with the model that the others reached, if a member still has it.
+// Training alone is not averaged: it would pull the model to this node's own data. The node ends with the
+// model of the others, if a member still has it.
 void life_consider_alone(struct gossip_life *life)
 {
     const bool trains = life->state == GOSSIP_LIFE_TRAINING || life->state == GOSSIP_LIFE_PAUSED;

@@ -14,7 +14,7 @@ static void came(struct gossip_life *life, const struct gossip_id *id)
             life->away[i--] = life->away[--life->n_away];
 }
 
-// 0 ns: it is forgotten with this step.
+// 0 ns: forgotten in this step.
 static void went(struct gossip_life *life, const struct gossip_id *id, uint64_t since_ns)
 {
     came(life, id);
@@ -32,7 +32,7 @@ static void went(struct gossip_life *life, const struct gossip_id *id, uint64_t 
     life->away[life->n_away++] = (struct life_away){.id = *id, .since_ns = since_ns};
 }
 
-// Nodes that are started together know each other before they know those that have long been training.
+// Nodes that start together know each other before they know nodes that have long been training.
 static void meets(struct gossip_life *life, const struct gossip_id *peer)
 {
     const struct gossip_life_world *world = life->world;
@@ -90,8 +90,8 @@ static bool knows(const struct gossip_life *life, const struct gossip_id *peer)
     return false;
 }
 
-// A peer that died while this node was away, and that no member remembers, is never reported dead: the pull
-// of its edge would stay for good, with no node to pull the other way.
+// A peer that died while this node was away, and that no member remembers, is never reported dead: the
+// correction of its edge would stay permanently, without its opposite.
 void life_consider_unknown(struct gossip_life *life)
 {
     const struct gossip_life_edges *edges = life->world->edges;
@@ -112,14 +112,14 @@ void life_consider_unknown(struct gossip_life *life)
     }
 }
 
-// Its examples are seen by no node. A finished node has seen its own.
+// No node trains on its examples. A finished node has trained on its own.
 static bool is_orphaned(const struct gossip_life *life, const struct gossip_member_info *info)
 {
     return !life_is_here(info) && !(info->record->flags & GOSSIP_RECORD_FINISHED) &&
            life->now_ns - info->since_ns >= life->options.takeover_after_ns;
 }
 
-// Shards that no node ever had are left to nodes that may still come.
+// Shards that no node ever had are left for nodes that may still join.
 static void find_orphans(const struct gossip_life *life, uint8_t orphan[LIMIT_PEERS])
 {
     const struct gossip_life_world *world = life->world;

@@ -1,10 +1,10 @@
 // From joining to training: when a node counts in the graph, and when and where it begins.
 #include "gossip/life/life_state.h"
 
-#define MEET_NS (300 * LIFE_MS)    // after the first other member: until then more may be learned
-#define WORD_NS (10 * LIFE_SECOND) // how long others may take to say where the cluster is
-#define LOOK_NS (100 * LIFE_MS)    // while it waits: what it waits for may have come without an event
-#define GIVE_NS LIFE_SECOND        // between two times that its statistics are told: they may have been lost
+#define MEET_NS (300 * LIFE_MS)    // how long to wait after the first other member: more may follow
+#define WORD_NS (10 * LIFE_SECOND) // how long others may take to report the cluster's round
+#define LOOK_NS (100 * LIFE_MS)    // while it waits: there may be no event for what it waits for
+#define GIVE_NS LIFE_SECOND        // between two sends of its statistics, which may be lost
 
 static bool is_late(struct gossip_life *life)
 {
@@ -12,9 +12,9 @@ static bool is_late(struct gossip_life *life)
     return life->now_ns - life->begun_ns >= life->options.start_timeout_ns;
 }
 
-// A model that is fetched was another's a moment ago: until its edges are live it is behind, as one that was
-// away. Beside a model that others have trained a new node's first weights are none, though it counted with
-// them: without a donor they are no way out (gossip_rounds sees them the same).
+// A fetched model was another's a moment ago: until its edges are live this node is behind, like one that was
+// away. If others have trained, a new node's first weights are not a model, even if it counted with them: it
+// cannot continue with them when there is no donor (gossip_rounds treats them in the same way).
 static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
                         const struct life_progress *progress)
 {
@@ -44,10 +44,10 @@ static void begin(struct gossip_life *life, const struct life_progress *progress
 
 struct first_models {
     bool yields;    // another node goes first, and its first model is not this node's
-    bool resumed;   // it gathers, and a member has its scaling already, from a checkpoint
-    size_t takers;  // members whose first model is another one: they will take this cluster's
+    bool resumed;   // it gathers, and a resumed member already has a scaling
+    size_t takers;  // members with another first model: they will take this cluster's
     size_t listed;  // of these: in the peer list
-    size_t unheard; // members without a model whose statistics are not here
+    size_t unheard; // members without a model whose statistics have not arrived
     struct gossip_id first;
 };
 
@@ -59,8 +59,8 @@ static unsigned rank_of(uint8_t flags)
 }
 
 // Of the nodes that were not resumed, one that trains goes first, then one that counts, then the lowest id. A
-// node that trains may have fetched its model, and its record still has the digest of its own first one: if
-// any of those that train had another than this node's, theirs may be another.
+// node that trains may have fetched its model, while its record still has the digest of its own first one: if
+// any training node has another digest than this node, the cluster's first model may be another.
 static struct first_models compare_first_models(struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
@@ -70,7 +70,7 @@ static struct first_models compare_first_models(struct gossip_life *life)
     world->member(world->owner, 0, &self);
     const uint64_t own = self.record->first_model;
     const struct gossip_record *first = self.record;
-    unsigned best = life->eligible; // a step's own flags are not in the record yet
+    unsigned best = life->eligible; // flags that this step sets are not in the record yet
     if (life->options.resumed || life->options.local || !own)
         return found;
     for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
@@ -99,11 +99,11 @@ static struct first_models compare_first_models(struct gossip_life *life)
     return found;
 }
 
-// That node joins the statistics of all before it begins, and what it finds comes with its model.
+// That node joins the statistics of all before it begins, and the scaling comes with its model.
 static void give_statistics(struct gossip_life *life, const struct gossip_id *first)
 {
     if (!life->options.gathers || gossip_id_compare(first, &life->options.self) == 0)
-        return; // or one that has not answered yet trains
+        return; // or a member that has not answered yet trains
     life_wake(life, life->gave_ns + GIVE_NS);
     if (life->gave_ns > 0 && life->now_ns - life->gave_ns < GIVE_NS &&
         gossip_id_compare(&life->gave, first) == 0)
@@ -115,9 +115,9 @@ static void give_statistics(struct gossip_life *life, const struct gossip_id *fi
     life_act(life, GOSSIP_LIFE_GATHER)->peer = *first;
 }
 
-// It waits for that node to train, and then takes its model as one that comes late. A node that goes first
-// and never begins holds it up no longer than that node waits for others. Beside a scaling that a resumed
-// member has, another one would split the cluster: such a member is waited for as a donor is.
+// It waits for that node to train, and then takes its model like a late node. If that node never begins, this
+// one waits no longer than that node waits for others. If a resumed member has a scaling, a second scaling
+// would split the cluster: this node waits for such a member as for a donor.
 static bool yields(struct gossip_life *life)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
@@ -130,7 +130,7 @@ static bool yields(struct gossip_life *life)
         life->resumed_ns = life->now_ns;
     if (!life->options.trains || !found.yields || (waited_ns >= patience_ns && !found.resumed)) {
         if (life->gives)
-            life_end_fetch(life); // the link for its statistics is not wanted any more
+            life_end_fetch(life); // the link for its statistics is no longer wanted
         return false;
     }
     const uint64_t beside_ns = found.resumed ? life->now_ns - life->resumed_ns : 0;
@@ -164,15 +164,14 @@ static bool has_met(struct gossip_life *life)
     return life->census.others > 0 && life->now_ns - life->met_ns >= MEET_NS;
 }
 
-// Others train. A new node needs a model; a resumed one that was away for too long as well, unless it only
-// has to catch up with those that have finished (then it counts, so that they stay). True: it has been
-// decided.
+// Others train. A new node needs a model, and so does a resumed one that was away for too long, unless the
+// others have finished (then it counts first, so that they stay). True: this step has decided.
 static bool joins_training(struct gossip_life *life)
 {
     struct life_progress cluster = {0};
     const bool known = life_cluster(life, 0, &cluster);
 
-    if (life->census.training == 0) // none that claims to train has answered yet, so there is no donor
+    if (life->census.training == 0) // no member that claims to train has answered yet: no donor
         return false;
     if (!life->options.resumed) {
         fetch_first(life, GOSSIP_LIFE_OTHERS_TRAIN, &cluster);
@@ -184,7 +183,7 @@ static bool joins_training(struct gossip_life *life)
     return true;
 }
 
-// A member claims to train, and none that does has answered or said where the cluster is.
+// Members claim to train, but none of them has answered and reported the cluster's round.
 static bool waits_for_word(struct gossip_life *life)
 {
     struct life_progress cluster;
@@ -193,15 +192,14 @@ static bool waits_for_word(struct gossip_life *life)
            (life->census.training == 0 || !life_cluster(life, 0, &cluster));
 }
 
-// All members it should train with train something else, or refuse it: training alone is not what it was
-// started for.
+// All nodes that it should train with train something else, or refuse it: it was not started to train alone.
 static bool is_refused(const struct gossip_life *life)
 {
     return life->census.others == 0 && life->self.refused > 0 && life->self.refused == life->self.listed;
 }
 
-// The seed model is a complete state as long as no node has moved on from it, and a checkpoint as long as the
-// cluster is within reach of it.
+// The seed model is a complete state as long as no node has trained, and a checkpoint as long as the cluster
+// is within reach of it.
 void life_consider_joining(struct gossip_life *life)
 {
     if (life->state != GOSSIP_LIFE_JOINING)
@@ -217,7 +215,7 @@ void life_consider_joining(struct gossip_life *life)
     }
 }
 
-// Those that will take its model wait for it to begin, and do not count before.
+// Nodes that will take its model wait for it to begin, and do not count before.
 static bool all_are_there(struct gossip_life *life)
 {
     const struct first_models found = compare_first_models(life);
@@ -230,7 +228,7 @@ static bool all_are_there(struct gossip_life *life)
     return life->self.n_view + found.takers >= wanted || wanted <= 1;
 }
 
-// It counted before it knew of the node that goes first. True: it waits, or fetches.
+// It counted before it knew the node that goes first. True: it waits, or fetches.
 static bool takes_first_model(struct gossip_life *life)
 {
     if (!yields(life)) {
@@ -248,7 +246,7 @@ static bool takes_first_model(struct gossip_life *life)
     return true;
 }
 
-// Edges to all neighbours are live; where others train already the wait for them is limited.
+// Edges to all neighbours are live; if others already train, the wait for them is limited.
 static bool is_ready(struct gossip_life *life, bool joins)
 {
     const bool in_view = life->census.others == 0 || life->self.in_view;
@@ -258,18 +256,18 @@ static bool is_ready(struct gossip_life *life, bool joins)
     return in_view && (life->options.local || life->self.edges_live || (joins && !patient));
 }
 
-// It counted before it knew where they are. Some still train, or all have finished.
+// It counted before it knew their round. Some still train, or all have finished.
 static void fetch_while_counting(struct gossip_life *life, const struct life_progress *others)
 {
-    if (life->census.busy > 0) // they train on, and wait for no node
+    if (life->census.busy > 0) // they continue to train, and wait for no node
         life_uncount(life);
     fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, others);
 }
 
-// Where the others are, it goes on: behind them with a model that was away; with theirs if they have finished
-// (until then it counted, so that they stay). Where no node trains the newest state present counts, and a
-// node out of its reach is behind it. Beside others that train it also asks its neighbours where it is near
-// by the reports: they are seconds old, and short rounds go on meanwhile.
+// It begins in the round of the others: AWAY with a model that is behind, or with theirs if they have
+// finished (until then it counted, so that they stay). If no node trains, the newest state present is the
+// reference, and a node out of its reach is behind. If others train, it also asks its neighbours for their
+// round when it seems near by the reports: these are seconds old, and short rounds continue meanwhile.
 static void go(struct gossip_life *life, bool joins)
 {
     struct life_progress own = {life->round, life->step}, others;
@@ -279,7 +277,7 @@ static void go(struct gossip_life *life, bool joins)
                far = behind && life_is_far(life, &others);
     const bool ended = known && life->options.steps > 0 && others.step >= life->options.steps;
 
-    // Without edges there is nothing to be behind of; a new node that waited with the others was never away.
+    // Without edges no node is behind; a new node that waited with the others was never away.
     if (life->options.local || (!life->options.resumed && !life->came_late))
         begin(life, &own, false, false);
     else if (joins && !near && life->came_late && life_has_donor(life))
@@ -292,7 +290,7 @@ static void go(struct gossip_life *life, bool joins)
         begin(life, &others, true, joins);
 }
 
-// From now on the scaling is that of all, also of those whose examples it leaves out.
+// From now on all nodes have this scaling, also those whose examples it leaves out.
 static void tell_unheard(struct gossip_life *life)
 {
     const size_t unheard = compare_first_models(life).unheard;
@@ -312,8 +310,8 @@ static bool is_met(const struct gossip_life *life, const struct gossip_id *id)
     return false;
 }
 
-// A member with another first model counts, or did so a moment ago and is in the view or at an edge still:
-// averaging with it would mix the two. It will see that it counted too early.
+// A member with another first model counts, or did so a moment ago and is still in the view or has an edge:
+// averaging with it would mix the two models. It will see that it counted too early.
 static bool has_rivals(struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
@@ -350,7 +348,7 @@ void life_consider_waiting(struct gossip_life *life)
         life_abandon(life, GOSSIP_LIFE_REFUSED, life->self.listed, 0);
         return;
     }
-    const bool all = all_are_there(life), joins = life->census.training > 0; // then no new node is waited for
+    const bool all = all_are_there(life), joins = life->census.training > 0; // then it waits for no new node
     if ((life->options.resumed || life->came_late) && waits_for_word(life) &&
         life->now_ns - life->begun_ns < WORD_NS)
         return;
@@ -358,7 +356,7 @@ void life_consider_waiting(struct gossip_life *life)
         return;
     if (!all)
         life_tell(life, GOSSIP_LIFE_BEGINS_WITHOUT, life->self.n_view, life->self.missing);
-    // It was away, and has nothing to add to what all others have come to.
+    // It was away, and cannot improve the model that all others have finished with.
     if (life_is_alone(life) && life_has_donor(life)) {
         fetch_first(life, GOSSIP_LIFE_OTHERS_FINISHED, &(struct life_progress){life->round, life->step});
     } else {

@@ -9,7 +9,7 @@ void life_count(struct gossip_life *life)
     life_flags(life, GOSSIP_RECORD_ELIGIBLE, 0);
 }
 
-// A node that fetches has nothing to give: two that wait for each other would wait forever.
+// A node that fetches has no model to give: two such nodes could wait for each other forever.
 void life_uncount(struct gossip_life *life)
 {
     BASE_ASSERT(!(life->eligible && life->withdrawn));
@@ -17,8 +17,8 @@ void life_uncount(struct gossip_life *life)
     life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING);
 }
 
-// Others have gone on unheard here: until its place is known a step would be one of an old round, and in
-// their graph it would hold up its neighbours there.
+// Others have continued without being heard here: until this node knows the cluster's round, its steps would
+// be for an old round, and in the graph it would hold up its neighbours.
 void life_withdraw(struct gossip_life *life)
 {
     if (!life->eligible)

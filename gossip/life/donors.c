@@ -1,7 +1,7 @@
 // Which members a node may ask for a model, and in which order.
 #include "gossip/life/life_state.h"
 
-#define PASSED_NS (30 * LIFE_SECOND) // how long it is not asked then, if there are others
+#define PASSED_NS (30 * LIFE_SECOND) // how long it is then not asked, if there are others
 
 bool life_is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id)
 {
@@ -11,7 +11,7 @@ bool life_is_among(const struct gossip_id *ids, size_t count, const struct gossi
     return false;
 }
 
-// Nearer to this node's id, bit by bit: so that joiners do not all ask the same donor.
+// Orders donors by the distance of their ids from this node's, so that joiners do not all ask the same donor.
 static bool is_nearer(const struct gossip_id *self, const struct gossip_id *a, const struct gossip_id *b)
 {
     for (size_t i = 0; i < sizeof self->bytes; i++) {
@@ -34,7 +34,7 @@ static bool can_give(const struct gossip_life *life, const struct gossip_member_
     if (life->other_side_only)
         return (flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD)) &&
                life_is_among(life->other_side.id, life->other_side.count, &info->record->id);
-    // One that only waits has the seed model, or one of long ago: a donor where nobody trains.
+    // A member that only waits has the seed model, or an old one: it is a donor only if no node trains.
     if (life->census.training > 0)
         return flags & (GOSSIP_RECORD_HELD | GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_FINISHED);
     return flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD | GOSSIP_RECORD_TRAINING);
@@ -77,7 +77,7 @@ bool life_has_donor(struct gossip_life *life)
     return choose(life, true, chosen) > 0;
 }
 
-// Donors to which no link comes up make room for others.
+// Donors to which no link comes up are replaced by others.
 void life_pass_over(struct gossip_life *life, const struct gossip_id *id)
 {
     size_t at = 0;

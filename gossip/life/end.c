@@ -3,11 +3,11 @@
 
 #define TELL_NS     (400 * LIFE_MS) // how long others are told that this node leaves
 #define FLUSH_NS    (2 * LIFE_SECOND)
-#define GRACE_NS    (500 * LIFE_MS) // until a stop: others that are to stop, too, hear of its round
-#define LIE_NS      (3 * GRACE_NS) // of stopping, and the time of a round is known well enough to say what is none
+#define GRACE_NS    (500 * LIFE_MS) // before a stop: other nodes that are told to stop hear of its round
+#define LIE_NS      (3 * GRACE_NS) // of stopping: then an announced round can be judged by the time of a round
 #define STALE_NS    (100 * LIFE_MS)   // the learner's latest report may be this old
-#define SHORTEST_NS LIFE_MS           // a round is hardly shorter
-#define WORD_NS     (2 * LIFE_SECOND) // in which others are told that a node trains
+#define SHORTEST_NS LIFE_MS           // a round is assumed to take at least this
+#define WORD_NS     (2 * LIFE_SECOND) // in which others learn that a node trains
 
 void life_done(struct gossip_life *life, bool all)
 {
@@ -42,27 +42,27 @@ void life_consider_leave(struct gossip_life *life)
 
 // -- a stop
 
-// A round whose time is not known after half a grace takes about as long as a whole one.
+// If the time of a round is not known after half of GRACE_NS, a round takes about GRACE_NS.
 static uint64_t rounds_in(const struct gossip_life *life, uint64_t ns)
 {
     return ns / (life->round_ns ? life->round_ns : GRACE_NS) + 1;
 }
 
-// At the round of its stop, or with the exchange of that round still open. A report may be older than the
-// stop.
+// The learner is at its stop round, or the exchange of that round is still open. Its report may be older than
+// the stop.
 static bool stands(const struct gossip_life *life)
 {
     return life->stands && life->stop_round > 0 && life->round + 1 >= life->stop_round;
 }
 
-// No node that was told to stop at about the same time stops at a later round.
+// True if no other node that was told to stop at about the same time stops at a later round.
 static uint64_t latest_stop(const struct gossip_life *life, uint64_t grace)
 {
     return life->round + rounds_in(life, STALE_NS) + 4 * grace + life->options.reach;
 }
 
-// The largest round at which others stop that this node can still come to; 0: none. How short their rounds
-// are is not known here.
+// The largest round at which others stop and that this node can still reach; 0: none. This node does not know
+// how short their rounds are.
 static uint64_t announced(const struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
@@ -95,13 +95,13 @@ static void stop_at(struct gossip_life *life, uint64_t round)
     life_tell(life, GOSSIP_LIFE_STOPS_AT, round, 0);
 }
 
-// They begin at one moment, and their records do not say it yet.
+// Nodes begin at the same moment, before their records say so.
 static bool begins_with_others(const struct gossip_life *life)
 {
     return life->census.company > 0 && life_in_state_ns(life) < WORD_NS;
 }
 
-// Rounds that are met in lock-step end at one round for all that are told to stop at about the same time.
+// In lock-step, all nodes that are told to stop at about the same time stop at one round.
 void life_stop(struct gossip_life *life)
 {
     if (life->stopping || life->state >= GOSSIP_LIFE_LEAVING)
@@ -120,8 +120,8 @@ void life_stop(struct gossip_life *life)
     life_consider_stop(life);
 }
 
-// Soon after a start the time of a round is not known yet, and after a wrong guess the stop comes very late.
-// So that time is measured first.
+// Soon after a start the time of a round is not known, and a wrong guess would delay the stop for long. So
+// that time is measured first.
 static void choose_stop(struct gossip_life *life)
 {
     if (life->round_ns == 0 && life_in_state_ns(life) < GRACE_NS / 2)
@@ -130,7 +130,7 @@ static void choose_stop(struct gossip_life *life)
     stop_at(life, others ? others : after_grace(life));
 }
 
-// A member has left at this round, so no node can go on from it in step.
+// A member has left at this round, so no node can continue from it in step.
 static bool is_left_there(const struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
@@ -144,9 +144,9 @@ static bool is_left_there(const struct gossip_life *life)
     return false;
 }
 
-// Two that were told at the same moment have announced two rounds: the later one counts. Where rounds are
-// shorter than they were, this node comes to its own before others have heard of it, and stands there until
-// they have. Where it has passed its own, they come after it.
+// If two nodes that were told at the same moment announce two rounds, the later one counts. If rounds become
+// shorter, this node reaches its own before others have heard of it, and waits there until they have. If it
+// has passed its round, the others follow.
 void life_consider_stop(struct gossip_life *life)
 {
     if (life->state != GOSSIP_LIFE_STOPPING || !life->stops_together)
@@ -172,9 +172,8 @@ void life_consider_stop(struct gossip_life *life)
     }
 }
 
-// All its steps are done, none of the peers that it was given has ever answered, and nothing says that this
-// is right. A resumed node that had no step left to do has trained with nobody because there was nothing to
-// train.
+// All its steps are done, none of its listed peers has ever answered, and no setting says that this is
+// intended. (A resumed node without a step left has met nobody because it had nothing to do.)
 static bool has_met_nobody(const struct gossip_life *life)
 {
     return life->options.alone_stops && !life->stopping && !life->met && life->self.listed > 0 &&
@@ -213,10 +212,10 @@ void life_consider_end(struct gossip_life *life)
         end(life, life->status);
 }
 
-// On the word of a single peer only a process that has done nothing yet gives way. No record says that this
-// node left: it is not the one whose place it is. A copy that comes while the first process holds the links
-// gets no answers. A process that was answered has a place, and only membership, which knows which one runs
-// for longer, takes it away.
+// If only a single peer says so, only a process that has done nothing yet gives way, without a record that it
+// has left, because the identity belongs to the other process. A copy that starts while the first process has
+// the links gets no answers. A process that was answered continues until membership, which knows which one
+// has been running for longer, ends it.
 static bool has_been_answered(const struct gossip_life *life)
 {
     for (size_t i = 1, n = life->world->members(life->world->owner); i < n; i++) {

@@ -1,12 +1,12 @@
-// Whose model a node takes if it comes late, was left alone, or gives way after a partition.
+// Whose model a node takes if it joins late, is left alone, or gives way after a partition.
 #include "gossip/life/life_state.h"
 #include <string.h>
 
 #define REMIND_NS   (10 * LIFE_SECOND) // between two reports that no donor is there
-#define PATIENCE_NS (5 * LIFE_SECOND)  // with a donor to which no link comes up
-#define FETCH_NS    (60 * LIFE_SECOND) // without any link to a donor, or a block, for a node with a model
+#define PATIENCE_NS (5 * LIFE_SECOND)  // how long to wait for a link to a donor
+#define FETCH_NS    (60 * LIFE_SECOND) // how long a node with a model waits for a link to a donor, or a block
 
-// NULL: they are those that were told.
+// NULL: the same as those last passed to the owner.
 static struct gossip_life_action *tell_ids(struct gossip_life *life, enum gossip_life_action_kind kind,
                                            struct gossip_id *told, size_t *n_told,
                                            const struct gossip_id *ids, size_t count)
@@ -45,7 +45,7 @@ void life_wants(struct gossip_life *life)
                        life->state == GOSSIP_LIFE_PAUSED;
 
     if (!begun)
-        return; // told to stop, it ends its fetch by itself
+        return; // told to stop, the learner ends its fetch by itself
     BASE_ASSERT(!life->stopping);
     life->fetching = true;
     life->n_asked = life->n_passed = 0;
@@ -54,7 +54,7 @@ void life_wants(struct gossip_life *life)
         life_enter(life, GOSSIP_LIFE_FETCHING);
 }
 
-// With another's model, or on with its own.
+// It continues with another's model, or with its own.
 static void go_on(struct gossip_life *life)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_FETCHING);
@@ -68,8 +68,8 @@ static void go_on(struct gossip_life *life)
     life_go_on(life);
 }
 
-// What was asked or told over an older link is lost: it gets the list of donors anew, and the node that goes
-// first this one's statistics.
+// Messages on an older link are lost: the owner gets the list of donors again, and the node that goes first
+// gets this node's statistics again.
 void life_linked(struct gossip_life *life, const struct gossip_id *peer)
 {
     BASE_ASSERT(!life->fetching || life->state == GOSSIP_LIFE_FETCHING);
@@ -87,7 +87,7 @@ static void give_up(struct gossip_life *life)
     life_catch_up(life, false);
 }
 
-// A process that was given none goes on if it has a model of its own, else it ends.
+// A process that got no model continues if it has one of its own, else it ends.
 void life_fetched(struct gossip_life *life, const struct gossip_life_event *event)
 {
     BASE_ASSERT(!life->fetching || life->state == GOSSIP_LIFE_FETCHING);
@@ -101,7 +101,7 @@ void life_fetched(struct gossip_life *life, const struct gossip_life_event *even
     go_on(life);
 }
 
-// While they give, the cluster goes on, and with it what they may report.
+// While donors send, the cluster's progress grows, and so does the progress that they may report.
 static void tell_asked(struct gossip_life *life, const struct gossip_id *ids, size_t count)
 {
     const struct life_progress furthest = life_furthest(life);
@@ -152,8 +152,8 @@ static void end_without_model(struct gossip_life *life, uint64_t silent_ns)
     life_end_fetch(life);
 }
 
-// They have links and give nothing: others are asked. A node that gets nothing goes on with what it has;
-// where that is nothing, it ends.
+// Donors with links send nothing: others are asked. A node that gets no block continues with its own model;
+// if it has none, it ends.
 void life_starved(struct gossip_life *life, uint64_t silent_ns)
 {
     if (!life->fetching || life->n_asked == 0)
@@ -179,7 +179,8 @@ void life_consider_donors(struct gossip_life *life)
     const size_t count = life_choose_donors(life, chosen);
     life_wake(life, life->fetch_ns + FETCH_NS);
     const uint64_t silent_ns = life->now_ns - life->fetch_ns;
-    if (!life->complete && count == 0 && silent_ns >= LIFE_NOTHING_NS) { // all that had one may be dead
+    if (!life->complete && count == 0 &&
+        silent_ns >= LIFE_NOTHING_NS) { // all members that had a model may be dead
         end_without_model(life, silent_ns);
         return;
     }

@@ -1,13 +1,13 @@
-// A node none of whose edges is live, though others are there: people are told. Where all its neighbours have
-// another scaling it ends.
+// A node without a live edge, though others are there: reports it. If all its neighbours have another
+// scaling, it ends.
 #include "gossip/life/life_state.h"
 #include <string.h>
 
 #define UNHEARD_NS  (2 * LIFE_SECOND)  // without a live edge, and the others may be far ahead
 #define ISOLATED_NS (15 * LIFE_SECOND) // likewise, before people are told
 
-// Neighbours that end for this cause leave the view: what they were is remembered, or the last of them would
-// train on alone.
+// Neighbours that end for this reason leave the view: their scaling is remembered; otherwise the last node
+// would continue alone.
 static void see_apart(struct gossip_life *life)
 {
     BASE_ASSERT(life->self.apart <= life->self.n_neighbours);

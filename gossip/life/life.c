@@ -37,7 +37,7 @@ static void look_around(struct gossip_life *life)
 
 // -- events
 
-// Everything that may be due, in the order of a life.
+// Everything that may be due, in the order of a node's life.
 static void look(struct gossip_life *life)
 {
     BASE_ASSERT(life->world && !(life->eligible && life->withdrawn));
@@ -60,7 +60,7 @@ static void look(struct gossip_life *life)
     life_consider_end(life);
 }
 
-// How long a round takes at least: for the grace of a stop.
+// The shortest time of a round: for the grace of a stop.
 static void take_progress(struct gossip_life *life, const struct gossip_life_event *event)
 {
     BASE_ASSERT(life->round_ns == 0 || life->pace_ns > 0);
@@ -120,8 +120,8 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
     }
 }
 
-// Cheap events that often change nothing a rule reads. Before a stop others' reports count at once: the round
-// at which they stop may be the next.
+// Frequent events that often change nothing that a rule reads. Before a stop, reports of others are handled
+// at once: they may stop at the next round.
 static bool is_quiet(const struct gossip_life *life, const struct gossip_life_event *event)
 {
     bool passive = event->kind == GOSSIP_LIFE_PROGRESS || event->kind == GOSSIP_LIFE_MEMBER ||

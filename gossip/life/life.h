@@ -1,7 +1,7 @@
 // The life of one node: when it counts in the graph, where its model comes from, when it trains, pauses,
-// stops, lingers and leaves; whose edges are forgotten and which shards have no living node. The rules of a
-// cluster stand here once: node/ and lab/sim carry out what this object decides, with sockets and threads or
-// under virtual time (rules and their reasons: gossip/life/README.md).
+// stops, lingers and leaves; whose edges are forgotten and which shards have no living node. These rules are
+// nowhere else: node/ and lab/sim carry out what this object decides, with sockets and threads or under
+// virtual time (rules and their reasons: RULES.md).
 //
 // A state machine: time comes in with the event, the state of others is read through a table of the owner's
 // functions while a step runs, actions go out through gossip_life_next. No socket, thread, clock, file or
@@ -39,30 +39,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_LIFE_DONORS 4u // members whose model is asked for at a time
+#define GOSSIP_LIFE_DONORS 4u // members that are asked for a model at a time
 
 struct gossip_life;
 
 enum gossip_life_state {
-    GOSSIP_LIFE_JOINING,  // finds others; does not count
-    GOSSIP_LIFE_FETCHING, // takes a model from a donor
+    GOSSIP_LIFE_JOINING,  // looks for others; does not count
+    GOSSIP_LIFE_FETCHING, // fetches a model from a donor
     GOSSIP_LIFE_WAITING,  // counts in the graph, waits for the expected members
     GOSSIP_LIFE_TRAINING, //
     GOSSIP_LIFE_PAUSED,   // takes no step: see enum gossip_life_pause
     GOSSIP_LIFE_FINISHED, // has done its last step and still answers
-    GOSSIP_LIFE_STOPPING, // was told to stop; goes to its stop round
-    GOSSIP_LIFE_LEAVING,  // takes in what came last, writes its last checkpoint
+    GOSSIP_LIFE_STOPPING, // was told to stop; trains up to its stop round
+    GOSSIP_LIFE_LEAVING,  // applies its last exchanges, writes its last checkpoint
     GOSSIP_LIFE_LEFT,     // tells the others
     GOSSIP_LIFE_ENDED,
 };
 const char *gossip_life_state_name(enum gossip_life_state state);
 
 enum gossip_life_pause {      // why no step is taken; bits
-    GOSSIP_LIFE_EDGES = 1,    // it came late and its edges are not live yet
+    GOSSIP_LIFE_EDGES = 1,    // it joined late and its edges are not live yet
     GOSSIP_LIFE_HELD_OUT = 2, // membership holds it out of the graph (flap damping)
-    GOSSIP_LIFE_CUT_OFF = 4,  // it hears no other, though others should be there
+    GOSSIP_LIFE_CUT_OFF = 4,  // it hears no other member, though others should be there
     GOSSIP_LIFE_MINORITY = 8, // the smaller side of a partition, with the policy pause-minority
-    GOSSIP_LIFE_NO_WORD = 16, // it was away, and no node has yet said where the others are
+    GOSSIP_LIFE_NO_WORD = 16, // it was away, and no node has reported the others' round since
 };
 
 enum gossip_life_partition { GOSSIP_LIFE_MERGE, GOSSIP_LIFE_MAJORITY, GOSSIP_LIFE_PAUSE_MINORITY };
@@ -79,17 +79,17 @@ struct gossip_life_options {
     uint64_t round, step; // done so far
     uint64_t steps;       // at which training ends: train.steps
     uint64_t local_steps; // of a round
-    uint64_t reach;       // rounds that a node may miss and still go on with its own model
+    uint64_t reach;       // rounds that a node may miss and still continue with its own model
     size_t start_members; // in the view before training begins; 0: the peer list's
     enum gossip_life_partition partition;
     uint64_t start_timeout_ns, linger_ns, forget_after_ns;
     uint32_t shards;            // of the data set; below 2: there are none
-    bool told_shard;            // the cluster chose its shard: it may move to another one
+    bool told_shard;            // the cluster chose its shard: it may change to another one
     uint64_t takeover_after_ns; // a shard is orphaned when its nodes are gone this long; UINT64_MAX: never
     uint64_t now_ns;
 };
 
-// -- what a step reads about the others, through functions of the owner
+// -- what a step reads about other nodes, through functions of the owner
 
 struct gossip_life_self {   // what membership and links say of this node
     bool in_view;           // it counts, and the view in use says so
@@ -100,16 +100,16 @@ struct gossip_life_self {   // what membership and links say of this node
     uint64_t held_until_ns; // held out of the graph (flap damping) until then; 0: it is not
     size_t n_view;          // members of the view in use
     size_t n_neighbours;
-    size_t apart;        // of them: have learned with another scaling of their data
+    size_t apart;        // of them: scale their data differently
     uint64_t scaling[2]; // then: ours, and that of one of them
     size_t listed;       // entries of the peer list that do not lead to this node itself
     size_t missing;      // of them: those that lead to no node in the view
-    size_t refused;      // of them: the node there trains something else, or one end refuses the other
+    size_t refused;      // of them: lead to a node that trains something else, or one end refuses the other
 };
 
 struct gossip_life_census { // of the others
     size_t others;          // alive or suspected
-    size_t claim;           // of them: say that they have begun to train
+    size_t claim;           // of them: report that they have begun to train
     size_t training;        // of these: have answered this process
     size_t eligible;        // of them: count in the graph
     size_t busy;            // of them: count and have not finished
@@ -136,9 +136,9 @@ struct gossip_life_world {
     bool (*linked)(const void *owner, const struct gossip_id *peer); // a link to it is in use
     bool (*listed)(const void *owner, const struct gossip_id *peer); // an entry of the peer list leads to it
     void (*self)(const void *owner, struct gossip_life_self *self);
-    // The statistics of its examples have come; NULL where none are gathered.
+    // The statistics of its examples have arrived; NULL if none are gathered.
     bool (*gathered)(const void *owner, const struct gossip_id *peer);
-    // NULL, or what gossip_life_count gives over all others: for an owner that keeps such sums.
+    // NULL, or the result of gossip_life_count over all others: for an owner that keeps such sums.
     void (*census)(const void *owner, struct gossip_life_census *census);
 };
 
@@ -151,8 +151,8 @@ void gossip_life_see_entry(struct gossip_life_self *self, const struct gossip_gr
 // True: the entry leads neither to a node in the graph nor to this node itself.
 bool gossip_life_misses(const struct gossip_graph *graph, const struct gossip_entry *entry);
 
-// The shard that the fewest living nodes have, this node included; of several the lowest. A node that joins
-// late is given this one. shards <= LIMIT_PEERS.
+// The shard that the fewest living nodes have, this node included; of several, the lowest. A node that joins
+// late gets this one. shards <= LIMIT_PEERS.
 uint32_t gossip_life_free_shard(const struct gossip_life_world *world, uint32_t shards);
 
 // Adds one member other than this node to a census.
@@ -171,13 +171,14 @@ enum gossip_life_event_kind {
     GOSSIP_LIFE_PROGRESS,  // the learner has done `round` rounds and `step` steps; `ok`: it stands at its
                            // stop; `least`: the first boundary at which it can still stop
     GOSSIP_LIFE_WANTS,     // the learner waits for a model: donors are needed
-    GOSSIP_LIFE_STARVED,   // none of the donors it asks has given a block of a model for `silent_ns`
-    GOSSIP_LIFE_FETCHED,   // `ok`: the model is complete, round and step are its; else nothing was fetched
+    GOSSIP_LIFE_STARVED,   // none of the donors that it asks has sent a block for `silent_ns`
+    GOSSIP_LIFE_FETCHED,   // `ok`: the model is complete, round and step are the model's; else nothing was
+                           // fetched
     GOSSIP_LIFE_DONE,      // the learner has done its last step; `ok`: all of them, else it ended alone
-    GOSSIP_LIFE_WRITTEN,   // the learner has written its last checkpoint and takes in nothing more; `status`
+    GOSSIP_LIFE_WRITTEN,   // the learner has written its last checkpoint and accepts nothing more; `status`
     GOSSIP_LIFE_STOP,      // this node is to stop
-    GOSSIP_LIFE_DUPLICATE, // another process runs with this identity; `ok`: membership says that this one
-                           // gives way, else a peer says that it has a working link to the other
+    GOSSIP_LIFE_DUPLICATE, // another process runs with this identity. `ok`: membership says that this one
+                           // ends; else a peer says that it has a working link to the other
 };
 struct gossip_life_event {
     enum gossip_life_event_kind kind;
@@ -197,67 +198,68 @@ enum gossip_life_action_kind {
     // for membership and links
     GOSSIP_LIFE_FLAGS,    // of this node's record: set, clear
     GOSSIP_LIFE_ANNOUNCE, // the round at which this node stops, in its record
-    GOSSIP_LIFE_LINKS,    // ids: members to which links are wanted besides the neighbours; none: no more
-    GOSSIP_LIFE_DEPART,   // tell all that this node leaves, then end its links
-    GOSSIP_LIFE_GATHER,   // peer: the node that begins first. It is to receive the statistics of this node's
-                          // examples; until the next LINKS a link to it is wanted
+    GOSSIP_LIFE_LINKS,    // ids: the members to which links are wanted besides the neighbours; may be none
+    GOSSIP_LIFE_DEPART,   // announce that this node leaves, then end its links
+    GOSSIP_LIFE_GATHER,   // peer: the node that begins first. Send it the statistics of this node's examples;
+                          // until the next LINKS a link to it is wanted
     // for the owner of the exchange
     GOSSIP_LIFE_ASK, // ids: members that can be asked for blocks of a model now. round, step: a donor that
                      // reports more is lying; 0: not known
-    GOSSIP_LIFE_END_FETCH, // no node with a model is left: it goes on with its own
-    GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; its edge is given up
-    // of the learner; they take effect at its next boundary
-    GOSSIP_LIFE_START, // fetch: take a model first. round, step: the cluster's, where higher than its own.
-                       // away: it was absent when the others got there. follows: it asks its neighbours
-                       // for their round before its first step
-    GOSSIP_LIFE_FETCH_AGAIN, // take a donor's model instead of its own
-    GOSSIP_LIFE_PAUSE,       // on: take no step; off: go on
+    GOSSIP_LIFE_END_FETCH, // no node with a model is left: it continues with its own
+    GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; forget its edge
+    // for the learner; they take effect at its next boundary
+    GOSSIP_LIFE_START, // fetch: fetch a model first. round, step: the cluster's, if higher than its own.
+                       // away: it was absent when the others did these rounds. follows: it asks its
+                       // neighbours for their round before its first step
+    GOSSIP_LIFE_FETCH_AGAIN, // fetch a donor's model
+    GOSSIP_LIFE_PAUSE,       // on: take no step; off: continue
     GOSSIP_LIFE_STOP_AT,     // round: the last one before it ends; 0: the next boundary
-    GOSSIP_LIFE_ALONE,       // training ends there; fetch: with the model of one that has finished
+    GOSSIP_LIFE_ALONE,       // training ends; fetch: with the model of a node that has finished
     GOSSIP_LIFE_SHARDS,      // numbers: shards that have a living node, ascending
-    GOSSIP_LIFE_LEAVE,       // others are done: take in what came last, write the last checkpoint
+    GOSSIP_LIFE_LEAVE,       // others are done: apply the last exchanges, write the last checkpoint
     // for people and tools
     GOSSIP_LIFE_TELL, // notice
-    // of the owner; no action follows
+    // for the owner; no action follows
     GOSSIP_LIFE_END,  // status
-    GOSSIP_LIFE_MOVE, // the process begins anew with `shard`: `peer` has its shard, too
+    GOSSIP_LIFE_MOVE, // the process begins anew with `shard`, because `peer` has the same shard
 };
 
 enum gossip_life_notice {        // with its numbers in a and b
     GOSSIP_LIFE_BEGINS,          // a: other members present
     GOSSIP_LIFE_BEGINS_WITHOUT,  // a: members in the view, b: listed peers that are missing
-    GOSSIP_LIFE_UNHEARD,         // a: members that are there, without whose statistics the scaling follows
+    GOSSIP_LIFE_UNHEARD,         // a: members that are there and whose statistics are not in the scaling
     GOSSIP_LIFE_OTHERS_TRAIN,    // it fetches a model first
-    GOSSIP_LIFE_OTHERS_FINISHED, // likewise, from one that has finished
-    GOSSIP_LIFE_FAR_BEHIND,      // likewise. a: its round, b: the cluster's
-    GOSSIP_LIFE_TAKES_ROUND,     // it goes on with its own model. a: its round, b: the cluster's
+    GOSSIP_LIFE_OTHERS_FINISHED, // it fetches the model of a node that has finished
+    GOSSIP_LIFE_FAR_BEHIND,      // it fetches a model. a: its round, b: the cluster's
+    GOSSIP_LIFE_TAKES_ROUND,     // it continues with its own model. a: its round, b: the cluster's
     GOSSIP_LIFE_COMPLETE,        // the model is there
-    GOSSIP_LIFE_NO_DONOR,        // no possible donor is there; waiting
+    GOSSIP_LIFE_NO_DONOR,        // there is no donor; waiting
     GOSSIP_LIFE_GAVE_UP,         // END_FETCH
-    GOSSIP_LIFE_STARVED_BY,      // a: members that gave nothing, b: for how many s; others are asked
+    GOSSIP_LIFE_STARVED_BY,      // a: members that sent nothing, b: for how many s; others are asked
     GOSSIP_LIFE_NO_SCALING,    // this node ends: a resumed member has the scaling that it needs, and does not
                                // begin to train. a: s waited
-    GOSSIP_LIFE_NO_MODEL,      // END_FETCH, and it has none of its own. b: s in which no node gave one
+    GOSSIP_LIFE_NO_MODEL,      // END_FETCH, and it has no model of its own. b: s in which no node sent one
     GOSSIP_LIFE_PARTITION,     // half or more of the members that counted are dead
-    GOSSIP_LIFE_HEALED,        // policy majority: it takes the larger side's model
+    GOSSIP_LIFE_HEALED,        // majority: it takes the model of the larger side
     GOSSIP_LIFE_PAUSES,        // a: enum gossip_life_pause bits
-    GOSSIP_LIFE_GOES_ON,       // a: those that it paused for
-    GOSSIP_LIFE_LEFT_ALONE,    // all others have finished. a: steps done here, b: 1 it fetches their model
+    GOSSIP_LIFE_GOES_ON,       // a: the bits that it paused for
+    GOSSIP_LIFE_LEFT_ALONE,    // all others have finished. a: steps done here; b: 1: it fetches their model
     GOSSIP_LIFE_LAST_STEP,     // a: others that still train
-    GOSSIP_LIFE_LINGERED,      // a: others that still train though linger has passed
+    GOSSIP_LIFE_LINGERED,      // linger has passed. a: others that still train
     GOSSIP_LIFE_ISOLATED,      // a: neighbours; it averages with no node
-    GOSSIP_LIFE_APART,         // all neighbours have another scaling. a: ours, b: one of theirs. It ends
+    GOSSIP_LIFE_APART,         // it ends: all neighbours have another scaling. a: ours, b: one of theirs
     GOSSIP_LIFE_MEETS_AGAIN,   // no longer isolated
     GOSSIP_LIFE_STOPS_AT,      // a: round
     GOSSIP_LIFE_ORPHANS,       // numbers: shards without a living node, ascending
     GOSSIP_LIFE_GIVES_WAY,     // to another process with this identity
-    GOSSIP_LIFE_REFUSED,       // a: listed peers, none of which this node can train with. It ends
-    GOSSIP_LIFE_MET_NOBODY,    // a: listed peers, none of which has ever answered. Its steps are done
-    GOSSIP_LIFE_OTHER_WEIGHTS, // a member that goes first has other first weights: it will take that model
+    GOSSIP_LIFE_REFUSED,       // it ends. a: listed peers; this node can train with none of them
+    GOSSIP_LIFE_MET_NOBODY,    // its steps are done. a: listed peers; none has ever answered
+    GOSSIP_LIFE_OTHER_WEIGHTS, // the node that goes first has other first weights: this node will take its
+                               // model
 };
 
 #define GOSSIP_LIFE_ABANDONED (-1) // status of END: at once, whatever other threads are doing
-#define GOSSIP_LIFE_FAILED    1    // status of END: it was to train with others and has met none
+#define GOSSIP_LIFE_FAILED    1    // status of END: it should have trained with others and has met none
 
 struct gossip_life_action {
     enum gossip_life_action_kind kind;
@@ -268,7 +270,7 @@ struct gossip_life_action {
     uint32_t shard;
     struct gossip_id peer;
     const struct gossip_id *ids; // [count], until the next step
-    const uint32_t *numbers;     // [count], likewise
+    const uint32_t *numbers;     // [count], until the next step
     size_t count;
     enum gossip_life_notice notice;
     uint64_t a, b;
@@ -283,7 +285,7 @@ void gossip_life_destroy(struct gossip_life *life); // NULL is fine
 void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *event,
                       const struct gossip_life_world *world);
 bool gossip_life_next(struct gossip_life *life, struct gossip_life_action *action);
-// The order to the learner that START, FETCH_AGAIN, PAUSE, STOP_AT, ALONE or LEAVE is.
+// Translates START, FETCH_AGAIN, PAUSE, STOP_AT, ALONE or LEAVE into the order for the learner.
 struct gossip_order gossip_life_order(const struct gossip_life_action *action);
 // When to LOOK next if no other event comes (monotonic ns); UINT64_MAX: never.
 uint64_t gossip_life_deadline(const struct gossip_life *life);

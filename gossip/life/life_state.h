@@ -10,10 +10,10 @@
 
 #define LIFE_MS         1000000ull
 #define LIFE_SECOND     (1000 * LIFE_MS)
-#define LIFE_ACTIONS    32u // of one step, those generated one by one (FORGET) beside
+#define LIFE_ACTIONS    32u // of one step, not counting those generated one by one (FORGET)
 #define LIFE_NEVER      UINT64_MAX
-#define LIFE_EDGES_NS   (5 * LIFE_SECOND)   // how long to wait for edges where others train already
-#define LIFE_NOTHING_NS (300 * LIFE_SECOND) // without a model from any node, for a node without one
+#define LIFE_EDGES_NS   (5 * LIFE_SECOND)   // how long to wait for edges if others already train
+#define LIFE_NOTHING_NS (300 * LIFE_SECOND) // how long a node without a model waits for one
 #define LIFE_PASSED     16u
 
 struct life_progress {
@@ -40,15 +40,16 @@ struct gossip_life {
     struct gossip_life_census census;
 
     // count.c, begin.c
-    bool eligible;         // its state is complete: it counts
-    bool complete;         // it has a useful model
-    bool begun;            // it has trained, or holds a model of members that do
-    bool has_trained;      // it has taken a step, or was about to
-    uint64_t resumed_ns;   // since when a resumed member is there that does not train; 0: none is
-    bool told_first;       // that it will take another's first model
-    struct gossip_id gave; // the node that goes first, and when it was told the statistics; 0: not yet
+    bool eligible;       // its state is complete: it counts
+    bool complete;       // it has a useful model
+    bool begun;          // it has trained, or has a model of members that do
+    bool has_trained;    // it has taken a step, or was about to
+    uint64_t resumed_ns; // since when there is a resumed member that does not train; 0: there is none
+    bool told_first;     // OTHER_WEIGHTS was reported
+    struct gossip_id
+        gave; // the node that goes first, and when the statistics were last sent to it; 0: not yet
     uint64_t gave_ns;
-    bool gives;      // GATHER was the latest wish for a link
+    bool gives;      // the latest request for links was GATHER
     uint64_t met_ns; // when the first other member was known; 0: none yet
     bool came_late;  // it counted, with the seed model, before it knew of members that train
 
@@ -60,26 +61,26 @@ struct gossip_life {
     uint64_t fetch_ns, donor_ns;                 // since when; when there was a donor
     struct gossip_id wanted[GOSSIP_LIFE_DONORS]; // links to these
     struct gossip_id asked[GOSSIP_LIFE_DONORS];  // as told
-    struct life_progress furthest;               // the furthest they may report, as told
-    uint64_t wanted_ns[GOSSIP_LIFE_DONORS];      // since when there is no link to it
+    struct life_progress furthest; // the highest progress that they may report, as last told to the owner
+    uint64_t wanted_ns[GOSSIP_LIFE_DONORS]; // since when there is no link to each
     size_t n_wanted, n_asked;
     struct life_away passed[LIFE_PASSED]; // skipped for a while: no link comes up
     size_t n_passed;
 
     // pause.c
     unsigned pauses;     // as ordered
-    bool late;           // it came late: its edges may not be there yet
+    bool late;           // it joined late: its edges may not exist yet
     uint64_t late_ns;    // since when it has a model
-    bool returned;       // with its own model, after it was cut off; no donor was asked for one since
-    uint64_t cut_off_ns; // cut off until then, when it still had others; 0: not
+    bool returned;       // with its own model, after it was cut off; it has asked no donor since
+    uint64_t cut_off_ns; // cut off until then, while there were still other members; 0: it was not
     bool minority, isolated, was_alone;
-    bool withdrawn;             // it does not count, since it was cut off; else it would
+    bool withdrawn;             // it would count, but was cut off
     uint64_t lonely_ns;         // since when no edge is live; 0: one is
-    bool apart;                 // the neighbours that were there last had all another scaling of their data
+    bool apart;                 // all neighbours that were last there scale their data differently
     uint64_t scaling[2];        // then: ours, and that of one of them
     uint64_t away_ns;           // it was away until then, and may be far from the cluster; 0: no
-    uint64_t words_ns;          // ... known from what others have said since
-    struct life_ids other_side; // the dead of a partition in which this node is the minority
+    uint64_t words_ns;          // ... which reports since then will show
+    struct life_ids other_side; // the dead members of a partition in which this node is the minority
 
     // away.c
     struct life_away *away;
@@ -91,11 +92,11 @@ struct gossip_life {
 
     // end.c
     bool alone, stopping;
-    bool met;            // another member was here at some time, or an edge is left of one (checkpoint)
+    bool met;            // another member has been here, or the checkpoint has an edge to one
     uint64_t alone_ns;   // since when all others have finished; 0: they have not
-    bool stops_together; // at a round that is announced
-    bool stands;         // the learner has come to a stop that it was told
-    uint64_t least_stop; // as the learner said last
+    bool stops_together; // at an announced round
+    bool stands;         // the learner waits at its stop round
+    uint64_t least_stop; // as last reported by the learner
     uint64_t stop_round; // as announced; 0: none yet
     int status;
 
@@ -145,9 +146,10 @@ uint64_t life_gap(const struct gossip_life *life, const struct life_progress *pr
 bool life_is_near(uint64_t gap); // within the normal spread of rounds
 // They have done all steps, and it has not.
 bool life_are_done(const struct gossip_life *life, const struct life_progress *others);
-// Too far for its own model; or they have done all steps, so that nothing would draw it to them any more.
+// Too far for its own model, or the others have done all steps, so no exchange would pull it to them.
 bool life_is_far(const struct gossip_life *life, const struct life_progress *others);
-struct life_progress life_furthest(struct gossip_life *life); // the furthest a member may be; 0: not known
+struct life_progress
+life_furthest(struct gossip_life *life); // the highest progress that a member may have; 0: not known
 struct gossip_life_action *life_tell_progress(struct gossip_life *life, const struct life_progress *progress,
                                               bool fetch, bool away);
 
@@ -155,12 +157,12 @@ struct gossip_life_action *life_tell_progress(struct gossip_life *life, const st
 bool life_is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id);
 bool life_has_donor(struct gossip_life *life);
 void life_pass_over(struct gossip_life *life, const struct gossip_id *id); // for a while
-// The nearest ones, those passed over only where there are no others; returns how many.
+// The nearest ones; those passed over only if there are no others. Returns their number.
 size_t life_choose_donors(struct gossip_life *life, struct gossip_id chosen[GOSSIP_LIFE_DONORS]);
 
 // fetch.c
 void life_wants(struct gossip_life *life);
-void life_end_fetch(struct gossip_life *life); // it needs no model any more
+void life_end_fetch(struct gossip_life *life); // it no longer needs a model
 void life_linked(struct gossip_life *life, const struct gossip_id *peer);
 void life_starved(struct gossip_life *life, uint64_t silent_ns);
 void life_fetched(struct gossip_life *life, const struct gossip_life_event *event);
@@ -170,7 +172,7 @@ void life_consider_donors(struct gossip_life *life);
 void life_consider_pause(struct gossip_life *life);
 void life_consider_isolation(struct gossip_life *life);
 void life_go_on(struct gossip_life *life); // with training, or waits first
-// It takes the round and step of the others; far: also beyond reach, but not their last step.
+// Takes the round and step of the others; far: also beyond reach, but not their last step.
 void life_catch_up(struct gossip_life *life, bool far);
 void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; earlier reports are too old
 bool life_is_held_up(const struct gossip_life *life);            // held out or cut off: it takes no step

@@ -1,4 +1,4 @@
-// What graph, edges, membership and peer list say of this node, read the same by every owner.
+// Reads graph, edges, membership and peer list, in the same way for every owner.
 #include "gossip/life/life_state.h"
 
 void gossip_life_see_membership(struct gossip_life_self *self, const struct gossip_membership *membership)

@@ -1,9 +1,9 @@
-// What holds a node up that has begun: edges that are not there yet, being held out of the graph or cut off,
-// a partition; and what follows when it was away.
+// What makes a node pause that has begun: missing edges, being held out of the graph or cut off, a partition;
+// and what follows when it was away.
 #include "gossip/life/life_state.h"
 #include <stdlib.h>
 
-#define WORD_NS     (10 * LIFE_SECOND) // how long others may take to say where the cluster is
+#define WORD_NS     (10 * LIFE_SECOND) // how long others may take to report the cluster's round
 #define LOST_ALL_NS (60 * LIFE_SECOND) // how long a node waits for others that it lost all at once
 
 static bool has_begun(const struct gossip_life *life)
@@ -30,7 +30,7 @@ bool life_is_held_up(const struct gossip_life *life)
     return held_up(life) != 0;
 }
 
-// It came late, and what it would learn before its edges are there pulls the others to its own data.
+// It joined late, and steps without its edges would pull the others to its own data.
 static bool waits_for_edges(struct gossip_life *life)
 {
     BASE_ASSERT(!(life->eligible && life->withdrawn));
@@ -44,8 +44,8 @@ static bool waits_for_edges(struct gossip_life *life)
     return life->late;
 }
 
-// A node that no other reaches takes all others for dead in the end. They are not: it is still cut off, until
-// one of them is heard again, or it has waited for so long that it is truly alone.
+// A node that is not reached considers all others dead in the end. It is still cut off, until one of them is
+// heard again, or until it has waited for so long that it is truly alone.
 static bool has_lost_all(struct gossip_life *life)
 {
     BASE_ASSERT(life->cut_off_ns <= life->now_ns);
@@ -81,7 +81,7 @@ void life_go_on(struct gossip_life *life)
 
 // -- partitions
 
-// More may follow while it lasts.
+// More members may follow during the partition.
 static void remember_the_dead(struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
@@ -92,7 +92,7 @@ static void remember_the_dead(struct gossip_life *life)
     if (dead->capacity < members) {
         struct gossip_id *id = realloc(dead->id, members * sizeof *id);
         if (!id)
-            return; // then any donor will do
+            return; // then any donor is good
         dead->id = id;
         dead->capacity = members;
     }
@@ -105,7 +105,7 @@ static void remember_the_dead(struct gossip_life *life)
     }
 }
 
-// The other side is here again. Any of its members with a model gives it to this node.
+// The other side is back. Any of its members with a model can be the donor.
 static void give_way(struct gossip_life *life)
 {
     BASE_ASSERT(life->eligible && !life->minority);
@@ -120,7 +120,7 @@ static void give_way(struct gossip_life *life)
     life_act(life, GOSSIP_LIFE_FETCH_AGAIN);
 }
 
-// While this node itself is not counted the balance says nothing.
+// While this node itself does not count, the comparison is meaningless.
 static void consider_partition(struct gossip_life *life)
 {
     const bool minority = life->self.minority;
@@ -146,7 +146,7 @@ void life_was_away(struct gossip_life *life, uint64_t words_ns)
     life->words_ns = words_ns;
 }
 
-// No other was there, and it went on by itself: where the others are is known when they are back.
+// No other member was there, and it trained alone: it learns the others' round when they are back.
 static void note_being_alone(struct gossip_life *life)
 {
     const bool alone = has_begun(life) && life->census.others == 0;
@@ -157,7 +157,7 @@ static void note_being_alone(struct gossip_life *life)
     life->was_alone = alone;
 }
 
-// The others have gone on while it waited.
+// The others have continued while it waited.
 void life_catch_up(struct gossip_life *life, bool far)
 {
     struct life_progress cluster;
@@ -215,8 +215,8 @@ static bool waits_for_word(const struct gossip_life *life)
            life->census.claim > 0;
 }
 
-// A node that was held out has heard all the while where the others are; after any other pause old reports
-// say nothing. Where it goes on from is decided before it does.
+// A node that was held out has heard the others' rounds all the while; after any other pause old reports are
+// useless. The round from which it continues is decided before it continues.
 static void follow(struct gossip_life *life, unsigned bits)
 {
     const unsigned before = life->pauses;
@@ -226,7 +226,7 @@ static void follow(struct gossip_life *life, unsigned bits)
     const bool waited = before == GOSSIP_LIFE_EDGES && bits == 0;
     if (over)
         life_was_away(life, over == GOSSIP_LIFE_HELD_OUT ? 0 : life->now_ns);
-    else if (waited && life->returned) // the others may have left its model out of reach meanwhile
+    else if (waited && life->returned) // its model may be out of reach by now
         life_was_away(life, 0);
     consider_away(life);
     if (waits_for_word(life))
@@ -240,7 +240,7 @@ static void follow(struct gossip_life *life, unsigned bits)
     bits |= reasons(life) & GOSSIP_LIFE_EDGES;
     life->pauses = bits;
     if ((before == 0) != (bits == 0)) {
-        if (waited && !life->returned) // the edges have made its model one of theirs
+        if (waited && !life->returned) // its edges have pulled its model to theirs
             life_catch_up(life, true);
         life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;
         life_tell(life, bits ? GOSSIP_LIFE_PAUSES : GOSSIP_LIFE_GOES_ON, bits ? bits : before, 0);

@@ -1,13 +1,13 @@
-// Where the cluster is: round and step belong to it, and a node that was away takes them. More than half of
-// the members that train must have reported, each for itself, where they are; the middle of that is not moved
-// by one that lies, where there are three.
+// The progress of the cluster: round and step belong to it, and a node that was away takes them. More than
+// half of the members that train must have reported their own; with three or more, one member that lies does
+// not move the median.
 #include "base/array.h"
 #include "gossip/life/life_state.h"
 #include <stdlib.h>
 
 #define ABSURD (1ull << 48) // rounds and steps that no node ever does
 
-// No round is shorter than a step, and no node is further than the last one.
+// A round has at least one step, and no node is further than the last step.
 static bool is_plausible(const struct gossip_life *life, const struct gossip_member_info *info)
 {
     const uint64_t most = life->options.steps > 0 ? life->options.steps : ABSURD;
@@ -32,7 +32,7 @@ static size_t collect(struct gossip_life *life, uint8_t flags, uint64_t since_ns
     if (life->told_capacity < members) {
         uint64_t *told = realloc(life->told, 2 * members * sizeof *told);
         if (!told)
-            return 0; // as if no member reported anything
+            return 0; // as if no member had reported
         life->told = told;
         life->told_capacity = members;
     }
@@ -92,11 +92,11 @@ bool life_newest(struct gossip_life *life, struct life_progress *progress)
     return true;
 }
 
-// No member is this much further than two members report: a round that one member alone reports is not one
-// that the cluster has reached. Of one or two the further one is believed: the other may have been away. So
-// it is while a member that trains has not reported yet: it may be as far.
-#define AHEAD_TIMES  4u   // a host may be this much faster than all others
-#define AHEAD_ROUNDS 256u // done while a report is under way
+// No member is further than this beyond what two members report: a round that only one member reports is not
+// the cluster's. Of one or two reports the higher one is believed: the other member may have been away. The
+// same holds while a training member has not reported yet: it may be as far.
+#define AHEAD_TIMES  4u   // a host may be this many times faster than all others
+#define AHEAD_ROUNDS 256u // may be done while a report is on its way
 
 static uint64_t times(uint64_t a, uint64_t b)
 {

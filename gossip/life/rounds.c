@@ -56,7 +56,7 @@ static void start(struct gossip_rounds *r, const struct gossip_order *order)
     if (r->state == GOSSIP_ROUNDS_WAITING && !r->orders.start) {
         r->orders.start = true;
         r->orders.fetch |= order->fetch;
-        // Where others train the seed model is no state to go on from.
+        // If others train, the seed model is not a state to continue from.
         r->complete = r->options.resumed || !order->fetch;
     }
     r->away |= order->away;
@@ -93,8 +93,8 @@ void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *ord
     }
 }
 
-// The cluster is further on: this node does not make up for missed rounds, and an exchange that a process
-// before this one left open is past.
+// The cluster is ahead: this node skips missed rounds, and an exchange that an earlier process left open is
+// void.
 static void catch_up(struct gossip_rounds *r)
 {
     uint64_t round = larger(r->round, r->orders.round);
@@ -116,13 +116,13 @@ static bool trains(const struct gossip_rounds *r)
     return r->state == GOSSIP_ROUNDS_TRAINING || r->state == GOSSIP_ROUNDS_PAUSED;
 }
 
-// Where the model is to be replaced nothing of the open round counts, and nothing waits for its end.
+// If the model will be replaced, the open round is void, and nothing waits for its end.
 static bool takes_another_model(const struct gossip_rounds *r)
 {
     return r->orders.fetch && trains(r) && !r->orders.stop && !r->orders.alone;
 }
 
-// Only a node in training has boundaries to come; any other stands at one.
+// Only a node in training will reach further boundaries; any other is at one.
 static bool must_stop(const struct gossip_rounds *r)
 {
     bool goes_on =
@@ -157,7 +157,7 @@ static bool must_leave(const struct gossip_rounds *r)
            ((must_stop(r) && !gossip_rounds_stand(r)) || done || (failed && !r->orders.fetch));
 }
 
-// The order of the questions is what goes first: a stop, another's model, the end, a pause.
+// The order of the checks is their priority: a stop, another's model, the end, a pause.
 static void look(struct gossip_rounds *r)
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT && r->step <= r->options.steps);
@@ -245,7 +245,7 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT);
     if (r->tells)
         return adopt(r);
-    if (r->stepped && !r->open && !takes_another_model(r)) // their boundary comes before anything else
+    if (r->stepped && !r->open && !takes_another_model(r)) // the boundary of these steps comes first
         return meet(r, true);
     look(r);
     if (trains(r))
@@ -261,7 +261,7 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
     case GOSSIP_ROUNDS_LEAVING:
         if (r->complete)
             return meet(r, false);
-        enter(r, GOSSIP_ROUNDS_LEFT); // half a model is none
+        enter(r, GOSSIP_ROUNDS_LEFT); // a partly fetched model is useless
         return end(r);
     case GOSSIP_ROUNDS_LEFT:
         return end(r);
@@ -286,7 +286,7 @@ void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_sc
     r->unusable_rounds += !finite;
 }
 
-// Rounds that the cluster is further on are passed over with their steps.
+// Skips the rounds that the cluster is ahead, with their steps.
 static void pass_to(struct gossip_rounds *r, uint64_t round)
 {
     uint64_t passed = round - r->meet.round, left = r->options.steps - r->step;
@@ -316,8 +316,8 @@ static void follow(struct gossip_rounds *r, uint64_t round)
         pass_to(r, smaller(round, r->round + most - 1));
 }
 
-// A node without edges waits for none. A node that stands still has done no step, and before the first round
-// it is in the first.
+// A node without edges waits for none. A suspended node has done no step; before its first round a node is in
+// that round.
 void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
                          struct gossip_exchange_event *event)
 {
@@ -355,7 +355,7 @@ void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met)
     bool stops = r->orders.stop && r->meet.round >= r->orders.stop_at;
     r->open = stops && !met && !r->unusable && round == r->meet.round;
     if (r->open)
-        tell(r, GOSSIP_LEARNER_COLLECTED); // a resumed node goes to this boundary again
+        tell(r, GOSSIP_LEARNER_COLLECTED); // a resumed node reaches this boundary again
     else
         close_round(r, round);
 }

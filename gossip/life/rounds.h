@@ -9,8 +9,8 @@
 //        +--------------------------------------- stop (at a boundary) --------------------+
 //
 // Round and step belong to the cluster. They only grow: a node that was away takes those of the others, and
-// never makes up for rounds that it missed. A stop takes effect at a boundary only; what it leaves open of
-// that boundary is in the checkpoint and is done first after a resume.
+// never repeats missed rounds. A stop takes effect at a boundary only; if it leaves the exchange of that
+// boundary open, the checkpoint says so, and a resumed node makes it first.
 #ifndef GOSSIP_LIFE_ROUNDS_H
 #define GOSSIP_LIFE_ROUNDS_H
 
@@ -19,13 +19,13 @@
 #include "gossip/life/learner.h"
 
 #define GOSSIP_ROUNDS_UNUSABLE_MAX                                                                           \
-    10u // rounds in a row whose model is not finite; then the node ends, failed
+    10u // rounds in a row whose model is not finite, after which the node ends with status 1
 
-#define GOSSIP_ROUNDS_NEAR 8u // neighbours that train in turn differ by up to this: the exchange ensures it
+#define GOSSIP_ROUNDS_NEAR 8u // rounds by which neighbours in lock-step may differ; the exchange ensures it
 
 struct gossip_rounds_options {
     uint64_t local_steps; // of a round
-    uint64_t steps;       // in all; UINT64_MAX: no end
+    uint64_t steps;       // in total; UINT64_MAX: no end
     uint64_t round, step; // done before, from a checkpoint
     bool resumed;         // the vectors are those of a checkpoint
     bool open;            // resumed: the local steps of round + 1 are done, its exchange is not
@@ -37,7 +37,7 @@ enum gossip_rounds_state {
     GOSSIP_ROUNDS_TRAINING, //
     GOSSIP_ROUNDS_PAUSED,   // takes no step, answers others
     GOSSIP_ROUNDS_FINISHED, // the last step is done; lingers
-    GOSSIP_ROUNDS_LEAVING,  // the final state is to be taken
+    GOSSIP_ROUNDS_LEAVING,  // about to take the final state
     GOSSIP_ROUNDS_LEFT,
 };
 
@@ -49,7 +49,7 @@ enum gossip_order_kind {
     GOSSIP_ORDER_STOP,  // end at the next boundary (`round` 0): checkpoint, LEFT; else stand still at that of
                         // `round` until LEAVE, or a later STOP
     GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
-    GOSSIP_ORDER_LEAVE, // after FINISHED, or where it stands: this node is no longer needed
+    GOSSIP_ORDER_LEAVE, // after FINISHED, or while it waits at its STOP: this node is no longer needed
 };
 struct gossip_order {
     enum gossip_order_kind kind;
@@ -71,7 +71,7 @@ enum gossip_rounds_todo {
 };
 struct gossip_rounds_meet {
     uint64_t round; // the round of this exchange, from 1; without `meets`: the latest boundary reached
-    bool meets;     // false: no exchange; only the updates received meanwhile are taken in
+    bool meets;     // false: no exchange; only pending updates are added
     bool last;      // the final state: then freeze the exchange and write a checkpoint
     bool finished;  // the node has done its last step
     bool follows;   // without `meets`: the node continues from the round that its neighbours have reached
@@ -108,19 +108,20 @@ struct gossip_rounds {
     bool near;        // it was not
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
-    bool bereft;      // no model of a finished node could be had
+    bool bereft;      // it could get no model of a finished node
     unsigned unusable_in_row;
-    uint64_t unusable_rounds; // so far
+    uint64_t unusable_rounds; // in a row, so far
     struct {
         bool start, fetch, pause, alone, leave, stop;
-        uint64_t stop_at, round, step; // round, step: the cluster's, as told
+        uint64_t stop_at, round, step; // round, step: the cluster's, as ordered
     } orders;
 };
 
 void gossip_rounds_init(struct gossip_rounds *rounds, const struct gossip_rounds_options *options);
-// At any time, also while something is carried out: takes effect at the next boundary.
+// May be called at any time, also while an action is carried out; takes effect at the next boundary.
 void gossip_rounds_order(struct gossip_rounds *rounds, const struct gossip_order *order);
-// What to do now. Asked again after an order where it said WAIT, after ADOPT was done, else after the report.
+// What to do now. Call it again after an order if it returned WAIT, after ADOPT is done, or else after the
+// report.
 struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *rounds);
 // STEPS are done. `step`: where the learner stands; not below where it stood.
 void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float step_scale, bool finite);
@@ -128,15 +129,15 @@ void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float st
 // node. The vectors and pace_ns are the caller's to fill in. `others`: others train (gossip_life_others).
 void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
                          struct gossip_exchange_event *event);
-// MEET is over. `round`: the one that the node goes on from (where it meets or follows), at least that of the
+// MEET is over. `round`: the one that the node continues from (if it meets or follows), at least that of the
 // event. `met`: the exchange of the round was made, or none was due.
 void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met);
-// FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they are as
-// before.
+// FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they have
+// not changed.
 void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t round, uint64_t step);
-// The first boundary at which a STOP can still take effect: that of the round under way.
+// The first boundary at which a STOP can still take effect: that of the current round.
 uint64_t gossip_rounds_least_stop(const struct gossip_rounds *rounds);
-// It has come to the round of its STOP: it waits there for LEAVE, or to be told that others stop later.
+// It has reached the round of its STOP, and waits there for LEAVE or for a later STOP.
 bool gossip_rounds_stand(const struct gossip_rounds *rounds);
 // An order came that ends the current action: a stop the FETCH, a fetch or a pause the wait of a MEET for its
 // exchange.

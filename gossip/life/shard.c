@@ -1,7 +1,7 @@
-// Which shard of the data a late node takes, and which node gives way where several came to one.
+// Which shard of the data a late node takes, and which node gives way if several took the same.
 #include "gossip/life/life_state.h"
 
-// Living nodes of each shard, this node not among them where it is not `own`.
+// The number of living nodes of each shard; this node is counted only with `own`.
 static void count_nodes(const struct gossip_life_world *world, bool own, uint32_t shards,
                         uint16_t nodes[LIMIT_PEERS])
 {
@@ -32,7 +32,7 @@ uint32_t gossip_life_free_shard(const struct gossip_life_world *world, uint32_t 
     return fewest(nodes, shards);
 }
 
-// A node that trains keeps its shard. Of two that do not, or both do, the lower id does.
+// A node that trains keeps its shard. If both train, or neither does, the lower id keeps it.
 static bool goes_first(const struct gossip_record *it, const struct gossip_record *own)
 {
     const bool trains = it->flags & GOSSIP_RECORD_TRAINING, here = own->flags & GOSSIP_RECORD_TRAINING;
@@ -40,7 +40,7 @@ static bool goes_first(const struct gossip_record *it, const struct gossip_recor
     return trains != here ? trains : gossip_id_compare(&it->id, &own->id) < 0;
 }
 
-// Of n that give way the first takes the first free shard, the next one the next.
+// The first node that gives way takes the first free shard, the second one the next, and so on.
 static size_t find_place(const struct gossip_life *life, const struct gossip_record *own,
                          struct gossip_id *first)
 {
@@ -58,7 +58,7 @@ static size_t find_place(const struct gossip_life *life, const struct gossip_rec
     return before;
 }
 
-// Before its first step: later its checkpoint and its place in the data belong to its shard.
+// Only before its first step: later its checkpoint and its position in the data belong to its shard.
 void life_consider_shard(struct gossip_life *life)
 {
     const uint32_t shards = life->options.shards;

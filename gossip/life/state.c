@@ -1,4 +1,4 @@
-// The arrows between the states of a life, the queue of its actions, and when it looks again.
+// The transitions between the states of a life, the queue of its actions, and when it looks again.
 #include "base/error.h"
 #include "gossip/life/life_state.h"
 
@@ -17,7 +17,7 @@ const char *gossip_life_state_name(enum gossip_life_state state)
     return names[state];
 }
 
-// The arrows of the drawing in life.h: the states that each one may enter.
+// The arrows of the drawing in life.h: the states that each state may enter.
 static const unsigned arrows[] = {
     [GOSSIP_LIFE_JOINING] = STATE(FETCHING) | STATE(WAITING) | STATE(STOPPING) | STATE(LEFT),
     [GOSSIP_LIFE_FETCHING] =

@@ -1,7 +1,7 @@
-// Which peers to call and when. An entry of the peer list is called forever. While it stands for a member
-// that is alive or linked, its turns only look for others under the same name; a member is called while it is
-// wanted, and one turn for packets that wait.
-// A turn asks for the addresses and tries each of them; pauses between turns double, with jitter.
+// Which peers to call and when. An entry of the peer list is called as long as the node runs. While it stands
+// for a member that is alive or linked, its turns only look for others under the same name. A member is
+// called while it is wanted, and for one turn when packets wait for it. A turn asks for the addresses and
+// tries each of them; pauses between turns double, with jitter.
 #include "base/hash.h"
 #include "gossip/links/links_private.h"
 #include <stdlib.h>
@@ -102,8 +102,8 @@ void call_start(struct gossip_links *links, const struct gossip_links_target *ta
         ask(links, target, call);
 }
 
-// A peer has called this node, or has become a member: entries that are still unanswered may stand for it, or
-// for others that have just been started, too. Their next turn comes soon; the pauses behind it stay.
+// A peer has called this node, or has become a member: entries without an answer may stand for it, or for
+// other nodes that have just started. Their next turn comes soon; later pauses stay as long.
 void call_entries_hurry(struct gossip_links *links)
 {
     for (size_t i = 0; i < links->options.entries; i++) {
@@ -133,7 +133,7 @@ void call_hold(struct gossip_links *links, const struct gossip_links_target *tar
         wait_until(links, call, links->now_ns + with_jitter(links, GOSSIP_LINKS_LOOK_NS));
 }
 
-// A node without any link has only the entries: the first one that answers again leads to all others.
+// A node without any link has only its entries: the first one that answers leads to all others.
 static uint64_t longest_pause(const struct gossip_links *links, const struct gossip_links_target *target)
 {
     if (!is_entry(target))
@@ -151,7 +151,7 @@ static uint64_t next_pause(const struct gossip_links *links, const struct gossip
     return pause_ns;
 }
 
-// Links that end again and again soon after they came are called for with growing pauses.
+// If links keep ending soon after they begin, the pauses between calls grow.
 void call_after_link(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
                      uint64_t lasted_ns, bool hopeless)
 {
@@ -193,8 +193,8 @@ void call_entry_state(struct gossip_links *links, size_t entry, enum gossip_entr
     links_act(links, GOSSIP_LINKS_ENTRY)->target = entry_target(entry);
 }
 
-// A closed port is evidence only about a peer that a call of this node has reached: a firewall that refuses,
-// for a host that can call but not be called, says nothing.
+// A closed port is evidence only about a peer that a call of this node has reached: the refusal may come from
+// a firewall in front of a host that can only call out.
 static void tell_closed(struct gossip_links *links, const struct gossip_id *id)
 {
     const struct peer *peer = links_peer(links, id);
@@ -258,9 +258,9 @@ void call_resolved(struct gossip_links *links, const struct gossip_links_target 
     BASE_ASSERT(links->started && !links->leaving);
     call->addresses = addresses;
     call->tried = 0;
-    // Not all nodes begin with the same one of a name's addresses.
+    // Nodes should not all begin with the same address of a name.
     call->first = is_entry(target) && addresses ? (size_t)random_below(links, addresses) : 0;
-    if (call->looks) // calls one address, and none where the name leads to one host only
+    if (call->looks) // calls one address, or none if the name leads to one host only
         call->tried = addresses > 1 ? addresses - 1 : addresses;
     call->closed = true;
     call_next_address(links, target, call);
@@ -277,8 +277,8 @@ void call_failed(struct gossip_links *links, const struct gossip_links_target *t
         call_next_address(links, target, call);
 }
 
-// A node without any link does not wait for the end of a call to its entries: an attempt that the network has
-// swallowed is repeated after one second, three, seven. The link of that call stays, and may still come.
+// A node without any link does not wait for the end of a call to an entry: TCP repeats a lost attempt after
+// one second, three, seven. The link of that call stays, and may still succeed.
 static bool may_overlap(const struct gossip_links *links, const struct gossip_links_target *target)
 {
     return is_entry(target) && links->totals.active == 0;

@@ -1,4 +1,4 @@
-// Why a link ends: the words for it, which ends are refusals, and which greeting does not fit.
+// Why a link ends: its texts, which reasons are refusals, and which greetings do not fit.
 #include "gossip/links/links.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ static const struct {
 } closes[] = {
     [GOSSIP_CLOSE_IDLE] = {"idle", "idle", "idle"},
     [GOSSIP_CLOSE_LEAVING] = {"this node leaves", "leaving", "it left"},
-    [GOSSIP_CLOSE_SILENT] = {"taken for dead", "silent", "it takes this node for dead"},
+    [GOSSIP_CLOSE_SILENT] = {"taken for dead", "silent", "it considers this node dead"},
     [GOSSIP_CLOSE_REPLACED] = {"a newer link took over", "replaced", "a newer link took over"},
     [GOSSIP_CLOSE_NO_GREETING] = {"no greeting in time", "no greeting in time", "it got no greeting in time"},
     [GOSSIP_CLOSE_DUPLICATE_IDENTITY] = {"another process with this id has a link that works",

@@ -131,7 +131,7 @@ static void packet(struct gossip_links *links, const struct gossip_links_event *
     }
     if (links->leaving || gossip_id_compare(&event->peer, &links->options.self) == 0 ||
         (links->n_calls >= GOSSIP_LINKS_CALLS && !links_peer(links, &event->peer)))
-        return; // as if lost on the way
+        return; // as if the network had lost it
     struct packet *made = malloc(sizeof *made + event->count);
     struct peer *peer = made ? links_peer_made(links, &event->peer) : NULL;
     if (!peer) {
@@ -140,7 +140,7 @@ static void packet(struct gossip_links *links, const struct gossip_links_event *
     }
     *made = (struct packet){.peer = peer, .since_ns = links->now_ns, .count = event->count};
     memcpy(made->bytes, event->bytes, event->count);
-    if (links->totals.packets == GOSSIP_LINKS_PACKETS) { // the oldest is worth least
+    if (links->totals.packets == GOSSIP_LINKS_PACKETS) { // the oldest is the least useful
         struct packet *oldest = STAILQ_FIRST(&links->packets);
         STAILQ_REMOVE_HEAD(&links->packets, next);
         oldest->peer->packets--;
@@ -202,7 +202,7 @@ static void stalled(struct gossip_links *links, struct link *link, bool on)
     if (link->stalled == on)
         return;
     link->stalled = on;
-    link->used_ns = links->now_ns; // what stood still was not idle
+    link->used_ns = links->now_ns; // a stalled link was not idle
     links_due(links, links->now_ns + GOSSIP_LINKS_IDLE_NS);
 }
 
@@ -247,7 +247,7 @@ static void tell_missing(struct gossip_links *links, struct peer *peer)
     action->since_ns = peer->missing_ns;
 }
 
-// Out of memory for actions: anything not handled is handled soon.
+// Out of memory for actions: the rest is handled soon.
 static bool may_go_on(struct gossip_links *links)
 {
     if (links_reserve(links, LINKS_ACTIONS))
@@ -374,7 +374,7 @@ static void take(struct gossip_links *links, const struct gossip_links_event *ev
     }
 }
 
-// As many actions as one link can bring about: its own, those of the links behind it, its peer's packets. A
+// As many actions as one link can cause: its own, those of links that wait behind it, its peer's packets. A
 // loop over many links reserves again for each.
 static size_t actions_of(const struct gossip_links *links, const struct gossip_links_event *event)
 {

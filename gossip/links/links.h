@@ -1,4 +1,4 @@
-// The links of one node: which peers it calls and when, which of two links between a pair is used, what a
+// The links of one node: which peers it calls and when, which of two links of a pair is used, what a
 // greeting, a BYE and the end of a link mean, and which packets wait for a link. The same object serves the
 // daemon, the simulator and the fuzzer. Rules and tables of times: README.md.
 //
@@ -17,16 +17,16 @@
 //                |       v
 //                |   CANDIDATE ---- the active link ended, or was silent for GOSSIP_LINKS_CANDIDATE_NS
 //                v                            |
-//              ACTIVE <-----------------------+  at most one a pair
+//              ACTIVE <-----------------------+  at most one per pair
 //
 //    any of them ---- CLOSE said, or BYE heard ----> CLOSING ---- ENDED ----> (the handle is free)
 //
 // Of two links between one pair the node with the LOWER id decides by answering the other's greeting: the
-// higher id greets at once, the lower id greets only on the link that it takes. Nothing but greetings travels
-// before both were sent, so the end of the other link loses nothing.
+// higher id greets at once, the lower id greets only on the link that it takes. Only greetings are sent until
+// both ends have greeted, so nothing is lost when the other link ends.
 //
 // One owner (the loop). Memory: 2 * LIMIT_PEERS links, LIMIT_HALF_OPEN of them accepted and not active,
-// GOSSIP_LINKS_CALLS members under call, GOSSIP_LINKS_PACKETS waiting packets, and the entries.
+// GOSSIP_LINKS_CALLS members that are called, GOSSIP_LINKS_PACKETS waiting packets, and the entries.
 #ifndef GOSSIP_LINKS_LINKS_H
 #define GOSSIP_LINKS_LINKS_H
 
@@ -40,30 +40,31 @@
 #include <stdint.h>
 
 #define GOSSIP_LINKS_MAX       (2u * LIMIT_PEERS)
-#define GOSSIP_LINKS_CALLS     256u // members under call at a time, beside those that are wanted
-#define GOSSIP_LINKS_PACKETS   64u  // waiting for a link; the oldest gives way
+#define GOSSIP_LINKS_CALLS     256u // members called at a time, besides those that are wanted
+#define GOSSIP_LINKS_PACKETS   64u  // waiting for a link; at the limit the oldest is dropped
 #define GOSSIP_LINKS_UNDECIDED 4u   // links of one id that wait to be taken
 #define GOSSIP_NO_ENTRY        SIZE_MAX
 
 #define GOSSIP_LINKS_CALL_NS      5000000000ull  // connection and handshake of an own call
-#define GOSSIP_LINKS_ANSWERED_NS  1000000000ull  // at one host's limit, an answered link is spared this long
+#define GOSSIP_LINKS_ANSWERED_NS  1000000000ull  // an ANSWERED link is spared this long at one host's limit
 #define GOSSIP_LINKS_GREETING_NS  10000000000ull // from the proof of identity to the greeting
-#define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull // how long a silent older link stands in the way of a new one
-#define GOSSIP_LINKS_LATE_NS      500000000ull  // a TIMER this late: the process did not get processor time
+#define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull  // how long a silent older link delays a new one
+#define GOSSIP_LINKS_LATE_NS      500000000ull   // a TIMER this late: the process was suspended
 #define GOSSIP_LINKS_IDLE_NS      10000000000ull // an unwanted link without traffic ends after this time
 #define GOSSIP_LINKS_PACKET_NS    10000000000ull // how long a packet waits for a link
-#define GOSSIP_LINKS_RESOLVE_NS   30000000000ull // how long addresses are waited for
+#define GOSSIP_LINKS_RESOLVE_NS   30000000000ull // how long to wait for addresses
 // Between two turns of calls: doubling, each with a jitter of 0.5 to 1.5. A link that ends sooner than the
-// longest pause does not begin anew.
+// longest pause does not reset the pauses.
 #define GOSSIP_LINKS_PAUSE_MIN_NS     200000000ull
-#define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull // of an entry, where there may never be a node
+#define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull // of an entry, which may never lead to a node
 #define GOSSIP_LINKS_PAUSE_LONELY_NS  1000000000ull  // of an entry, while this node has no link at all
-#define GOSSIP_LINKS_CALL_LONELY_NS   2000000000ull // likewise: a call this old no longer delays the next one
-#define GOSSIP_LINKS_PAUSE_MEMBER_NS  2000000000ull // of a member, which others know to be there
+#define GOSSIP_LINKS_CALL_LONELY_NS   2000000000ull  // without links, a call this old delays no other
+#define GOSSIP_LINKS_PAUSE_MEMBER_NS  2000000000ull  // of a member, which is known to exist
 #define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that will not change soon
 #define GOSSIP_LINKS_LOOK_NS          10000000000ull // of an entry that stands for a living member: look for others
 #define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link missing for this long is reported
-// This many answers in a row, over this time, that a peer has a working link to another process with this id.
+// DUPLICATE after this many answers in a row, over this time, that a peer has a working link to another
+// process with this id.
 #define GOSSIP_LINKS_DUPLICATES   3u
 #define GOSSIP_LINKS_DUPLICATE_NS 5000000000ull
 
@@ -71,11 +72,12 @@ struct gossip_links;
 
 struct gossip_links_options {
     struct gossip_id self;
-    const struct gossip_greeting *greeting; // of this node, borrowed for life: others must train the same
-    const struct gossip_allow_list *allow;  // borrowed, may change between steps (then ALLOW); NULL: all
-    size_t entries;                         // of the peer list
-    uint64_t call_ns;                       // instead of GOSSIP_LINKS_CALL_NS; 0: that
-    uint64_t salt;                          // of the table of ids: they come from strangers
+    const struct gossip_greeting
+        *greeting;                         // of this node, borrowed until destroy: others must train the same
+    const struct gossip_allow_list *allow; // borrowed, may change between steps (then ALLOW); NULL: all
+    size_t entries;                        // of the peer list
+    uint64_t call_ns;                      // replaces GOSSIP_LINKS_CALL_NS; 0: the default
+    uint64_t salt;                         // of the table of ids, which strangers choose
     uint64_t now_ns;
 };
 
@@ -92,15 +94,15 @@ enum gossip_link_state {
 enum gossip_close {
     GOSSIP_CLOSE_IDLE,
     GOSSIP_CLOSE_LEAVING,            // this node ends
-    GOSSIP_CLOSE_SILENT,             // its other end is taken for dead
+    GOSSIP_CLOSE_SILENT,             // its other end is considered dead
     GOSSIP_CLOSE_REPLACED,           // by a newer link
     GOSSIP_CLOSE_NO_GREETING,        // none in time
     GOSSIP_CLOSE_DUPLICATE_IDENTITY, // another process with the id of the other end has a link that works
     GOSSIP_CLOSE_NOT_ALLOWED,        // not, or no longer, on the allow-list
-    GOSSIP_CLOSE_OTHER_PROTOCOL,     // they can't train together
+    GOSSIP_CLOSE_OTHER_PROTOCOL,     // the two cannot train together
     GOSSIP_CLOSE_OTHER_MODEL,        //
     GOSSIP_CLOSE_OTHER_RULES,        //
-    GOSSIP_CLOSE_OTHER_SCALING,      // likewise; seen later, by the owner of the exchange
+    GOSSIP_CLOSE_OTHER_SCALING,      // they cannot train together; found later, by the owner of the exchange
     GOSSIP_CLOSE_BROKEN,             // the other end broke the protocol
     GOSSIP_CLOSE_TIMEOUT,            // no handshake in time
     GOSSIP_CLOSE_CROWDED,            // it has not authenticated, and gives way to a newer connection
@@ -110,11 +112,12 @@ enum gossip_close {
     GOSSIP_CLOSE_REFUSED_THERE,      // heard: a refusal, for people to read
 };
 const char *gossip_close_text(enum gossip_close why); // for people
-const char *gossip_close_bye(enum gossip_close why); // reason of the BYE that goes before it; NULL: none does
-// The meaning of a received BYE: IDLE .. DUPLICATE_IDENTITY or REFUSED_THERE; and that for people.
+const char *
+gossip_close_bye(enum gossip_close why); // reason of the BYE that is sent first; NULL: no BYE is sent
+// The meaning of a received BYE: IDLE .. DUPLICATE_IDENTITY or REFUSED_THERE; and its text for people.
 enum gossip_close gossip_close_of(const char *reason);
 const char *gossip_close_heard(enum gossip_close why);
-// That BYE goes behind all that was sent before: the other end learns from it why, and BYE ends the link
+// That BYE is sent after all messages that wait: they tell the other end the reason, and BYE ends the link
 // there.
 bool gossip_close_in_order(enum gossip_close why);
 bool gossip_close_is_refusal(enum gossip_close why); // by this end: NOT_ALLOWED, OTHER_*
@@ -128,7 +131,7 @@ struct gossip_links_target { // the callee: an entry of the peer list, or a memb
 };
 
 enum gossip_link_end {  // what the other host has shown about its process
-    GOSSIP_END_OTHER,   // nothing: a timeout, a decision of this end, a network that can't be reached
+    GOSSIP_END_OTHER,   // nothing: a timeout, a decision of this end, an unreachable network
     GOSSIP_END_GONE,    // the stream ended or was reset
     GOSSIP_END_REFUSED, // nothing listens at its address
     GOSSIP_END_BROKEN,  // it broke the framing
@@ -137,25 +140,25 @@ enum gossip_link_end {  // what the other host has shown about its process
 enum gossip_links_event_kind {
     GOSSIP_LINKS_START,    // calls begin
     GOSSIP_LINKS_WANT,     // links to ids[count] are wanted, and to no others
-    GOSSIP_LINKS_RESOLVED, // `target` has `count` addresses now; 0: none is known, or it must not be called
+    GOSSIP_LINKS_RESOLVED, // `target` has `count` addresses; 0: none is known, or it must not be called
     GOSSIP_LINKS_ANSWERED, // the caller of `link` has begun a handshake that fits the secret of the cluster
     GOSSIP_LINKS_AUTHENTICATED, // the other end of `link` is `peer`, a member that is `alive` or not
     GOSSIP_LINKS_GREETING,      // `greeting` was heard on `link`
     GOSSIP_LINKS_BYE,           // `reason` was heard on `link`
-    GOSSIP_LINKS_MESSAGE,       // any other message was heard on `link`: DELIVER follows if it is to be taken
-    GOSSIP_LINKS_ENDED,         // `link` is gone, as `end`: once for every link, after a CLOSE, too
-    GOSSIP_LINKS_STALLED,       // `link` stands still by a fault of the experiment, or no longer (`on`)
+    GOSSIP_LINKS_MESSAGE,       // any other message was heard on `link`: DELIVER follows if it is accepted
+    GOSSIP_LINKS_ENDED,         // `link` is gone, as `end`: once for every link, also after a CLOSE
+    GOSSIP_LINKS_STALLED,       // an injected fault stalls `link` (`on`), or no longer does
     GOSSIP_LINKS_PACKET,        // bytes[count] for `peer`, by any link, present or future
     GOSSIP_LINKS_MEMBER,        // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
-    GOSSIP_LINKS_PART,          // the link to `peer` is to end, because of `why`
+    GOSSIP_LINKS_PART,          // close the link to `peer`, because of `why`
     GOSSIP_LINKS_ALLOW,         // the allow-list has changed
     GOSSIP_LINKS_TIMER,         // the gossip_links_deadline has passed
-    GOSSIP_LINKS_LEAVE,         // no more calls and accepts; all links say BYE and end
+    GOSSIP_LINKS_LEAVE,         // no more calls, and none is accepted; all links send BYE and end
 };
 struct gossip_links_event {
     enum gossip_links_event_kind kind;
     uint64_t now_ns;  // monotonic
-    uint64_t entropy; // any number that others can't foresee: jitter
+    uint64_t entropy; // any number that others cannot predict: jitter
     uint64_t link;
     struct gossip_id peer;
     struct gossip_links_target target;
@@ -170,22 +173,22 @@ struct gossip_links_event {
 };
 
 enum gossip_links_action_kind {
-    GOSSIP_LINKS_RESOLVE, // say RESOLVED of `target`, now or later
+    GOSSIP_LINKS_RESOLVE, // send RESOLVED for `target`, now or later
     GOSSIP_LINKS_CALL,    // open a stream to `address` (below RESOLVED's count) of `target`: it is `link`
     GOSSIP_LINKS_GREET,   // send this node's greeting on `link`
     GOSSIP_LINKS_CLOSE,   // send gossip_close_bye(why), if any, on `link`, then end it. `other`: owner of the
                           // active link
-    GOSSIP_LINKS_UP,      // `link` is the active one to `peer`
-    GOSSIP_LINKS_DOWN,    // no link to `peer` is active any more; what `link` carried last may be lost
-    GOSSIP_LINKS_DELIVER, // the message of this event is of a peer with an active link
+    GOSSIP_LINKS_UP,      // `link` is now the active one to `peer`
+    GOSSIP_LINKS_DOWN,    // no link to `peer` is active any more; the last messages on `link` may be lost
+    GOSSIP_LINKS_DELIVER, // accept the message of this event: its peer has an active link
     GOSSIP_LINKS_SEND,    // bytes[count] on `link`, as a packet of membership; valid until the next action
-    GOSSIP_LINKS_EXPLAIN, // send on `link` what membership knows of `peer`: another process signed it
-    GOSSIP_LINKS_UNREACHABLE, // positive evidence about `peer`: its stream ended without a word, or nothing
+    GOSSIP_LINKS_EXPLAIN, // send on `link` what membership knows of `peer`, which another process has signed
+    GOSSIP_LINKS_UNREACHABLE, // positive evidence about `peer`: its stream ended without BYE, or nothing
                               // listens where it was reached before
-    GOSSIP_LINKS_DUPLICATE,   // another process has this id, at the other end of `link` (`at`) or known there
-    GOSSIP_LINKS_MISSING,     // for people, once: no link to the wanted `peer` since since_ns; neither end
-                              // can call the other
-    GOSSIP_LINKS_ENTRY,       // the state of `target.entry` has changed
+    GOSSIP_LINKS_DUPLICATE,   // another process has this id: the other end of `link` is it (`at`) or knows it
+    GOSSIP_LINKS_MISSING, // for people, once: no link to the wanted `peer` since since_ns: neither end can
+                          // call the other
+    GOSSIP_LINKS_ENTRY,   // the state of `target.entry` has changed
 };
 struct gossip_links_action {
     enum gossip_links_action_kind kind;
@@ -195,7 +198,7 @@ struct gossip_links_action {
     struct gossip_id peer;
     struct gossip_links_target target;
     size_t address;
-    bool changed; // CLOSE by a refusal: not reported before
+    bool changed; // CLOSE by a refusal: this refusal was not reported before
     bool at;      // DUPLICATE
     uint64_t since_ns;
     const uint8_t *bytes;
@@ -206,24 +209,24 @@ enum base_error gossip_links_create(const struct gossip_links_options *options,
                                     struct gossip_links **links) BASE_CHECK;
 void gossip_links_destroy(struct gossip_links *links); // NULL is fine
 
-// Takes one event; its actions queue up behind those that were not taken yet, so that it may be called while
-// an action is carried out. An event about a link that no longer exists, or that is impossible in its state,
-// changes nothing. BASE_ENOMEM: nothing has changed; any other event about the same may still come.
+// Handles one event; its actions join the end of the queue, so this may be called while an action is carried
+// out. An event about a link that no longer exists, or that is impossible in its state, changes nothing.
+// BASE_ENOMEM: nothing has changed, and later events are handled as usual.
 enum base_error gossip_links_step(struct gossip_links *links,
                                   const struct gossip_links_event *event) BASE_CHECK;
 bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *action);
-// When to say TIMER (monotonic ns), UINT64_MAX: never. May be too early.
+// When to send TIMER (monotonic ns), UINT64_MAX: never. May be too early.
 uint64_t gossip_links_deadline(const struct gossip_links *links);
 
-// A peer has called. `host` is the unit for which connections are counted (an address, of IPv6 its /64). At a
-// limit, the oldest connection that is not authenticated gives way, and its CLOSE is among the actions; at
-// the limit of one host, one that has ANSWERED is spared while it is young. 0: none may give way, or this
-// node is leaving: close the new connection without a byte.
+// A peer has called. Connections are counted by `host` (an IPv4 address, or the /64 of an IPv6 address). At a
+// limit, the oldest connection that is not authenticated is closed (a CLOSE among the actions); at the limit
+// of one host, one that has ANSWERED is spared while it is young. Returns 0 if none may be closed, or if this
+// node is leaving: close the new connection without sending a byte.
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
 // The owner's pointer that comes back with every action about this link; of a CALL, before the next action is
 // taken.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);
-// The active link of this peer, 0 and NULL: there is none.
+// The active link of this peer; 0 and NULL: there is none.
 uint64_t gossip_links_active(const struct gossip_links *links, const struct gossip_id *peer, void **owner);
 void gossip_links_sent(struct gossip_links *links, uint64_t link,
                        uint64_t now_ns); // the owner sent data of its own
@@ -237,7 +240,7 @@ enum gossip_entry_state {
 };
 const char *gossip_entry_state_name(enum gossip_entry_state state);
 
-struct gossip_entry { // a name may have many addresses: it stands for the node that answered there last,
+struct gossip_entry { // a name may have many addresses: it stands for the node that last answered there,
                       // until that node is neither alive nor linked
     enum gossip_entry_state state;
     bool known;          // id is valid

@@ -2,15 +2,15 @@
 //   links.c   the object, its events in, its actions out
 //   table.c   links by handle, peers by id, the queue of actions
 //   call.c    which peers to call and when: entries and members alike
-//   pair.c    one link a pair: proof, greetings, BYE, the end of a link
+//   pair.c    one link per pair: proof, greetings, BYE, the end of a link
 #ifndef GOSSIP_LINKS_LINKS_PRIVATE_H
 #define GOSSIP_LINKS_LINKS_PRIVATE_H
 
 #include "gossip/links/links.h"
 #include <sys/queue.h>
 
-#define LINKS_ACTIONS (2u * GOSSIP_LINKS_UNDECIDED + 8u) // that one link can bring about
-#define LINKS_REACHED 256u // fingerprints of the members that calls of this node have reached
+#define LINKS_ACTIONS (2u * GOSSIP_LINKS_UNDECIDED + 8u) // the most that one link can cause
+#define LINKS_REACHED 256u // fingerprints of members that calls of this node have reached
 
 //    IDLE -> PAUSED -> RESOLVING -> UNDER_WAY -> HELD
 //              ^----------+------------'----------'      every state may go to HELD, IDLE and PAUSED; an
@@ -19,15 +19,15 @@
 enum call_state {
     CALL_IDLE,
     CALL_PAUSED,    // until due_ns
-    CALL_RESOLVING, // asked for addresses; again at due_ns
+    CALL_RESOLVING, // waits for addresses; asks again at due_ns
     CALL_UNDER_WAY, // as `link`
-    CALL_HELD,      // there is a link; or the entry stands for a living member: until due_ns
+    CALL_HELD,      // there is a link, or the entry stands for a living member until due_ns
 };
 struct call {
     enum call_state state;
-    bool closed;   // nothing listened at any address of this turn
-    bool flapping; // the latest link ended soon after it came
-    bool looks;    // of an entry that stands for a living member: this turn looks for others
+    bool closed;   // nothing has listened at any address of this turn
+    bool flapping; // the latest link ended soon after it began
+    bool looks;    // an entry that stands for a living member: this turn looks for other nodes
     size_t addresses, tried, first;
     uint64_t pause_ns, due_ns;
     uint64_t link;
@@ -35,7 +35,7 @@ struct call {
 
 struct entry {
     struct gossip_entry shown;
-    bool self_seen; // in this turn: one of its addresses is this node's
+    bool self_seen; // one of the addresses of this turn is this node's
     struct call call;
 };
 
@@ -47,7 +47,7 @@ struct peer { // a member that is called, wanted or linked
     struct link *active;
     struct call call;
     size_t undecided, packets;
-    bool alive, wanted, told; // told: that its link is missing
+    bool alive, wanted, told; // told: the missing link has been reported
     uint64_t want_turn, missing_ns;
 };
 
@@ -57,13 +57,13 @@ struct link {
     void *owner;
     enum gossip_link_state state;
     bool caller, half_open, answered, self, stalled;
-    bool spared; // CANDIDATE: it has waited once more, since this process had stood still
-    struct gossip_links_target target; // of the caller
-    uint64_t host;                     // of the accepted
+    bool spared; // CANDIDATE: it has waited once more, because this process was suspended
+    struct gossip_links_target target; // of a call of this node
+    uint64_t host;                     // of an accepted connection
     struct peer *peer;                 // from AUTHENTICATED to ACTIVE, unless `self`
     uint64_t instance_id;              // of the process at the other end, once it has greeted
     uint64_t state_ns, used_ns;
-    unsigned told_before; // the links' told_duplicate when this one came into use
+    unsigned told_before; // gossip_links.told_duplicate when this link came into use
 };
 
 struct packet {
@@ -86,7 +86,7 @@ struct gossip_links {
     TAILQ_HEAD(, link) links;
     struct link **slot; // by the low bits of a handle
     size_t slots;
-    uint64_t handles; // made so far
+    uint64_t handles; // given out so far
     uint64_t half_open[LIMIT_HALF_OPEN];
     size_t n_half_open;
     TAILQ_HEAD(, peer) peers;
@@ -98,10 +98,10 @@ struct gossip_links {
     struct entry *entry;
     uint64_t *reached; // [LINKS_REACHED] as a ring; NULL: none yet
     size_t n_reached;
-    bool late;               // the TIMER of this step
-    unsigned told_duplicate; // in a row: a peer has a link to another process with this identity
-    uint64_t duplicate_ns;   // since when
-    struct queued *action;   // as a ring
+    bool late;               // the TIMER of this step came late
+    unsigned told_duplicate; // answers in a row that a peer has a link to another process with this identity
+    uint64_t duplicate_ns;   // when the first of them came
+    struct queued *action;   // a ring
     size_t first_action, n_actions, actions_capacity;
     struct gossip_links_totals totals;
 };
@@ -115,38 +115,38 @@ struct link *links_add(struct gossip_links *links);                         // N
 void links_free(struct gossip_links *links, struct link *link);
 struct peer *links_peer(const struct gossip_links *links, const struct gossip_id *id); // NULL
 struct peer *links_peer_made(struct gossip_links *links, const struct gossip_id *id);  // NULL: no memory
-void links_peer_release(struct gossip_links *links, struct peer *peer); // unless something is left of it
+void links_peer_release(struct gossip_links *links, struct peer *peer); // frees it unless it is still needed
 uint64_t links_hash(const struct gossip_links *links, const struct gossip_id *id);
 void links_due(struct gossip_links *links, uint64_t due_ns);
 void links_drop_packets(struct gossip_links *links, const struct peer *peer); // NULL: all
-size_t links_half_open(const struct gossip_links *links, uint64_t host);      // connections of it
+size_t links_half_open(const struct gossip_links *links, uint64_t host);      // of this host
 void links_release_half_open(struct gossip_links *links, struct link *link);
-uint64_t links_after(uint64_t later_ns, uint64_t earlier_ns); // 0 where time went backwards
+uint64_t links_after(uint64_t later_ns, uint64_t earlier_ns); // 0 if time went backwards
 
 // call.c
 struct call *call_of(struct gossip_links *links, const struct gossip_links_target *target); // NULL
 void call_start(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
 void call_hurry(struct gossip_links *links,
-                struct call *call); // a pause goes on for the shortest time at most
+                struct call *call); // a pause continues for at most the shortest time
 void call_hold(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
 void call_again(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
                 uint64_t pause_ns);
-// The link to the target is gone, after this lifetime.
+// The link to the target has ended after this lifetime.
 void call_after_link(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
                      uint64_t lasted_ns, bool hopeless);
 void call_idle(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
 void call_resolved(struct gossip_links *links, const struct gossip_links_target *target, size_t addresses);
-// The link of this call came to nothing.
+// The call has failed.
 void call_failed(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
                  bool closed, bool refused);
 void call_timer(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
-void call_reached(struct gossip_links *links, const struct gossip_id *id); // remembers it
+void call_reached(struct gossip_links *links, const struct gossip_id *id); // remembers the member
 void call_entries_hurry(struct gossip_links *links);
 void call_entries_hold(struct gossip_links *links, const struct gossip_id *id);
 void call_entries_release(struct gossip_links *links, const struct gossip_id *id, uint64_t lasted_ns,
                           bool hopeless);
 void call_entry_state(struct gossip_links *links, size_t entry, enum gossip_entry_state state);
-bool call_wanted(const struct peer *peer); // for itself, or for what waits
+bool call_wanted(const struct peer *peer); // wanted, or packets wait for it
 struct gossip_links_target call_member(const struct peer *peer);
 
 // pair.c
@@ -158,7 +158,8 @@ void pair_message(struct gossip_links *links, struct link *link);
 void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_end end);
 void pair_close(struct gossip_links *links, struct link *link, enum gossip_close why);
 void pair_timer(struct gossip_links *links, struct link *link);
-bool pair_give_way(struct gossip_links *links, uint64_t host); // one half-open link, to a new one of `host`
+bool pair_give_way(struct gossip_links *links,
+                   uint64_t host); // closes one half-open link for a new one of `host`
 bool pair_allows(const struct gossip_links *links, const struct gossip_id *id);
 
 #endif

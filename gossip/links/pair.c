@@ -1,4 +1,4 @@
-// One link a pair: what a proof of identity, a greeting, a message, a BYE and the end of a link mean.
+// One link per pair: what a proof of identity, a greeting, a message, a BYE and the end of a link mean.
 #include "gossip/links/links_private.h"
 
 static void become(struct gossip_links *links, struct link *link, enum gossip_link_state state)
@@ -109,7 +109,7 @@ static void activate(struct gossip_links *links, struct link *link)
     peer->active = link;
     peer->undecided--;
     link->used_ns = links->now_ns;
-    link->told_before = links->told_duplicate; // goes on from there if this link, too, ends with that answer
+    link->told_before = links->told_duplicate; // the count continues there if this link ends that way, too
     links->told_duplicate = 0;
     links->totals.active++;
     links->totals.activated++;
@@ -131,7 +131,7 @@ static void activate(struct gossip_links *links, struct link *link)
 
 // -- the end
 
-// What the end of a link means for the call that made it.
+// The consequences of a link's end for the call that made it.
 static void call_ended(struct gossip_links *links, const struct link *link, enum gossip_link_end end,
                        bool refused)
 {
@@ -145,7 +145,7 @@ static void call_ended(struct gossip_links *links, const struct link *link, enum
         call_failed(links, &link->target, call, end == GOSSIP_END_REFUSED, refused);
 }
 
-// No link to this peer is left in use. Calls go on for wanted peers; before START nobody is called.
+// No link to this peer is in use any more. Wanted peers are called again; before START no peer is called.
 static void after_active(struct gossip_links *links, const struct link *link, struct peer *peer, bool refused,
                          bool broken)
 {
@@ -168,7 +168,7 @@ static struct link *successor(const struct peer *peer)
     return NULL;
 }
 
-// Takes the link out of use; what is left of it is its handle.
+// Takes the link out of use; only its handle remains.
 static void leave(struct gossip_links *links, struct link *link, enum gossip_link_end end, bool refused)
 {
     struct peer *peer = link->peer;
@@ -211,21 +211,21 @@ void pair_close(struct gossip_links *links, struct link *link, enum gossip_close
     become(links, link, GOSSIP_LINK_CLOSING);
 }
 
-// Strangers are silent. A caller that knows the secret has a moment for the rest of the handshake: where many
-// members of one host call all at once, each would otherwise displace another before a busy process comes to
-// read what it has sent.
+// A connection without a fitting first message may be closed. A caller that knows the secret has a moment for
+// the rest of the handshake: if many members on one host call at once, each would otherwise displace another
+// before a busy process reads what it has sent.
 static bool may_give_way(const struct gossip_links *links, const struct link *link, bool answered_too)
 {
     if (link->state == GOSSIP_LINK_CLOSING)
-        return true; // a refused one that does not end yet
+        return true; // a refused link that has not ended yet
     if (link->state != GOSSIP_LINK_ACCEPTED)
         return false;
     return answered_too || !link->answered ||
            links_after(links->now_ns, link->state_ns) >= GOSSIP_LINKS_ANSWERED_NS;
 }
 
-// The oldest that may give way: of this host, if it has all that one may have (`own`), else of the host that
-// has the most.
+// The oldest connection that may be closed: of this host, if it is at the limit of a host (`own`), else of
+// the host that has the most.
 static struct link *oldest_to_go(const struct gossip_links *links, uint64_t host, bool own, bool answered_too)
 {
     struct link *link, *chosen = NULL;
@@ -242,8 +242,8 @@ static struct link *oldest_to_go(const struct gossip_links *links, uint64_t host
     return chosen;
 }
 
-// A first message that was recorded can be sent again by any host, so only connections of one host are kept
-// by it from each other: from others it keeps nobody out.
+// Any host can replay a recorded first message, so such a message protects a connection only from others of
+// the same host: it keeps out no other host.
 bool pair_give_way(struct gossip_links *links, uint64_t host)
 {
     const bool own = links_half_open(links, host) >= LIMIT_HALF_OPEN_ADDRESS;
@@ -255,7 +255,7 @@ bool pair_give_way(struct gossip_links *links, uint64_t host)
     if (!oldest)
         return false;
     if (oldest->state == GOSSIP_LINK_CLOSING)
-        say_close(links, oldest, GOSSIP_CLOSE_CROWDED); // at once, whatever it has not read
+        say_close(links, oldest, GOSSIP_CLOSE_CROWDED); // at once, even with unread data
     else
         pair_close(links, oldest, GOSSIP_CLOSE_CROWDED);
     links_release_half_open(links, oldest);
@@ -299,7 +299,7 @@ static bool looks_for_others(const struct gossip_links *links, const struct link
            links->entry[link->target.entry].call.looks;
 }
 
-// The peer that answers is known. False: the link is not, or no longer, of use.
+// The peer that answers is known. False: the link is not needed, or not any more.
 static bool is_useful(const struct gossip_links *links, const struct link *link)
 {
     const struct peer *peer = link->peer;
@@ -337,7 +337,7 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
     if (link->caller)
         call_reached(links, &peer->id);
     if (!is_useful(links,
-                   link)) // ended in order, so that the other end sees a whole handshake and no stranger
+                   link)) // with BYE, so that the other end sees a complete handshake, not a stranger
         pair_close(links, link, GOSSIP_CLOSE_NOT_NEEDED);
     else if (!allowed)
         pair_close(links, link, GOSSIP_CLOSE_NOT_ALLOWED);
@@ -371,7 +371,7 @@ void pair_greeting(struct gossip_links *links, struct link *link, const struct g
 {
     if (link->state != GOSSIP_LINK_AUTHENTICATED) {
         if (link->state != GOSSIP_LINK_CLOSING)
-            pair_close(links, link, GOSSIP_CLOSE_BROKEN); // before the proof, or twice
+            pair_close(links, link, GOSSIP_CLOSE_BROKEN); // before the proof of identity, or twice
         return;
     }
     BASE_ASSERT(link->self == !link->peer);
@@ -385,7 +385,7 @@ void pair_greeting(struct gossip_links *links, struct link *link, const struct g
     link->instance_id = theirs->instance_id;
     if (gossip_close_is_refusal(verdict)) {
         if (lower)
-            act(links, GOSSIP_LINKS_GREET, link); // so that the people there can read it, too
+            act(links, GOSSIP_LINKS_GREET, link); // so that the other end can report it, too
         pair_close(links, link, verdict);
     } else if (!peer->active || !lower) { // or the lower id has taken this one
         activate(links, link);
@@ -395,14 +395,14 @@ void pair_greeting(struct gossip_links *links, struct link *link, const struct g
     }
 }
 
-// The other end has a working link to this id, and this process has none to it. Once or twice that is the
-// rest of a link that was given up here.
+// The other end has a working link to this id, and this process has none to it. Once or twice, that may be a
+// link that was given up here.
 static void suspect_duplicate(struct gossip_links *links, const struct link *link)
 {
     if (!link->peer || (link->peer->active && link->peer->active != link))
         return;
     BASE_ASSERT(!link->self);
-    if (link->peer->active) // in use only since it was told so: the earlier answers still count
+    if (link->peer->active) // in use since then, but the earlier answers still count
         links->told_duplicate = link->told_before;
     if (links->told_duplicate == 0)
         links->duplicate_ns = links->now_ns;
@@ -422,9 +422,9 @@ void pair_bye(struct gossip_links *links, struct link *link, const char *reason)
     pair_close(links, link, said == GOSSIP_CLOSE_REFUSED_THERE ? said : GOSSIP_CLOSE_HEARD);
 }
 
-// A message on the active link shows that it works: a candidate that waits to take over is not needed. (The
-// same process calls anew when it has given up a link whose last bytes were still under way. Another process
-// is told about the first: nothing else that it sends or gets may pass.)
+// A message on the active link shows that it works: the candidate is not needed. (A process calls again when
+// it has given up a link whose last bytes were still on the way. Another process with this identity is told
+// about the first one; nothing else is sent to it or accepted from it.)
 static void drop_candidates(struct gossip_links *links, const struct link *works)
 {
     struct link *link, *next;
@@ -435,7 +435,7 @@ static void drop_candidates(struct gossip_links *links, const struct link *works
         if (link->instance_id == works->instance_id) {
             pair_close(links, link, GOSSIP_CLOSE_REPLACED);
         } else {
-            act(links, GOSSIP_LINKS_GREET, link); // it is in use there until the BYE
+            act(links, GOSSIP_LINKS_GREET, link); // the other end uses it until the BYE
             act(links, GOSSIP_LINKS_EXPLAIN, link);
             pair_close(links, link, GOSSIP_CLOSE_DUPLICATE_IDENTITY);
         }
@@ -462,8 +462,8 @@ static bool may_idle(const struct link *link)
     return !link->peer->wanted && !link->stalled;
 }
 
-// What came over the active link meanwhile may not have been read yet. Once: a process that is late each time
-// must come to a link that works, too.
+// Data on the active link may not have been read yet. Only once: a process that is always late must get a
+// working link, too.
 static bool waits_once_more(const struct gossip_links *links, struct link *link)
 {
     BASE_ASSERT(link->state == GOSSIP_LINK_CANDIDATE);

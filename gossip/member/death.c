@@ -1,6 +1,6 @@
-// Suspicions, and when they become a death. Silence is suspected and given time, less the more members
-// suspect (Lifeguard, section IV.B); positive evidence needs two suspectors and one period. Each node decides
-// for itself: only signed suspicions travel, never a verdict.
+// When suspicions become a death. A silent member has a suspicion time, which is shorter the more members
+// suspect it (Lifeguard, section IV.B); positive evidence needs two suspectors and one period. Each node
+// decides for itself: nodes send signed suspicions, never a verdict.
 #include "gossip/member/state.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #define SUSPICION_FACTOR 6.0 // longest over shortest suspicion
 #define ANSWER_PERIODS   4u  // between the latest suspicion and a death by silence, at least
 #define APART_PERIODS    2u  // between two independent suspectors
-#define CONFIRMATIONS    3   // K: further suspectors that shorten it to the least
+#define CONFIRMATIONS    3   // K: further suspectors that shorten it to the minimum
 
 static uint64_t least_suspicion_ns(const struct gossip_membership *m, const struct member *x)
 {
@@ -21,8 +21,8 @@ static bool is_alone(const struct gossip_membership *m)
     return m->states[GOSSIP_MEMBER_ALIVE] < 2;
 }
 
-// The shortest suspicion, and how it shrinks with further suspectors: from factor x min to min. A suspected
-// member is not expected to confirm: an isolated node would wait for all others.
+// The minimum suspicion time, and how further suspectors shorten it: from factor x min to min. Suspected
+// members are not expected to confirm: an isolated node would wait for all others.
 static uint64_t suspicion_ns(const struct gossip_membership *m, const struct member *x, size_t further)
 {
     size_t others = m->states[GOSSIP_MEMBER_ALIVE];
@@ -34,7 +34,7 @@ static uint64_t suspicion_ns(const struct gossip_membership *m, const struct mem
     return (uint64_t)(least * (SUSPICION_FACTOR - (SUSPICION_FACTOR - 1) * shrunk));
 }
 
-// When the first two of all suspicions, or of those with evidence, were made.
+// When the first two suspicions were made, of all or of those with evidence.
 struct suspected {
     size_t count;
     uint64_t first_ns, second_ns;
@@ -52,15 +52,16 @@ static void count_in(struct suspected *suspected, uint64_t at_ns)
     }
 }
 
-// Silence counts anew from an answer on.
+// Silence is counted from the latest answer.
 static uint64_t silent_since_ns(const struct member *x, const struct member_suspicion *suspicion)
 {
     return suspicion->answered ? x->answered_ns : suspicion->at_ns;
 }
 
-// One suspector alone declares no member dead before the longest time: with others it counts from the second
-// one on, for the first may be a liar; less the spread of two honest ones. Where no other is left to confirm,
-// our own suspicion is enough, and no other one. Each leaves the suspect some time to answer.
+// A single suspector causes no death before the longest time. With several, the time counts from the second
+// one, because the first may be lying, less the possible delay between two honest suspectors. If no other
+// member is left to confirm, only our own suspicion is enough. Each suspicion leaves the suspect some time to
+// answer.
 static uint64_t silent_death_ns(const struct gossip_membership *m, const struct member *x)
 {
     struct suspected silent = {.first_ns = UINT64_MAX, .second_ns = UINT64_MAX};
@@ -84,7 +85,7 @@ static uint64_t silent_death_ns(const struct gossip_membership *m, const struct 
     return death_ns > answer_ns ? death_ns : answer_ns;
 }
 
-// Positive evidence needs two suspectors, or must be our own where no other member could give it.
+// Positive evidence needs two suspectors, or must be our own if no other member could have it.
 static uint64_t evident_death_ns(const struct gossip_membership *m, const struct member *x)
 {
     struct suspected evident = {.first_ns = UINT64_MAX, .second_ns = UINT64_MAX};
@@ -105,7 +106,7 @@ static uint64_t death_ns(const struct gossip_membership *m, const struct member 
     return earlier(evident_death_ns(m, x), silent_death_ns(m, x));
 }
 
-// So that others need not wait alone.
+// So that others have a further suspector.
 static void add_ours(struct gossip_membership *m, struct member *x, uint8_t sends)
 {
     struct gossip_suspicion ours = {.subject = x->record.id,
@@ -120,8 +121,8 @@ static void add_ours(struct gossip_membership *m, struct member *x, uint8_t send
         (struct member_suspicion){.told = ours, .at_ns = m->now_ns, .sends = sends};
 }
 
-// What others said of it is seen here, too: nothing has come from it for as long as a suspicion lasts. The
-// suspicion travels with the record of the dead member, to those that hold it for alive.
+// Adds our own suspicion to that of others: nothing has come from the member for a whole suspicion time. The
+// suspicion is sent with the record of the dead member to members that consider it alive.
 void member_confirm_death(struct gossip_membership *m, struct member *x)
 {
     BASE_ASSERT(x->state == GOSSIP_MEMBER_DEAD);
@@ -133,7 +134,7 @@ static void die(struct gossip_membership *m, struct member *x)
 {
     BASE_ASSERT(x != m->self && x->state == GOSSIP_MEMBER_SUSPECT && m->n_suspected > 0);
     bool evidence = false;
-    uint8_t sends = m->cut_off ? 0 : member_sends(m); // suspicions by a cut-off node are not wanted
+    uint8_t sends = m->cut_off ? 0 : member_sends(m); // a cut-off node sends no suspicions
     for (size_t i = 0; i < x->n_suspicions; i++) {
         evidence |= x->suspicions[i].told.class == GOSSIP_SUSPECTED_EVIDENCE;
         x->suspicions[i].sends = sends;

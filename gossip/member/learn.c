@@ -1,9 +1,9 @@
-// What other members tell: records, suspicions, the dead; and what follows.
+// Handles the items of a packet: records, suspicions, dead members.
 #include "gossip/member/state.h"
 
 #define SYNC_SENDS      9u                     // of a record that came with a full sync
-#define CORRECT_EACH_NS (50 * MILLISECOND_NS)  // of one member, to all that report it
-#define REFUTE_EACH_NS  (200 * MILLISECOND_NS) // what others believe
+#define CORRECT_EACH_NS (50 * MILLISECOND_NS)  // between two corrections of one member, to all that report it
+#define REFUTE_EACH_NS  (200 * MILLISECOND_NS) // between two refutations of suspicions that others believe
 
 // -- suspicions
 
@@ -44,8 +44,8 @@ static bool was_told(struct gossip_membership *m, const struct gossip_id *id)
     return to && to->refuted_ns != 0 && m->now_ns - to->refuted_ns < member_word_ns(m);
 }
 
-// What the suspector itself tells counts only if we believe it. A teller that passes a suspicion on does
-// believe it, however often that suspector was wrong here: it waits for our word.
+// A suspicion that comes from its suspector counts only if we believe the suspector. A member that passes a
+// suspicion on does believe it, however often that suspector was wrong here, and needs our refutation.
 static bool is_to_be_refuted(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
 {
     if (gossip_id_compare(&m->teller, &suspicion->suspector) == 0)
@@ -53,7 +53,7 @@ static bool is_to_be_refuted(struct gossip_membership *m, const struct gossip_su
     return m->now_ns - m->refuted_ns >= REFUTE_EACH_NS && is_genuine(m, suspicion);
 }
 
-// A suspicion of a record from before we refuted it: its sender has missed that.
+// The suspicion is of an older record: its sender has missed our refutation.
 static void suspected_ourselves(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
 {
     if (gossip_version_compare(&suspicion->version, &m->self->record.version) < 0) {
@@ -64,7 +64,7 @@ static void suspected_ourselves(struct gossip_membership *m, const struct gossip
     if (!is_current(m->self, suspicion) || !is_to_be_refuted(m, suspicion))
         return;
     member_was_wrong(m, &suspicion->suspector);
-    member_self_refute(m); // the suspicion is of our latest record
+    member_self_refute(m); // the suspicion is of our current record
     struct gossip_membership_action suspected = {.kind = GOSSIP_MEMBERSHIP_SUSPECTED,
                                                  .peer = suspicion->suspector,
                                                  .evidence = suspicion->class == GOSSIP_SUSPECTED_EVIDENCE};
@@ -74,7 +74,7 @@ static void suspected_ourselves(struct gossip_membership *m, const struct gossip
         tell_record_to(m, &m->teller, false);
 }
 
-// A sender of a suspicion that x has refuted has missed that. It may be the one member that x does not
+// The sender of a suspicion that x has refuted has missed the refutation. It may be a member that x cannot
 // reach.
 static void correct(struct gossip_membership *m, struct member *x)
 {
@@ -100,7 +100,7 @@ void member_take_suspicion(struct gossip_membership *m, const struct gossip_susp
     if (newer < 0)
         correct(m, x);
     else if (newer > 0)
-        member_sync_missed(m); // the hash of the view would not tell
+        member_sync_missed(m); // the hash of the view does not cover incarnations
     if (newer != 0)
         return;
     if (member_suspicion_repeated(x, suspicion) || !member_may_be_suspected(m, x) ||
@@ -109,15 +109,15 @@ void member_take_suspicion(struct gossip_membership *m, const struct gossip_susp
     if (member_suspicion_by(x, &m->self->record.id) || !member_is_successor(m, x))
         return;
     if (suspicion->class == GOSSIP_SUSPECTED_EVIDENCE)
-        member_probe_anew(m, x); // what is under way asks for an earlier time
+        member_probe_anew(m, x); // an open probe began earlier
     else if (!member_is_poor(m))
         member_probe_start(m, x, false);
 }
 
 // -- records
 
-// What one of many members sends in a sync is new to few: it is sent a few times, and often enough by each
-// member to which it is new.
+// An item of a full sync is new to few members: it is passed on only a few times, by each member to which it
+// is new.
 static uint8_t sends_of_record(const struct gossip_membership *m)
 {
     return m->told_all && member_sends(m) > SYNC_SENDS ? SYNC_SENDS : member_sends(m);
@@ -148,8 +148,7 @@ static struct member *admit(struct gossip_membership *m, const struct gossip_rec
     return x;
 }
 
-// A newer record of a member that we know. Suspicions of its last life do not apply to a new
-// one.
+// A newer record of a known member. Suspicions of its previous process do not apply to a new one.
 static void renew(struct gossip_membership *m, struct member *x, const struct gossip_record *record)
 {
     BASE_ASSERT(x != m->self && gossip_version_compare(&record->version, &x->record.version) > 0);
@@ -163,7 +162,7 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
     member_clear(m, x, same_life && x->state == GOSSIP_MEMBER_SUSPECT);
     if (!same_life) {
         x->record_ns = m->now_ns;
-        x->synced_ns = 0; // it does not know what its last life was sent
+        x->synced_ns = 0; // the new process does not know what its previous one was sent
         x->round = x->step = x->progress_ns = 0;
         x->answered = false;
     }
@@ -175,14 +174,14 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
     member_recount(m, x);
     member_spread_soon(m);
     if (look)
-        member_probe_anew(m, x); // that it said so may be long ago
+        member_probe_anew(m, x); // the record may be old
     if (was_silent && member_is_here(x))
         m->burst =
             m->states[GOSSIP_MEMBER_DEAD] < 64 ? (unsigned)m->states[GOSSIP_MEMBER_DEAD] : 64; // healed?
 }
 
-// Two processes with this identity hear of each other through the teller alone, which drops the links of one
-// of them, and with its links all that goes by stream.
+// Two processes with this identity hear of each other only through the sender, which drops the links of one
+// of them, and with them all packets by stream.
 static void take_own_record(struct gossip_membership *m, const struct gossip_record *record)
 {
     const struct gossip_version *ours = &m->self->record.version;
@@ -194,9 +193,9 @@ static void take_own_record(struct gossip_membership *m, const struct gossip_rec
         tell_record_to(m, &m->teller, true);
 }
 
-// A member that names an older generation of itself over its link has come back on an old disk. It opens no
-// datagram that is sealed for the later generation. Where its link is refused here, because another process
-// has this node's identity, a datagram for the generation that it named is all that reaches it.
+// A member that names an older generation of itself over its link has restarted from an old disk. It cannot
+// open datagrams that are sealed for its later generation. If its link is refused here, because another
+// process has its identity, only a datagram for the named generation reaches it.
 static void tell_lost_generation(struct gossip_membership *m, struct member *x, uint64_t generation)
 {
     uint8_t bytes[PACKET_PLAIN_MAX];
@@ -210,8 +209,8 @@ static void tell_lost_generation(struct gossip_membership *m, struct member *x, 
     member_act_send_for(m, &x->record.id, generation, bytes, count);
 }
 
-// The member speaks of itself over its link, which is authentic and in use at both ends. When the link came
-// into use, this process may not have known the member yet, or an earlier process of it.
+// The member sends its record over its own link, which is authentic and in use at both ends. When the link
+// came into use, this process may not have known the member yet, or only an earlier process of it.
 static void told_by_itself(struct gossip_membership *m, const struct gossip_record *record)
 {
     struct member *x = member_find(m, &record->id);
@@ -256,8 +255,8 @@ void member_take_record(struct gossip_membership *m, const struct gossip_record 
         told_by_itself(m, record);
 }
 
-// Another's knowledge of a dead member that we have never met: believed if the suspicions are real, since a
-// member that is not dead answers when asked. A member that we know is dead only by our own finding.
+// Another member's report of a dead member that we do not know: believed if the suspicions are authentic,
+// because a member that is alive answers when asked. For a member that we know we decide ourselves.
 void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
                       const struct gossip_suspicion *suspicions, size_t count)
 {

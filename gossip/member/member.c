@@ -5,12 +5,12 @@
 #include <string.h>
 
 #define HOUSE_NS      (5 * SECOND_NS)         // between two looks at the whole table
-#define FORGET_NS     (24 * 3600 * SECOND_NS) // the dead and those that left
-#define RETRY_SLOW_NS (600 * SECOND_NS)       // dead for longer: retried ten times less often
-#define STREAM_RETRY  5u                      // one in so many retries goes by stream
-#define BURST_NS      (20 * MILLISECOND_NS)   // between retries after one of the dead came back
-#define LEAVE_TOLD    32u                     // members told at once
-#define SETTLED_NS    SECOND_NS // a stream's end so soon after a new life may belong to the previous one
+#define FORGET_NS     (24 * 3600 * SECOND_NS) // members that are dead or have left
+#define RETRY_SLOW_NS (600 * SECOND_NS)       // members dead for longer are retried ten times less often
+#define STREAM_RETRY  5u                      // one of this many retries goes by stream
+#define BURST_NS      (20 * MILLISECOND_NS)   // between retries after a dead member has come back
+#define LEAVE_TOLD    32u                     // members that are told at once
+#define SETTLED_NS    SECOND_NS // a stream that ends this soon after a restart may be the previous process's
 
 static const struct member_profile profiles[] = {
     [GOSSIP_PROFILE_LAN] = {.period_ns = 500 * MILLISECOND_NS,
@@ -103,7 +103,7 @@ void gossip_membership_destroy(struct gossip_membership *m)
     free(m);
 }
 
-// One of the dead is asked whether it lives; a healed partition heals here, too.
+// Asks a dead member whether it is alive again; in this way membership heals after a partition.
 static void retry_dead(struct gossip_membership *m)
 {
     BASE_ASSERT(m->states[GOSSIP_MEMBER_DEAD] < m->count);
@@ -170,8 +170,8 @@ static void later(uint64_t *time_ns, uint64_t by_ns)
         *time_ns += by_ns;
 }
 
-// The process stood still: answers missed meanwhile say nothing about others. They may suspect us by now: a
-// new record refutes that before we hear of it.
+// The process was suspended: missed answers say nothing about others. They may suspect us by now: a new
+// record refutes that before we hear of it.
 static void paused(struct gossip_membership *m, uint64_t gap_ns)
 {
     BASE_ASSERT(gap_ns > 0 && gap_ns <= m->now_ns);
@@ -215,7 +215,7 @@ static void unreachable(struct gossip_membership *m, const struct gossip_id *id)
     if (!x || m->now_ns - x->record_ns < SETTLED_NS)
         return;
     if (member_suspect(m, x, GOSSIP_SUSPECTED_EVIDENCE, m->number))
-        member_probe_anew(m, x); // its answer takes that back
+        member_probe_anew(m, x); // its answer withdraws that
 }
 
 static void leave(struct gossip_membership *m)
@@ -266,7 +266,7 @@ enum base_error gossip_membership_step(struct gossip_membership *m,
     enum base_error error = m->stopped ? BASE_OK : dispatch(m, event);
     BASE_ASSERT(m->n_order + 1 == m->count && m->n_suspected == m->states[GOSSIP_MEMBER_SUSPECT]);
     m->promised_ns = gossip_membership_deadline(m);
-    if (m->promised_ns < m->now_ns) // this step shows that the process runs: one pause counts once
+    if (m->promised_ns < m->now_ns) // this step shows that the process runs: a pause counts once
         m->promised_ns = m->now_ns;
     return error;
 }

@@ -1,13 +1,13 @@
 // Membership: which nodes are in the cluster, which are alive, and which count in the graph. SWIM (Das,
 // Gupta, Motivala 2002) with suspicion and Lifeguard's local health (Dadgar, Phillips, Currey 2018), positive
 // evidence, confirmation by ring successors, signed records and retry of the dead (DESIGN: membership;
-// layouts and rules: README.md).
+// layouts: README.md; rules: RULES.md).
 //
 // A state machine: time comes in with the event, actions go out through gossip_membership_next. Random
 // choices come from a generator seeded by the options. It does not know sockets or addresses in use: it says
-// "this packet to that member, by datagram or by stream", and the owner finds the way.
+// "this packet to that member, by datagram or by stream", and the owner chooses the address.
 //
-// One owner (the loop). Memory: at most LIMIT_MEMBERS members, a bounded number of suspicions each.
+// One owner (the loop). Memory: at most LIMIT_MEMBERS members, with a bounded number of suspicions each.
 #ifndef GOSSIP_MEMBER_MEMBER_H
 #define GOSSIP_MEMBER_MEMBER_H
 
@@ -20,10 +20,11 @@ enum gossip_member_profile { GOSSIP_PROFILE_LAN, GOSSIP_PROFILE_WAN, GOSSIP_PROF
 #define GOSSIP_RECENT_START_NS 600000000000ull
 
 struct gossip_membership_options {
-    const struct gossip_identity *identity; // borrowed for life
+    const struct gossip_identity *identity; // borrowed until destroy
     struct gossip_version version; // generation and instance_id of this process; incarnation is ignored
     const char *name;
-    struct gossip_address addresses[LIMIT_ADDRESSES]; // may be none yet: nothing is sent before there is one
+    struct gossip_address
+        addresses[LIMIT_ADDRESSES]; // there may be none yet: nothing is sent before there is one
     uint8_t n_addresses;
     struct gossip_address pages; // of its HTTP port, as in the record
     uint32_t shard, group;
@@ -33,7 +34,7 @@ struct gossip_membership_options {
     uint64_t now_ns;
     unsigned recent_starts; // flap damping: earlier starts within GOSSIP_RECENT_START_NS whose
                             // process did not end on purpose
-    const struct gossip_verifier *verifier; // borrowed for life; NULL: every signature is computed
+    const struct gossip_verifier *verifier; // borrowed until destroy; NULL: every signature is verified
     const struct gossip_allow_list *allow;  // borrowed, may change between steps; NULL: every node
 };
 
@@ -51,9 +52,8 @@ enum gossip_membership_event_kind {
     GOSSIP_MEMBERSHIP_TIMER,       // the deadline from gossip_membership_deadline has passed
     GOSSIP_MEMBERSHIP_PACKET,      // bytes from `peer`, authentic, by `way`
     GOSSIP_MEMBERSHIP_LINKED,      // a stream to `peer` is in use: both train the same model
-    GOSSIP_MEMBERSHIP_UNREACHABLE, // positive evidence: the stream ended without a word, or the port is
-                                   // closed
-    GOSSIP_MEMBERSHIP_LEAVE,       // this node leaves and tells all; keep stepping for a moment
+    GOSSIP_MEMBERSHIP_UNREACHABLE, // positive evidence: the stream ended without BYE, or the port is closed
+    GOSSIP_MEMBERSHIP_LEAVE,       // this node leaves and announces it; keep stepping for a moment
 };
 struct gossip_membership_event {
     enum gossip_membership_event_kind kind;
@@ -70,7 +70,7 @@ enum gossip_membership_action_kind {
     GOSSIP_MEMBERSHIP_RECORD,     // the record of `peer` is new or newer: keys, addresses, generation
     GOSSIP_MEMBERSHIP_VIEW,       // the view in use has changed
     GOSSIP_MEMBERSHIP_SUSPECTED,  // this node was suspected by `peer`, or thought dead, and has refuted it
-    GOSSIP_MEMBERSHIP_GENERATION, // persist this generation, then go on: another process has used ours
+    GOSSIP_MEMBERSHIP_GENERATION, // persist this generation, then continue: another process has used ours
     GOSSIP_MEMBERSHIP_CONFLICT,   // another process runs with this identity and was here first: stop
     GOSSIP_MEMBERSHIP_REMOVED,    // `peer` was forgotten
     GOSSIP_MEMBERSHIP_CUT_OFF,    // this node is cut off, or no longer is: totals.cut_off
@@ -82,7 +82,7 @@ struct gossip_membership_action {
     const uint8_t *bytes; // valid until the next step
     size_t n_bytes;
     enum gossip_member_state state, before;
-    bool known;          // CHANGED: `before` means something
+    bool known;          // CHANGED: `before` is valid
     bool evidence;       // CHANGED to SUSPECT or DEAD: by positive evidence
     bool was_dead;       // SUSPECTED: others had already declared this node dead
     uint64_t generation; // GENERATION. SEND by datagram: the receiver's, for which it is sealed; 0: that of
@@ -93,24 +93,25 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
                                          struct gossip_membership **membership) BASE_CHECK;
 void gossip_membership_destroy(struct gossip_membership *membership);
 
-// Takes one event. BASE_EFORMAT: the peer's bytes broke the layout (count it; close its stream); the items
-// before the fault were applied, as items are independent. The actions of earlier steps must have been
-// taken.
+// Handles one event. The actions of earlier steps must have been taken. BASE_EFORMAT: the peer's bytes
+// violate the layout (count it; close its stream); the items before the fault are applied, because items are
+// independent.
 enum base_error gossip_membership_step(struct gossip_membership *membership,
                                        const struct gossip_membership_event *event) BASE_CHECK;
 bool gossip_membership_next(struct gossip_membership *membership, struct gossip_membership_action *action);
 uint64_t gossip_membership_deadline(const struct gossip_membership *membership); // monotonic ns
 
-// Changes to this node's own record, which all members are told. The actions come with the next step; the
+// Changes to this node's own record, which is sent to all members. The actions come with the next step; the
 // deadline is now.
 void gossip_membership_flags(struct gossip_membership *membership, uint8_t set, uint8_t clear);
 void gossip_membership_slot(struct gossip_membership *membership, uint32_t slot);
 void gossip_membership_addresses(struct gossip_membership *membership, const struct gossip_address *addresses,
                                  size_t count);
-// The round at which this node stops; 0: it does not, or no longer. Sets GOSSIP_RECORD_STOPPING with it.
+// The round at which this node stops; 0: it does not, or no longer. Also sets or clears
+// GOSSIP_RECORD_STOPPING.
 void gossip_membership_stop_at(struct gossip_membership *membership, uint64_t round);
-// A packet with this node's record and that of `id`, for a process that has its identity and another link;
-// 0: not known.
+// A packet with this node's record and that of `id`, for a second process with the identity `id`; 0: not
+// known.
 size_t gossip_membership_about(const struct gossip_membership *membership, const struct gossip_id *id,
                                uint8_t *bytes, size_t capacity);
 // This node's progress. Sent in the header of every packet from now on; causes no packet and no action.
@@ -122,14 +123,14 @@ struct gossip_member_info {
     const struct gossip_record *record;
     enum gossip_member_state state;
     uint64_t since_ns; // of the state
-    uint64_t heard_ns; // last authentic packet from it; 0: never
+    uint64_t heard_ns; // when its last authentic packet came; 0: never
     unsigned suspectors;
-    // Its progress as last reported by the member itself, unchecked; 0: its present process has not. For this
-    // node: the value last passed to gossip_membership_progress.
+    // Its progress as last reported by the member itself, unchecked; 0: its present process has reported
+    // none. For this node: the value last passed to gossip_membership_progress.
     uint64_t round, step;
     uint64_t progress_ns; // when it reported that
-    // Its present process has answered a probe of this one, a stream to it came into use, or it has told its
-    // record over its stream. A member that only sends, or is only mentioned by others, has not.
+    // Its present process has answered a probe of this process, or a stream to it came into use, or it has
+    // sent its record over its stream. False for a member that only sends, or is only mentioned by others.
     bool answered;
 };
 void gossip_membership_info(const struct gossip_membership *membership, size_t index,
@@ -141,7 +142,7 @@ enum base_error gossip_membership_find(const struct gossip_membership *membershi
 bool gossip_membership_is_here(const struct gossip_membership *membership, const struct gossip_id *id);
 
 // The view in use: eligible members, alive or suspected, in the order of their ids; changes only with VIEW.
-// HELD members are in it, too, while they are half or more. Borrowed until the next step. This node is in it
+// HELD members are in it, too, if they are at least half. Borrowed until the next step. This node is in it
 // once it is eligible.
 const struct gossip_record *gossip_membership_view(const struct gossip_membership *membership, size_t *count);
 
@@ -152,13 +153,13 @@ struct gossip_membership_totals {
     unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
     size_t alive, suspect, dead, left, eligible;
     uint64_t probes, probes_failed, suspicions, refutations, syncs, rejected, pauses;
-    uint64_t held_until_ns; // flap damping: HELD instead of ELIGIBLE before
-    bool counts;            // this node counts in the graph: ELIGIBLE, or HELD where half are
+    uint64_t held_until_ns; // flap damping: until then HELD instead of ELIGIBLE
+    bool counts;            // this node counts in the graph: ELIGIBLE, or HELD if at least half are
     // More than half of the eligible members that were here and did not leave are dead; or exactly half, with
     // the lowest id among them. A node that is cut off counts all others as dead at once.
     bool minority;
-    // No member has answered anything for three periods, though others should be there: this node hears no
-    // other, or no other hears it. Ends with the first answer, and when all others are dead.
+    // No member has answered for three periods, though others should be there: this node hears no other
+    // member, or none hears it. Ends with the first answer, and when all others are dead.
     bool cut_off;
 };
 void gossip_membership_totals(const struct gossip_membership *membership,

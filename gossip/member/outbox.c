@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA_MAX                                                                                            \
-    (16u << 20) // bytes of the packets of one step: a whole sync of LIMIT_MEMBERS, several times
+#define ARENA_MAX (16u << 20) // bytes of the packets of one step: several full syncs of LIMIT_MEMBERS
 
 static bool room_for_action(struct gossip_membership *m)
 {

@@ -1,11 +1,11 @@
-// How long answers take here, and how much this node may send: what is right on a fast link must not fill a
-// slow one, where every answer would then be late and every member suspected.
+// How long answers take here, and how much this node may send. Traffic that suits a fast link must not fill a
+// slow one: every answer would be late there, and every member suspected.
 #include "gossip/member/state.h"
 
-#define PATIENCE_PERIODS 4u   // at most, however long answers took
-#define RATE_BYTES       1024 // a second, of all that is sent ...
+#define PATIENCE_PERIODS 4u   // the maximum, however long answers took
+#define RATE_BYTES       1024 // per second, for all that is sent ...
 #define RATE_EACH_BYTES  256  // ... and for each member
-#define SAVED_SECONDS    30   // of it may be sent at once
+#define SAVED_SECONDS    30   // of the budget may be saved and sent at once
 #define WORD_NS          (200 * MILLISECOND_NS)
 #define WORD_POOR_NS     SECOND_NS
 #define WIRE_BYTES       (LIMIT_DATAGRAM_OVERHEAD + 28u) // seal, UDP and IP
@@ -15,8 +15,8 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-// As TCP does (RFC 6298). What was asked three times counts from the last: on a slow link that is less than
-// it takes, by at most two thirds of the patience, and patience is given twice.
+// As in TCP (RFC 6298). After three pings the time counts from the last one. On a slow link that is too
+// short, by at most two thirds of the patience; but a probe waits for the patience twice.
 void member_timing_learn(struct member_timing *timing, uint64_t took_ns)
 {
     uint64_t mean_ns = timing->mean_ns, off_ns = took_ns > mean_ns ? took_ns - mean_ns : mean_ns - took_ns;
@@ -42,7 +42,7 @@ uint64_t member_patience_ns(const struct gossip_membership *m, const struct memb
     return earlier(wait_ns, PATIENCE_PERIODS * m->profile.period_ns);
 }
 
-// One window of packets on the way at a time.
+// Only one window of packets is on the way at a time.
 uint64_t member_gossip_ns(const struct gossip_membership *m)
 {
     return larger(m->profile.gossip_ns, earlier(m->timing.mean_ns, PATIENCE_PERIODS * m->profile.period_ns));
@@ -69,7 +69,7 @@ static void save(struct gossip_membership *m)
     m->savings = m->savings + saved < most ? m->savings + saved : most;
 }
 
-// Questions in turn and answers are sent in any case; they are few.
+// Regular probes and answers are always sent; they are few.
 void member_spend(struct gossip_membership *m, size_t bytes)
 {
     save(m);
@@ -85,14 +85,14 @@ bool member_is_poor(struct gossip_membership *m)
     return m->savings <= 0;
 }
 
-// A suspect that is not told of a suspicion, or does not refute it, dies of it: with nothing left that
-// becomes rare, and does not end. Each suspicion that is refuted is one that is told no more.
+// A suspect that does not hear of a suspicion, or cannot refute it, would be declared dead: without budget
+// such packets become rare, but do not stop. A refuted suspicion is no longer sent.
 uint64_t member_word_ns(struct gossip_membership *m)
 {
     return member_is_poor(m) ? WORD_POOR_NS : WORD_NS;
 }
 
-// Some is kept for what is more urgent.
+// A part is kept for more urgent packets.
 size_t member_update_bytes(struct gossip_membership *m)
 {
     save(m);

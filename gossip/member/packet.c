@@ -1,4 +1,4 @@
-// How membership packets are written (gossip/README.md): a header, then items to the end.
+// How membership packets are written (gossip/member/README.md): a header, then items to the end.
 #include "gossip/member/state.h"
 
 #define HEADER_BYTES 31u

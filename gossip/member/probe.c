@@ -1,5 +1,5 @@
-// Which member is probed: one a period in turn, others at once to confirm a suspicion (SWIM, sections 3.1 and
-// 4.2; Lifeguard, section IV). One probe: three pings, then helpers and the stream, then the end of the
+// Which member is probed: one per period in turn, others at once to confirm a suspicion (SWIM, sections 3.1
+// and 4.2; Lifeguard, section IV). A probe: three pings, then helpers and the stream, then the end of the
 // period.
 #include "gossip/member/state.h"
 
@@ -25,7 +25,7 @@ static struct member_probe *find_probe(struct gossip_membership *m, const struct
 
 static struct member_probe *free_probe(struct gossip_membership *m, bool in_turn)
 {
-    for (size_t i = in_turn ? 0 : 1; i < PROBES_MAX; i++) // the first is kept for the one in turn
+    for (size_t i = in_turn ? 0 : 1; i < PROBES_MAX; i++) // the first is reserved for the member in turn
         if (!m->probes[i].active)
             return &m->probes[i];
     return NULL;
@@ -96,7 +96,7 @@ static void set_cut_off(struct gossip_membership *m, bool cut_off)
     member_act(m, &action);
 }
 
-// A member that sends could have answered, had it heard us. One may be deaf; two are not.
+// A member that sends could have answered if it had heard us. One may be deaf; two are not.
 void member_probe_talks(struct gossip_membership *m, struct member *x)
 {
     BASE_ASSERT(x != m->self);
@@ -108,7 +108,7 @@ void member_probe_talks(struct gossip_membership *m, struct member *x)
     m->talkers++;
 }
 
-// Only a member that has heard us can send this: both directions work.
+// Only a member that hears us can send this, so both directions work.
 void member_probe_heeded(struct gossip_membership *m)
 {
     BASE_ASSERT(m->health <= HEALTH_MAX);
@@ -117,8 +117,8 @@ void member_probe_heeded(struct gossip_membership *m)
     if (!m->cut_off)
         return;
     set_cut_off(m, false);
-    member_clear_all(m); // the silence was ours
-    m->health = 0;       // and so was what it cost
+    member_clear_all(m); // this node was the one that was silent
+    m->health = 0;       // and its local health suffered from that
     m->probe_ns = m->now_ns;
 }
 
@@ -135,14 +135,14 @@ static uint64_t cut_off_ns(const struct gossip_membership *m)
                                                                    : m->unanswered_ns + silence_ns;
 }
 
-// No member answers. Whatever the cause, no member can confirm our findings, and none can be told: all others
-// are silent from now on.
+// No member answers. Whatever the cause, no member can confirm our suspicions or hear of them: all others
+// count as silent from now on.
 static void cut_off_timer(struct gossip_membership *m)
 {
     BASE_ASSERT(!m->cut_off || m->unanswered_ns > 0);
     if (!anybody_here(m)) {
         m->unanswered_ns = 0;
-        set_cut_off(m, false); // alone
+        set_cut_off(m, false); // it is alone
     } else if (m->now_ns >= cut_off_ns(m)) {
         set_cut_off(m, true);
         member_suspect_all(m);
@@ -162,12 +162,12 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
 {
     struct member_probe *probe = find_probe(m, &x->record.id);
     if (number == 0 || number > m->number)
-        return; // no answer to a question of ours
+        return; // not an answer to a question of ours
     BASE_ASSERT(x != m->self);
     x->answered = true;
     x->by_stream = way == GOSSIP_BY_STREAM;
     if (number == x->ping_number && way == GOSSIP_BY_DATAGRAM) {
-        x->ping_number = 0; // of three answers the first counts
+        x->ping_number = 0; // only the first of three answers counts
         member_timing_learn(&x->timing, m->now_ns - x->ping_ns);
         member_timing_learn(&m->timing, m->now_ns - x->ping_ns);
     }
@@ -247,8 +247,8 @@ static void ask_for_help(struct gossip_membership *m, struct member_probe *probe
     ping(m, x, probe->number, GOSSIP_BY_STREAM);
 }
 
-// Neither we nor a helper reached it. If no helper even replies, the fault may be ours. (One of them is
-// enough: in a partition half of them are silent, and must not slow down the search.)
+// Neither we nor a helper reached it. If no helper replies, the fault may be ours. (A single reply is enough:
+// in a partition half of the helpers are silent, and that must not slow down detection.)
 static void failed(struct gossip_membership *m, struct member_probe *probe, struct member *x)
 {
     BASE_ASSERT(probe->active && probe->nacks <= probe->helpers);
@@ -267,7 +267,7 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
         probe->active = false;
         return;
     }
-    // From now on, not from when it was due: a late node must not rush through the rest.
+    // Counted from now, not from when it was due: a late node must not hurry through the rest.
     uint64_t next_ns = m->now_ns + probe->gap_ns;
     switch (probe->stage++) {
     case STAGE_PING_2:
@@ -284,7 +284,7 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
     }
 }
 
-// SWIM, section 4.3: round robin over a random order, shuffled anew after each round.
+// SWIM, section 4.3: round robin over a random order, which is reshuffled after each round.
 static struct member *next_in_turn(struct gossip_membership *m)
 {
     BASE_ASSERT(m->n_order + 1 == m->count);
@@ -305,9 +305,9 @@ static struct member *next_in_turn(struct gossip_membership *m)
     return NULL;
 }
 
-// A suspector probes again each period, whatever its turn: an answer takes the suspicion back. A node that
-// has not suspected, and is a successor now because those before it are suspected themselves, probes, too: in
-// a partition most of the first four are on the other side.
+// A suspector probes the suspect again in each period, because an answer withdraws the suspicion. So does a
+// node that has not suspected it but has become a successor, because those before it are suspected
+// themselves: in a partition most of the first four are on the other side.
 static void look_again(struct gossip_membership *m)
 {
     struct member *suspected = NULL;

@@ -79,7 +79,7 @@ static bool read_name(struct base_reader *reader, char name[LIMIT_NODE_NAME_BYTE
     return true;
 }
 
-// All but the signature.
+// Everything but the signature.
 static void write_signed_part(const struct gossip_record *record, struct base_writer *writer)
 {
     size_t length = strlen(record->name);
@@ -159,7 +159,7 @@ static void take(struct base_reader *reader, void *to, size_t bytes)
 enum base_error gossip_record_read(struct base_reader *reader, struct gossip_record *record)
 {
     struct gossip_record read;
-    memset(&read, 0, sizeof read); // compared whole, padding too
+    memset(&read, 0, sizeof read); // compared as a whole, including padding
     take(reader, read.id.bytes, GOSSIP_ID_BYTES);
     read_version(reader, &read.version);
     const uint8_t flags = base_read_u8(reader);

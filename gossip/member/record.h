@@ -1,5 +1,6 @@
-// What members say about members: a record, signed by its subject, and a suspicion, signed by its suspector.
-// Fixed little-endian layouts (README.md), so that what is signed has one form only. Pure; any thread.
+// The signed statements of membership: a record, signed by its subject, and a suspicion, signed by its
+// suspector. Fixed little-endian layouts (README.md), so that what is signed has one form only. Pure; any
+// thread.
 #ifndef GOSSIP_MEMBER_RECORD_H
 #define GOSSIP_MEMBER_RECORD_H
 
@@ -9,12 +10,12 @@
 #include "gossip/session/identity.h"
 #include <stdbool.h>
 
-#define GOSSIP_RECORD_LEFT     1u  // gone on purpose
+#define GOSSIP_RECORD_LEFT     1u  // it has left on purpose
 #define GOSSIP_RECORD_ELIGIBLE 2u  // its state is complete: it counts in the graph
 #define GOSSIP_RECORD_TRAINING 4u  // has begun to train: a node that joins now needs a snapshot
 #define GOSSIP_RECORD_FINISHED 8u  // has done its last step and still answers
 #define GOSSIP_RECORD_STOPPING 16u // stops at the end of stop_round
-#define GOSSIP_RECORD_HELD     32u // ELIGIBLE, but came back too often: counts where half do not
+#define GOSSIP_RECORD_HELD     32u // flapping, so not ELIGIBLE; counts only if at least half are HELD
 #define GOSSIP_RECORD_FLAGS    63u
 #define GOSSIP_NO_SLOT         UINT32_MAX
 #define GOSSIP_NO_SHARD        UINT32_MAX
@@ -28,8 +29,9 @@ struct gossip_address {
 // Which of two statements about one member is newer: (generation, instance_id, incarnation), compared in this
 // order.
 struct gossip_version {
-    uint64_t generation;  // starts of this node so far, persisted
-    uint64_t instance_id; // random number of this process: two processes with one identity differ here
+    uint64_t generation; // starts of this node so far, persisted
+    uint64_t
+        instance_id; // random number of this process, which distinguishes two processes with one identity
     uint32_t incarnation; // raised by each change of the record, and to refute a suspicion
 };
 
@@ -41,11 +43,11 @@ struct gossip_record {
     uint32_t slot;                    // claimed place on a butterfly
     uint32_t shard;                   // of the data set
     uint32_t group;                   // nodes with one number share a host or a rack
-    uint64_t stop_round;              // it stops there, STOPPING is set; 0: it does not, and is not set
+    uint64_t stop_round;              // with STOPPING: where it stops; else 0
     uint64_t age_ms;                  // of the process when it signed this
-    uint64_t first_model;             // digest of the weights it would begin with; 0: it has a checkpoint's
-    uint8_t exchange_public[32];      // X25519: key of sealed datagrams
-    uint8_t n_addresses;              // 1..LIMIT_ADDRESSES
+    uint64_t first_model;        // digest of the weights that it would begin with; 0: it has a checkpoint
+    uint8_t exchange_public[32]; // X25519: key of sealed datagrams
+    uint8_t n_addresses;         // 1..LIMIT_ADDRESSES
     struct gossip_address addresses[LIMIT_ADDRESSES];
     struct gossip_address pages; // of its HTTP port; family 0: none; an ip of zeros: at any of `addresses`
     uint8_t signature[64];
@@ -53,7 +55,7 @@ struct gossip_record {
 
 enum gossip_suspicion_class {
     GOSSIP_SUSPECTED_SILENT = 0,   // answers no probes
-    GOSSIP_SUSPECTED_EVIDENCE = 1, // its stream ended without a word, or its port is closed
+    GOSSIP_SUSPECTED_EVIDENCE = 1, // its stream ended without BYE, or its port is closed
 };
 
 struct gossip_suspicion {
@@ -67,13 +69,14 @@ struct gossip_suspicion {
 int gossip_version_compare(const struct gossip_version *a, const struct gossip_version *b);
 
 void gossip_record_sign(struct gossip_record *record, const struct gossip_identity *identity);
-// Checks signatures. Must agree with gossip_identity_verify; a simulation of many members caches the results.
+// Verifies signatures. Must agree with gossip_identity_verify; a simulation of many members caches the
+// results.
 struct gossip_verifier {
     void *owner;
     bool (*verify)(void *owner, const struct gossip_id *id, const uint8_t *bytes, size_t count,
                    const uint8_t signature[64]);
 };
-// Its signature, by `verifier`; NULL: it is computed.
+// Verifies the signature through `verifier`; NULL: directly.
 bool gossip_record_verify(const struct gossip_record *record, const struct gossip_verifier *verifier);
 void gossip_record_write(const struct gossip_record *record, struct base_writer *writer);
 // Strict: flags, name, counts and families are checked. BASE_EFORMAT. The signature is not checked here.

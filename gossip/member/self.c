@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-#define FLAPS_FREE      3u              // deaths and restarts within FLAP_FORGET_NS that cost nothing
+#define FLAPS_FREE      3u              // deaths and restarts within FLAP_FORGET_NS without consequences
 #define FLAP_HOLD_NS    (2 * SECOND_NS) // doubling with each further one
 #define FLAP_HOLD_MAX   3u              // doublings
 #define BELIEVERS_NS    (30 * SECOND_NS)
-#define OUTAGE_QUIET_NS (5 * SECOND_NS) // without a word that we are dead
+#define OUTAGE_QUIET_NS (5 * SECOND_NS) // without a report that we are dead
 #define FLAP_FORGET_NS  (600 * SECOND_NS)
 #define OUTBIDS_MAX     8u
 
@@ -23,7 +23,7 @@ static uint8_t flags_now(const struct gossip_membership *m)
     return (uint8_t)((m->wanted.flags & ~GOSSIP_RECORD_ELIGIBLE) | GOSSIP_RECORD_HELD);
 }
 
-// Changes between two signatures wait for the next one: a record is sent as it was signed.
+// Changes wait for the next signature: a record is sent as it was signed.
 static void take_wanted(struct gossip_membership *m)
 {
     BASE_ASSERT(m->wanted.n_addresses <= LIMIT_ADDRESSES);
@@ -41,7 +41,7 @@ static void raise_generation(struct gossip_membership *m, uint64_t generation)
     struct gossip_membership_action raised = {.kind = GOSSIP_MEMBERSHIP_GENERATION, .generation = generation};
     BASE_ASSERT(generation > ours->generation);
     ours->generation = generation;
-    ours->incarnation = 0; // it begins anew below a generation that is higher
+    ours->incarnation = 0; // it restarts with a higher generation
     member_act(m, &raised);
 }
 
@@ -71,7 +71,7 @@ void member_self_refute(struct gossip_membership *m)
     m->totals.refutations++;
     m->refuted_ns = m->now_ns;
     if (m->health < HEALTH_MAX)
-        m->health++; // Lifeguard: others think badly of us
+        m->health++; // Lifeguard: others suspect us
     member_self_sign(m);
 }
 
@@ -86,8 +86,8 @@ void member_self_hold(struct gossip_membership *m)
     m->dirty = true;
 }
 
-// A peer holds us for dead. Two that say so within a while make one more flap; the word of a single member
-// costs nothing. An outage counts once, however long it lasts and however often we hear of it.
+// A peer considers us dead. Two such reports within a while count as one more flap; the report of a single
+// member has no effect. An outage counts once, however long it lasts and however often we hear of it.
 void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by)
 {
     BASE_ASSERT(m->believer_ns <= m->now_ns);
@@ -111,8 +111,8 @@ void member_self_believed_dead(struct gossip_membership *m, const struct gossip_
     member_act(m, &suspected);
 }
 
-// An answer by a member that does not hold us for dead. The outage is over when no member has done so for a
-// while: one that has not heard yet that we are back tells us soon.
+// An answer by a member that considers us alive. The outage is over when no member has reported us dead for a
+// while: a member that does not know yet that we are back will say so soon.
 void member_self_accepted(struct gossip_membership *m, uint32_t number)
 {
     BASE_ASSERT(m->outage_told_ns <= m->now_ns);
@@ -128,10 +128,10 @@ static void stop(struct gossip_membership *m, const struct gossip_record *record
     member_act(m, &conflict);
 }
 
-// Whether another process with our identity runs, and which of the two runs for longer. A record at or just
-// above our generation, by the process that we went above, was signed since then: so that process lives, and
-// the age that it gives was true at some moment since then (or shortly before, if both went to one
-// generation).
+// Whether another process with our identity runs, and which of the two has been running for longer. If that
+// process sends a record with our generation or a slightly higher one, it has signed the record since we
+// raised ours: it is alive, and the age in the record was true at some moment since then (or shortly before,
+// if both raised to the same generation).
 enum foreigner { FOREIGNER_UNKNOWN, FOREIGNER_YOUNGER, FOREIGNER_EVEN, FOREIGNER_OLDER };
 
 static enum foreigner compare(const struct gossip_membership *m, const struct gossip_record *record)
@@ -148,17 +148,17 @@ static enum foreigner compare(const struct gossip_membership *m, const struct go
 static bool gives_way(const struct gossip_membership *m, const struct gossip_record *record,
                       enum foreigner foreigner)
 {
-    bool even = foreigner == FOREIGNER_EVEN && m->outbids > OUTBIDS_MAX; // both began in the same moment
+    bool even = foreigner == FOREIGNER_EVEN && m->outbids > OUTBIDS_MAX; // both began at the same moment
     return foreigner == FOREIGNER_OLDER ||
            (even && m->self->record.version.instance_id < record->version.instance_id) ||
            record->version.generation == UINT64_MAX;
 }
 
-// A record of this node that is not ours. An earlier life of ours is older and does not matter. One with our
-// generation or a later one is ours from before our generation was lost, or of a process that has our
-// identity: we go above it, and a sender that does so again is a process. (Of two processes under one
-// generation others open the datagrams of the first alone.) The one that was here first stays, the copy gives
-// way.
+// A record of this identity that this process has not signed. One of an earlier process has a lower
+// generation and does not matter. One with our generation or a later one is ours from before our generation
+// was lost, or of another process with our identity: we raise our generation above it, and if the sender does
+// so again, it is a process. (If two processes have one generation, others open only the datagrams of the
+// first.) The process that was here first stays, the copy ends.
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record)
 {
     BASE_ASSERT(gossip_id_compare(&record->id, &m->self->record.id) == 0);

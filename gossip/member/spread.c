@@ -1,13 +1,13 @@
-// What is sent to which member: updates ride on pings and answers, and go to a few random members at
+// What is sent to which member: updates are added to pings and answers, and go to a few random members at
 // intervals until each was sent often enough (SWIM, section 4.1).
 #include "gossip/member/state.h"
 
 #include <math.h>
 #include <string.h>
 
-#define HEARD_MIN    6u // sends that are made whatever is heard
+#define HEARD_MIN    6u // sends that are made in any case
 #define SENDS_FACTOR 6.0
-#define TELL_EACH_NS (200 * MILLISECOND_NS) // the suspect about its suspicions, with a ping
+#define TELL_EACH_NS (200 * MILLISECOND_NS) // between two suspicions sent to the suspect with a ping
 #define URGENT_NS    (10 * MILLISECOND_NS)
 
 uint8_t member_sends(const struct gossip_membership *m)
@@ -28,7 +28,7 @@ static void finish(struct gossip_membership *m, struct member *to, enum gossip_m
     member_act_send(m, &to->record.id, way, packet->bytes, base_writer_used(&packet->writer));
 }
 
-// Feedback (Demers et al. 1987): a node that hears from others what it is sending has less left to send.
+// Feedback (Demers et al. 1987): a node that receives an update that it is sending sends it less often.
 void member_heard_again(uint8_t *sends)
 {
     if (*sends > HEARD_MIN)
@@ -45,7 +45,7 @@ static bool has_update(const struct member *x)
     return false;
 }
 
-// Suspicions and records of x that are still to be told, as far as they fit.
+// Suspicions and records of x that must still be sent, as far as they fit.
 static void put_update(struct member_packet *packet, struct member *x)
 {
     BASE_ASSERT(x->n_suspicions <= SUSPECTORS_MAX);
@@ -56,13 +56,14 @@ static void put_update(struct member_packet *packet, struct member *x)
         x->record_sends--;
 }
 
-// From a random place on, so that what did not fit has its turn in another packet. No member hears of itself.
+// From a random place on, so that items that did not fit are in another packet. No member is sent updates
+// about itself.
 static void fill(struct gossip_membership *m, const struct member *to, struct member_packet *packet)
 {
     BASE_ASSERT(packet->writer.at <= packet->writer.end);
     size_t start = m->count > 1 ? (size_t)base_rng_below(&m->rng, m->count) : 0;
     size_t most = member_update_bytes(m);
-    if (m->self->record_sends > 0) // is told whatever the budget: no other member has it
+    if (m->self->record_sends > 0) // sent whatever the budget: no other member has it
         put_update(packet, m->self);
     if (most < (size_t)(packet->writer.end - packet->writer.at))
         packet->writer.end = packet->writer.at + most;
@@ -84,7 +85,7 @@ static bool any_update(const struct gossip_membership *m)
     return false;
 }
 
-// Any of them will do: a refutation voids all.
+// Any of them is enough: a refutation voids all.
 static const struct gossip_suspicion *one_of(struct gossip_membership *m, const struct member *x)
 {
     return &x->suspicions[base_rng_below(&m->rng, x->n_suspicions)].told;
@@ -113,7 +114,7 @@ void member_send_packet(struct gossip_membership *m, struct member *to, enum gos
     member_packet_begin(m, &packet, to, kind, number, target, limit < least ? least : limit);
     if (kind == PACKET_PING)
         put_suspected(m, to, &packet);
-    if (m->spread_ns != UINT64_MAX || m->self->record_sends > 0) // the latter where all others seem dead
+    if (m->spread_ns != UINT64_MAX || m->self->record_sends > 0) // the latter if all others seem dead
         fill(m, to, &packet);
     finish(m, to, way, &packet);
 }

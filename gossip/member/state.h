@@ -1,9 +1,9 @@
-// What one membership object holds. Private to gossip/member: member.c takes events and runs timers, take.c
-// packets, learn.c what others tell; death.c decides when a suspicion becomes a death, probe.c which member
-// is probed, suspicion.c which suspicions are kept, self.c this node's own record, spread.c and sync.c what
-// is sent to which member, packet.c how packets look, pace.c how long answers take and how much may be sent,
-// table.c keeps the members, view.c which members count in the graph, outbox.c the actions. No file calls one
-// that calls it (lint.circles):
+// The state of one membership object. Private to gossip/member: member.c handles events and timers, take.c
+// received packets, learn.c their items; death.c decides when a suspicion becomes a death, probe.c which
+// member is probed, suspicion.c which suspicions are kept, self.c this node's own record, spread.c and sync.c
+// what is sent to which member, packet.c the byte layout, pace.c how long answers take and how much may be
+// sent, table.c keeps the members, view.c decides which members count in the graph, outbox.c keeps the
+// actions. No file calls one that calls it (lint.circles):
 //
 //     member -> take -> learn -> probe -> suspicion -> spread -> packet, pace -> table -> outbox
 //               death, self -> spread       learn, take -> self, sync -> packet
@@ -17,7 +17,7 @@
 #define SECOND_NS      1000000000ull
 
 #define SUSPECTORS_MAX  4u  // kept of one member: the first, and K = 3 that shorten the time
-#define PROBES_MAX      16u // at once: one in turn, the others to confirm
+#define PROBES_MAX      16u // at a time: one in turn, the others to confirm suspicions
 #define RELAYS_MAX      64u
 #define INDIRECT        3u // helpers asked to probe for us
 #define FANOUT          3u
@@ -28,9 +28,9 @@
 struct member_profile {
     uint64_t period_ns;        // of probing
     uint64_t ping_gap_ns;      // between the three pings of a probe
-    uint64_t gossip_ns;        // between two tellings
-    uint64_t suspicion_min_ns; // the least; grows with log10 of the members
-    uint64_t suspicion_log_ns; // x log10(members)
+    uint64_t gossip_ns;        // between two rounds of gossip
+    uint64_t suspicion_min_ns; // the minimum suspicion time
+    uint64_t suspicion_log_ns; // suspicion time: this x log10(members)
     uint64_t view_still_ns, view_most_ns;
     uint64_t retry_ns; // of the dead
 };
@@ -38,10 +38,9 @@ struct member_profile {
 struct member_suspicion {
     struct gossip_suspicion told;
     uint64_t at_ns;
-    uint32_t
-        after; // the last question asked when it was made: only an answer to a later one speaks against it
-    bool answered; // and there was one
-    bool cut_off;  // ours, made while no node answered anything
+    uint32_t after; // the last question asked when it was made: only an answer to a later one clears it
+    bool answered;  // there was such an answer
+    bool cut_off;   // ours, made while this node was cut off
     uint8_t sends;
 };
 
@@ -52,27 +51,27 @@ struct member_timing { // of answers
 struct member {
     struct gossip_record record;
     enum gossip_member_state state;
-    bool by_stream; // its datagrams do not come through
+    bool by_stream; // its datagrams do not arrive
     uint8_t record_sends;
     uint8_t n_suspicions;
     uint64_t since_ns, heard_ns, record_ns;
     uint64_t asked_ns;    // when it was last asked something that is still unanswered
     uint64_t answered_ns; // when it last answered a question that was asked after a suspicion
     struct member_suspicion suspicions[SUSPECTORS_MAX];
-    uint64_t counted;        // its term of the view hash
-    uint64_t eligible, held; // its term of the candidate's hash, if it is one of these
-    uint64_t told_ns;        // when it was last told what it is suspected of
-    uint64_t refuted_ns;     // when it was last told our record, as it had missed it
+    uint64_t counted;        // its term in the view hash
+    uint64_t eligible, held; // its terms in the hashes of the candidates for the view
+    uint64_t told_ns;        // when it was last sent a suspicion of itself
+    uint64_t refuted_ns;     // when it was last sent our record because it had missed it
     uint64_t synced_ns, corrected_ns;
-    uint64_t round, step, progress_ns; // as it told last
+    uint64_t round, step, progress_ns; // as it last reported
     bool answered;                     // by its present process
     // as a suspector
-    uint64_t credit_ns; // suspicions it may make: time saved up
+    uint64_t credit_ns; // its budget of suspicions, as saved time
     uint64_t wrong_ns;
     uint8_t wrong;
     struct member_timing timing; // of its answers
-    uint32_t ping_number;        // of the latest datagram that asked it
-    uint64_t ping_ns;            // when that was sent
+    uint32_t ping_number;        // of the latest ping to it by datagram
+    uint64_t ping_ns;            // when that ping was sent
 };
 
 struct member_probe {
@@ -83,7 +82,7 @@ struct member_probe {
     uint64_t gap_ns, next_ns, end_ns;
 };
 
-struct member_relay { // a probe that we make for another
+struct member_relay { // a probe that this node makes for another
     bool active, nacked;
     struct gossip_id origin, target;
     uint32_t origin_number, number;
@@ -95,7 +94,7 @@ struct member_action {
     size_t offset; // of its bytes in the arena
 };
 
-struct member_wanted { // for this node's record, from its next signature on
+struct member_wanted { // values for this node's record from its next signature on
     uint8_t flags;     // ELIGIBLE waits for held_ns
     uint8_t n_addresses;
     uint32_t slot;
@@ -107,12 +106,12 @@ struct gossip_membership {
     struct gossip_membership_options options;
     struct member_profile profile;
     struct base_rng rng;
-    uint64_t now_ns, promised_ns; // promised: the deadline that was last told
+    uint64_t now_ns, promised_ns; // promised: the deadline that was last returned
     uint64_t created_ns;
 
     struct member *self;
-    struct gossip_id teller; // whose packet is being taken
-    bool told_all;           // a full sync, not updates
+    struct gossip_id teller; // the sender of the packet that is being handled
+    bool told_all;           // the packet is a full sync, not updates
     bool told_by_stream;
     struct member **sorted; // by id, self included
     struct member **order;  // of probing, without self
@@ -127,27 +126,27 @@ struct gossip_membership {
     unsigned health, retries, burst;
     struct member_timing timing;   // of all answers
     int64_t savings, savings_most; // bytes that may be sent
-    uint64_t saved_ns, told_ns;    // told: the latest round of gossip
-    uint64_t unanswered_ns;        // since when no question was answered; 0: none is open
+    uint64_t saved_ns, told_ns;    // told_ns: the latest round of gossip
+    uint64_t unanswered_ns;        // since when no question has been answered; 0: none is open
     uint64_t heard_ns;             // latest packet from any member
-    unsigned talkers;              // members that sent since, without an answer
+    unsigned talkers;              // members that have sent something since, but no answer
     bool cut_off;
 
     // this node's record
     struct member_wanted wanted;
     uint64_t held_ns, flap_ns, outbid_ns, refuted_ns;
     unsigned flaps, outbids;
-    bool outage; // of this node, counted as a flap; until others have answered and do not hold it for dead
-    uint64_t outage_told_ns;      // when a member last said that it holds this node for dead
-    uint32_t outage_number;       // the last question asked by then
-    uint64_t foreign_instance_id; // of the latest process that was outbid
-    struct gossip_id believer;    // the latest that said it holds us for dead, and when
+    bool outage; // an outage of this node, counted as a flap, lasts until others answer and consider it alive
+    uint64_t outage_told_ns;      // when a member last said that it considers this node dead
+    uint32_t outage_number;       // the last question asked before that
+    uint64_t foreign_instance_id; // of the latest process whose generation was exceeded
+    struct gossip_id believer;    // the latest member that said it considers us dead, and when
     uint64_t believer_ns;
-    struct gossip_id stranger; // linked, asked for a sync, not yet known
+    struct gossip_id stranger; // linked and asked for a sync, but not known yet
     unsigned stranger_asks;    // remaining
     bool dirty, stopped, leaving;
 
-    uint64_t view_hash, view_hash_ns; // and when it last changed
+    uint64_t view_hash, view_hash_ns; // view_hash_ns: when it last changed
     uint64_t candidate_hash, used_hash, candidate_ns, differs_ns;
     uint64_t eligible_hash, held_hash; // sums of terms
     size_t n_eligible, n_held;         // members here
@@ -163,7 +162,7 @@ struct gossip_membership {
     struct gossip_membership_totals totals;
 };
 
-// outbox.c. Without memory a packet is dropped, as if lost on the way.
+// outbox.c. Without memory a packet is dropped, as if the network had lost it.
 void member_act(struct gossip_membership *m, const struct gossip_membership_action *action);
 void member_act_send(struct gossip_membership *m, const struct gossip_id *peer, enum gossip_member_way way,
                      const uint8_t *bytes, size_t count);
@@ -180,21 +179,23 @@ void member_recount(struct gossip_membership *m, struct member *x); // after its
 bool member_is_here(const struct member *x);                        // alive or suspected
 bool member_counts(const struct gossip_membership *m, const struct member *x);   // in the graph
 size_t member_others(const struct gossip_membership *m, const struct member *x); // that are here, without x
-// Up to `most` members that are here, without self and `except`, at random; returns how many.
+// Up to `most` random members that are here, without self and `except`; returns their number.
 size_t member_pick(struct gossip_membership *m, const struct member *except, struct member **picked,
                    size_t most);
-// The first RING_SUCCESSORS members behind x, in the order of ids, that are alive.
+// The first RING_SUCCESSORS living members after x, in the order of ids.
 size_t member_successors(const struct gossip_membership *m, const struct member *x,
                          struct member *successors[RING_SUCCESSORS]);
-bool member_is_successor(const struct gossip_membership *m, const struct member *x); // this node, of x
-void member_void_suspicions(struct gossip_membership *m, struct member *x); // it has none from now on
+bool member_is_successor(const struct gossip_membership *m,
+                         const struct member *x);                           // is this node a successor of x?
+void member_void_suspicions(struct gossip_membership *m, struct member *x); // discards all suspicions of x
 
 // self.c
-void member_self_sign(struct gossip_membership *m); // raises the incarnation, and tells all
-void member_self_hold(struct gossip_membership *m); // out of the graph for a while, if it flaps
+void member_self_sign(struct gossip_membership *m); // raises the incarnation and sends the record to all
+void member_self_hold(struct gossip_membership *m); // leaves the graph for a while, if it flaps
 void member_self_refute(struct gossip_membership *m);
 void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by);
-void member_self_accepted(struct gossip_membership *m, uint32_t number); // an answer: not dead to it
+void member_self_accepted(struct gossip_membership *m,
+                          uint32_t number); // an answer: its sender considers this node alive
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record);
 void member_self_timer(struct gossip_membership *m);
 uint64_t member_self_deadline(const struct gossip_membership *m);
@@ -205,22 +206,22 @@ bool member_suspected_by_us(const struct gossip_membership *m, struct member *x)
 bool member_may_be_suspected(const struct gossip_membership *m, const struct member *x);
 bool member_may_suspect(struct gossip_membership *m, struct member *suspector); // uses up its credit
 void member_was_wrong(struct gossip_membership *m, const struct gossip_id *suspector);
-// A weaker suspicion by the same suspector gives way to a stronger one, and never the other way. False: it is
-// known, or there are enough.
+// A stronger suspicion replaces a weaker one by the same suspector, never the reverse. False: it is known, or
+// there are enough.
 bool member_suspicion_put(struct gossip_membership *m, struct member *x,
                           const struct gossip_suspicion *suspicion);
 bool member_suspicion_repeated(struct member *x,
                                const struct gossip_suspicion *suspicion); // known already
 void member_answered(struct gossip_membership *m, struct member *x, uint32_t number);
-// `after`: the last question asked before what this is based on. False: this suspicion is already known.
+// `after`: the last question asked before the observation. False: this suspicion is already known.
 bool member_suspect(struct gossip_membership *m, struct member *x, enum gossip_suspicion_class class,
                     uint32_t after);
-void member_suspect_all(struct gossip_membership *m); // of silence, not told to others
-void member_clear_all(struct gossip_membership *m);   // takes back what we suspected while cut off
+void member_suspect_all(struct gossip_membership *m); // by silence; not sent to others
+void member_clear_all(struct gossip_membership *m);   // withdraws the suspicions that we made while cut off
 void member_clear(struct gossip_membership *m, struct member *x, bool refuted); // all suspicions are void
 
 // death.c
-void member_confirm_death(struct gossip_membership *m, struct member *x); // of which only others have said it
+void member_confirm_death(struct gossip_membership *m, struct member *x); // that only others have reported
 void member_suspect_timer(struct gossip_membership *m);
 uint64_t member_suspect_deadline(const struct gossip_membership *m);
 
@@ -235,15 +236,16 @@ void member_timing_learn(struct member_timing *timing, uint64_t took_ns);
 // How long an answer of x may take before it is late; NULL: any member.
 uint64_t member_patience_ns(const struct gossip_membership *m, const struct member *x);
 uint64_t member_gossip_ns(const struct gossip_membership *m); // between two rounds of gossip
-void member_spend(struct gossip_membership *m, size_t bytes); // accounts for a packet
-bool member_is_poor(struct gossip_membership *m);             // what can wait is not sent now
-uint64_t member_word_ns(struct gossip_membership *m);    // between two words to one member on a suspicion
+void member_spend(struct gossip_membership *m, size_t bytes); // pays for a packet
+bool member_is_poor(struct gossip_membership *m);             // packets that can wait are not sent now
+uint64_t member_word_ns(struct gossip_membership *m); // between two packets to one member about a suspicion
 size_t member_update_bytes(struct gossip_membership *m); // of updates that may be sent now
 
 // probe.c
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn);
-void member_probe_anew(struct gossip_membership *m, struct member *x); // by a question that is later than now
-void member_probe_talks(struct gossip_membership *m, struct member *x); // a packet from it
+void member_probe_anew(struct gossip_membership *m,
+                       struct member *x); // with a question that is later than now
+void member_probe_talks(struct gossip_membership *m, struct member *x); // a packet from x has come
 void member_probe_heeded(struct gossip_membership *m);                  // a member has heard us
 void member_probe_answered(struct gossip_membership *m, struct member *x, uint32_t number,
                            enum gossip_member_way way);
@@ -259,15 +261,15 @@ uint64_t member_probe_deadline(const struct gossip_membership *m);
 enum member_packet_kind {
     PACKET_PING = 1,
     PACKET_ACK = 2,
-    PACKET_PING_REQUEST = 3, // target: probe it for me
+    PACKET_PING_REQUEST = 3, // target: the member to probe for the sender
     PACKET_RELAYED = 4,      // target has answered
-    PACKET_NACK = 5,         // target has not answered yet, but I am here
+    PACKET_NACK = 5,         // target has not answered yet, but the helper is here
     PACKET_GOSSIP = 6,
-    PACKET_SYNC_ASK = 7, // tell me all; mine went ahead
+    PACKET_SYNC_ASK = 7, // send me all records; mine have been sent
     PACKET_SYNC_TELL = 8,
 };
 enum member_packet_item { PACKET_ITEM_RECORD = 1, PACKET_ITEM_SUSPICION = 2, PACKET_ITEM_DEAD = 3 };
-#define PACKET_BIT_DEAD 1u // of a header: the sender holds the receiver for dead
+#define PACKET_BIT_DEAD 1u // of a header: the sender considers the receiver dead
 struct member_packet {
     struct base_writer writer;
     uint8_t bytes[LIMIT_GOSSIP_BYTES];
@@ -287,16 +289,17 @@ bool member_packet_dead(struct member_packet *packet, const struct member *x);
 enum base_error member_packet_take(struct gossip_membership *m, const struct gossip_membership_event *event);
 
 // spread.c
-uint8_t member_sends(const struct gossip_membership *m); // how often an update is sent
+uint8_t member_sends(const struct gossip_membership *m); // how often each update is sent
 enum gossip_member_way member_way_to(const struct member *x);
-// A packet of this kind, filled with what is to be sent; `limit` in bytes.
+// A packet of this kind, filled with updates; `limit` in bytes.
 void member_send_packet(struct gossip_membership *m, struct member *to, enum gossip_member_way way,
                         enum member_packet_kind kind, uint32_t number, const struct gossip_id *target,
                         size_t limit);
-void member_heard_again(uint8_t *sends); // an update that is still being sent
+void member_heard_again(uint8_t *sends); // an update that is still being sent was received again
 void member_spread_soon(struct gossip_membership *m);
-void member_warn_suspect(struct gossip_membership *m, struct member *x); // tells x what it is suspected of
-// Asks `to` to probe x, and tells what x is suspected of: a member that knows better answers with its record.
+void member_warn_suspect(struct gossip_membership *m, struct member *x); // sends x a suspicion of itself
+// Asks `to` to probe x, and sends the suspicion of x: a member that knows a newer record of x answers with
+// it.
 void member_ask_for(struct gossip_membership *m, struct member *to, const struct member *x, uint32_t number);
 void member_send_suspicion(struct gossip_membership *m, struct member *to,
                            const struct gossip_suspicion *suspicion);

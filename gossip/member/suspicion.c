@@ -1,5 +1,4 @@
-// The suspicions of a member: which ones are taken in, and what this node suspects and takes
-// back itself.
+// The suspicions of a member: which ones are kept, and which ones this node makes and withdraws.
 #include "gossip/member/state.h"
 
 #include <string.h>
@@ -83,8 +82,8 @@ void member_clear(struct gossip_membership *m, struct member *x, bool refuted)
     member_void_suspicions(m, x);
 }
 
-// Question `number` was asked before it died, if it has: the answer speaks against what we knew by then, and
-// against nothing that came later. A datagram of the dead may have waited anywhere.
+// The answer to question `number` clears only suspicions that are older than the question: the member may
+// have died after it answered, and its datagram may have been delayed anywhere.
 void member_answered(struct gossip_membership *m, struct member *x, uint32_t number)
 {
     BASE_ASSERT(x->n_suspicions <= SUSPECTORS_MAX);
@@ -102,7 +101,7 @@ void member_answered(struct gossip_membership *m, struct member *x, uint32_t num
         drop(m, x, ours);
 }
 
-// The place of a further suspicion; evidence takes that of mere silence. NULL: there are enough.
+// The place for a further suspicion; one by evidence replaces one by silence. NULL: there are enough.
 static struct member_suspicion *place_for(struct member *x, uint8_t class)
 {
     BASE_ASSERT(x->n_suspicions <= SUSPECTORS_MAX);
@@ -131,7 +130,7 @@ static bool add(struct gossip_membership *m, struct member *x, const struct goss
     return true;
 }
 
-// To itself, which can refute it, and to its ring successors, which probe it at once.
+// Sent to the suspect, which can refute it, and to its ring successors, which probe it at once.
 static void tell_at_once(struct gossip_membership *m, struct member *x, const struct gossip_suspicion *ours)
 {
     struct member *successors[RING_SUCCESSORS];
@@ -189,13 +188,13 @@ bool member_suspect(struct gossip_membership *m, struct member *x, enum gossip_s
         return false;
     gossip_suspicion_sign(&suspicion, m->options.identity);
     if (!member_suspicion_put(m, x, &suspicion))
-        return false; // others have said so; repeating it would only bring the next closed port
+        return false; // known from others; repeating it would only find the next closed port
     struct member_suspicion *ours = member_suspicion_by(x, &suspicion.suspector);
     BASE_ASSERT(ours);
     ours->after = after;
     ours->cut_off = m->cut_off;
     if (m->cut_off)
-        ours->sends = 0; // no node hears it, or this node is deaf
+        ours->sends = 0; // no node would hear it, or this node is deaf
     else
         tell_at_once(m, x, &suspicion);
     return true;

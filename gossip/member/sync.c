@@ -1,5 +1,5 @@
-// Full sync over a stream: each end sends all that it knows. It repairs what gossip has missed, and a joiner
-// learns the cluster from it.
+// Full sync over a stream: each end sends all that it knows. It repairs what gossip has missed, and teaches a
+// joiner the cluster.
 #include "gossip/member/state.h"
 
 #define DIFFERS_MAX_NS SECOND_NS // views may differ for a period, or for this long
@@ -7,7 +7,7 @@
 #define ANSWER_EACH_NS (500 * MILLISECOND_NS) // to one peer
 #define ANSWERS_MAX    50u                    // a second, to all
 #define STRANGER_ASKS  10u
-#define OLD_DEATH_NS   (12 * 3600 * SECOND_NS) // no longer sent, so that it is forgotten in the end
+#define OLD_DEATH_NS   (12 * 3600 * SECOND_NS) // older deaths are not sent, and so forgotten in the end
 
 static void send(struct gossip_membership *m, struct member *to, const struct member_packet *packet)
 {
@@ -28,7 +28,7 @@ static bool put(const struct gossip_membership *m, struct member_packet *packet,
     return true;
 }
 
-// The living first: suspicions are believed of members that are known.
+// Living members first: suspicions are accepted only from known members.
 static void tell_all(struct gossip_membership *m, struct member *to)
 {
     struct member_packet packet;
@@ -57,7 +57,7 @@ void member_sync_ask(struct gossip_membership *m, struct member *peer)
     m->totals.syncs++;
 }
 
-// The member that we join through. Its answer makes it known; until then it is asked again.
+// The member through which this node joins. Its answer makes it known; until then it is asked again.
 void member_sync_ask_stranger(struct gossip_membership *m, const struct gossip_id *id)
 {
     struct member unknown = {.record = {.id = *id}};

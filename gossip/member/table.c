@@ -52,7 +52,7 @@ static void put_in_order(struct gossip_membership *m, struct member *x)
     m->n_order++;
 }
 
-// The member gone for longest makes room.
+// The member that has been gone for longest makes room.
 static bool make_room(struct gossip_membership *m)
 {
     struct member *oldest = NULL;
@@ -118,8 +118,8 @@ bool member_is_here(const struct member *x)
     return x->state == GOSSIP_MEMBER_ALIVE || x->state == GOSSIP_MEMBER_SUSPECT;
 }
 
-// Where half or more of the members that could count keep themselves out, they count, too: a graph of a few
-// is worth less than one that changes.
+// If at least half of the members that could count are HELD, these count as well: a graph of few members is
+// worse than one that changes.
 static bool needs_held(const struct gossip_membership *m)
 {
     return m->n_held > 0 && m->n_eligible <= m->n_held;
@@ -150,7 +150,7 @@ void member_recount(struct gossip_membership *m, struct member *x)
                                    r->group,
                                    r->stop_round};
         term = base_hash_bytes(base_hash_bytes(1, r->id.bytes, GOSSIP_ID_BYTES), parts, sizeof parts);
-        term += term == 0; // 0: is not here
+        term += term == 0; // 0 means: not here
     }
     if (term != x->counted) {
         m->view_hash += term - x->counted;

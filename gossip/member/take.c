@@ -1,4 +1,4 @@
-// Takes a packet: its header says what it asks or answers, its items go to learn.c.
+// Handles a packet: its header says what it asks or answers; its items go to learn.c.
 #include "gossip/member/state.h"
 
 #include <string.h>
@@ -72,7 +72,7 @@ static enum base_error take_item(struct gossip_membership *m, struct base_reader
     return error;
 }
 
-// Its claims are about itself only.
+// Round and step are those of the sender only.
 static void take_progress(struct gossip_membership *m, struct member *peer, const struct header *header)
 {
     BASE_ASSERT(peer != m->self);
@@ -81,7 +81,7 @@ static void take_progress(struct gossip_membership *m, struct member *peer, cons
     peer->progress_ns = m->now_ns;
 }
 
-// What the packet asks or answers. An answer is never longer than the question.
+// The question or answer in the packet. An answer is never longer than the question.
 static void take_header(struct gossip_membership *m, struct member *peer, const struct header *header,
                         const struct gossip_membership_event *event)
 {
@@ -118,7 +118,7 @@ static void take_header(struct gossip_membership *m, struct member *peer, const 
         member_sync_compare(m, peer, header->view_hash, header->view_age * PACKET_AGE_UNIT_NS);
 }
 
-// That it talks does not mean that it hears, nor that it still lived after what it is suspected of: it is
+// A packet does not show that its sender hears us, nor that it is still alive after the suspicion: it is
 // told, so that it can refute.
 static void hear(struct gossip_membership *m, struct member *x)
 {
@@ -149,7 +149,7 @@ enum base_error member_packet_take(struct gossip_membership *m, const struct gos
         error = take_item(m, &reader);
     if (error)
         m->totals.rejected++;
-    peer = member_find(m, &event->peer); // its record may have come with it, or made room for another
+    peer = member_find(m, &event->peer); // its record may have come with the packet, or made room for another
     if (peer && !error)
         take_progress(m, peer, &header);
     if (peer && !error)

@@ -1,5 +1,5 @@
-// Which members count in the graph. The view in use follows the table once it has been still for a moment, so
-// that a burst of changes makes one change of the graph.
+// Which members count in the graph. The view in use is updated when the table has not changed for a moment,
+// so that a burst of changes causes one change of the graph.
 #include "gossip/member/state.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // pair, derived from static-static X25519, the cluster secret, cluster name and protocol number. The
 // receiver's generation is authenticated, so a datagram to an earlier process of a node does not open. A
 // sliding window refuses replays. A datagram that does not open is dropped without an answer. Layout:
-// README.md.
+// DATAGRAMS.md.
 //
 // No socket, clock or randomness. One owner. Secrets are wiped by destroy.
 #ifndef GOSSIP_SESSION_DATAGRAM_H

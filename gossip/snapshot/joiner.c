@@ -33,8 +33,8 @@ struct gossip_joiner {
     struct giver *giver; // in use, or NULL
     uint64_t since_ns;   // time of the latest block, or of the first ask after an idle time
     bool begun;
-    uint64_t fed_ns;  // time of the latest block of any donor, or of the beginning, plus the time without
-                      // any donor
+    uint64_t
+        fed_ns; // time of the latest block of any donor, or of the beginning, plus the time without any donor
     uint64_t none_ns; // when the last donor went, if there is none
     uint64_t told_ns; // when the owner was last told that the joiner starves
     uint64_t round_limit, step_limit;
@@ -216,8 +216,8 @@ static struct giver *pick_giver(struct gossip_joiner *joiner)
     return best;
 }
 
-// At most once within patience_ns, and not for a donor that asks: if no node has a model, all would keep
-// leaving each other.
+// At most once within patience_ns, and not for a donor that asks: if no node has a model, all nodes would
+// keep turning from one to another.
 static void leave_for_another(struct gossip_joiner *joiner, const struct giver *asker, uint64_t now_ns)
 {
     struct giver *giver = joiner->giver;

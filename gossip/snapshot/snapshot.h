@@ -1,4 +1,4 @@
-// How a late joiner gets a model: it streams a snapshot (vectors, round, step) from a donor in blocks with
+// How a late joiner gets a model: it fetches a snapshot (vectors, round, step) from a donor in blocks with
 // hashes, and continues with another donor where the first one stopped (README.md). Two state machines: the
 // donor holds one frozen copy that any number of joiners read; the joiner fills vectors of its owner. Time
 // comes in with the call; no socket, no thread.

@@ -11,7 +11,7 @@
 const struct kernels *kernels_cpu_table(const char *path);
 void kernels_cpu_set_threads(unsigned threads);
 unsigned kernels_cpu_threads(void);
-bool kernels_cpu_blas_lags(void); // OpenBLAS's core lacks instructions that the best path here uses
+bool kernels_cpu_blas_lags(void); // OpenBLAS's core does not use all instructions of the best path here
 void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity);
 
 extern const struct kernels kernels_cpu_scalar, kernels_cpu_avx2, kernels_cpu_avx512;

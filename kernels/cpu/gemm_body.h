@@ -2,25 +2,25 @@
 // names LANES, TILE_ROWS and GEMM(noun), and defines INLINE, vec and the few operations on it.
 //
 // A tile of C, TILE_ROWS by two vectors, stays in registers. Both factors are packed: A as [terms, rows of a
-// tile], B in strips of the columns of a tile, [terms, columns]. The smaller of both is packed once and stays
-// in the second cache while the larger one passes:
-//  - over_rows: a panel of B stays; C is written in long runs, a block of rows after the other;
+// tile], B in strips of the columns of a tile, [terms, columns]. The smaller of the two is packed once and
+// stays in the L2 cache while the larger one passes through:
+//  - over_rows: a panel of B stays; C is written in long runs, one block of rows after another;
 //  - over_strips: a group of rows of A stays; each strip of B is read once, and the next one is prefetched
 //    while the tiles of this one are computed.
 // The transpose of a narrow C is computed: vectors along its rows would be half empty.
 //
-// The sum of an element has its terms in ascending order, in parts of PART_TERMS at most. It depends on the
-// number of terms only, not on the tile, the order or the piece that computes it.
+// The terms of an element are added in ascending order, in parts of at most PART_TERMS. So its bits depend
+// only on the number of terms, not on the tile, the order or the piece that computes it.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/gemm_tile.h"
 
 #include <string.h>
 
 #define PART_TERMS 256u
-#define HELD       (128u * 1024u) // elements of the factor that stays: 512 KiB of the second cache
-#define WIDEST     1280u          // columns of a panel whose rows are handed out
+#define HELD       (128u * 1024u) // elements of the factor that stays: 512 KiB of the L2 cache
+#define WIDEST     1280u          // columns of a panel whose rows are passed on
 #define GIVEN      (TILE_ROWS * WIDEST)
-#define FEW_TERMS  (1u << 20)     // m*n*k below which threads of BLAS gain nothing
+#define FEW_TERMS  (1u << 20)     // m*n*k below which threads in BLAS gain nothing
 #define LARGE      (256u * 1024u) // elements of C: 1 MiB
 #define NARROW     16u            // columns of C below which its transpose is computed
 #define TURNED     512u           // rows of C whose transpose is computed at once
@@ -31,8 +31,8 @@ struct part {
     float beta;
 };
 
-// Columns [first, first + count) of B, packed: strips of TILE_COLUMNS, the last one of LANES if that
-// suffices.
+// Columns [first, first + count) of B, packed: strips of TILE_COLUMNS; the last one has LANES columns if that
+// is enough.
 struct panel {
     size_t first, count;
     const float *strips;
@@ -55,9 +55,9 @@ INLINE void turn_block(const float *from, size_t stride, size_t lines, size_t wi
     }
 }
 
-// Lines of `count` elements, `stride` apart and at most LANES, become columns: element i of line l is to[i *
-// wide + l]. Whole vectors are written, in which the last line stands for those that are not there; with wide
-// < LANES, LANES elements behind the end are overwritten too.
+// At most LANES lines of `count` elements, `stride` apart, become columns: element i of line l is to[i * wide
+// + l]. Whole vectors are written, in which copies of the last line take the place of missing lines; with
+// wide < LANES, LANES elements after the end are overwritten too.
 static void turn(const float *from, size_t stride, size_t lines, size_t count, float *to, size_t wide)
 {
     size_t at = 0;
@@ -113,7 +113,7 @@ static size_t blocks_of(size_t rows)
     return (rows + TILE_ROWS - 1) / TILE_ROWS;
 }
 
-// How many the next of several shares gets: 64 rows are 13 + 13 + 13 + 13 + 12.
+// The size of the next of several even shares: 64 rows are 13 + 13 + 13 + 13 + 12.
 static size_t share(size_t all, size_t shares)
 {
     return (all + shares - 1) / shares;
@@ -334,7 +334,7 @@ static void multiply_turned(const struct kernels_cpu_product *p, size_t i, size_
     float *to = p->c + i * p->n;
     multiply(&q);
     for (size_t lines = p->n; lines > 0;
-         lines = (lines - 1) / LANES * LANES) { // a part overwrites ahead of it
+         lines = (lines - 1) / LANES * LANES) { // a part overwrites what follows it
         const size_t line = (lines - 1) / LANES * LANES;
         turn(turned + line * rows, rows, lines - line, rows, c + line, p->n);
     }
@@ -343,7 +343,7 @@ static void multiply_turned(const struct kernels_cpu_product *p, size_t i, size_
     }
 }
 
-// A vector times a matrix, or a sum of products: BLAS has loops for them.
+// A vector times a matrix, or a dot product: BLAS has loops for these.
 static bool suits(size_t m, size_t n, size_t k)
 {
     return m >= 4 && n >= 4 && k > 0 && (kernels_cpu_threads() == 1 || m <= FEW_TERMS / n / k);
@@ -377,7 +377,7 @@ static bool suits_pieces(size_t m, size_t n, size_t k)
     return suits(m, n, k) && k <= PART_TERMS;
 }
 
-// On several threads, BLAS makes large products faster than this makes pieces.
+// On several threads, large products by BLAS are faster than products in pieces.
 bool GEMM(in_pieces)(size_t m, size_t n, size_t k)
 {
     return kernels_cpu_is_one_piece(m, n, k) || (kernels_cpu_threads() == 1 && suits_pieces(m, n, k));

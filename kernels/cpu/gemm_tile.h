@@ -1,22 +1,22 @@
-// A tile of a matrix product, TILE_ROWS by two vectors at most, whose sums stay in registers; what is
-// prefetched meanwhile. A part of gemm_body.h.
+// A tile of a matrix product, at most TILE_ROWS by two vectors, whose sums stay in registers, and the
+// prefetches during its computation. A part of gemm_body.h.
 #include <stddef.h>
 
 #define TILE_COLUMNS (2u * LANES)
-#define LINE         64u // bytes that a prefetch brings
+#define LINE         64u // bytes of a prefetch
 #define STEP         8u  // terms between prefetches
 
-// The tile must become straight code, or its sums live in memory.
+// The tile must become straight-line code; otherwise its sums would be in memory.
 #if !defined(__clang__)
 #define UNROLL _Pragma("GCC unroll 16")
-#elif __has_feature(address_sanitizer) // clang 14 does not come to an end of instrumenting straight code
+#elif __has_feature(address_sanitizer) // clang 14 does not finish instrumenting the straight-line code
 #define UNROLL
 #else
 #define UNROLL _Pragma("clang loop unroll(full)")
 #endif
 
-// What a tile is computed from. a: [terms, rows]. b: a strip, or, to be packed on the way, [terms, columns]
-// with rows stride_b apart; it becomes `strip` then.
+// The factors of a tile. a: [terms, rows]. b: a strip; or [terms, columns] with rows stride_b apart, which
+// the tile also packs into `strip`.
 struct factors {
     size_t terms;
     const float *a, *b;
@@ -74,7 +74,7 @@ INLINE vec scaled(const struct target *to, vec sum, vec old)
     return to->beta != 0.0f ? fused(spread(to->beta), old, value) : value;
 }
 
-// With beta 0, what lies in C is not looked at.
+// With beta 0, C is not read.
 INLINE void put(const struct target *to, float *c, vec sum, size_t columns)
 {
     if (columns >= LANES) {

@@ -1,11 +1,11 @@
 // The arithmetic at the end of an exchange, and hashes of whole vectors (kernels/apply.h). Sums of hashes are
-// sums of integers, so the order in which blocks come does not matter.
+// sums of integers, so the order of the blocks does not matter.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
 
-#define LOADS 4u // elements of a thread that are read before the first is used
+#define LOADS 4u // elements that a thread reads before it uses the first
 
 DEVICE size_t index_of(const struct kernels_cuda_entries *e, size_t i)
 {
@@ -26,7 +26,7 @@ DEVICE size_t lower_bound(const struct kernels_cuda_entries *e, size_t from, siz
     return from;
 }
 
-// One element; returns what the hash grows by.
+// One element; returns the change of the hash.
 DEVICE uint64_t exchange_element(const struct kernels_cuda_exchange *e, size_t i, float mine, float theirs)
 {
     const float force = e->weight * (theirs - mine);
@@ -48,8 +48,8 @@ DEVICE uint64_t exchange_element(const struct kernels_cuda_exchange *e, size_t i
     return hash_element(i, after) - hash_element(i, before);
 }
 
-// The entries of a block are THREADS neighbours of one list; what it searches of the other lies between the
-// bounds of its first and its last. An index in both lists belongs to the thread that has it from `mine`.
+// A block has THREADS adjacent entries of one list, and searches the other list between the bounds of its
+// first and its last entry. An index in both lists belongs to the thread that has it from `mine`.
 DEVICE uint64_t exchange_entries(const struct kernels_cuda_exchange *e,
                                  const struct kernels_cuda_entries *own,
                                  const struct kernels_cuda_entries *other, size_t from, int is_mine)

@@ -1,11 +1,11 @@
 // Causal attention in tiles of SIDE queries by SIDE keys, whose scores exist in registers and shared memory
-// only (Dao 2023, "FlashAttention-2"). Forward and the gradient of q: a block has a tile of queries and goes
-// over the keys up to it. The gradients of k and v: a block has a tile of keys and goes over the queries from
-// it on. Nothing is added up between blocks, so the order of sums is fixed; the price is that the scores are
+// only (Dao 2023, "FlashAttention-2"). Forward and for the gradient of q, a block has a tile of queries and
+// visits the keys up to it. For the gradients of k and v, a block has a tile of keys and visits the queries
+// from it on. No sum extends over blocks, so the order of sums is fixed; the price is that the scores are
 // computed twice. A block computes PANEL columns of a head; wider heads need more blocks.
 //
-// Threads stand 16 by 16; each has 4 rows by 4 columns of every product of a tile. Factors are staged in
-// shared memory, DEPTH terms at a time, with the 64 places of a term side by side.
+// Threads form a square of 16 by 16; each has 4 rows by 4 columns of every product of a tile. Factors are
+// staged in shared memory, DEPTH terms at a time, with the 64 places of a term side by side.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
@@ -16,7 +16,8 @@
 #define SIDE  64u
 #define PANEL SIDE
 #define DEPTH 16u
-// Floats from term to term: 64, and 4 more, so that threads that write terms side by side meet in few banks.
+// Floats from term to term: 64, and 4 more, so that threads that write adjacent terms have few bank
+// conflicts.
 #define PLACE 68u
 
 struct attention_args {
@@ -56,7 +57,7 @@ DEVICE struct block_place place_of(const struct attention_args *a, int by_keys)
     return p;
 }
 
-// The rows of a tile, from a matrix with `stride` floats a token, `at` floats into each.
+// The rows of a tile, from a matrix with `stride` floats per token, at offset `at` in each.
 DEVICE struct head_rows rows_of_tile(const struct attention_args *a, const struct block_place *p,
                                      uint32_t tile, const float *matrix, size_t stride, size_t at)
 {
@@ -82,7 +83,7 @@ DEVICE struct head_rows rows_of_grad(const struct attention_args *a, const struc
     return rows_of_tile(a, p, tile, a->grad, a->shape.heads * a->shape.width, 0);
 }
 
-// The numbers first .. first + DEPTH - 1 of all rows, turned: to[number][row].
+// The numbers first .. first + DEPTH - 1 of all rows, transposed: to[number][row].
 DEVICE void stage_turned(const struct head_rows *rows, size_t first, size_t width, float4 *to)
 {
     float *const at = (float *)to;
@@ -161,7 +162,8 @@ DEVICE void multiply_tile(const struct head_rows *b, size_t panel, size_t width,
     }
 }
 
-// Writes this thread's numbers into the tile, columns as terms, once no thread reads its earlier content.
+// Writes this thread's numbers into the tile, columns as terms, when no thread reads its earlier content any
+// more.
 DEVICE void keep_tile(float value[4][4], const struct staged *s)
 {
     const unsigned y = thread_index() / 16, x = thread_index() % 16;
@@ -203,7 +205,7 @@ struct row_state { // of the four rows of a thread: the largest score so far, th
     float max[4], sum[4];
 };
 
-// Of the 16 threads that have a row.
+// Over the 16 threads that have a row.
 DEVICE float row_max(float value)
 {
     for (unsigned distance = 8; distance > 0; distance /= 2) {
@@ -221,8 +223,8 @@ DEVICE float row_total(float value)
     return value;
 }
 
-// Scores become shares of the row so far, not yet divided by its sum; what was summed before is scaled. Keys
-// behind the last token come after every query.
+// Scores become exponentials relative to the largest score of the row so far; earlier sums are rescaled. Keys
+// after the last token count as later than every query.
 DEVICE void softmax_tile(float score[4][4], float scale, size_t query, size_t key, struct row_state *state,
                          float out[4][4])
 {
@@ -281,7 +283,7 @@ KERNEL(attention_kernel, struct attention_args, a)
 
 // --- backward ---
 
-// back: of each query and head the product of out and its gradient; a warp has one.
+// back: for each query and head the product of out and its gradient, computed by one warp.
 KERNEL(attention_back_kernel, struct attention_args, a)
 {
     const size_t at = (size_t)block_index() * WARPS + warp_index(), tokens = a.shape.tokens;
@@ -306,7 +308,7 @@ struct shares {
     float share[4][4], grad[4][4];
 };
 
-// Of scores and gradients of shares, whose rows are keys where `turned`, else queries.
+// The same for scores and gradients of shares; their rows are keys if `turned`, else queries.
 DEVICE void gradient_of_scores(const struct attention_args *a, const struct block_place *p, size_t row,
                                size_t column, int turned, struct shares *s)
 {

@@ -16,7 +16,7 @@ KERNEL(to_bf16_kernel, struct narrowing, n)
     {
         const uint32_t bits = bits_of(n.from[i]);
         const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-        const int nan = (bits & MAGNITUDE_BITS) > 0x7f800000u; // whose upper half may be 0 or overflow
+        const int nan = (bits & MAGNITUDE_BITS) > 0x7f800000u; // a NaN: its upper half may be 0 or overflow
         n.to[i] = (uint16_t)(nan ? bits >> 16 | 0x40u : rounded);
     }
 }

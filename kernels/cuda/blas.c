@@ -1,5 +1,5 @@
-// cuBLAS. A call that it refuses is not an error that training could go on from: the process stops with the
-// message of cuBLAS.
+// cuBLAS. Training cannot continue after a call that it refuses: the process stops with the message of
+// cuBLAS.
 #include "kernels/cuda/blas.h"
 
 #include <cublas_v2.h>
@@ -28,7 +28,7 @@ static int blas_int(size_t value)
     return (int)value;
 }
 
-// cuBLAS counts columns first: our row-major C = A B is its C^T = B^T A^T, so the factors change places.
+// cuBLAS is column-major: our row-major C = A B is its C^T = B^T A^T, so the factors change places.
 void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                        const float *a, const float *b, float beta, float *c)
 {
@@ -43,7 +43,7 @@ void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, s
               "cublasSgemm");
 }
 
-// Products of vectors are few operations, and one of them is a norm: they stay fp32.
+// Products of vectors have few operations, and one of them is a norm: they stay fp32.
 void kernels_cuda_gemm_bf16(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                             const float *a, const float *b, float beta, float *c)
 {
@@ -69,7 +69,8 @@ enum base_error kernels_cuda_blas_start(int *version, struct base_reason *why)
 {
     if ((blas == NULL && cublasCreate(&blas) != CUBLAS_STATUS_SUCCESS) ||
         (blas_bf16 == NULL && cublasCreate(&blas_bf16) != CUBLAS_STATUS_SUCCESS)) {
-        return base_fail(why, BASE_ENOTFOUND, "cuBLAS does not start on CUDA device 0; is its memory taken?");
+        return base_fail(why, BASE_ENOTFOUND,
+                         "cuBLAS does not start on CUDA device 0; is its memory in use?");
     }
     // fp32 stays fp32: without this, newer devices may round factors to TF32.
     must_blas(cublasSetMathMode(blas, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");

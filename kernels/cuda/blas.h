@@ -4,7 +4,8 @@
 
 #include "base/error.h"
 
-// Before the first kernels_cuda_gemm, from one thread; again is fine. *version: what cublasGetVersion says.
+// Call this before the first kernels_cuda_gemm, from one thread; further calls do nothing. *version: from
+// cublasGetVersion.
 BASE_CHECK enum base_error kernels_cuda_blas_start(int *version, struct base_reason *why);
 
 #endif

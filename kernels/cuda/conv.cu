@@ -1,5 +1,5 @@
-// Convolutions as products: the windows of the outputs written side by side, and their gradients gathered.
-// Channels lie last, so a line of a window is one run of numbers. A block has one line of an image.
+// Convolutions as products: writes the windows of the outputs side by side, and gathers their gradients.
+// Channels come last, so a line of a window is one run of numbers. A block has one line of an image.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
@@ -11,7 +11,7 @@ struct windows {
     float *to;
 };
 
-// Coordinates below the padding wrap round and are too large, as those behind the end are.
+// Negative coordinates wrap around and are too large, like those past the end.
 KERNEL(columns_kernel, struct windows, w)
 {
     const struct kernels_conv *c = &w.c;
@@ -28,8 +28,8 @@ KERNEL(columns_kernel, struct windows, w)
     }
 }
 
-// The pixel at place `at` of the padded image is at place `window` of the window of output (at - window) /
-// stride, if there is one.
+// The pixel at position `at` of the padded image is at position `window` in the window of output (at -
+// window) / stride, if there is such an output.
 DEVICE int output_of(size_t at, size_t window, size_t stride, size_t outputs, size_t *output)
 {
     *output = (at - window) / stride;

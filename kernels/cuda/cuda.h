@@ -6,12 +6,12 @@
 #include "kernels/kernels.h"
 
 // The one symbol that registry.c takes from the module. It opens the first device that answers;
-// BASE_ENOTFOUND with the reason where none does.
+// BASE_ENOTFOUND, with the reason, if none does.
 typedef enum base_error kernels_cuda_opener(const struct kernels **table, char *description, size_t capacity,
                                             struct base_reason *why);
 BASE_CHECK kernels_cuda_opener kernels_cuda_open;
 
-// The tables but for `host` and `coding`, which registry.c adds; and its parts.
+// The tables, without `host` and `coding`, which registry.c adds; and their parts.
 extern const struct kernels kernels_cuda_table, kernels_cuda_table_bf16;
 typedef void kernels_cuda_product(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k,
                                   float alpha, const float *a, const float *b, float beta, float *c);

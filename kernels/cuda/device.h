@@ -1,6 +1,6 @@
-// The words that device code is written in: blocks of THREADS threads in whole warps, one struct of arguments
-// a kernel. Beside them the device code is plain C, so that a test can run it on any machine: it brings
-// words of its own in place of this header (test/unit/kernels_cuda_emulator.h).
+// The macros and functions that device code uses: blocks of THREADS threads in whole warps, one struct of
+// arguments per kernel. Apart from them the device code is plain C, so that a test can run it on any machine
+// with its own version of this header (test/unit/kernels_cuda_emulator.h).
 #ifndef KERNELS_CUDA_DEVICE_H
 #define KERNELS_CUDA_DEVICE_H
 
@@ -16,7 +16,7 @@
     __global__ static void __launch_bounds__(THREADS) name(const type argument)
 #define LAUNCH(name, blocks, argument) name<<<(blocks), THREADS>>>(argument)
 #define SHARED(type, name, length)     __shared__ type name[length] // at the top of a kernel or function
-#define UNROLL                         _Pragma("unroll")            // before a loop of few and constant turns
+#define UNROLL                         _Pragma("unroll") // before a loop with few, constant iterations
 
 DEVICE unsigned thread_index(void)
 {
@@ -38,7 +38,8 @@ DEVICE void block_barrier(void)
     __syncthreads();
 }
 
-// What this thread read and wrote before it is done before what it reads and writes after it, for all blocks.
+// Orders the reads and writes of this thread: those before the call are visible to all blocks before those
+// after it.
 DEVICE void memory_fence(void)
 {
     __threadfence();
@@ -91,7 +92,7 @@ DEVICE void atomic_max_u32(uint32_t *at, uint32_t value)
     (void)atomicMax(at, value);
 }
 
-// Words that blocks pass to one another: read and written whole, past the first cache.
+// Numbers that blocks pass to one another: read and written whole, bypassing the L1 cache.
 DEVICE uint64_t word_load(const uint64_t *at)
 {
     return *(const volatile uint64_t *)at;

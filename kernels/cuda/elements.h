@@ -10,7 +10,7 @@
     for (size_t i = (size_t)block_index() * THREADS + thread_index(); i < (count);                           \
          i += (size_t)block_count() * THREADS)
 
-// Blocks of a launch that takes every element so.
+// Number of blocks of a launch that visits every element in this way.
 #define GRID_MAX 4096u
 static inline unsigned grid_for(size_t count)
 {
@@ -39,7 +39,7 @@ DEVICE uint32_t magnitude_of(float value)
     return bits_of(value) & MAGNITUDE_BITS;
 }
 
-// base_hash_mix and base_hash_element, which are functions of the host.
+// base_hash_mix and base_hash_element for the device.
 DEVICE uint64_t hash_mix(uint64_t value)
 {
     value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ull;

@@ -1,24 +1,25 @@
-// What keeps the order of the elements: gather and keep (kernels/select.h), in one pass over their input.
-// Each block takes a tile and learns by decoupled look-back (Merrill, Garland 2016) how many entries lie
-// before it.
+// Passes that keep the order of the elements: gather and keep (kernels/select.h), in one pass over their
+// input. Each block takes a tile and finds by decoupled look-back (Merrill, Garland 2016) how many entries
+// precede it.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/pieces.h"
 
-// What a tile tells those behind it, in one word so that it is read whole: nothing yet, the number of its
-// own entries, or the number of entries up to its end.
+// What a tile publishes for later tiles, in one word, so that it is read as a whole: nothing yet, the number
+// of its own entries, or the number of entries up to its end.
 #define TILE_OWN   (1ull << 62)
 #define TILE_UP_TO (2ull << 62)
 #define TILE_COUNT ((1ull << 62) - 1)
 
-// Entries before `tile`. One warp reads the words of 32 tiles at a time, going back until one knows all that
-// lies before its own end. Tiles are handed out in order, so every earlier one has started and will answer.
+// The entries before `tile`. One warp reads the words of 32 tiles at a time, backwards, until one has the
+// number of all entries up to its end. Tiles are assigned in order, so every earlier one has started and will
+// publish its word.
 DEVICE uint64_t look_back(const uint64_t *words, size_t tile)
 {
     uint64_t before = 0;
     for (size_t end = tile; end > 0; end -= WARP) {
         const unsigned lane = lane_index();
-        uint64_t word = TILE_UP_TO; // before the first tile: no entries
+        uint64_t word = TILE_UP_TO; // there are no entries before the first tile
         while (lane < end && ((word = word_load(words + (end - 1 - lane))) & ~TILE_COUNT) == 0) {
         }
         const uint32_t known = warp_ballot((word & TILE_UP_TO) != 0);
@@ -31,7 +32,7 @@ DEVICE uint64_t look_back(const uint64_t *words, size_t tile)
     return before;
 }
 
-// Which tile this block takes.
+// The tile of this block.
 DEVICE size_t next_tile(const struct kernels_cuda_order *order)
 {
     SHARED(uint32_t, ticket, 1);
@@ -42,8 +43,8 @@ DEVICE size_t next_tile(const struct kernels_cuda_order *order)
     return ticket[0];
 }
 
-// How many entries lie before this warp's first, given how many this warp has. Every thread gets it. What a
-// thread read before this call no other block overwrites before it was read.
+// The number of entries before this warp's first, given how many this warp has; every thread gets it. No
+// other block overwrites what a thread reads before this call until it has been read.
 DEVICE uint64_t entries_before(const struct kernels_cuda_order *order, size_t tile, uint64_t warp_entries)
 {
     SHARED(uint64_t, entries, WARPS);
@@ -131,7 +132,7 @@ DEVICE uint64_t kind_of(const struct kernels_cuda_keep *k, size_t i, float value
     return i >= k->count ? 0 : magnitude >= k->high ? 1 : magnitude >= k->low ? TIE : 0;
 }
 
-// The entries of a thread lie a warp apart, so that loads are coalesced.
+// The entries of a thread are a warp's width apart, so that loads are coalesced.
 DEVICE size_t keep_index(size_t tile, unsigned e)
 {
     return tile * TILE + warp_index() * PER_WARP + e * WARP + lane_index();

@@ -1,5 +1,5 @@
-// Group normalisation: a block has one group of one image. Sums are of two steps, first those of each thread
-// or lane, then theirs, in a fixed order.
+// Group normalisation: a block has one group of one image. Sums are made in two steps, first in each thread
+// or lane, then over these, in a fixed order.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"

@@ -1,5 +1,5 @@
-// kernels/image.h on the device: products of convolutions are cuBLAS's, over windows that are written side by
-// side for as many images at a time as temporary memory should hold.
+// kernels/image.h on the device: cuBLAS computes the products of convolutions, over windows that are written
+// side by side for as many images at a time as temporary memory should hold.
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"

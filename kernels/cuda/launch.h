@@ -1,5 +1,5 @@
-// What the C files (the table) and the device files (CUDA C++) share: one function a kernel, which puts it
-// into the default stream. All pointers inside the arguments lie on the device.
+// Shared by the C files (the table) and the device files (CUDA C++): one function per kernel, which launches
+// it on the default stream. All pointers inside the arguments are device memory.
 #ifndef KERNELS_CUDA_LAUNCH_H
 #define KERNELS_CUDA_LAUNCH_H
 
@@ -36,7 +36,7 @@ struct kernels_cuda_loss {
 // rows * cols below 2^32. bias may be NULL.
 void kernels_cuda_bias(size_t rows, size_t cols, const float *bias, float *z, int relu);
 void kernels_cuda_relu_backward(size_t count, const float *activation, float *grad);
-#define KERNELS_CUDA_SLAB 128u // rows that a block of column_sum takes
+#define KERNELS_CUDA_SLAB 128u // rows of a block of column_sum
 // parts: temporary; 2 * (rows / KERNELS_CUDA_SLAB + 1) * cols.
 void kernels_cuda_column_sum(size_t rows, size_t cols, const float *z, float *parts, float *sum);
 void kernels_cuda_softmax(size_t rows, size_t cols, float *logits, const uint32_t *labels, float scale,
@@ -56,7 +56,7 @@ void kernels_cuda_pair(size_t count, int accumulate, const float *sums, float *f
 
 // columns [images * out_height * out_width][size * size * channels]: the window of each output.
 void kernels_cuda_columns(const struct kernels_conv *c, const float *x, float *columns);
-// dx: of each pixel the sum over the windows that it lies in.
+// dx: for each pixel the sum over the windows that contain it.
 void kernels_cuda_columns_back(const struct kernels_conv *c, const float *columns, float *dx);
 void kernels_cuda_max_pool(const struct kernels_pool *p, const float *x, uint32_t *place, float *y);
 void kernels_cuda_max_pool_backward(const struct kernels_pool *p, const uint32_t *place, const float *dy,
@@ -100,11 +100,11 @@ void kernels_cuda_attention_backward(const struct kernels_attention *shape, cons
 
 // --- selection (select.cu, gather.cu) ---
 
-#define KERNELS_CUDA_TILE    4096u // elements that a block takes at a time
+#define KERNELS_CUDA_TILE    4096u // elements that a block handles at a time
 #define KERNELS_CUDA_BINS    4096u // KERNELS_BINS
 #define KERNELS_CUDA_FLOORS  8u
-#define KERNELS_CUDA_RUN     16u // neighbours in a sample
-#define KERNELS_CUDA_REDUCED 64u // places that a reduction in two steps needs behind its own
+#define KERNELS_CUDA_RUN     16u // adjacent elements in a sample
+#define KERNELS_CUDA_REDUCED 64u // additional places that a reduction in two steps needs
 
 struct kernels_cuda_vector {
     const float *x, *r; // r may be NULL
@@ -112,13 +112,13 @@ struct kernels_cuda_vector {
     int aligned; // both to 16 bytes
 };
 
-// What a pass has seen, or a part of it.
+// The statistics of a pass, or of a part of it.
 struct kernels_cuda_seen {
     double a_energy, x_energy;
     uint32_t largest;
 };
 
-// Hands out tiles in order and passes counts along them.
+// Assigns tiles in order and passes counts from tile to tile.
 struct kernels_cuda_order {
     uint32_t *tickets; // 0 before the launch
     uint64_t *words;   // [tiles], 0 before the launch
@@ -129,14 +129,15 @@ struct kernels_cuda_order {
 struct kernels_cuda_gather {
     struct kernels_cuda_vector vector; // from `first` on
     struct kernels_cuda_order order;
-    size_t first, room; // entries behind `room` are counted, not written
+    size_t first, room; // entries beyond `room` are counted, not written
     uint32_t floor;
     uint32_t *index;
     float *value;
     struct kernels_cuda_seen *seen; // [tiles]
 };
 
-// order.entries becomes the number from `high` on and, times 2^31, the number in [low, high).
+// order.entries becomes the number of magnitudes of at least `high`, plus 2^31 times the number in [low,
+// high).
 struct kernels_cuda_keep {
     struct kernels_cuda_order order;
     size_t count, ties;
@@ -180,7 +181,7 @@ void kernels_cuda_histogram(const struct kernels_cuda_histogram *histogram, unsi
 void kernels_cuda_count(const struct kernels_cuda_count *count, unsigned blocks);
 void kernels_cuda_pick(const struct kernels_cuda_pick *pick);
 void kernels_cuda_sample(const struct kernels_cuda_sample *sample);
-// All places into one, in their order; `places` has KERNELS_CUDA_REDUCED more behind `count`.
+// Reduces all places to one, in their order; `places` has KERNELS_CUDA_REDUCED more after `count`.
 void kernels_cuda_reduce(struct kernels_cuda_seen *places, size_t count, struct kernels_cuda_seen *result);
 
 // --- values (values.cu) ---
@@ -192,7 +193,7 @@ struct kernels_cuda_section {
     float *value;
     uint8_t *out;      // where it is written
     const uint8_t *in; // where it is read
-    uint32_t *broken;  // valid: 0 before the launch, 1 where the writer could not have made it
+    uint32_t *broken;  // valid: 0 before the launch, 1 if the writer could not have produced the bytes
 };
 
 void kernels_cuda_values_write(const struct kernels_cuda_section *section);
@@ -212,7 +213,7 @@ struct kernels_cuda_exchange {
     float *x, *pending, *r, *correction, *correction_sum; // as in kernels/apply.h: some may be NULL
     float weight, gain;
     struct kernels_cuda_entries mine, theirs;
-    uint64_t *hash; // what it grows by is added
+    uint64_t *hash; // the change is added to it
 };
 
 struct kernels_cuda_hash {

@@ -1,5 +1,5 @@
-// LayerNorm: a warp has a row, forward and for the gradient of x; the gradients of gain and bias are sums of
-// slabs of rows, as column_sum takes them (train.cu).
+// LayerNorm: a warp has a row, forward and for the gradient of x; the gradients of gain and bias are sums
+// over slabs of rows, as in column_sum (train.cu).
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"

@@ -1,4 +1,4 @@
-// Temporary memory, copies and what the device answers.
+// Temporary memory, copies, and errors of the device.
 #include "kernels/cuda/memory.h"
 
 #include <cuda_runtime_api.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// One thread at a time has it; it grows and is kept.
+// One thread at a time has it; it is kept and grows.
 struct temporary {
     pthread_mutex_t lock;
     void *memory;
@@ -72,7 +72,7 @@ void *kernels_cuda_alloc(size_t bytes)
 {
     void *memory = NULL;
     if (cudaMalloc(&memory, bytes > 0 ? bytes : 1) != cudaSuccess) {
-        (void)cudaGetLastError(); // out of memory is the caller's to handle: not sticky
+        (void)cudaGetLastError(); // out of memory is not sticky; the caller handles it
         return NULL;
     }
     must(cudaMemset(memory, 0, bytes), "clearing memory");
@@ -114,7 +114,7 @@ void kernels_cuda_launched(const char *what)
     must(cudaGetLastError(), what);
 }
 
-// 8 blocks of 256 threads fill a multiprocessor of any device that has been.
+// 8 blocks of 256 threads fill a multiprocessor of any device so far.
 unsigned kernels_cuda_blocks(void)
 {
     int processors = 0, device = 0;

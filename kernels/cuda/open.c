@@ -12,12 +12,12 @@ static enum base_error open_device(struct base_reason *why)
     cudaError_t status = cudaGetDeviceCount(&devices);
     if (status != cudaSuccess || devices == 0) {
         return base_fail(why, BASE_ENOTFOUND,
-                         "no CUDA device answers (%s); install the driver or take device 'cpu'",
+                         "no CUDA device answers (%s); install the driver or use device 'cpu'",
                          status != cudaSuccess ? cudaGetErrorString(status) : "none found");
     }
     status = cudaSetDevice(0);
     if (status != cudaSuccess) {
-        return base_fail(why, BASE_ENOTFOUND, "CUDA device 0 can't be used (%s); is its memory taken?",
+        return base_fail(why, BASE_ENOTFOUND, "CUDA device 0 cannot be used (%s); is its memory in use?",
                          cudaGetErrorString(status));
     }
     return BASE_OK;
@@ -36,7 +36,7 @@ enum base_error kernels_cuda_open(const struct kernels **table, char *descriptio
     }
     struct cudaDeviceProp device;
     if (cudaGetDeviceProperties(&device, 0) != cudaSuccess) {
-        return base_fail(why, BASE_ENOTFOUND, "CUDA device 0 does not say what it is; take device 'cpu'");
+        return base_fail(why, BASE_ENOTFOUND, "CUDA device 0 does not say what it is; use device 'cpu'");
     }
     (void)snprintf(description, capacity, "cuda: %s, sm_%d%d, cuBLAS %d.%d.%d", device.name, device.major,
                    device.minor, version / 10000, version / 100 % 100, version % 100);

@@ -1,6 +1,6 @@
-// How a pass over a = x - r reads its vectors (device code). A vector is cut into tiles; each thread of a
-// block takes 16 elements of a tile, in four quads that lie a warp's width apart, so that every load is wide
-// and coalesced. Elements behind the end count as zeros.
+// How a pass over a = x - r reads its vectors (device code). A vector is divided into tiles; each thread of a
+// block reads 16 elements of a tile, in four quads that are a warp's width apart, so that every load is wide
+// and coalesced. Elements after the end count as zeros.
 #ifndef KERNELS_CUDA_PIECES_H
 #define KERNELS_CUDA_PIECES_H
 
@@ -37,7 +37,7 @@ DEVICE float4 quad_load(const float *from, size_t at, size_t count)
     return quad;
 }
 
-// All loads before all uses; wide ones but at the vector's end and where a vector is not aligned.
+// All loads come before all uses. Loads are wide, except at the vector's end and if a vector is not aligned.
 DEVICE void piece_load(const struct kernels_cuda_vector *v, size_t tile, float4 x[QUADS], float4 r[QUADS])
 {
     const int wide = v->aligned && (tile + 1) * TILE <= v->count;
@@ -72,7 +72,7 @@ DEVICE void piece_read(const struct kernels_cuda_vector *v, size_t tile, struct 
     }
 }
 
-// What a block has seen goes to its own place: the reduction takes the places in order.
+// The statistics of a block go to its own place; the reduction reads the places in order.
 DEVICE void energies_write(const struct energies *mine, struct kernels_cuda_seen *place)
 {
     SHARED(double, a, WARPS);

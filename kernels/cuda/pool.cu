@@ -1,5 +1,5 @@
-// Pooling, and the shortcut around a residual block. A block has one line of an image. Gradients are
-// gathered, the windows of a pixel in their order, so that they are added as on the CPU.
+// Pooling, and the shortcut around a residual block. A block has one line of an image. Gradients are gathered
+// over the windows of a pixel in their order, so that they are added as on the CPU.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
@@ -60,7 +60,7 @@ KERNEL(mean_pool_kernel, struct pool_args, a)
     }
 }
 
-// The outputs whose windows a pixel at `at` lies in: first .. end - 1.
+// The outputs whose windows contain a pixel at `at`: first .. end - 1.
 DEVICE void windows_over(size_t at, size_t size, size_t stride, size_t outputs, size_t *first, size_t *end)
 {
     *first = at >= size ? (at - size) / stride + 1 : 0;

@@ -1,4 +1,4 @@
-// kernels/select.h on the device: temporary memory, launches and what comes back.
+// kernels/select.h on the device: temporary memory, launches and results.
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
@@ -7,7 +7,7 @@
 
 _Static_assert(KERNELS_CUDA_BINS == KERNELS_BINS, "one number of bins");
 
-// At the start of the temporary memory; what a call needs besides follows.
+// At the start of the temporary memory; anything else that a call needs follows.
 struct results {
     struct kernels_cuda_seen seen;
     uint64_t entries;
@@ -34,7 +34,7 @@ static unsigned blocks_for(size_t tiles)
     return tiles < most ? (unsigned)tiles : most;
 }
 
-// Reduces what the blocks have seen and fetches it with the `bytes` in front of the results.
+// Reduces the statistics of the blocks and downloads the result with the `bytes` before it.
 static void results_fetch(struct results *device, struct kernels_cuda_seen *places, size_t count,
                           struct results *host, size_t bytes, size_t read, struct kernels_seen *seen)
 {
@@ -120,7 +120,7 @@ static size_t keep(size_t entries, uint32_t *index, float *value, uint32_t low, 
     return above + (tied < ties ? tied : ties);
 }
 
-// A pass whose blocks take their tiles in strides.
+// A pass whose blocks visit their tiles in strides.
 struct strided {
     struct results *device;
     struct kernels_cuda_seen *places;

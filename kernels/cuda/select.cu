@@ -25,8 +25,8 @@ KERNEL(reduce_kernel, struct reduction, r)
 
 // --- histogram ---
 
-// Bins of a block's own in shared memory; where a whole warp falls into one bin, as on constant vectors, one
-// thread adds for all.
+// Each block has its own bins in shared memory; if a whole warp falls into one bin, as with constant vectors,
+// one thread adds for all.
 KERNEL(histogram_kernel, struct kernels_cuda_histogram, h)
 {
     SHARED(uint32_t, own, KERNELS_CUDA_BINS);
@@ -89,7 +89,7 @@ KERNEL(count_kernel, struct kernels_cuda_count, c)
     energies_write(&energies, c.seen + block_index());
 }
 
-// --- entries that are known ---
+// --- known entries ---
 
 DEVICE float element_of(const struct kernels_cuda_vector *v, size_t i)
 {
@@ -104,7 +104,7 @@ KERNEL(pick_kernel, struct kernels_cuda_pick, p)
     }
 }
 
-// Run i lies at a mixed place of the i-th of equal stretches, the place that the CPU takes.
+// Run i is at a pseudo-random place in the i-th of equal stretches, as on the CPU.
 KERNEL(sample_kernel, struct kernels_cuda_sample, s)
 {
     const uint64_t runs = s.samples / KERNELS_CUDA_RUN;

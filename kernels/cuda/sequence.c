@@ -89,7 +89,7 @@ static void assert_attention(const struct kernels_attention *shape)
                 heads * shape->tokens <= INT32_MAX / (shape->width / 64 + 1));
 }
 
-// Scores stay within blocks: of `scratch` nothing is needed.
+// Scores stay within blocks, so `scratch` is not used.
 static void attention(const struct kernels_attention *shape, const float *qkv, float *scratch, float *out,
                       float *log_sum)
 {

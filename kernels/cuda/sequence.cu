@@ -1,4 +1,4 @@
-// Embedding, GELU, residuals and dropout: element by element but for the gradient of the embedding.
+// Embedding, GELU, residuals and dropout: element by element, except for the gradient of the embedding.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
@@ -34,8 +34,8 @@ struct embedding_gradient {
     float *token;
 };
 
-// Sorts the rows by id, those of one id in their order: each counts the rows that come before it. That is
-// rows^2 comparisons of integers, and no row waits for another.
+// Sorts the rows by id, rows of one id in their order: each row counts the rows before it. That takes rows^2
+// comparisons of integers, and no row waits for another.
 KERNEL(embed_order_kernel, struct embedding_gradient, e)
 {
     SHARED(uint32_t, tile, THREADS);
@@ -59,7 +59,7 @@ KERNEL(embed_order_kernel, struct embedding_gradient, e)
     }
 }
 
-// The rows of one id, in their order, by the block of the first of them.
+// The block of the first row of an id adds all rows of that id, in their order.
 KERNEL(embed_sum_kernel, struct embedding_gradient, e)
 {
     const size_t at = block_index() / e.tiles, c = block_index() % e.tiles * THREADS + thread_index();

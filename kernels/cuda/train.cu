@@ -1,5 +1,5 @@
-// Device kernels of training. Elementwise ones run over the vector in strides of the grid; reductions add in
-// a fixed order, so that a run repeats bit for bit.
+// Device kernels of training. Elementwise ones visit the vector in strides of the grid; reductions add in a
+// fixed order, so that a run can be repeated bit for bit.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
@@ -41,9 +41,9 @@ KERNEL(relu_backward_kernel, struct relu_backward, r)
     }
 }
 
-// A block adds one slab of rows for as many columns as a warp has threads: each warp takes every eighth row,
-// so that loads are coalesced, and the warps' sums are added in their order. The sums of slabs are rows of
-// the next step.
+// A block adds one slab of rows for as many columns as a warp has threads: each warp adds every eighth row,
+// so that loads are coalesced, and the sums of the warps are added in their order. The sums of slabs are the
+// rows of the next step.
 struct column_sum {
     size_t rows, cols, tiles; // tiles of columns
     const float *z;
@@ -110,11 +110,11 @@ KERNEL(softmax_kernel, struct softmax, s)
         mine = z[c] > mine ? z[c] : mine;
     }
     const float max = block_max(mine);
-    uint64_t earlier = 0; // how often the largest logit stands before the label: the lowest index wins
+    uint64_t earlier = 0; // how often the largest logit comes before the label: the lowest index wins
     for (size_t c = thread_index(); c < label; c += THREADS) {
         earlier += z[c] == max;
     }
-    earlier = block_sum_u64(earlier); // also: nobody writes before all have read
+    earlier = block_sum_u64(earlier); // also: no thread writes before all have read
     float part = 0.0f;
     for (size_t c = thread_index(); c < s.cols; c += THREADS) {
         z[c] = expf(z[c] - max);

@@ -1,7 +1,6 @@
 // The value formats (kernels/values.h), the same bits as on the CPU: additions in 16 partial sums in the
-// order of the entries, no fused multiply-add (the build's flags), divisions rounded as IEEE asks. Formats
-// with blocks are written by a warp a block: lane l has the entries l, l + 32, ..., with zeros behind the
-// last.
+// order of the entries, no fused multiply-add (the build's flags), IEEE divisions. One warp writes a block of
+// values: lane l has the entries l, l + 32, ..., with zeros after the last.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
@@ -69,7 +68,8 @@ DEVICE float absolute(float value)
     return float_of(bits_of(value) & MAGNITUDE_BITS);
 }
 
-// lane[l] of the CPU adds the entries l, l + 16, ... one after another; then halves are added to halves.
+// As on the CPU, where lane[l] adds the entries l, l + 16, ... one after another, and then halves are added
+// to halves.
 DEVICE float lanes_sum(const float part[PER_LANE])
 {
     float sum = 0.0f;
@@ -96,7 +96,7 @@ DEVICE float block_largest(const struct block *b)
 
 DEVICE float block_smallest(const struct block *b)
 {
-    uint32_t largest = 0; // of what is missing to the largest pattern
+    uint32_t largest = 0; // of the complements of the magnitudes
     for (unsigned j = 0; j < PER_LANE; j++) {
         const uint32_t rest = MAGNITUDE_BITS - magnitude_of(b->value[j]);
         largest = lane_index() + j * WARP < b->count && rest > largest ? rest : largest;
@@ -114,7 +114,7 @@ DEVICE float block_sum(const struct block *b)
     return lanes_sum(part);
 }
 
-// The mean of `count` magnitudes whose sum / 256 is given: 0 where that is denormal, finite always.
+// The mean of `count` magnitudes from their sum / 256: 0 if that is denormal; always finite.
 DEVICE float mean_of(float sum, unsigned count)
 {
     if (count == 0) {
@@ -143,7 +143,7 @@ DEVICE void scale_write(uint8_t *out, float scale)
     }
 }
 
-// The codes of `each` neighbouring lanes make a byte; the first of them writes it.
+// The codes of `each` adjacent lanes form a byte; the first lane writes it.
 DEVICE void codes_write(uint32_t code, unsigned bits, unsigned j, const struct block *b, uint8_t *out)
 {
     const unsigned each = 8 / bits, entry = j * WARP + lane_index();

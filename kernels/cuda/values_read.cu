@@ -1,5 +1,4 @@
-// The value formats (kernels/values.h) back to numbers, and whether bytes are what the writer could have
-// made.
+// Decodes the value formats (kernels/values.h), and checks whether the writer could have produced the bytes.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/formats.h"
@@ -55,7 +54,7 @@ DEVICE int scale_valid(uint32_t scale)
     return scale == 0 || (scale >= NORMAL && scale < INFINITE);
 }
 
-// The scales of a block, looked at by the thread of its first entry.
+// The scales of a block, checked by the thread of its first entry.
 DEVICE int scales_valid(unsigned format, const uint8_t *in)
 {
     const uint32_t scale = word_at(in);
@@ -70,7 +69,7 @@ DEVICE int scales_valid(unsigned format, const uint8_t *in)
            (format != KERNELS_INT4 || high == 0 || high >= KERNELS_INT4_MIN);
 }
 
-// No unused code, and in the last byte of the section no bit behind the last entry.
+// No unused code, and no bit after the last entry in the last byte of the section.
 DEVICE int codes_valid(const uint8_t *codes, unsigned bits, unsigned entry, uint32_t unused, int last)
 {
     const unsigned used = (entry + 1) * bits % 8;
@@ -113,7 +112,7 @@ KERNEL(valid_kernel, struct kernels_cuda_section, s)
     EACH(i, s.count)
     {
         if (!entry_valid(&s, i)) {
-            *s.broken = 1; // whoever writes, writes the same
+            *s.broken = 1; // all threads write the same
         }
     }
 }

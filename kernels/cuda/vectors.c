@@ -1,11 +1,11 @@
-// kernels/vectors.h on the device: launches, and what comes back of them.
+// kernels/vectors.h on the device: launches and their results.
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
 
 #include <string.h>
 
-#define PER_BLOCK 1024u // elements, at least, that are worth a block
+#define PER_BLOCK 1024u // the least elements that are worth a block
 
 static unsigned blocks_over(size_t count)
 {
@@ -50,7 +50,7 @@ static void moments(const struct kernels_moments *m)
     }
 }
 
-// A place for each block, room for the reduction, and the result in front.
+// The result, then a place for each block, then room for the reduction.
 static struct kernels_cuda_seen *places_begin(unsigned blocks)
 {
     return kernels_cuda_begin((1 + blocks + KERNELS_CUDA_REDUCED) * sizeof(struct kernels_cuda_seen));

@@ -11,7 +11,7 @@ static const char overview[] =
     "\n"
     "  p2pml run EXPERIMENT.yaml   starts real nodes on this host, shows their progress, compares the result\n"
     "                              with lone and central training, and writes summary.json\n"
-    "  p2pml sim EXPERIMENT.yaml   the same in virtual time in one process: any network, up to 1,024 nodes\n"
+    "  p2pml sim EXPERIMENT.yaml   the same in virtual time in one process: any network, up to 10,000 nodes\n"
     "  p2pml data info FILE        shows the content of a data file or folder and a matching configuration\n"
     "  p2pml data fetch NAME       downloads MNIST, Fashion-MNIST, CIFAR-10, tiny Shakespeare or a9a\n"
     "  p2pml eval MODEL            loss and accuracy of a trained model on test examples\n"
@@ -33,7 +33,7 @@ static const char overview[] =
     "  --set KEY=VALUE  overrides the file and the environment; may be repeated\n"                            \
     "  --out DIR        directory of the run, instead of experiment.out\n"                                    \
     "  --fresh          accepts a directory that is not empty, and replaces the files of an earlier run in\n" \
-    "                   it, a finished result too\n"
+    "                   it, even a finished result\n"
 
 static const char about_run[] =
     "p2pml run EXPERIMENT.yaml [--set KEY=VALUE]... [--out DIR] [--fresh] [--check]\n"
@@ -45,10 +45,10 @@ static const char about_run[] =
     "stops the nodes and still writes the summary; a second Ctrl-C kills them.\n"
     "The key events kills, stops, starts and partitions nodes during the run (configs/README.md). The table\n"
     "and the summary then report which nodes detected it, when, and what it cost. A node that an event ended\n"
-    "does not count as a failure.\n"
+    "does not count as failed.\n"
     "With the key sweep, or with experiment.repeats, there are several runs, each in DIR/runs.\n"
-    "DIR/results.csv and DIR/results.jsonl have one line per run. Complete runs are kept: after a stop, the\n"
-    "same command continues the sweep.\n"
+    "DIR/results.csv and DIR/results.jsonl have one line per run. Complete runs are kept: after an\n"
+    "interruption, the same command continues the sweep.\n"
     "Exit status: 0 done, 1 a node or a baseline failed, 2 bad usage or experiment, 130 interrupted.\n";
 
 static const char about_sim[] =
@@ -115,13 +115,13 @@ static const char about_predict[] =
     "p2pml predict MODEL IMAGE... > answers.csv\n"
     "\n" ABOUT_MODEL "\n"
     "A model of a table reads the table that it was trained on, or one like it, plain or gzip. Columns are\n"
-    "found by their names, in any order; without a header line, by their positions. The target and ignored\n"
+    "found by their names, in any order; without a header line, by their positions. The target and the ignored\n"
     "columns may be missing. A model of images reads PNG and JPEG files and resizes them. Any other model reads\n"
     "rows of numbers separated by commas, without a header line, as in its data: bytes from 0 to 255 for idx\n"
     "images. Categories and scaling are applied by the program.\n"
     "Writes a header line, then for each row its class, as named in the data, and the probability of every\n"
-    "class; for a regression the values, in the units of the targets. An invalid row ends the program with its\n"
-    "line and column; the rows before it have answers.\n"
+    "class; for a regression the values, in the units of the targets. At an invalid row the program prints its\n"
+    "line and column and ends; the rows before it have answers.\n"
     "Exit status: 0 done, 1 the model or a row cannot be used, 2 bad usage.\n";
 
 static const char about_generate[] =
@@ -160,18 +160,18 @@ static const char about_keygen[] =
 static const char about_inspect[] =
     "p2pml inspect FILE\n"
     "\n"
-    "Shows the tensors, the metadata and the state of the edges in a checkpoint.\n";
+    "Shows the tensors and the metadata of a file and, for a checkpoint, the state of the edges.\n";
 
 static const char about_top[] =
     "p2pml top [--once] [HOST:PORT]\n"
     "\n"
-    "  HOST:PORT  of the page of any node (node.http); default: 127.0.0.1:7480\n"
+    "  HOST:PORT  address of the page of any node (node.http); default: 127.0.0.1:7480\n"
     "  --once     prints one table and ends, for scripts\n"
     "\n"
     "Shows every node of the cluster once a second: state, step, steps per second, loss, accuracy, rounds, bytes\n"
     "per second, and how many of its neighbours are linked. The other nodes are found through the first one, if\n"
-    "their pages can be reached from here. For the rest, and for nodes that stop answering, it shows what other\n"
-    "nodes report. States: what the node does, or its problem (alone, disk_full, ...), no results,\n"
+    "their pages can be reached from here. For nodes without a reachable page, it shows what the other nodes\n"
+    "report. States: what the node does, or its problem (alone, disk_full, ...); no answer,\n"
     "no page, dead, left.\n"
     "Keys: q quits; < and > (or the arrows) choose the column to sort by, r reverses the order; up and down\n"
     "scroll.\n"

@@ -44,12 +44,12 @@ static const struct node_key own_keys[] = {
           "Accuracies between 0 and 1. The result reports the bytes and the time at which the averaged "
           "model and the worst node first reached them."),
     CHOICE("sim.engine", sim.engine, "auto", "auto|nodes|rounds",
-           "p2pml sim: nodes simulates processes with membership, links and messages in virtual "
-           "time; rounds runs lock-step rounds and only computes bytes and times. auto: "
-           "nodes where average.method can run on nodes, else rounds."),
+           "p2pml sim: nodes simulates processes with membership, links and messages in virtual time; "
+           "rounds runs lock-step rounds and only computes bytes and times. auto: nodes if average.method "
+           "can run on nodes, else rounds."),
     CHOICE("sim.membership", sim.membership, "gossip", "gossip|known",
-           "p2pml sim: gossip runs the membership protocol of p2pml-node, byte for byte; known tells "
-           "every node of deaths and returns at once, and sends no bytes."),
+           "p2pml sim: gossip runs the membership protocol of p2pml-node, byte for byte; known tells every "
+           "node of each death and return at once, and sends no bytes."),
     DURATION("sim.latency", sim.latency_ns, "200us", 0, 3600, "p2pml sim: one-way delay between two nodes."),
     DURATION("sim.jitter", sim.jitter_ns, "0", 0, 3600,
              "p2pml sim: mean of an exponential delay that is added to the delay of each packet."),

@@ -100,7 +100,7 @@ static enum base_error check_text(const struct lab_model *m, const struct train_
         return BASE_OK;
     if (data->meaning->text != about->text)
         return base_fail(why, BASE_EMISMATCH,
-                         "the data has other tokens than the model in '%s': bytes, characters or "
+                         "the data have other tokens than the model in '%s': bytes, characters or "
                          "ids; name them with --set data.kind=... and data.text=...",
                          m->path);
     for (size_t i = 0; i < data->meaning->classes.count; i++) {
@@ -124,7 +124,7 @@ static enum base_error check_shape(const struct lab_model *m, const struct train
         data->outputs != (spec->loss != TRAIN_CROSS_ENTROPY ? spec->classes : 0))
         return base_fail(
             why, BASE_EMISMATCH,
-            "the data has %zu features and %zu classes, expected %zu features and up to %zu classes, "
+            "the data have %zu features and %zu classes, expected %zu features and up to %zu classes, "
             "as the model in '%s' has; name its data with --set data.kind=...",
             data->features, data->classes, spec->inputs, spec->classes, m->path);
     return check_text(m, data, why);

@@ -66,7 +66,7 @@ static void draw_table(struct lab_display *display, const struct lab_progress *n
         draw(display, line, &size);
     }
     if (shown < count) {
-        snprintf(line, sizeof line, "... and %zu more, which need a higher window", count - shown);
+        snprintf(line, sizeof line, "... and %zu more, which need a taller window", count - shown);
         draw(display, line, &size);
     }
     fprintf(display->out, "\033[J");

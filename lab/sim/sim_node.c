@@ -243,7 +243,7 @@ static void list_peers(struct sim_node *node)
     }
     node->entries = options->peer_entries + options->twins < 8 ? options->peer_entries + options->twins : 8;
     for (size_t i = 0; i < node->entries; i++) {
-        // The first one never goes for good: a single living address is enough.
+        // The first one never leaves permanently: a single living address is enough.
         // A second process may get the same identity on another host: then two addresses.
         size_t host = i > options->twins ? base_rng_below(&rng, options->nodes) : (i + (node->self == 0)) % 2;
         node->entry[i] = host;

@@ -63,7 +63,7 @@ static void print_effects(const struct lab_cluster *cluster, const struct lab_ou
     char before[LAB_NUMBER_BYTES], lowest[LAB_NUMBER_BYTES], end[LAB_NUMBER_BYTES];
     if (!isnan(o->stalled_rounds))
         fprintf(out,
-                "           the longest round of the others took %.2f s (%s), as long as %.1f usual ones\n",
+                "           the longest round of the others took %.2f s (%s), %.1f times its usual length\n",
                 o->stalled_seconds, cluster->nodes[o->stalled_node].name, o->stalled_rounds + 1);
     if (isnan(o->accuracy_before))
         return;

@@ -249,7 +249,7 @@ static enum base_error conclude(struct simulation *s, struct lab_simulated *simu
                                 struct base_reason *why)
 {
     if (s->world.broken)
-        return base_fail(why, BASE_ESTATE, "the simulation broke at node %zu: %s", s->world.broken_host,
+        return base_fail(why, BASE_ESTATE, "the simulation failed at node %zu: %s", s->world.broken_host,
                          s->world.broken);
     for (size_t i = 0; i < s->cluster->count; i++)
         if (s->cluster->nodes[i].starts && !s->world.node[i]->running)

@@ -34,7 +34,7 @@ void node_worker_close(void *owner, const struct gossip_id *peer, const char *wh
 void node_worker_follow_edges(struct node_worker *worker);
 void node_worker_link(struct node_worker *worker, const struct gossip_id *peer);
 void node_worker_fetching(struct node_worker *worker, bool fetching);
-// `dead`: what only the peer knew is lost. Otherwise the peer continues to train and is only no longer met.
+// `dead`: the peer has died. Otherwise it continues to train and is only no longer met.
 void node_worker_forget(struct node_worker *worker, const struct gossip_id *peer, bool dead);
 // Called at a boundary, before the exchange.
 void node_worker_forget_edges(struct node_worker *worker);

@@ -12,7 +12,7 @@ struct node_snapshot {
     size_t parameters;
     struct gossip_donor *donor;
     bool still; // the latest rendezvous made no exchange, and the learner is not back yet
-    struct gossip_snapshot_vectors kept; // owned, while it stands still; its model is the published one
+    struct gossip_snapshot_vectors kept; // owned, while its learner waits; its model is the published one
     struct gossip_joiner *joiner;        // while fetching
     struct node_round *round;            // to be filled, borrowed
 };
@@ -146,7 +146,7 @@ void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id 
     if (!snapshot->still)
         return; // waiting nodes are answered at the next rendezvous
     struct gossip_snapshot_vectors vectors = snapshot->kept;
-    // Updates still arrive while the learner stands still; the published model includes them.
+    // Updates still arrive while the learner waits; the published model includes them.
     vectors.part[GOSSIP_PART_MODEL] = (float *)(uintptr_t)gossip_exchange_model(snapshot->options.exchange);
     vectors.read[GOSSIP_PART_MODEL] = kernels_of(snapshot)->download;
     give(snapshot, &vectors, now_ns);

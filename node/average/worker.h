@@ -1,6 +1,6 @@
-// The worker thread: owns the exchange object (published model, edge references, compression), gives
-// snapshots to members that join late or fetches one for this node, and begins checkpoints while learner and
-// edges stand still. Messages in, messages out.
+// The worker thread: owns the exchange object (published model, edge references, compression), sends
+// snapshots to members that join late or fetches one for this node, and begins checkpoints while nothing
+// changes. Messages in, messages out.
 #ifndef NODE_AVERAGE_WORKER_H
 #define NODE_AVERAGE_WORKER_H
 
@@ -18,7 +18,7 @@ struct node_worker_options {
     struct node_mailbox *inbox, *loop, *learner; // borrowed, like the counters
     struct node_counters *counters;
     // Begins a checkpoint, or writes it (the last one); called on the worker thread while learner and edges
-    // stand still. Also reports, at every rendezvous, the result of one that was begun: an error is reported
+    // are at rest. Also reports, at every rendezvous, the result of one that was begun: an error is reported
     // once. May be NULL.
     enum base_error (*checkpoint)(void *context, const struct node_round *round, struct base_reason *why);
     enum base_error (*checkpoint_ended)(void *context, struct base_reason *why);

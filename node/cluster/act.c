@@ -58,7 +58,7 @@ static void take_generation(struct node_cluster *cluster, uint64_t generation)
     node_cluster_tell_generation(cluster, generation);
     if (cluster->options.starts_path &&
         node_starts_raise(cluster->options.starts_path, generation, &why) != BASE_OK)
-        base_log(BASE_LOG_ERROR, "boot", "the number of starts can't be stored: %s", why.text);
+        base_log(BASE_LOG_ERROR, "boot", "the number of starts cannot be stored: %s", why.text);
     gossip_datagrams_generation(cluster->datagrams, generation);
 }
 

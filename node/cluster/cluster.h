@@ -44,8 +44,8 @@ struct node_cluster_options {
     int datagrams; // bound to the listener's address and port; becomes this object's after success
 };
 
-// BASE_EIO: node.advertise can't be resolved, events.jsonl or the fault file can't be opened; with the
-// reason.
+// BASE_EIO, with the reason: node.advertise cannot be resolved, or events.jsonl or the fault file cannot be
+// opened.
 enum base_error node_cluster_create(const struct node_cluster_options *options, struct node_cluster **cluster,
                                     struct base_reason *why) BASE_CHECK;
 void node_cluster_destroy(struct node_cluster *cluster); // NULL is fine. Members see this as a crash
@@ -60,7 +60,7 @@ void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear
 // The progress of this node, sent with every packet; and the round at which it stops, which is in its record.
 void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_t step);
 void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round);
-// Sets the donors: links to them are kept beside those to the neighbours.
+// Sets the donors: links to them are wanted besides those to the neighbours.
 void node_cluster_want(struct node_cluster *cluster, const struct gossip_id *ids, size_t count);
 void node_cluster_reload_faults(struct node_cluster *cluster);
 // An event about this node, without a member: start, paused, ...

@@ -37,7 +37,7 @@ struct gossip_graph *node_cluster_take_view(struct node_cluster *cluster)
     struct gossip_graph *graph;
     enum base_error code = make_graph(cluster, &graph);
     if (code != BASE_OK) { // the graph stays as it was until the next change
-        base_log(BASE_LOG_ERROR, "view", "the graph can't follow the members: %s", base_error_name(code));
+        base_log(BASE_LOG_ERROR, "view", "the graph cannot follow the members: %s", base_error_name(code));
         return NULL;
     }
     BASE_ASSERT(graph != cluster->graph);

@@ -132,7 +132,7 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
             cluster->n_addresses +=
                 node_address_tell(&r.addresses[i], &cluster->addresses[cluster->n_addresses]);
         if (cluster->n_addresses == 0)
-            return base_fail(why, BASE_EIO, "node.advertise: %s can't be resolved (%s)", advertise,
+            return base_fail(why, BASE_EIO, "node.advertise: %s cannot be resolved (%s)", advertise,
                              r.problem);
         for (size_t i = 0; i < cluster->n_addresses && r.port == 0; i++)
             cluster->addresses[i].port = cluster->port;

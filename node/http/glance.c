@@ -167,7 +167,7 @@ static bool cannot_write(const struct node_status *s, struct node_glance *g)
                         s->directory, free_mb, (double)need / 1e6);
     if (s->progress.unwritten)
         return conclude(g, NODE_DISK_FULL,
-                        "Files in %s can't be written; the log says why. Training continues, but is lost "
+                        "Files in %s cannot be written; the log says why. Training continues, but is lost "
                         "if this process ends.",
                         s->directory);
     return false;
@@ -188,7 +188,7 @@ static bool is_refused(const struct node_status *s, struct node_glance *g)
     for (size_t i = 0; i < s->n_entries; i++)
         if (s->entries[i].shown.state == GOSSIP_ENTRY_REFUSED)
             return conclude(g, NODE_REFUSED,
-                            "%s and this node can't train together: it trains something else, or one does "
+                            "%s and this node cannot train together: it trains something else, or one does "
                             "not allow the other. The log line peer_refused or refused_by_peer says what "
                             "differs.",
                             s->entries[i].text);

@@ -1,5 +1,5 @@
-// What a person asks first about a node: is it connected, does it learn, how much time is left, which member
-// is slow, what is wrong. One answer for the log's line, /status, /metrics and the page. Pure.
+// The overview of a node: is it connected, does it learn, how much time is left, which member is slow, what
+// is wrong. The log's line, /status, /metrics and the page show the same. Pure.
 #ifndef NODE_HTTP_GLANCE_H
 #define NODE_HTTP_GLANCE_H
 

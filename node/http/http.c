@@ -26,7 +26,7 @@
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // evhttp neither limits its connections nor reports their end. So a reference to each is kept here and
-// checked now and then: one without callbacks was freed by evhttp.
+// polled: one without callbacks was freed by evhttp.
 struct connection {
     LIST_ENTRY(connection) others;
     struct bufferevent *stream;

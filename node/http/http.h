@@ -1,6 +1,5 @@
-// The HTTP port: GET of a few paths, whole answers, one request a connection. Bounded in every direction:
-// request size, connections, and the time a connection may last. It asks its owner for the answer. Loop's
-// thread.
+// The HTTP port: GET of a few paths, whole answers, one request per connection. Request size, number of
+// connections and their duration are bounded. It asks its owner for the answer. Loop's thread.
 #ifndef NODE_HTTP_HTTP_H
 #define NODE_HTTP_HTTP_H
 

@@ -8,7 +8,7 @@
 
 #define SAMPLES   9u            // eight intervals
 #define GAP_NS    1250000000ull // between two of them
-#define PATIENCE  4u            // after so many usual intervals a counter stands still
+#define PATIENCE  4u            // after so many usual intervals a counter has stopped
 #define GRACE_NS  2000000000ull
 #define SECOND_NS 1000000000.0
 

@@ -1,7 +1,7 @@
 // The rates of counters, each under an id: steps of members, bytes of edges. A counter is noted whenever it
 // is reported. Its rate is taken over the latest samples in which it grew (at most nine, at least 1.25 s
 // apart), so the window is about ten seconds for a counter that grows often and several increments for one
-// that grows rarely. If a counter stands still for longer than usual, its rate falls. One owner. Memory: one
+// that grows rarely. If a counter does not grow for longer than usual, its rate falls. One owner. Memory: one
 // entry per id that was noted in the latest sweep.
 #ifndef NODE_HTTP_RATES_H
 #define NODE_HTTP_RATES_H

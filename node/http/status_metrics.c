@@ -87,9 +87,11 @@ static void membership_metrics(FILE *out, const struct node_status *s)
         {"deaths_total", "counter", "Members that were found dead.", (double)s->cluster_counters.deaths},
         {"refutations_total", "counter", "Times that this node was suspected and refuted the suspicion.",
          (double)t->refutations},
-        {"syncs_total", "counter", "Full comparisons of what two members know.", (double)t->syncs},
-        {"pauses_total", "counter", "Times that this process stood still.", (double)t->pauses},
-        {"datagrams_refused_total", "counter", "Datagrams and packets that were not genuine or not whole.",
+        {"syncs_total", "counter", "Full synchronisations of member lists with another node.",
+         (double)t->syncs},
+        {"pauses_total", "counter", "Times that this process was paused: stopped, or starved of CPU time.",
+         (double)t->pauses},
+        {"datagrams_refused_total", "counter", "Datagrams and packets that were not authentic or malformed.",
          (double)s->cluster_counters.refused},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -155,14 +157,14 @@ static void glance_metrics(FILE *out, const struct node_status *s)
                 g.condition == (enum node_condition)i);
     metric(out, "steps_planned", "gauge", "Local steps at which training ends; 0: when it is stopped.",
            (double)s->steps);
-    metric(out, "steps_per_second", "gauge", "Local steps a second, over the last ten seconds or so.",
+    metric(out, "steps_per_second", "gauge", "Local steps per second, over about the last ten seconds.",
            g.steps_per_s);
     metric(out, "time_left_seconds", "gauge", "Time until the last step at that rate.", g.left_s);
     metric(out, "step_compute_seconds", "gauge", "Computing time of one local step.",
            s->progress.step_ns > 0 ? (double)s->progress.step_ns / (double)NODE_SECOND_NS : (double)NAN);
     if (g.slowest && !isnan(g.slowest_steps_per_s)) {
         head(out, "slowest_member_steps_per_second", "gauge",
-             "Local steps a second of the slowest member that this node knows of.");
+             "Local steps per second of the slowest member that this node knows of.");
         fputs("p2pml_slowest_member_steps_per_second", out);
         label(out, '{', "name", g.slowest);
         fprintf(out, "} %.17g\n", g.slowest_steps_per_s);
@@ -240,7 +242,7 @@ static void write_metrics(FILE *out, const struct node_status *s)
            (double)s->peers.accepted);
     metric(out, "strangers_total", "counter",
            "Connections closed without an answer: no or a wrong handshake.", (double)s->peers.strangers);
-    metric(out, "turned_away_total", "counter", "Connections closed over the limits of those not in use yet.",
+    metric(out, "turned_away_total", "counter", "Connections closed because too many were not in use yet.",
            (double)s->peers.turned_away);
     metric(out, "refused_total", "counter",
            "Authenticated nodes that train something else or are not allowed.", (double)s->peers.refused);

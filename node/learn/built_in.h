@@ -17,7 +17,7 @@ struct node_built_in {
     struct train_trainer *trainer;
     float *outer;             // [parameters] V, or NULL without outer momentum
     float *round_start;       // [parameters] x0, likewise
-    struct gossip_blob *blob; // what travels with the model, or NULL
+    struct gossip_blob *blob; // sent and stored with the model, or NULL
     struct node_step_time step_time;
     double loss, rate; // mean loss of the latest round that had steps, NAN before; its learning rate
     double loss_sum;   // these four: of the steps since the last boundary

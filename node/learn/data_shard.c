@@ -25,7 +25,7 @@ static enum base_error pass_on(const struct node_config *config, const struct tr
     enum base_error code =
         train_partition_living(owner, all->examples, living, config->data.shards, config->data.seed, owner);
     return code == BASE_OK ? BASE_OK
-                           : base_fail(why, code, "the %zu examples can't be reassigned", all->examples);
+                           : base_fail(why, code, "the %zu examples cannot be reassigned", all->examples);
 }
 
 enum base_error node_data_owners(const struct node_config *config, const struct train_dataset *all,
@@ -33,7 +33,7 @@ enum base_error node_data_owners(const struct node_config *config, const struct 
 {
     if (all->examples < config->data.shards)
         return base_fail(why, BASE_EINVAL,
-                         "data.shards: %zu training examples can't be divided among %zu shards; give every "
+                         "data.shards: %zu training examples cannot be divided among %zu shards; give every "
                          "shard at least one",
                          all->examples, (size_t)config->data.shards);
     enum base_error code = partition(config, all, owner, why);

@@ -1,5 +1,5 @@
-// How long one local step of this node takes: the median over the latest rounds, so that a round in which the
-// process stood still changes nothing. Pure; the learner's.
+// The time of one local step of this node: the median over the latest rounds, so that a round in which the
+// process was suspended changes nothing. Pure; the learner's.
 #ifndef NODE_LEARN_STEP_TIME_H
 #define NODE_LEARN_STEP_TIME_H
 

@@ -207,7 +207,7 @@ static void load_newest(struct node_shards *s)
         s->failed = s->failed || wanted;
         if (wanted)
             base_log(BASE_LOG_ERROR, "takeover",
-                     "the examples of shards without a node can't be loaded: %s; training continues with "
+                     "the examples of shards without a node cannot be loaded: %s; training continues with "
                      "those at hand",
                      why.text);
     }

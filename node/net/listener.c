@@ -146,8 +146,8 @@ enum base_error node_listener_bind(const char *key, const char *text, int *socke
         return base_fail_context(why, code, "%s", key);
     node_resolve_now(&r);
     if (r.count == 0)
-        return base_fail(why, BASE_EIO, "%s: %s can't be resolved (%s); give an address of this machine", key,
-                         text, r.problem);
+        return base_fail(why, BASE_EIO, "%s: %s cannot be resolved (%s); give an address of this machine",
+                         key, text, r.problem);
     int s = bind_one(&r.addresses[0]);
     if (s >= 0) {
         *socket = s;

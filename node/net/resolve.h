@@ -1,5 +1,5 @@
 // Names to addresses without ever blocking the loop. Numeric addresses are answered at once; a name goes to
-// one of a few threads that run getaddrinfo (which may wait for DNS as long as it likes) and answer through a
+// one of a few threads that run getaddrinfo (which may wait for DNS without limit) and answer through a
 // mailbox. Owner: the loop. A caller should ask at most one question per ticket at a time.
 #ifndef NODE_NET_RESOLVE_H
 #define NODE_NET_RESOLVE_H

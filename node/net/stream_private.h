@@ -1,5 +1,5 @@
 // What node/net/stream.c (the loop's side), stream_thread.c (the thread), stream_work.c (what it does on a
-// socket) and stream_told.c (what it tells the loop) share. Included nowhere else.
+// socket) and stream_told.c (what it reports to the loop) share. Included nowhere else.
 #ifndef NODE_NET_STREAM_PRIVATE_H
 #define NODE_NET_STREAM_PRIVATE_H
 

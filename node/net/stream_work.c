@@ -60,7 +60,7 @@ static size_t take_bytes(struct node_stream *stream, uint8_t *room, size_t count
     return count - used;
 }
 
-// One read; returns false when there is no more, for now or for good.
+// One read; returns false when there is no more, now or ever.
 static bool read_once(struct node_stream *stream, uint8_t *room, size_t *have)
 {
     BASE_ASSERT(*have <= LIMIT_RECORD_BYTES + GOSSIP_RECORD_OVERHEAD); // what `room` has beside one read
@@ -161,7 +161,7 @@ static void write_failed(struct node_stream *stream, int error)
         event_active(stream->readable, EV_READ, 0);
 }
 
-// False: the socket takes no more, for now or for good.
+// False: the socket takes no more, now or ever.
 static bool send_sealed(struct node_stream *stream)
 {
     BASE_ASSERT(!stream->ended && !stream->deaf);

@@ -38,7 +38,7 @@ void peer_tell_unresolved(struct node_peers *peers, size_t at, const char *probl
     if (entry->unresolved_ns != 0 && now_ns - entry->unresolved_ns <= REMIND_NS)
         return;
     base_log(BASE_LOG_WARN, "peer_unresolved",
-             "peers: %s can't be resolved (%s); training continues without it, and it is tried again",
+             "peers: %s cannot be resolved (%s); training continues without it, and it is tried again",
              node_peers_entry_text(peers, at), problem);
     entry->unresolved_ns = now_ns;
 }
@@ -71,7 +71,7 @@ void peer_tell_up(struct peer_link *link)
                     link->address, link->name);
 }
 
-// Both ends call, again and again, and each call is refused, by this end or by the other: each cause is
+// Both ends call repeatedly, and each call is refused, by this end or by the other: each cause is
 // reported once, and again after a while.
 static bool is_told(struct node_peers *peers, const struct gossip_id *id, const char *why)
 {

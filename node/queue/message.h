@@ -1,4 +1,4 @@
-// What the three threads tell each other. Loop: owns links, sessions, membership and HTTP. Worker: owns the
+// The messages between the three threads. Loop: owns links, sessions, membership and HTTP. Worker: owns the
 // exchange object. Learner: owns the trainer. Every message is malloc'ed, has one owner and is freed by
 // node_message_free.
 #ifndef NODE_QUEUE_MESSAGE_H
@@ -35,14 +35,14 @@ enum node_message_kind {
     NODE_MESSAGE_OTHER_SCALING, // peer: its data have another scaling; end the link
     NODE_MESSAGE_CLOSE,         // peer, as.reason: its bytes broke the protocol; end the link
     NODE_MESSAGE_EDGES,         // bytes: struct node_edge_status[]; totals
-    NODE_MESSAGE_WANTS,         // a snapshot is wanted: tell DONORS
+    NODE_MESSAGE_WANTS,         // a snapshot is wanted: answer with DONORS
     NODE_MESSAGE_FETCHED, // as.complete: the snapshot is here (progress: its round and step); else it was
                           // ended before
     NODE_MESSAGE_STARVED, // as.silent_ns: none of DONORS has given a block for this long
     // learner -> loop
     NODE_MESSAGE_PROGRESS, // progress
-    NODE_MESSAGE_FINISHED, // last step done: tell the peers, answer them until they are done too or linger
-                           // has passed. as.alone: steps were left, but all others have finished
+    NODE_MESSAGE_FINISHED, // the last step is done: tell the peers, and answer them until they are done too
+                           // or linger has passed. as.alone: steps were left, but all others have finished
     NODE_MESSAGE_LEFT,     // final checkpoint written: say BYE, flush and end the loop; as.left
     // owner of the threads -> loop
     NODE_MESSAGE_LEAVE_CLUSTER, // as on SIGTERM
@@ -99,7 +99,7 @@ struct node_round { // one rendezvous of learner and worker
     uint64_t step;            // local steps done
     bool fetch;               // fill the vectors from a donor's snapshot instead; round and step become its
     bool fetched;             // out: that is done; false: it was ended before
-    bool checkpoint;          // begin one while everything stands still
+    bool checkpoint;          // begin a checkpoint while nothing changes
     uint64_t round;           // out: completed rounds to continue from; with a snapshot, its donor's
     bool met;                 // out: the exchange of this round was made, or none was due
     struct gossip_exchange_totals totals; // out

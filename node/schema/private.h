@@ -1,4 +1,4 @@
-// What the files of the schema engine share: values, drafts and the words for what was found and what was
+// What the files of the schema engine share: values, drafts, and the texts of what was found and what was
 // expected. Private to node/schema/. Pure functions; any thread.
 //
 // A source (file, environment, --set) is read into a draft; only a draft without errors is committed, and

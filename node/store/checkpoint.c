@@ -226,7 +226,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     draft_metadata(draft, parts);
     draft_model(draft, parts);
     if (!draft_kept(draft, parts->exchange, train_model_parameters(parts->model)))
-        return base_fail(why, BASE_ENOMEM, "no memory for what %zu ended edges have left", n_orphans);
+        return base_fail(why, BASE_ENOMEM, "no memory for the orphaned corrections of %zu edges", n_orphans);
     draft_edges(draft, train_model_parameters(parts->model));
     draft_blob(draft, parts->blob);
     return draft_about(draft, parts, why);

@@ -1,4 +1,4 @@
-// Checkpoints beside training. A separate process, forked while everything stands still, has all vectors as
+// Checkpoints beside training. A separate process, forked while no thread changes the vectors, has them as
 // they are at that moment (the kernel copies a page when training changes it). It checks, hashes, writes and
 // syncs them while training continues. There is one at a time. It holds no socket and no lock of the node,
 // ignores the signals of the terminal, and dies with the thread that forked it; before that thread ends, it

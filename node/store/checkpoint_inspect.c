@@ -92,7 +92,7 @@ static enum base_error print_tensors(const struct node_safetensors *file, struct
         const size_t bad = print_tensor(tensor, width);
         if (bad && !error)
             error = base_fail(why, BASE_EFORMAT,
-                              "its tensor '%s' holds %zu number%s that %s: training can't continue from it",
+                              "its tensor '%s' holds %zu number%s that %s: training cannot continue from it",
                               tensor->name, bad, base_plural(bad),
                               bad == 1 ? "is NaN or infinite" : "are NaN or infinite");
     }

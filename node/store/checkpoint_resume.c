@@ -326,8 +326,8 @@ static enum base_error resume_any(const char *directory, const struct node_check
     }
     return base_fail(
         why, BASE_EFORMAT,
-        "cannot resume: none of the %zu checkpoints in '%s' is whole (the newest: %.250s). Put a whole one "
-        "there, or start without --resume",
+        "cannot resume: none of the %zu checkpoints in '%s' is intact (the newest: %.250s). Put an intact "
+        "one there, or start without --resume",
         files->count, directory, newest.text);
 }
 

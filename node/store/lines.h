@@ -20,7 +20,7 @@ struct node_lines_bounds {
 // log. BASE_EIO, BASE_ENOMEM.
 enum base_error node_lines_open(const char *path, const char *event, struct node_lines_bounds bounds,
                                 struct node_lines **lines, struct base_reason *why) BASE_CHECK;
-// `line` without its newline. BASE_EIO (a full disk, say) is logged once, and once more when lines can be
+// `line` without its newline. BASE_EIO (such as a full disk) is logged once, and once more when lines can be
 // written again, with the number of missing lines.
 enum base_error node_lines_append(struct node_lines *lines, const char *line);
 void node_lines_close(struct node_lines *lines); // NULL is fine

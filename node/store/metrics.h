@@ -1,4 +1,4 @@
-// metrics.jsonl: one JSON object a line, one line a round. Owner: the learner thread.
+// metrics.jsonl: one JSON object per line, one line per round. Owner: the learner thread.
 #ifndef NODE_STORE_METRICS_H
 #define NODE_STORE_METRICS_H
 
@@ -21,7 +21,7 @@ struct node_metrics_row {
 
 enum base_error node_metrics_open(const char *path, const char *node, struct node_lines_bounds bounds,
                                   struct node_metrics **metrics, struct base_reason *why) BASE_CHECK;
-// BASE_EIO (a full disk, say) is logged by node_lines_append(); training continues.
+// BASE_EIO (such as a full disk) is logged by node_lines_append(); training continues.
 enum base_error node_metrics_write(struct node_metrics *metrics,
                                    const struct node_metrics_row *row) BASE_CHECK;
 void node_metrics_close(struct node_metrics *metrics);

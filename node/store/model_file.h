@@ -49,7 +49,7 @@ struct node_model_about {
 struct node_model_file {
     struct train_model_spec spec;
     struct node_model_about about;
-    float *parameters; // [parameters of the spec], in the order of train/README.md
+    float *parameters; // [parameters of the spec], in the order of the model's tensors
 };
 
 // Writes atomically (base/file.h). BASE_ESTATE: a number is not finite, and nothing was written. `parameters`
@@ -72,7 +72,7 @@ void node_model_free(struct node_model_file *model); // leaves {0}
 enum base_error node_model_find(const char *path, char found[NODE_MODEL_PATH],
                                 struct base_reason *why) BASE_CHECK;
 
-// The label of a class as the data has it: its name where classes have names, else its number.
+// The label of a class as in the data: its name if classes have names, else its number.
 #define NODE_MODEL_LABEL 16
 const char *node_model_label(const struct node_model_about *about, size_t class,
                              char number[NODE_MODEL_LABEL]);

@@ -70,7 +70,7 @@ static enum base_error describe_metadata(json_t *header, const struct node_text_
             return base_fail(why, BASE_EINVAL, "metadata entry %zu is too long", i);
         const char *value = pair->text ? pair->text : pair->value;
         if (!strcmp(pair->key, "digest") || json_object_get(metadata, pair->key))
-            return base_fail(why, BASE_EINVAL, "metadata '%s' is there twice", pair->key);
+            return base_fail(why, BASE_EINVAL, "metadata '%s' occurs twice", pair->key);
         if (json_object_set_new(metadata, pair->key, json_string(value)))
             return base_fail(why, BASE_EINVAL, "metadata '%s' is not UTF-8, or memory ran out", pair->key);
         node_digest_pair(digest, pair->key, value);
@@ -295,7 +295,8 @@ static enum base_error check_digest(struct node_safetensors *file, int need_dige
     char expected[NODE_DIGEST_TEXT];
     node_digest_text(&digest, expected);
     if (strcmp(found, expected) != 0)
-        return base_fail(why, BASE_EFORMAT, "the digest does not fit: the file has been damaged or changed");
+        return base_fail(why, BASE_EFORMAT,
+                         "the digest does not match: the file has been damaged or changed");
     file->has_digest = true;
     return BASE_OK;
 }

@@ -52,8 +52,8 @@ struct node_text_pair {
     const char *text; // instead of `value`, where it is longer; borrowed. NULL: `value`
 };
 
-// Writes atomically (base/file.h); nothing is copied but the header. Metadata gains "digest". Tensors stand
-// in the file in the order given, without gaps: put the wider types first (BASE_EINVAL where one would not be
+// Writes atomically (base/file.h); only the header is copied. "digest" is added to the metadata. Tensors are
+// written in the order given, without gaps: put the wider types first (BASE_EINVAL if one would not be
 // aligned).
 enum base_error node_safetensors_write(const char *path, const struct node_tensor *tensors, size_t n_tensors,
                                        const struct node_text_pair *metadata, size_t n_metadata,
@@ -76,7 +76,7 @@ const char *node_safetensors_metadata(const struct node_safetensors *file,
 // The metadata in order, without "__metadata__" itself: key and value by index. NULL after the last.
 const char *node_safetensors_metadata_at(const struct node_safetensors *file, size_t index,
                                          const char **value);
-int node_safetensors_has_digest(const struct node_safetensors *file); // and it was right
+int node_safetensors_has_digest(const struct node_safetensors *file); // and it is correct
 void node_safetensors_free(struct node_safetensors *file);
 
 #endif

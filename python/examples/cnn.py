@@ -11,7 +11,7 @@ torch.manual_seed(index)
 
 
 def digits(count, generator):
-    """One blurred shape a class, shifted and noisy."""
+    """One blurred shape per class, shifted and noisy."""
     shapes = torch.nn.functional.interpolate(torch.rand(10, 1, 5, 5, generator=torch.Generator().manual_seed(7)), size=(16, 16))
     labels = torch.randint(10, (count,), generator=generator)
     images = torch.stack([torch.roll(shapes[y], tuple(torch.randint(-1, 2, (2,), generator=generator).tolist()), (1, 2))

@@ -1,6 +1,6 @@
 """Two hosts of two processes each: torchrun --nproc_per_node 2 ddp_torchrun.py DIR HOST STEPS PORT PORT, on each host.
 
-Inside a host DistributedDataParallel averages gradients with every step; between hosts p2pml exchanges now and then. Each host sees
+Inside a host DistributedDataParallel averages gradients with every step; between hosts p2pml exchanges every few steps. Each host sees
 half of the classes. torch.distributed knows nothing of the other host."""
 import sys
 import torch

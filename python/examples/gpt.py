@@ -1,6 +1,6 @@
-"""A small GPT on the characters of a text, one process a part of it: gpt.py DIR INDEX STEPS TEXT PORT...
+"""A small GPT on the characters of a text, one process per part: gpt.py DIR INDEX STEPS TEXT PORT...
 
-Kill any of them with -9 and start it again: it goes on with the others' model."""
+Kill any of them with -9 and restart it: it continues with the others' model."""
 import sys
 import torch
 import p2pml

@@ -1,7 +1,7 @@
-"""LoRA on a tiny transformer made on the spot, two processes: lora.py DIR INDEX STEPS AB|B PORT PORT.
+"""LoRA on a tiny transformer with random weights, two processes: lora.py DIR INDEX STEPS AB|B PORT PORT.
 
-Only the adapters travel. The product of averaged A and averaged B is not the average of the products; with B alone (A frozen,
-the same on all nodes) it is."""
+Only the adapters travel. The product of the averaged A and the averaged B is not the average of the products; if only B is trained (A frozen and the
+same on all nodes), it is."""
 import sys
 import torch
 import p2pml
@@ -33,7 +33,7 @@ p2pml.attach(node, model, optimizer, every=5)
 
 
 def batch(count, halves):
-    """The token that comes most often, in the half of the tokens that this process sees."""
+    """A batch whose target is the most frequent token, one of the half of the tokens that this process sees."""
     x = torch.randint(12, (count, 8))
     favourite = torch.randint(6, (count, 1)) * 2 + torch.randint(halves, (count, 1)) + (index if halves == 1 else 0)
     return torch.where(torch.rand(count, 8) < 0.6, favourite, x), favourite[:, 0]

@@ -58,7 +58,7 @@ class World:
         self.bytes += 2 * len(self.edges) * entries * bytes_each
 
     def top(self, vectors: Any, ratio: float) -> Any:
-        """Each row with all but the ``ratio`` of its entries that are largest in size set to zero; sent to the neighbours with its indices."""
+        """Each row with only the largest ``ratio`` of its entries, the others 0; counts the message to the neighbours, with its indices."""
         import numpy
         keep = max(1, int(ratio * self.d))
         chosen = numpy.argpartition(-abs(vectors), keep - 1, axis=1)[:, :keep]
@@ -75,7 +75,7 @@ def rounds(model: Model, start: Any, method: Union[str, Callable[[World], None]]
 
     model: ``(x, node, random) -> (loss, gradient)`` of a batch of that node, with the node's own numpy generator. start: the initial vector
     of all nodes. method: ``method(world)`` after every ``local_steps`` of SGD, see :class:`World`; or "edge-ref" with ``settings`` (keys
-    with ``__`` for the dot). topology: as ``topology.kind``. measure: of a vector, such as its accuracy on test examples.
+    with ``__`` for the dot). topology: as ``topology.kind``. measure: a function of a vector, such as its accuracy on test examples.
 
     Columns: round, step, loss (mean of the local steps), bytes (sent by all), consensus (mean squared distance of the nodes from their
     mean), and with ``measure`` measure and worst (the smallest of the nodes)."""

@@ -16,7 +16,7 @@ from .pytorch import Attachment, attach
 
 
 class Callback(TrainerCallback):
-    """Attaches when training begins, once the optimiser is there, and leaves the cluster when it ends. ``options``: of
+    """Attaches when training begins, once the optimiser exists, and leaves the cluster when it ends. ``options``: of
     :func:`p2pml.attach`. With every checkpoint of the trainer the node writes one at its next exchange; a restarted program continues
     from the node's."""
 

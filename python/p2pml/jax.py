@@ -5,13 +5,13 @@
         params, state = update(params, state, batch)            # unchanged, compiled or not
         params = together.step(params, rate)
 
-Adam's second moment is shared where the optimiser's state is given (any pytree with one named tuple that has ``nu``, as optax.adam's):
+Adam's second moment is shared if the optimiser's state is given (any pytree with one named tuple that has ``nu``, as optax.adam's):
 
     together, params, state = p2pml.jax.attach(node, params, every=30, state=state)
         params, state = together.step(params, rate, state)
 
 The parameters are copied to the node's flat vector, and back, at a boundary only; between boundaries the correction is one compiled
-addition where they lie. fp32 masters of bf16 and fp16 parameters are in the vector."""
+addition on the parameters' device. The vector holds fp32 masters of bf16 and fp16 parameters."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from .node import Node, Round
 
 
 def attach(node: Node, params: Any, every: int = 30, *, state: Any = None, timeout: Optional[float] = None) -> Tuple[Any, ...]:
-    """Joins ``node``'s cluster; the second result are the cluster's parameters, to go on with. After each ``every`` calls of ``step`` the node
-    exchanges with a neighbour. ``state``: the optimiser's, whose second moment is shared; the third result is the state to go on with.
-    Without it the state of an optimiser stays each node's own. ``timeout``: seconds to wait for the cluster."""
+    """Joins ``node``'s cluster; the second result is the cluster's parameters, to continue with. After each ``every`` calls of ``step`` the
+    node exchanges with a neighbour. ``state``: the optimiser's, whose second moment is shared; the third result is the state to continue
+    with. Without it each node keeps its own optimiser state. ``timeout``: seconds to wait for the cluster."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
     together = Attachment(node, params, every, state)
@@ -47,7 +47,7 @@ def _add(params: Any, correction: Any, rate: Any) -> Any:
 
 
 class Attachment:
-    """What :func:`attach` returns first. ``step`` after every update, ``close`` leaves the cluster (as the end of the program does)."""
+    """What :func:`attach` returns first. Call ``step`` after every update; ``close`` (or the end of the program) leaves the cluster."""
 
     def __init__(self, node: Node, params: Any, every: int, state: Any = None):
         self.node, self.closed = node, False
@@ -92,7 +92,7 @@ class Attachment:
     # -- Adam's second moment
 
     def _adam(self, state: Any) -> Tuple[List[Any], Any, int]:
-        """The state in parts, and which of them has the second moment."""
+        """The parts of the state, and which of them has the second moment."""
         parts, tree = jax.tree_util.tree_flatten(state, is_leaf=_is_adam)
         found = [i for i, part in enumerate(parts) if _is_adam(part) and jax.tree_util.tree_structure(part.nu) == self._tree]
         if len(found) != 1:
@@ -117,7 +117,7 @@ class Attachment:
                for part, (shape, _), kind in zip(np.split(self._flat_moment, self._ends), self._shapes, kinds)]
         parts[which] = mine._replace(nu=jax.tree_util.tree_unflatten(self._tree, new))
         if round is not None and round.another and hasattr(mine, "count") and int(mine.count) == 0 and self._flat_moment.any():
-            parts[which] = parts[which]._replace(count=jnp.full_like(mine.count, round.steps_done))  # the bias is gone from a member's
+            parts[which] = parts[which]._replace(count=jnp.full_like(mine.count, round.steps_done))  # a member's moment has no initial bias left
         return jax.tree_util.tree_unflatten(tree, parts)
 
     # -- rounds
@@ -157,7 +157,7 @@ class Attachment:
                                            "when it was attached; attach the changed model to a node of its own")
 
     def step(self, params: Any, rate: float, state: Any = None) -> Any:
-        """After every update with learning rate ``rate``: the parameters to go on with, and with ``state`` the state beside them."""
+        """Call after every update with learning rate ``rate``. Returns the parameters to continue with and, if ``state`` is given, the new state."""
         if (state is not None) != self._with_state:
             raise errors.OrderError("the optimiser's state was given to " + ("attach, and is missing here" if self._with_state else
                                     "step, and not to attach: its second moment has no place in this node"))

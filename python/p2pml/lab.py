@@ -35,7 +35,7 @@ class Failed(errors.Error):
 
 
 class Result:
-    """The directory of an experiment. Frames are read when they are asked for."""
+    """The directory of an experiment. Frames are read on access."""
 
     def __init__(self, directory: Union[str, "os.PathLike[str]"], owner: Any = None):
         self.directory = Path(directory)
@@ -105,7 +105,7 @@ class Result:
 
 
 def sim(experiment: Optional[Experiment] = None, *, out: Union[str, "os.PathLike[str]", None] = None, fresh: bool = False, **settings: Any) -> Result:
-    """`p2pml sim`: the whole cluster in one process under virtual time.
+    """`p2pml sim`: the whole cluster in one process in virtual time.
 
     experiment: a YAML file, or the same as nested dicts; None: only ``settings``. settings: keys with ``__`` for the dot; they override the
     file. out: the directory of the run (``fresh``: one that is not empty); None: a temporary one, which lives as long as the result.
@@ -115,12 +115,12 @@ def sim(experiment: Optional[Experiment] = None, *, out: Union[str, "os.PathLike
 
 
 def run(experiment: Optional[Experiment] = None, *, out: Union[str, "os.PathLike[str]", None] = None, fresh: bool = False, **settings: Any) -> Result:
-    """`p2pml run`: real processes on this machine. Arguments and errors as of :func:`sim`."""
+    """`p2pml run`: real processes on this machine. Arguments and errors as in :func:`sim`."""
     return _command("run", experiment, out, fresh, settings)
 
 
 def load(directory: Union[str, "os.PathLike[str]"]) -> Result:
-    """The result of an experiment that ran before."""
+    """The result of an earlier experiment."""
     if not (Path(directory) / "results.jsonl").exists():
         raise errors.ConfigurationError(f"{os.fspath(directory)}: found no results.jsonl, expected the directory of an experiment")
     return Result(directory)
@@ -165,7 +165,7 @@ def _wait(arguments: List[str]) -> Tuple[int, str]:
 
 def _lines(path: Path) -> List[Dict[str, Any]]:
     with open(path, encoding="utf-8") as f:
-        return [json.loads(line) for line in f if line.endswith("\n")]  # the last one may be under way
+        return [json.loads(line) for line in f if line.endswith("\n")]  # the last one may be incomplete
 
 
 def _frame(rows: List[Dict[str, Any]]) -> Any:

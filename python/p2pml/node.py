@@ -102,7 +102,7 @@ class Node:
 
     def open(self, tensors: Iterable[Tuple[str, Sequence[int]]], *, changes: bool = False, **settings: Any) -> "Node":
         """Allocates the vectors. ``tensors``: (name, shape) in the order of the vector, the same on all nodes.
-        ``settings``: keys with ``__`` for the dot, below those that were given to :func:`join`."""
+        ``settings``: keys with ``__`` for the dot; those given to :func:`join` override them."""
         self._check_open(False)
         merged = {key.replace("__", "."): value for key, value in settings.items()}
         merged.update(self._settings)
@@ -150,7 +150,7 @@ class Node:
             return found[0][0], f.read()
 
     def restore(self, step: int, checkpoint: bytes) -> None:
-        """Before the node is opened: it will continue from this checkpoint. Later checkpoints in its directory are renamed."""
+        """Makes the node continue from this checkpoint; call it before :meth:`open`. Later checkpoints in its directory are renamed."""
         self._check_open(False)
         later = [(s, path) for s, path in self._checkpoints() if s > step]
         folder = str(self._settings["node.dir"])
@@ -196,7 +196,7 @@ class Node:
 
     def buffer(self, which: int) -> Optional[Any]:
         """The model (0), Adam's second moment (1) or the correction (2) as a ctypes array of floats, which numpy.frombuffer and
-        torch.frombuffer take without a copy; None where the configuration has none."""
+        torch.frombuffer use without a copy; None if the configuration has none."""
         address = _c.library().vector(self._pointer(), which, None)
         if not address:
             return None
@@ -220,7 +220,7 @@ class Node:
 
     @property
     def correction(self) -> Any:
-        """To be added to the model with every local step, times the learning rate; None without drift correction."""
+        """The vector to add to the model with every local step, times the learning rate; None without drift correction."""
         return self._array(_c.CORRECTION)
 
     @property
@@ -303,12 +303,12 @@ class Node:
         return round
 
     def exchange(self, steps: int, step_scale: float, loss: float = math.nan, timeout: Optional[float] = None) -> Round:
-        """``begin`` and ``end`` in one call; correct wherever Ctrl-C interrupted the previous call."""
+        """``begin`` and ``end`` in one call; correct even if Ctrl-C interrupted the previous call."""
         self._lend((_c.EORDER,) if self._started else (), steps, step_scale, loss)  # EORDER: they are lent already
         return self.end(timeout)
 
     def recover(self) -> Optional[Round]:
-        """After an interruption: takes the vectors back if the node has them; None: it had not."""
+        """After an interruption: takes the vectors back if the node has them; None: it did not have them."""
         try:
             return self.end()
         except errors.OrderError:
@@ -344,8 +344,8 @@ class Node:
 
     @property
     def blob(self) -> bytes:
-        """At most 65,536 bytes that are stored with the model, such as the state of a schedule or the hash of a tokenizer: a late joiner
-        gets a member's with the model, a resumed node the checkpoint's."""
+        """At most 65,536 bytes that are stored with the model, such as the state of a schedule or the hash of a tokenizer. A late joiner
+        gets them from a member, a resumed node from its checkpoint."""
         at, size = ctypes.c_void_p(), ctypes.c_size_t()
         self._check(_c.library().blob(self._pointer(), None, 0, ctypes.byref(at), ctypes.byref(size)))
         return ctypes.string_at(at, size.value)
@@ -394,7 +394,7 @@ def join(peers: Union[str, Sequence[str], None] = None, **options: Any) -> Node:
 
     secret: file with the cluster's secret; without it the node listens only on this machine. config: a YAML file, as for ``p2pml-node
     --config``. dir: where the node keeps its identity and its checkpoints, one for each node. listen: host:port. resume: continue from the
-    newest checkpoint in dir. All other keys of ``p2pml-node --help`` with ``__`` in the place of the dot: ``average__mode="sync"``.
+    newest checkpoint in dir. All other keys of ``p2pml-node --help``, with ``__`` for the dot: ``average__mode="sync"``.
 
     Nothing happens before a model is attached (:func:`attach`), or :meth:`Node.open` and :meth:`Node.start` are called."""
     return Node(peers, **options)

@@ -223,7 +223,7 @@ class Attachment:
         self._exchanging = False
 
     def _take_interrupted(self) -> bool:
-        """Ctrl-C may have interrupted between the beginning of an exchange and the last number copied to the parameters. True: the vectors
+        """Handles a Ctrl-C between the beginning of an exchange and the last number copied to the parameters. True: the vectors
         were still the node's, and changes since then are lost."""
         if not self._exchanging:
             return False

@@ -30,7 +30,7 @@ _VECTORS = (_c.MODEL, _c.SECOND_MOMENT, _c.CORRECTION)
 
 def within(node: Node, group: Any = None, patience: float = PATIENCE) -> Union[Node, "Leader", "Follower"]:
     """``node`` itself in a program of one process. ``group``: a gloo group of the processes that hold one model; None: those of this
-    host; False: every process is its own node. ``patience``: seconds that a process waits for another one in the group that is made here,
+    host; False: every process is its own node. ``patience``: seconds that a process waits for another one in the group that is made here
     before it raises; the end of a process is noticed at once."""
     if group is False or not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return node
@@ -45,7 +45,7 @@ def within(node: Node, group: Any = None, patience: float = PATIENCE) -> Union[N
 
 
 def _host(patience: datetime.timedelta) -> Any:
-    """torchrun numbers processes host by host. A group of p2pml's own: vectors are on the CPU, whatever the gradients travel with."""
+    """torchrun numbers processes host by host. The group is p2pml's own: vectors are on the CPU, whatever backend carries the gradients."""
     world = dist.get_world_size()
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
     if local < 1 or world % local:

@@ -247,7 +247,7 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
             "truncated": (whole[:-100], "the file is cut off"),
             "no header": (whole[:5], "5 bytes are too few"),
             "overlapping": (whole[:8] + header.replace(b"[75264,75360]", b"[75260,75356]") + whole[8 + length:], "overlap"),
-            "flipped": (whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:], "the digest does not fit"),
+            "flipped": (whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:], "the digest does not match"),
             "text": (b"these are no weights at all", "the header length"),
         }
         for name, (content, reason) in made.items():

@@ -190,12 +190,12 @@ class Peers(ClusterTest):
         for node, own in ((a, ports[0]), (b, ports[1])):
             for host in (1, 2):
                 node.wait_log(rf"peers: 127\.0\.0\.{host}:{own} is this node itself; left out")
-            node.wait_log(r"does-not-exist\.invalid:7400 can't be resolved")
+            node.wait_log(r"does-not-exist\.invalid:7400 cannot be resolved")
             node.wait_log(r"training begins without 1 listed peer: does-not-exist\.invalid:7400")
         for node in (a, b):
             log = node.wait_exit(0)
             self.assertEqual(log.count("link_up"), 1, log)
-            self.assertEqual(log.count("can't be resolved"), 1, log)
+            self.assertEqual(log.count("cannot be resolved"), 1, log)
             self.assertGreater(node.rows()[-1]["exchanges"], 0)
 
     def test_a_peer_with_another_secret_is_a_stranger(self):

@@ -99,7 +99,7 @@ class WrongData(unittest.TestCase):
     def test_arrays(self):
         labels = self.write("y.npy", npy((8,), "<i4"))
         for content, beside, said in [
-                (npy((9, 2)), labels, f" has 9 examples, but {labels} has 8: they don't belong together"),
+                (npy((9, 2)), labels, f" has 9 examples, but {labels} has 8: they do not belong together"),
                 (npy((8, 2), "<c8", bytes(128)), labels, ": found the type '<c8', expected float32, float64, an integer or bool"),
                 (npy((8, 2))[:-5], labels, ": found 59 bytes of values, expected 64"),
                 (b"no array at all", labels, ": does not begin like a .npy file, expected one (numpy.save)")]:

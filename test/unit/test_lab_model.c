@@ -234,7 +234,7 @@ static void a_model_is_measured_on_the_data_of_the_settings(void **state)
     assert_true(fabs(measured.loss - log1p(exp(-3.0))) < 1e-6);
     settings[2] = "data.features=3";
     assert_int_equal(lab_model_measure(&model, settings, 3, &measured, &why), BASE_EMISMATCH);
-    assert_non_null(strstr(why.text, "the data has 3 features and 2 classes, expected 2 features"));
+    assert_non_null(strstr(why.text, "the data have 3 features and 2 classes, expected 2 features"));
     settings[2] = "train.steps=3";
     assert_int_equal(lab_model_measure(&model, settings, 3, &measured, &why), BASE_EINVAL);
     assert_non_null(strstr(why.text, "found 'train.steps=3', expected a key data.*"));

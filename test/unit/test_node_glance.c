@@ -114,11 +114,11 @@ static void each_condition_is_reported(void **state)
     s.progress.state = "isolated";
     expect(&s, NODE_ALONE, "2 neighbours works");
     entries[0].shown.state = GOSSIP_ENTRY_REFUSED;
-    expect(&s, NODE_REFUSED, "10.0.0.1:7400 and this node can't train together");
+    expect(&s, NODE_REFUSED, "10.0.0.1:7400 and this node cannot train together");
     s.progress.rollbacks_in_row = 2;
     expect(&s, NODE_NOT_FINITE, "latest 2 rounds");
     s.progress.unwritten = true;
-    expect(&s, NODE_DISK_FULL, "/data/a can't be written");
+    expect(&s, NODE_DISK_FULL, "/data/a cannot be written");
     s.progress.disk_free = 500000;
     expect(&s, NODE_DISK_FULL, "0.5 MB are free");
     for (int i = 0; i < NODE_CONDITIONS; i++)

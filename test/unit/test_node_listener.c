@@ -79,7 +79,7 @@ static void a_failed_bind_says_what_to_do(void **state)
     assert_int_equal(node_listener_bind("node.listen", "192.0.2.1:0", &second, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "is not an address of this machine"));
     assert_int_equal(node_listener_bind("node.listen", "does-not-exist.invalid:0", &second, &why), BASE_EIO);
-    assert_non_null(strstr(why.text, "can't be resolved"));
+    assert_non_null(strstr(why.text, "cannot be resolved"));
     assert_int_equal(second, -1);
     close(first);
 }

@@ -211,7 +211,7 @@ static void mistakes_are_reported(void **state)
          "x.npy: a missing key or text after the dictionary in its header, expected what numpy.save writes"},
         {"{'descr': '<f8', 'descr': '<f8', 'shape': (3, 2), }",
          "x.npy: an unknown or repeated key in its header, expected what numpy.save writes"},
-        {HEADER("<f8", "(2, 3)"), "x.npy has 2 examples, but y.npy has 3: they don't belong together (y)"},
+        {HEADER("<f8", "(2, 3)"), "x.npy has 2 examples, but y.npy has 3: they do not belong together (y)"},
     };
     const struct file y = npy(HEADER("|u1", "(3,)"), "\x00\x01\x01", 3);
     struct train_dataset data = {.examples = 77};

@@ -1,5 +1,5 @@
 // Scales: from a value to 0..1 and the places of its ticks. Each is {place(value), ticks: [[value, text], ...]}; place is
-// not finite where a value cannot be shown.
+// not finite if a value cannot be shown.
 function niceStep(rough, bases) {
   const power = Math.pow(10, Math.floor(Math.log10(rough)));
   const base = bases.find(b => b * power >= rough * 0.999) || 10;

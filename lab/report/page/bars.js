@@ -15,7 +15,7 @@ function costOf(c, accuracy, what, who = state.who) {
   return target && target.of ? { band: target[who + "_" + what], of: target.of } : null;
 }
 
-// For a single case: every target, of the averaged model where its curve is known, and of the worst node.
+// For a single case: every target, of the averaged model if its curve is known, and of the worst node.
 function costsOfOne(c, what) {
   const known = [["averaged", "averaged model"], ["worst", "worst node"]].filter(([who]) => who === "worst" || shared.kind !== "run");
   const rows = targetList().flatMap(accuracy => known.map(([who, name], index) =>

@@ -23,7 +23,7 @@ function columns() {
   return [...always, ...targets, ...sometimes.filter(k => DATA.cases.some(c => known(k.number(c))))];
 }
 
-// Text sorts as numbers where it begins with one: 1/32 is a number, too.
+// Text that begins with a number sorts as one; 1/32 is a number, too.
 function settingNumber(text) {
   const match = /^(-?[0-9.]+(?:e-?[0-9]+)?)(?:\/([0-9.]+))?/.exec(String(text));
   return match ? Number(match[1]) / Number(match[2] || 1) : null;
@@ -70,7 +70,7 @@ function headCell(column, sort) {
     make("button", { type: "button", onclick: () => sort(column) }, column.name));
 }
 
-// The best number of a column; none where all are the same.
+// The best number of a column; none if all are the same.
 function bestOf(column) {
   const found = extent(DATA.cases.map(column.number));
   return found && found[0] < found[1] ? column.best(...found) : NaN;

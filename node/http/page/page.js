@@ -1,6 +1,6 @@
 'use strict';
-// Shows /status once a second and /history as often as it is needed. Text goes into the page through textContent only,
-// so that a peer's name is never markup.
+// Shows /status once a second and /history every other time. Text goes into the page through textContent only, so that
+// a peer's name is never markup.
 
 const $ = id => document.getElementById(id);
 const known = v => v !== null && v !== undefined;
@@ -34,13 +34,13 @@ function element(name, text, attributes) {
   return e;
 }
 
-// -- what is wrong
+// -- condition
 
 const conditions = { // tone, mark and headline
   fine: ['good', '✓', 'All is well'],
   finished: ['good', '✓', 'Training is done'],
   waiting: ['waiting', '…', 'Waiting'],
-  stalled: ['bad', '!', 'Training stands still'],
+  stalled: ['bad', '!', 'Training has stalled'],
   minority: ['bad', '!', 'Many nodes are missing'],
   alone: ['bad', '!', 'This node is alone'],
   refused: ['bad', '!', 'A node was refused'],
@@ -70,11 +70,11 @@ function way(s) {
     known(s.left_s) ? 'about ' + span(s.left_s) + ' left' : 'time left: not known yet';
 }
 
-// -- the five questions
+// -- the tiles
 
 let curve = null; // the latest /history
 
-// The loss now beside that of a minute ago, or of the beginning.
+// The loss compared with that of a minute ago, or of the beginning.
 function trend() {
   if (!curve || curve.loss.length < 4) return '';
   const last = curve.loss.length - 1;
@@ -148,7 +148,7 @@ function nice(least, most, wanted) { // round numbers between the two
 
 const short = v => v >= 1e6 ? +(v / 1e6).toPrecision(3) + 'M' : v >= 1e4 ? +(v / 1e3).toPrecision(3) + 'k' : count(v);
 
-// With as many places as tell two ticks apart.
+// With enough decimal places to distinguish two ticks.
 function tick_text(v, step, share) {
   const times = share ? 100 : 1, places = Math.max(0, Math.ceil(-Math.log10(step * times) - 1e-9));
   return +(v * times).toFixed(places) + (share ? '%' : '');
@@ -173,9 +173,9 @@ function scale_of(values, ratio) {
   return {ticks, place: v => (Math.log10(v) - low) / (high - low), text: v => String(+v.toPrecision(2))};
 }
 
-const drawn = {}; // of each plot: what the pointer looks at
+const drawn = {}; // of each plot: what the pointer shows
 
-// `share`: values up to 1, as shares in percent; of any other kind that ends at 1 as they are.
+// `ratio`: the values end at 1; `share`: they are shown in percent.
 function plot(id, steps, values, label, ratio, share) {
   const box = $(id), w = Math.max(box.clientWidth, 120), h = box.clientHeight;
   const points = steps.map((x, i) => [x, values[i]]).filter(p => known(p[1]));
@@ -248,7 +248,7 @@ function table(id, heads, rows) {
 
 const loopback = host => host === 'localhost' || host === '[::1]' || /^127\./.test(host);
 
-// A link to the page of a member, where this browser can get there.
+// A link to the page of a member, if this browser can reach it.
 function page_of(member) {
   const name = member.name + (member.self ? ' (this node)' : '');
   const host = known(member.http) ? member.http.replace(/:\d+$/, '') : null;
@@ -311,8 +311,8 @@ const happened = {
   accused: e => e.member + (e.was_dead ? ' had declared this node dead' : ' suspected this node of being dead') + '; it was told that this node is alive',
   view: e => e.members < 2 ? 'There is no other node to average with' : plural(e.members, 'node') + ' average now' +
     (e.neighbours.length ? '; this one with ' + e.neighbours.join(', ') : '; this one is not among them yet'),
-  takeover: e => e.shards.length ? 'The data of ' + plural(e.shards.length, 'absent node') + ' is trained on by the others' :
-    'Every part of the data has its node again',
+  takeover: e => e.shards.length ? 'The other nodes train on the data of ' + plural(e.shards.length, 'absent node') :
+    'All data has its own node again',
 };
 
 function events(s) {
@@ -355,7 +355,7 @@ async function show() {
     if (turns++ % 2 === 0) { curve = await json('/history'); curves(); }
     draw(await json('/status'));
   } catch (error) {
-    banner('silent', 'The process has ended, or the network to it is down. The data below are the last that it reported. This page keeps asking.');
+    banner('silent', 'The process has ended, or the network to it is down. The figures below are the last that it reported. This page keeps trying.');
   }
   setTimeout(show, 1000);
 }
