@@ -36,7 +36,8 @@ KERNEL(settle_kernel, struct kernels_cuda_settle, s)
     EACH(i, s.count)
     {
         const float sum = s.pending != NULL ? s.v[i] + s.pending[i] : s.v[i];
-        const float v = sum > 0.0f ? sum : 0.0f;
+        const float least = s.v[i] > 0.0f ? 0.5f * s.v[i] : 0.0f;
+        const float v = sum > least ? sum : least;
         s.v[i] = v;
         largest.largest = bits_of(v) > largest.largest ? bits_of(v) : largest.largest;
     }
@@ -48,7 +49,8 @@ KERNEL(moments_kernel, struct kernels_cuda_moments, m)
     EACH(i, m.count)
     {
         const float force = 0.5f * (m.theirs[i] - m.mine[i]), before = m.v[i];
-        const float after = before + force > 0.0f ? before + force : 0.0f;
+        const float least = before > 0.0f ? 0.5f * before : 0.0f;
+        const float after = before + force > least ? before + force : least;
         m.v[i] = after;
         if (m.pending != NULL) {
             m.pending[i] += m.whole ? force : after - before;
