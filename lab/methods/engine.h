@@ -59,7 +59,7 @@ struct rounds_method {
 };
 
 extern const struct rounds_method rounds_choco, rounds_dpsgd, rounds_model_average, rounds_allreduce,
-    rounds_diloco, rounds_noloco, rounds_sparseloco, rounds_local, rounds_edge_ref;
+    rounds_diloco, rounds_noloco, rounds_sparseloco, rounds_held_ref, rounds_local, rounds_edge_ref;
 const struct rounds_method *rounds_method_of(const struct lab_experiment *experiment);
 
 // Bytes on the wire of one exchange message with so many bytes of payload: its header (gossip/wire/README.md,
@@ -73,6 +73,8 @@ uint64_t rounds_wire_send(struct rounds_world *world, size_t from, size_t to, si
 enum base_error rounds_wire_ring(struct rounds_world *world, size_t bytes) BASE_CHECK;
 // The partners of the round send each other `bytes` of payload.
 void rounds_wire_meetings(struct rounds_world *world, size_t bytes);
+// The partners of the round send each other their packets.
+void rounds_wire_packets(struct rounds_world *world);
 // Every node sends to all its neighbours: its packet, or where `dense` its model.
 void rounds_wire_neighbours(struct rounds_world *world, bool dense);
 // Every node sends its packet to all others.

@@ -64,16 +64,27 @@ enum base_error rounds_wire_ring(struct rounds_world *world, size_t bytes)
     return BASE_OK;
 }
 
+static void send_to_partner(struct rounds_world *world, size_t node, size_t payload, size_t dense)
+{
+    if (world->graph.partner[node] == TOPOLOGY_NOBODY)
+        return;
+    rounds_wire_send(world, node, world->graph.partner[node], rounds_wire_bytes(world, payload),
+                     world->ready_ns);
+    world->node[node].row.delta_bytes += payload;
+    world->node[node].row.dense_bytes += dense;
+    world->node[node].row.exchanges++;
+}
+
 void rounds_wire_meetings(struct rounds_world *world, size_t bytes)
 {
-    size_t wire_bytes = rounds_wire_bytes(world, bytes);
     for (size_t i = 0; i < world->n; i++)
-        if (world->graph.partner[i] != TOPOLOGY_NOBODY) {
-            rounds_wire_send(world, i, world->graph.partner[i], wire_bytes, world->ready_ns);
-            world->node[i].row.delta_bytes += bytes;
-            world->node[i].row.dense_bytes += bytes;
-            world->node[i].row.exchanges++;
-        }
+        send_to_partner(world, i, bytes, bytes);
+}
+
+void rounds_wire_packets(struct rounds_world *world)
+{
+    for (size_t i = 0; i < world->n; i++)
+        send_to_partner(world, i, world->packet[i].bytes, world->d * sizeof(float));
 }
 
 void rounds_wire_neighbours(struct rounds_world *world, bool dense)

@@ -30,6 +30,7 @@ enum node_method {
     NODE_METHOD_DILOCO,
     NODE_METHOD_NOLOCO,
     NODE_METHOD_SPARSELOCO,
+    NODE_METHOD_HELD_REF,
 };
 enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
 enum node_reference { NODE_REFERENCE_FP32, NODE_REFERENCE_BF16 };

@@ -50,8 +50,8 @@ static enum base_error check_model_average(const struct node_config *config, str
 static void warn_unused(const struct node_config *config)
 {
     int method = config->average.method;
-    if (method != NODE_METHOD_CHOCO)
-        node_config_warn_unused(config, "average.step_size", "average.method is choco");
+    if (method != NODE_METHOD_CHOCO && method != NODE_METHOD_HELD_REF)
+        node_config_warn_unused(config, "average.step_size", "average.method is choco or held-ref");
     if (method != NODE_METHOD_DILOCO && method != NODE_METHOD_NOLOCO && method != NODE_METHOD_SPARSELOCO) {
         node_config_warn_unused(config, "average.outer_rate",
                                 "average.method is diloco, noloco or sparseloco");
@@ -77,7 +77,8 @@ enum base_error node_config_check_runnable_method(const struct node_config *conf
     static const char *const names[] = {
         [NODE_METHOD_CHOCO] = "choco",         [NODE_METHOD_DPSGD] = "dpsgd",
         [NODE_METHOD_ALLREDUCE] = "allreduce", [NODE_METHOD_DILOCO] = "diloco",
-        [NODE_METHOD_NOLOCO] = "noloco",       [NODE_METHOD_SPARSELOCO] = "sparseloco"};
+        [NODE_METHOD_NOLOCO] = "noloco",       [NODE_METHOD_SPARSELOCO] = "sparseloco",
+        [NODE_METHOD_HELD_REF] = "held-ref"};
     if (config->average.method < NODE_METHOD_CHOCO)
         return BASE_OK;
     return node_config_refuse(config, "average.method", why,
