@@ -11,7 +11,7 @@
 
 // Second moments of the two ends over one slice (DESIGN: drift correction): `mine` and `theirs` as they were
 // sent. For every i, with force = 0.5 * (theirs[i] - mine[i]):
-//     after = max(v[i] + force, v[i] / 2)     pending[i] += whole ? force : after - v[i]     v[i] = after
+//     after = max(v[i] + force, v[i] / 4)     pending[i] += whole ? force : after - v[i]     v[i] = after
 struct kernels_moments {
     size_t count;
     const float *mine, *theirs;
@@ -27,7 +27,7 @@ struct kernels_vectors {
     void (*scale)(size_t count, float part, float *x);                   // x[i] *= part
     // x[i] becomes part * x[i]; the change of x[i] is added to sum[i].
     void (*fade)(size_t count, float part, float *x, float *sum);
-    // v[i] = max(v[i] + pending[i], v[i] / 2), NaN and negative ones to 0; pending may be NULL. Returns the
+    // v[i] = max(v[i] + pending[i], v[i] / 4), NaN and negative ones to 0; pending may be NULL. Returns the
     // largest.
     float (*settle)(size_t count, const float *pending, float *v);
     void (*moments)(const struct kernels_moments *moments);

@@ -244,9 +244,9 @@ enum base_error gossip_moment_room(struct gossip_exchange *exchange)
 }
 
 // v += (Q(v_j) - Q(v_i)) / 2 on one slice: the sum over the two ends does not change, as with x. The result
-// is never below v / 2, as no average is, although the coarse scale of Q could bring a small v to zero: the
-// optimiser divides by its square root. Before the first round of a resumed node its v is not known here, and
-// the update of a replayed answer waits for it.
+// is at least v / 4, although the coarse scale of Q could bring a small v to zero: the optimiser divides by
+// its square root, and no average is below v / 2 (the levels of Q are 9% apart). Before the first round of a
+// resumed node its v is not known here, and the update of a replayed answer waits for it.
 void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
                          const uint8_t *theirs)
 {

@@ -39,7 +39,7 @@ static float settle(size_t count, const float *pending, float *v)
     float largest = 0;
     for (size_t i = 0; i < count; i++) {
         const float sum = pending != NULL ? v[i] + pending[i] : v[i];
-        const float least = v[i] > 0 ? 0.5f * v[i] : 0;
+        const float least = v[i] > 0 ? 0.25f * v[i] : 0;
         v[i] = sum > least ? sum : least;
         largest = v[i] > largest ? v[i] : largest;
     }
@@ -50,7 +50,7 @@ static void moments(const struct kernels_moments *m)
 {
     for (size_t i = 0; i < m->count; i++) {
         const float force = 0.5f * (m->theirs[i] - m->mine[i]), before = m->v[i];
-        const float least = before > 0 ? 0.5f * before : 0;
+        const float least = before > 0 ? 0.25f * before : 0;
         const float after = before + force > least ? before + force : least;
         m->v[i] = after;
         if (m->pending != NULL)

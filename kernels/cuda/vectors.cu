@@ -36,7 +36,7 @@ KERNEL(settle_kernel, struct kernels_cuda_settle, s)
     EACH(i, s.count)
     {
         const float sum = s.pending != NULL ? s.v[i] + s.pending[i] : s.v[i];
-        const float least = s.v[i] > 0.0f ? 0.5f * s.v[i] : 0.0f;
+        const float least = s.v[i] > 0.0f ? 0.25f * s.v[i] : 0.0f;
         const float v = sum > least ? sum : least;
         s.v[i] = v;
         largest.largest = bits_of(v) > largest.largest ? bits_of(v) : largest.largest;
@@ -49,7 +49,7 @@ KERNEL(moments_kernel, struct kernels_cuda_moments, m)
     EACH(i, m.count)
     {
         const float force = 0.5f * (m.theirs[i] - m.mine[i]), before = m.v[i];
-        const float least = before > 0.0f ? 0.5f * before : 0.0f;
+        const float least = before > 0.0f ? 0.25f * before : 0.0f;
         const float after = before + force > least ? before + force : least;
         m.v[i] = after;
         if (m.pending != NULL) {

@@ -22,7 +22,7 @@ static const struct {
                    {"hash", checks_twin_hash},
                    {"vectors", checks_twin_vectors},
                    {"vectors, NaN", checks_twin_vectors_nan},
-                   {"vectors, half", checks_twin_vectors_half},
+                   {"vectors, bound", checks_twin_vectors_bound},
                    CHECKS_TWIN_IMAGE,
                    CHECKS_TWIN_SEQUENCE};
 

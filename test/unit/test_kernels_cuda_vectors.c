@@ -19,7 +19,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(checks_twin_vectors, &twins),
         cmocka_unit_test_prestate(checks_twin_vectors_nan, &twins),
-        cmocka_unit_test_prestate(checks_twin_vectors_half, &twins),
+        cmocka_unit_test_prestate(checks_twin_vectors_bound, &twins),
     };
     const int failed = cmocka_run_group_tests_name("kernels cuda: vectors", tests, NULL, NULL);
     emulator_free();
