@@ -16,6 +16,7 @@ enum block_state { BLOCK_MISSING, BLOCK_ASKED, BLOCK_DONE };
 struct giver {
     struct gossip_id id;
     bool up, asked, lied, gave;
+    bool ahead;           // its model was beyond the limits: it is asked again when they are higher
     uint64_t snapshot;    // number of the copy of its latest block; 0 before the first block
     uint64_t given_up_ns; // when it was last silent for too long, or itself asked for a model
     uint64_t left_ns;     // when this node last left it because it asked for a model; 0: never
@@ -207,7 +208,7 @@ static struct giver *pick_giver(struct gossip_joiner *joiner)
 
     for (size_t i = 0; i < joiner->n_givers; i++) {
         struct giver *giver = &joiner->givers[i];
-        if (!giver->up || giver->lied)
+        if (!giver->up || giver->lied || giver->ahead)
             continue;
         if (!best || giver->given_up_ns < best->given_up_ns ||
             (giver->given_up_ns == best->given_up_ns && giver_key(joiner, giver) < giver_key(joiner, best)))
@@ -291,8 +292,13 @@ static bool fits(const struct gossip_joiner *joiner, const struct gossip_snapsho
     for (uint8_t p = 0; p <= GOSSIP_PART_BLOB; p++)
         if (wants(joiner, p) && !(tell->parts & 1u << p))
             return false;
-    return wants(joiner, tell->part) && is_within(tell->round, joiner->round_limit) &&
-           is_within(tell->step, joiner->step_limit) && fits_part(joiner, tell);
+    return wants(joiner, tell->part) && fits_part(joiner, tell);
+}
+
+// The limits follow from reports, which may be older than the model of a fast donor.
+static bool is_ahead(const struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell)
+{
+    return !is_within(tell->round, joiner->round_limit) || !is_within(tell->step, joiner->step_limit);
 }
 
 static void store(struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell)
@@ -333,8 +339,10 @@ enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct go
 
     if (!giver || !giver->up || !giver->asked || giver->lied)
         return BASE_OK;
-    if (!fits(joiner, tell)) {
-        giver->lied = true;
+    if (!fits(joiner, tell) || is_ahead(joiner, tell)) {
+        giver->lied = !fits(joiner, tell);
+        giver->ahead = !giver->lied;
+        giver->given_up_ns = now_ns;
         if (giver == joiner->giver)
             leave_giver(joiner);
         return BASE_EFORMAT;
@@ -382,6 +390,9 @@ bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct go
 void gossip_joiner_limits(struct gossip_joiner *joiner, uint64_t round, uint64_t step)
 {
     BASE_ASSERT(step == 0 || step >= round);
+    const bool higher = round > joiner->round_limit || step > joiner->step_limit;
+    for (size_t i = 0; higher && i < joiner->n_givers; i++)
+        joiner->givers[i].ahead = false;
     joiner->round_limit = round;
     joiner->step_limit = step;
 }

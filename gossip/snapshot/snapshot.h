@@ -82,10 +82,13 @@ void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_
 void gossip_joiner_donor_asks(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 // A block has arrived. BASE_EFORMAT: it does not match its hash, its place or this model; or it contains
 // invalid values, or implausible ones compared to the initial contents of `into`; or its round or step is
-// beyond the limits. The donor is then not asked again; close its link. Unexpected blocks are ignored.
+// beyond the limits. The donor is then not asked again (in the last case: before the limits are higher);
+// close its link. Unexpected blocks are ignored.
 enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct gossip_id *peer,
                                    const struct gossip_snapshot_tell *tell, uint64_t now_ns) BASE_CHECK;
-// From now on a round or step beyond these limits is refused as a lie; 0: no limit.
+// From now on a round or step beyond these limits is refused; 0: no limit. Under higher limits a donor that
+// was beyond them is asked again: the limits follow from reports, and a fast donor may be further than its
+// report.
 void gossip_joiner_limits(struct gossip_joiner *joiner, uint64_t round, uint64_t step);
 // True: there are donors, but none has sent a block for starve_ns. The owner should choose other donors, or
 // continue with what it has. *silent_ns: for how long. True again after each further starve_ns.

@@ -261,6 +261,29 @@ static void a_donor_that_itself_asks_is_replaced_if_there_is_another(void **stat
     joining_destroy(&j);
 }
 
+static void a_donor_beyond_the_limits_is_asked_again_when_they_are_higher(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id peer;
+    (void)state;
+    joining_create(&j);
+    donor_up(&j, 2, true);
+    assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+    struct gossip_snapshot_tell told = honest(&j, &question);
+    told.round = 1200; // reports said that it may be at 1,000
+    told.step = 12000;
+    assert_int_equal(tell(&j, 2, &told, 0), BASE_EFORMAT);
+    donor_up(&j, 2, false);
+    donor_up(&j, 2, true);
+    gossip_joiner_limits(j.joiner, 1000, 10000);
+    assert_false(gossip_joiner_next(j.joiner, 0, &peer, &question));
+    gossip_joiner_limits(j.joiner, 4000, 40000);
+    assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+    assert_int_equal(tell(&j, 2, &told, 0), BASE_OK);
+    joining_destroy(&j);
+}
+
 static void a_donor_with_an_invalid_answer_is_not_asked_again(void **state)
 {
     (void)state;
@@ -444,6 +467,7 @@ int main(void)
         cmocka_unit_test(the_latest_list_of_donors_replaces_the_earlier_one),
         cmocka_unit_test(a_silent_donor_is_replaced_but_its_late_answer_counts),
         cmocka_unit_test(a_donor_that_itself_asks_is_replaced_if_there_is_another),
+        cmocka_unit_test(a_donor_beyond_the_limits_is_asked_again_when_they_are_higher),
         cmocka_unit_test(a_donor_with_an_invalid_answer_is_not_asked_again),
         cmocka_unit_test(a_joiner_that_gets_nothing_starves),
         cmocka_unit_test(a_joiner_does_not_starve_while_there_is_no_donor),
