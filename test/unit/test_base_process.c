@@ -20,7 +20,7 @@
 // In a child, whose descriptors and limits are its own.
 static void assert_in_a_child(bool (*holds)(void))
 {
-    int status;
+    int status = 0;
     const pid_t child = fork();
     if (child == 0)
         _exit(holds() ? 0 : 1);
