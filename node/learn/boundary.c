@@ -106,6 +106,7 @@ static void note(struct node_learner *l, struct node_message *message)
         break;
     case NODE_MESSAGE_SAVE:
         l->save = true;
+        l->checkpoint_again_ns = 0; // a request is tried at once, whatever failed before
         break;
     case NODE_MESSAGE_STATISTICS:
         take_statistics(l, message);

@@ -207,6 +207,12 @@ static void a_checkpoint_that_failed_is_tried_again_once_and_then_seldom(void **
             assert_false(round->checkpoint);
             answer(&bench, round);
         }
+        boxes_post(&bench.boxes, node_message_new(NODE_MESSAGE_SAVE)); // a request is tried at once
+        for (number = 0; !(round = take_round(&bench))->checkpoint; number++) {
+            assert_true(number < 3);
+            answer(&bench, round);
+        }
+        answer(&bench, round);
         (void)stop(&bench);
     }
 }
