@@ -182,7 +182,7 @@ class Training(ClusterTest):
         nodes = self.cluster(4, train__alone="stop", train__steps=2000, topology__kind="complete", node__linger="120s",
                              cluster__profile="wan", data__takeover="false")
         # Its steps take much longer, and it would continue alone: it is stopped when the others have finished.
-        nodes[3].command += ["--set", "train.batch=256", "--set", "train.alone=go-on"]
+        nodes[3].command += ["--set", "train.batch=200", "--set", "train.micro_batch=1", "--set", "train.alone=go-on"]
         for node in nodes:
             node.start()
         nodes[0].wait_rows(5)
