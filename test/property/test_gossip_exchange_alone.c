@@ -391,7 +391,7 @@ static void test_a_node_that_goes_on_asks_for_the_round_of_the_others(void **sta
 }
 
 // Nodes begin in turn, and one that has begun meets its other neighbours before it waits.
-static void test_who_begins_stays_beside_those_that_wait_for_it(void **state)
+static void test_a_node_that_begins_stays_beside_those_that_wait_for_it(void **state)
 {
     (void)state;
     for (uint64_t in_step = 13; in_step <= 15; in_step++) {
@@ -406,7 +406,7 @@ static void test_who_begins_stays_beside_those_that_wait_for_it(void **state)
 }
 
 // Its links have just come up: it asks over them once the states are compared.
-static void test_who_goes_on_asks_over_new_edges(void **state)
+static void test_a_node_that_goes_on_asks_over_new_edges(void **state)
 {
     struct net *net = net_beside_one_that_paused(20, net_seed(923));
 
@@ -424,7 +424,7 @@ static void test_who_goes_on_asks_over_new_edges(void **state)
 }
 
 // The rest of the blocks need not be waited for: what the neighbour says of its round counts now.
-static void test_who_goes_on_asks_during_a_resync(void **state)
+static void test_a_node_that_goes_on_asks_during_a_resync(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
     struct gossip_exchange_event gives_up = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
@@ -452,7 +452,7 @@ static void test_who_goes_on_asks_during_a_resync(void **state)
 }
 
 // Where one neighbour tells, an edge whose other end is not open yet is not waited for.
-static void test_who_goes_on_waits_for_no_edge_beside_an_answer(void **state)
+static void test_after_one_answer_a_node_waits_for_no_edge(void **state)
 {
     struct net *net = net_beside_one_that_paused(20, net_seed(924));
 
@@ -468,7 +468,7 @@ static void test_who_goes_on_waits_for_no_edge_beside_an_answer(void **state)
 }
 
 // The neighbour had closed the edge when the question came, and opens it again.
-static void test_who_goes_on_asks_again_where_an_edge_is_reopened(void **state)
+static void test_a_node_that_goes_on_asks_again_when_an_edge_is_reopened(void **state)
 {
     struct net *net = net_beside_one_that_paused(20, net_seed(925));
 
@@ -694,11 +694,11 @@ int main(void)
         cmocka_unit_test(test_nodes_in_step_send_no_clocks),
         cmocka_unit_test(test_an_idle_node_tells_its_neighbours_when_it_goes_on),
         cmocka_unit_test(test_a_node_that_goes_on_asks_for_the_round_of_the_others),
-        cmocka_unit_test(test_who_begins_stays_beside_those_that_wait_for_it),
-        cmocka_unit_test(test_who_goes_on_asks_over_new_edges),
-        cmocka_unit_test(test_who_goes_on_asks_during_a_resync),
-        cmocka_unit_test(test_who_goes_on_waits_for_no_edge_beside_an_answer),
-        cmocka_unit_test(test_who_goes_on_asks_again_where_an_edge_is_reopened),
+        cmocka_unit_test(test_a_node_that_begins_stays_beside_those_that_wait_for_it),
+        cmocka_unit_test(test_a_node_that_goes_on_asks_over_new_edges),
+        cmocka_unit_test(test_a_node_that_goes_on_asks_during_a_resync),
+        cmocka_unit_test(test_after_one_answer_a_node_waits_for_no_edge),
+        cmocka_unit_test(test_a_node_that_goes_on_asks_again_when_an_edge_is_reopened),
         cmocka_unit_test(test_a_block_to_an_edge_that_began_anew_is_asked_about),
         cmocka_unit_test(test_a_node_that_goes_on_does_not_wait_for_answers_for_ever),
         cmocka_unit_test(test_a_node_that_goes_on_asks_silent_neighbours),

@@ -209,7 +209,7 @@ static void the_highest_report_is_believed_while_another_is_missing(void **state
 }
 
 // It may have been away as long as this node: its model is no better.
-static void who_is_far_behind_asks_no_member_that_is_as_far(void **state)
+static void a_node_that_is_far_behind_asks_no_member_that_is_as_far(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -240,7 +240,7 @@ int main(void)
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
         RULE(a_donor_without_a_link_makes_room_for_another),
-        RULE(who_is_far_behind_asks_no_member_that_is_as_far),
+        RULE(a_node_that_is_far_behind_asks_no_member_that_is_as_far),
         RULE(a_donor_that_delivers_nothing_makes_room_for_another),
         RULE(a_donor_that_repeatedly_delivers_nothing_makes_room_for_others),
         RULE(a_node_that_gets_no_model_continues_with_its_own),

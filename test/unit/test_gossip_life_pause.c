@@ -57,7 +57,7 @@ static void a_node_held_out_within_reach_goes_on_behind_the_others(void **state)
 }
 
 // A step before its edges are there would be one alone; where it is then counts from the round that it took.
-static void who_was_held_out_waits_for_its_edges(void **state)
+static void a_node_that_was_held_out_waits_for_its_edges(void **state)
 {
     const uint64_t rounds[] = {181, 250, 300};
 
@@ -322,7 +322,7 @@ int main(void)
         RULE(a_node_that_had_only_neighbours_of_another_scaling_ends_without_them),
         RULE(a_node_that_is_held_out_does_not_begin),
         RULE(a_node_held_out_within_reach_goes_on_behind_the_others),
-        RULE(who_was_held_out_waits_for_its_edges),
+        RULE(a_node_that_was_held_out_waits_for_its_edges),
         RULE(after_being_cut_off_a_node_goes_on_at_the_round_of_the_others),
         RULE(a_node_that_was_cut_off_does_not_count_until_it_knows_its_round),
         RULE(a_node_that_waited_long_with_its_own_model_takes_another_one),

@@ -349,7 +349,7 @@ static void a_process_that_was_stopped_within_reach_takes_the_round_of_the_other
 }
 
 // Members beside it may have been away, too. One that says more may lie; two say where the cluster is.
-static void who_was_away_goes_to_the_members_that_are_ahead(void **state)
+static void a_node_that_was_away_goes_to_the_members_that_are_ahead(void **state)
 {
     const uint64_t expected[] = {0, 160, 160};
 
@@ -425,7 +425,7 @@ int main(void)
         RULE(a_node_that_fetched_again_waits_for_its_edges),
         RULE(a_node_that_waited_long_for_its_edges_takes_the_round_of_the_cluster),
         RULE(a_process_that_was_stopped_within_reach_takes_the_round_of_the_others),
-        RULE(who_was_away_goes_to_the_members_that_are_ahead),
+        RULE(a_node_that_was_away_goes_to_the_members_that_are_ahead),
         RULE(a_slow_node_was_not_away),
         RULE(a_node_that_ran_ahead_alone_takes_the_model_of_several),
     };
