@@ -1,6 +1,6 @@
-// What node/cluster/step.c (an event of membership and what follows), wires.c (sockets), view.c (the view and
-// its neighbours), tell.c (reports to people and tools) and cluster.c (making, requests of the owner) share.
-// Included nowhere else.
+// What node/cluster/step.c (events into membership), act.c (what follows from them), wires.c (sockets),
+// view.c (the view and its neighbours), tell.c (reports to people and tools) and cluster.c (making, requests
+// of the owner) share. Included nowhere else.
 #ifndef NODE_CLUSTER_PRIVATE_H
 #define NODE_CLUSTER_PRIVATE_H
 
