@@ -202,9 +202,10 @@ unsigned gossip_life_pauses(const struct gossip_life *life)
     return life->state == GOSSIP_LIFE_PAUSED ? life->pauses : 0;
 }
 
+// A step can end the training after it has looked for live edges.
 bool gossip_life_isolated(const struct gossip_life *life)
 {
-    return life->isolated;
+    return life->isolated && life->state == GOSSIP_LIFE_TRAINING;
 }
 
 bool gossip_life_counts(const struct gossip_life *life)

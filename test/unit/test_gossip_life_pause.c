@@ -265,6 +265,20 @@ static void a_node_that_averages_with_no_other_reports_it(void **state)
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_MEETS_AGAIN), 1);
 }
 
+static void a_node_that_pauses_no_longer_reports_that_it_trains_alone(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.edge_live = w.self.edges_live = false;
+    life_world_pass(&w, 16 * SECOND);
+    assert_true(gossip_life_isolated(w.life));
+    w.self.cut_off = true;
+    life_world_look(&w);
+    assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_PAUSED);
+    assert_false(gossip_life_isolated(w.life));
+}
+
 // A neighbour with another scaling cannot be averaged with. If all neighbours have another one, waiting does
 // not help.
 static void a_node_whose_scaling_differs_from_that_of_all_others_ends(void **state)
@@ -330,6 +344,7 @@ int main(void)
         RULE(a_node_that_is_cut_off_waits_while_others_should_be_there),
         RULE(a_node_that_no_neighbour_answered_asks_where_the_others_are),
         RULE(a_node_that_averages_with_no_other_reports_it),
+        RULE(a_node_that_pauses_no_longer_reports_that_it_trains_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
