@@ -73,18 +73,18 @@ timed='^e2e\.(chaos|kill_moments|slow_links|compose|events)$'
 outside='^e2e\.(report|page|sweep)$'
 # CMake discards all other settings when the compiler of a build folder changes, so a folder of gcc is removed first.
 grep -qs '^CMAKE_C_COMPILER:.*clang' build/asan/CMakeCache.txt || rm -rf build/asan
-build asan # everything, with clang, so that its warnings are checked, too
-run asan -E "^lint\.|$timed|$outside"
-build tsan tests_threads
-build clang tests_arithmetic
 build fuzz tests_fuzz
-build release
+build asan # everything, with clang, so that its warnings are checked, too
 # Much of what follows waits: for other nodes, for deadlines, or to run alone because its limits are times. The fuzzers use the
 # time that is left, one per core, each for a fixed wall-clock time and at a lower priority.
 echo "== test fuzz, beside the following ($SECONDS s)"
 nice -n 10 ctest --test-dir build/fuzz --output-on-failure --no-tests=error -j"$cores" -L '^fuzz$' >build/fuzz-test.log 2>&1 &
 fuzzers=$!
 trap 'kill $fuzzers 2>/dev/null' EXIT
+run asan -E "^lint\.|$timed|$outside"
+build tsan tests_threads
+build clang tests_arithmetic
+build release
 # A node has the same threads whatever it trains: e2e.run covers them. The other excluded tests run programs with one thread.
 run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers|methods|engines|data|model|text|deploy)$|$timed|$outside"
 # Both compilers must give the same bits with full optimisation.
