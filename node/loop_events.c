@@ -182,6 +182,9 @@ static void handle(struct node_loop *loop, struct node_message *message)
     case NODE_MESSAGE_CLOSE:
         node_peers_close(peers, &message->peer, message->as.reason);
         break;
+    case NODE_MESSAGE_IMPLAUSIBLE:
+        node_peers_part(peers, &message->peer, GOSSIP_CLOSE_IMPLAUSIBLE);
+        break;
     case NODE_MESSAGE_OTHER_SCALING:
         node_peers_part(peers, &message->peer, GOSSIP_CLOSE_OTHER_SCALING);
         break;

@@ -9,8 +9,11 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
     if (!edge || edge->state == GOSSIP_EDGE_DOWN)
         return BASE_OK; // it was sent before its link ended
     BASE_ASSERT(edge->linked);
-    if (!gossip_plausible_message(message))
-        return gossip_plausible_refuse(exchange, edge);
+    if (!gossip_plausible_message(message)) {
+        const enum base_error error = gossip_plausible_refuse(exchange, edge);
+        BASE_ASSERT(error == BASE_ELIMIT);
+        return BASE_EFORMAT; // no training counts so far
+    }
     edge->silent = false;
     if (message->kind == GOSSIP_HELLO)
         edge->standing = (enum gossip_standing)message->as.hello.standing;

@@ -32,7 +32,7 @@ enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct
     BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN && exchange->active != edge);
     edge->implausible++;
     exchange->totals.implausible++;
-    return BASE_EFORMAT;
+    return BASE_ELIMIT;
 }
 
 bool gossip_plausible_barred(const struct gossip_edge *edge)

@@ -315,10 +315,14 @@ static bool stands_for(const struct entry *entry, const struct gossip_id *id)
 
 void call_entries_hold(struct gossip_links *links, const struct gossip_id *id)
 {
+    const struct peer *peer = links_peer(links, id);
     for (size_t i = 0; i < links->options.entries && !links->leaving; i++) {
         const struct gossip_links_target target = entry_target(i);
-        if (stands_for(&links->entry[i], id))
-            call_hold(links, &target, &links->entry[i].call);
+        if (!stands_for(&links->entry[i], id))
+            continue;
+        if (links->entry[i].shown.state == GOSSIP_ENTRY_REFUSED && peer && peer->active)
+            call_entry_state(links, i, GOSSIP_ENTRY_MEMBER); // an earlier link was refused, this one was not
+        call_hold(links, &target, &links->entry[i].call);
     }
 }
 

@@ -11,6 +11,12 @@ static const struct {
     [GOSSIP_CLOSE_SILENT] = {"taken for dead", "silent", "it considers this node dead"},
     [GOSSIP_CLOSE_REPLACED] = {"a newer link took over", "replaced", "a newer link took over"},
     [GOSSIP_CLOSE_NO_GREETING] = {"no greeting in time", "no greeting in time", "it got no greeting in time"},
+    [GOSSIP_CLOSE_IMPLAUSIBLE] =
+        {"its numbers are far larger than those of this node's model, so they are not averaged. The training "
+         "of one of the two may have diverged: a smaller train.rate may help",
+         "your numbers are far larger than those of my model",
+         "it does not average the numbers of this node, which are far larger than those of its own model. The "
+         "training of one of the two may have diverged: a smaller train.rate may help"},
     [GOSSIP_CLOSE_DUPLICATE_IDENTITY] = {"another process with this id has a link that works",
                                          "duplicate identity at ",
                                          "it has a link to another process with the id of this node"},

@@ -97,6 +97,7 @@ enum gossip_close {
     GOSSIP_CLOSE_SILENT,             // its other end is considered dead
     GOSSIP_CLOSE_REPLACED,           // by a newer link
     GOSSIP_CLOSE_NO_GREETING,        // none in time
+    GOSSIP_CLOSE_IMPLAUSIBLE,        // the numbers of the two models are too far apart; found by the exchange
     GOSSIP_CLOSE_DUPLICATE_IDENTITY, // another process with the id of the other end has a link that works
     GOSSIP_CLOSE_NOT_ALLOWED,        // not, or no longer, on the allow-list
     GOSSIP_CLOSE_OTHER_PROTOCOL,     // the two cannot train together

@@ -197,7 +197,8 @@ void pair_close(struct gossip_links *links, struct link *link, enum gossip_close
 {
     BASE_ASSERT(link->state != GOSSIP_LINK_CLOSING);
     bool refused = gossip_close_is_refusal(why) || why == GOSSIP_CLOSE_REFUSED_THERE;
-    enum gossip_link_end end = why == GOSSIP_CLOSE_BROKEN ? GOSSIP_END_BROKEN : GOSSIP_END_OTHER;
+    bool broken = why == GOSSIP_CLOSE_BROKEN || why == GOSSIP_CLOSE_IMPLAUSIBLE;
+    enum gossip_link_end end = broken ? GOSSIP_END_BROKEN : GOSSIP_END_OTHER;
     struct gossip_links_action *action = say_close(links, link, why);
     size_t entry = link->caller ? link->target.entry : GOSSIP_NO_ENTRY;
     action->target = link->target;

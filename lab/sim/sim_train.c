@@ -191,7 +191,7 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
         return;
     size_t peer = sim_world_find(node->world, &event->peer);
     SIM_TELL(node, refused, node, peer);
-    sim_link_close(node, peer, GOSSIP_CLOSE_BROKEN);
+    sim_link_close(node, peer, error == BASE_ELIMIT ? GOSSIP_CLOSE_IMPLAUSIBLE : GOSSIP_CLOSE_BROKEN);
 }
 
 static void tell(struct sim_node *node, size_t peer, const struct gossip_message *message)

@@ -129,8 +129,9 @@ void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *
     act(worker, &actions); // even with an error: the round of the learner may end in any step
     if (code == BASE_OK)
         return;
-    if (code == BASE_EMISMATCH) {
-        struct node_message *other = node_message_new(NODE_MESSAGE_OTHER_SCALING);
+    if (code == BASE_EMISMATCH || code == BASE_ELIMIT) {
+        struct node_message *other =
+            node_message_new(code == BASE_ELIMIT ? NODE_MESSAGE_IMPLAUSIBLE : NODE_MESSAGE_OTHER_SCALING);
         other->peer = event->peer;
         node_worker_post(worker, other);
         return;

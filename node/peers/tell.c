@@ -127,6 +127,15 @@ static void tell_refused(struct peer_link *link, const char *reason)
         log_bounded(peers, BASE_LOG_ERROR, "refused_by_peer", "%s", peers->refusal);
 }
 
+// One of the two ends refuses the numbers of the other; both report it.
+static void tell_implausible(struct peer_link *link, const char *text)
+{
+    BASE_ASSERT(link->authenticated);
+    if (!is_told(link->peers, &link->id, text))
+        log_bounded(link->peers, BASE_LOG_WARN, "implausible", "%s at %s: %s", link->name, link->address,
+                    text);
+}
+
 const char *node_peers_refusal(const struct node_peers *peers)
 {
     return peers->refusal;
@@ -141,8 +150,13 @@ void peer_tell_close(struct peer_link *link, const struct gossip_links_action *a
     else if (action->why == GOSSIP_CLOSE_REFUSED_THERE && action->changed && bye)
         tell_refused(link, peers->heard->as.bye.reason);
     link->closing = gossip_close_text(action->why);
-    if (action->why == GOSSIP_CLOSE_HEARD && bye)
-        link->closing = gossip_close_heard(gossip_close_of(peers->heard->as.bye.reason));
+    enum gossip_close why = action->why;
+    if (why == GOSSIP_CLOSE_HEARD && bye) {
+        why = gossip_close_of(peers->heard->as.bye.reason);
+        link->closing = gossip_close_heard(why);
+    }
+    if (why == GOSSIP_CLOSE_IMPLAUSIBLE)
+        tell_implausible(link, link->closing);
     if (action->why == GOSSIP_CLOSE_BROKEN && peers->broken[0] && !peers->heard)
         link->closing = peers->broken;
     BASE_ASSERT(link->closing && link->closing[0]);

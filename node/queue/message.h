@@ -32,6 +32,7 @@ enum node_message_kind {
     NODE_MESSAGE_ROUND_DONE, // as.round
     // worker -> loop
     NODE_MESSAGE_SEND,          // peer, bytes: one plaintext message, header and payloads
+    NODE_MESSAGE_IMPLAUSIBLE,   // peer: its numbers are too far from this model's; end the link
     NODE_MESSAGE_OTHER_SCALING, // peer: its data have another scaling; end the link
     NODE_MESSAGE_CLOSE,         // peer, as.reason: its bytes broke the protocol; end the link
     NODE_MESSAGE_EDGES,         // bytes: struct node_edge_status[]; totals

@@ -92,6 +92,7 @@ static void run_liar(const struct lie *lie, enum kernels_format values, bool syn
         check_honest(net, 50);
     }
     assert_true(lie->scale > 0 || refused(net) > 0);
+    assert_int_equal(net->implausible, refused(net) + refused_by(net, LIAR)); // not BASE_EFORMAT
     net_destroy(net);
 }
 

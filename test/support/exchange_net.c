@@ -289,8 +289,9 @@ static void deliver(struct net *net, struct net_message *item)
     if (!cut) {
         BASE_ASSERT(gossip_message_decode(item->bytes, item->count, &message) == BASE_OK);
         enum base_error error = net_step(net, item->to, &event);
-        cut = (error == BASE_EFORMAT || error == BASE_EMISMATCH) && net->forgets;
+        cut = (error == BASE_EFORMAT || error == BASE_ELIMIT || error == BASE_EMISMATCH) && net->forgets;
         BASE_ASSERT(!error || cut);
+        net->implausible += error == BASE_ELIMIT;
         if (cut && error == BASE_EMISMATCH)
             flush(net, item->to, item->from);
     }

@@ -46,9 +46,9 @@ struct net {
     double cut_chance;  // probability that a message cuts its link, and is lost with everything else on it
     double loss_chance; // probability that a message is lost and its link stays: a sender out of memory
     uint64_t bandwidth; // bytes per second that a node can send over all its links; 0: unlimited
-    size_t cuts;
-    bool correction_stays; // struct gossip_exchange_event, of all nodes
-    bool forgets;          // a node may return to an older state: messages that do not fit end their links
+    size_t cuts, implausible; // implausible: messages refused with BASE_ELIMIT
+    bool correction_stays;    // struct gossip_exchange_event, of all nodes
+    bool forgets;             // a node may return to an older state: messages that do not fit end their links
     // Called after every step with its actions, before they are carried out; may be NULL.
     void (*watch)(struct net *net, size_t node, const struct gossip_exchange_event *event,
                   const struct gossip_exchange_actions *actions);

@@ -312,6 +312,42 @@ static void a_peer_that_refused_is_not_called_again_soon(void **state)
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 50 * S) - refused_ns, 15 * S, 45 * S);
 }
 
+// The two train together: /status and the page must not say for ever that they cannot.
+static void an_entry_is_no_longer_refused_when_its_peer_has_a_link(void **state)
+{
+    (void)state;
+    for (int heard = 0; heard < 2; heard++) {
+        end(NULL);
+        begin(NULL);
+        SAY(GOSSIP_LINKS_START);
+        uint64_t link = call_of_entry(0, 4);
+        SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(LOW), .alive = true);
+        SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "you are not welcome");
+        SAY(GOSSIP_LINKS_MEMBER, .peer = id(LOW), .alive = true);
+        assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_REFUSED);
+        accept_active(heard ? LOW : HIGH);
+        assert_int_equal(gossip_links_entry(w.links, 0)->state,
+                         heard ? GOSSIP_ENTRY_MEMBER : GOSSIP_ENTRY_REFUSED);
+    }
+}
+
+// A training that has diverged is no fault of a program: no refusal, and no broken protocol.
+static void numbers_that_are_too_large_have_a_reason_of_their_own(void **state)
+{
+    (void)state;
+    const char *bye = gossip_close_bye(GOSSIP_CLOSE_IMPLAUSIBLE);
+    assert_in_range(strlen(bye), 1, sizeof((struct gossip_bye){0}).reason - 1);
+    assert_int_equal(gossip_close_of(bye), GOSSIP_CLOSE_IMPLAUSIBLE);
+    assert_false(gossip_close_is_refusal(GOSSIP_CLOSE_IMPLAUSIBLE));
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
+    greet_with_life(link, 1);
+    SAY(GOSSIP_LINKS_BYE, .link = link, .reason = bye);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_HEARD);
+    assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_MEMBER);
+}
+
 // Every link ends right after it was made: the pauses between calls grow; it does not call five times a
 // second.
 static void a_link_that_always_breaks_is_called_at_growing_intervals(void **state)
@@ -356,6 +392,8 @@ int main(void)
         CASE(a_look_goes_on_to_all_addresses_when_its_member_dies),
         CASE(an_entry_that_leads_to_this_node_is_reported_and_called_again),
         CASE(a_peer_that_refused_is_not_called_again_soon),
+        CASE(an_entry_is_no_longer_refused_when_its_peer_has_a_link),
+        CASE(numbers_that_are_too_large_have_a_reason_of_their_own),
         CASE(addresses_that_do_not_resolve_are_asked_for_again),
         CASE(a_member_that_is_alive_again_is_called_soon),
         CASE(a_call_ends_when_a_link_exists),

@@ -181,6 +181,39 @@ static void contents_that_break_the_protocol_close_the_link(void **state)
     bench_destroy(&bench);
 }
 
+// The numbers of a training that has diverged are well formed.
+static void numbers_that_are_too_large_break_no_protocol(void **state)
+{
+    struct bench bench;
+    struct gossip_message received;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench);
+    post_view(&bench, 2);
+    post_peer(&bench, NODE_MESSAGE_LINK_UP, 2);
+    struct node_message *message = take_sent(&bench, GOSSIP_HELLO, 2, &received);
+    struct gossip_message hello = received; // of a node that began anew: both send blocks
+    hello.as.hello.epoch++;
+    hello.as.hello.reference_hash = 0;
+    post_message(&bench, 2, &hello);
+    node_message_free(message);
+    message = take_sent(&bench, GOSSIP_XCHG, 2, &received);
+    float *block = malloc(LIMIT_RESYNC_BLOCK * sizeof *block);
+    assert_non_null(block);
+    for (size_t i = 0; i < LIMIT_RESYNC_BLOCK; i++)
+        block[i] = 1e20f;
+    struct gossip_message answer = received;
+    answer.kind = GOSSIP_XACK;
+    answer.as.exchange.delta = (const uint8_t *)block;
+    post_message(&bench, 2, &answer);
+    node_message_free(message);
+    message = take(&bench, NODE_MESSAGE_IMPLAUSIBLE);
+    assert_int_equal(message->peer.bytes[0], 2);
+    node_message_free(message);
+    free(block);
+    bench_destroy(&bench);
+}
+
 static void only_a_neighbour_has_an_edge(void **state)
 {
     struct bench bench;
@@ -207,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_round_can_be_given_up),
         cmocka_unit_test(the_method_local_has_no_edges),
         cmocka_unit_test(contents_that_break_the_protocol_close_the_link),
+        cmocka_unit_test(numbers_that_are_too_large_break_no_protocol),
         cmocka_unit_test(only_a_neighbour_has_an_edge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
