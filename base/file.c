@@ -71,11 +71,11 @@ out:
     return error;
 }
 
-enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, size_t *bytes,
-                               struct base_reason *why)
+static enum base_error read_file(const char *path, bool regular, size_t limit, uint8_t **data, size_t *bytes,
+                                 struct base_reason *why)
 {
     BASE_ASSERT(limit < SIZE_MAX);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC | (regular ? O_NONBLOCK : 0)); // must not block on a pipe
     if (file < 0)
         return failed(why, "open", path);
     struct stat status;
@@ -84,6 +84,9 @@ enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, s
         error = failed(why, "examine", path);
     else if (S_ISDIR(status.st_mode))
         error = base_fail(why, BASE_EIO, "cannot read '%s': it is a directory, expected a file", path);
+    else if (regular && !S_ISREG(status.st_mode))
+        error = base_fail(why, BASE_EIO,
+                          "cannot read '%s': it is a pipe, a socket or a device, expected a file", path);
     else if (status.st_size > 0 && (uintmax_t)status.st_size > limit)
         error = too_large(why, path, limit);
     else
@@ -91,6 +94,18 @@ enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, s
             read_all(file, path, status.st_size > 0 ? (size_t)status.st_size : 4096, limit, data, bytes, why);
     close(file);
     return error;
+}
+
+enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, size_t *bytes,
+                               struct base_reason *why)
+{
+    return read_file(path, false, limit, data, bytes, why);
+}
+
+enum base_error base_file_read_regular(const char *path, size_t limit, uint8_t **data, size_t *bytes,
+                                       struct base_reason *why)
+{
+    return read_file(path, true, limit, data, bytes, why);
 }
 
 static bool write_spans(int file, const struct base_span *spans, size_t n_spans)

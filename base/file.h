@@ -16,6 +16,10 @@ struct base_span {
 // does not count; the caller frees it. BASE_ENOTFOUND, BASE_ELIMIT, BASE_EIO, BASE_ENOMEM.
 enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, size_t *bytes,
                                struct base_reason *why) BASE_CHECK;
+// Never waits for a writer: BASE_EIO if it is a pipe or a device. For files that a program has written
+// itself, and for those that a running loop reads.
+enum base_error base_file_read_regular(const char *path, size_t limit, uint8_t **data, size_t *bytes,
+                                       struct base_reason *why) BASE_CHECK;
 
 // Writes the spans, in order, as the new contents of `path`: temp file in the same directory (mode `mode`
 // without what the umask takes from group and others),

@@ -52,8 +52,9 @@ static const char usage[] =
     "  --help, --version\n"
     "\n"
     "An environment variable such as P2PML_TRAIN_STEPS sets the key train.steps.\n"
-    "On SIGTERM or SIGINT the node writes a last checkpoint and ends with status 0. On SIGHUP it reads\n"
-    "cluster.allow_file and node.fault_file again.\n";
+    "On SIGTERM or SIGINT the node writes a last checkpoint and ends with status 0. Before\n"
+    "training begins it just ends, with status 0. On SIGHUP it reads cluster.allow_file and node.fault_file\n"
+    "again. SIGUSR1, SIGUSR2 and SIGALRM are ignored.\n";
 
 static bool parse_one(struct arguments *a, int option)
 {
@@ -151,6 +152,8 @@ static int leave_model(struct node_setup *s)
     return EXIT_FAILED;
 }
 
+static volatile sig_atomic_t begun; // the loop handles signals, or has done so
+
 static int run(struct node_setup *s, bool joined, struct base_reason *why)
 {
     const struct node_threads_options options = {.setup = s,
@@ -162,6 +165,7 @@ static int run(struct node_setup *s, bool joined, struct base_reason *why)
     struct node_threads *threads;
     if (node_threads_open(&options, &threads, why) != BASE_OK)
         return EXIT_FAILED;
+    begun = 1;
     int status = node_threads_run(threads, why);
     if (status == NODE_LOOP_ABANDONED)
         _exit(EXIT_FAILED);          // asked to end at once: the threads still run
@@ -236,8 +240,34 @@ static int serve_trainer(const struct arguments *a, const struct node_config *co
     return EXIT_FAILED;
 }
 
+// Nothing is lost: there is no step yet, and files are replaced whole.
+static void end_before_training(int number)
+{
+    static const char words[] = "p2pml-node: stopped by a signal before training began\n";
+    if (begun) {
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    (void)!write(STDERR_FILENO, words, sizeof words - 1);
+    _exit(EXIT_DONE);
+}
+
+// A stray SIGUSR1, as other programs take for "report", must not end a training.
+static void prepare_signals(const struct arguments *a)
+{
+    static const int without_meaning[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO};
+    for (size_t i = 0; i < sizeof without_meaning / sizeof *without_meaning; i++)
+        signal(without_meaning[i], SIG_IGN);
+    if (a->check)
+        return;
+    signal(SIGTERM, end_before_training);
+    signal(SIGINT, end_before_training);
+}
+
 static int serve(const struct arguments *a)
 {
+    prepare_signals(a);
     struct node_config config = {0};
     const struct node_setup_options options = {
         .version = P2PML_VERSION, .resume = a->resume, .training = node_setup_training};

@@ -295,7 +295,7 @@ enum base_error gossip_allow_list_load(const char *path, struct gossip_allow_lis
     struct gossip_allow_list parsed = {0};
     uint8_t *text = NULL;
     size_t bytes = 0;
-    enum base_error error = base_file_read(path, LIMIT_CONFIG_BYTES, &text, &bytes, why);
+    enum base_error error = base_file_read_regular(path, LIMIT_CONFIG_BYTES, &text, &bytes, why);
     if (error)
         goto out;
     parsed.ids = calloc(LIMIT_PEERS, sizeof *parsed.ids);

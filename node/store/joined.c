@@ -26,7 +26,7 @@ enum base_error node_joined_read(const char *directory, char **text, struct base
     enum base_error code = path_of(directory, path, why);
     if (code != BASE_OK)
         return code;
-    code = base_file_read(path, JOINED_MAX, &data, &bytes, why);
+    code = base_file_read_regular(path, JOINED_MAX, &data, &bytes, why);
     if (code == BASE_ENOTFOUND)
         return BASE_OK;
     if (code != BASE_OK)

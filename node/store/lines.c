@@ -53,7 +53,8 @@ static enum base_error open_file(struct node_lines *lines, struct base_reason *w
 {
     struct stat status;
     BASE_ASSERT(lines->file < 0);
-    int file = open(lines->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int file = open(lines->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK,
+                    0644); // a pipe that nobody empties loses lines; training must not wait for it
     if (file < 0 || fstat(file, &status)) {
         int cause = errno;
         if (file >= 0)

@@ -380,7 +380,7 @@ enum base_error node_safetensors_read(const char *path, size_t limit, int need_d
 {
     uint8_t *bytes;
     size_t count;
-    enum base_error error = base_file_read(path, limit, &bytes, &count, why);
+    enum base_error error = base_file_read_regular(path, limit, &bytes, &count, why);
     if (error)
         return error;
     struct node_safetensors *made;

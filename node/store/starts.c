@@ -53,7 +53,7 @@ static enum base_error load(const char *path, struct starts *starts, struct base
     uint8_t *text = NULL;
     size_t bytes = 0;
     *starts = (struct starts){0};
-    enum base_error code = base_file_read(path, FILE_BYTES, &text, &bytes, why);
+    enum base_error code = base_file_read_regular(path, FILE_BYTES, &text, &bytes, why);
     if (code == BASE_ENOTFOUND)
         return BASE_OK;
     if (code == BASE_ELIMIT || (code == BASE_OK && !parse((const char *)text, starts))) {

@@ -253,6 +253,21 @@ static void reading_stays_within_its_limit(void **state)
     unlink(path);
 }
 
+static void a_pipe_without_a_writer_is_not_waited_for(void **state)
+{
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    struct base_reason why;
+    (void)state;
+    const char *path = in_directory("boot");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(base_file_read_regular(path, 100, &data, &bytes, &why), BASE_EIO);
+    assert_non_null(strstr(why.text, "it is a pipe"));
+    assert_null(data);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(base_file_read_regular(path, 100, &data, &bytes, &why), BASE_ENOTFOUND);
+}
+
 // The size of a pipe says nothing, and its bytes come in pieces.
 static void a_file_of_unknown_size_is_read_to_its_end(void **state)
 {
@@ -323,6 +338,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_leaves_the_old_file_and_nothing_else),
         cmocka_unit_test(a_failed_rename_leaves_no_temporary_file),
         cmocka_unit_test(a_pipe_is_not_replaced),
+        cmocka_unit_test(a_pipe_without_a_writer_is_not_waited_for),
         cmocka_unit_test(a_missing_directory_is_named),
         cmocka_unit_test(reading_stays_within_its_limit),
         cmocka_unit_test(a_file_of_unknown_size_is_read_to_its_end),
