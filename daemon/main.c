@@ -25,7 +25,8 @@
 
 extern char **environ;
 
-#define DESCRIPTORS (2u * LIMIT_PEERS + LIMIT_HALF_OPEN + 128u) // links, strangers, HTTP and files
+#define DESCRIPTORS     (2u * LIMIT_PEERS + LIMIT_HALF_OPEN + 128u) // links, strangers, HTTP and files
+#define DESCRIPTORS_MIN 64u                                         // a node with some peers
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, BEGIN_ANEW = 3 };
 
@@ -265,6 +266,17 @@ static void prepare_signals(const struct arguments *a)
     signal(SIGINT, end_before_training);
 }
 
+static enum base_error check_descriptors(struct base_reason *why)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= DESCRIPTORS_MIN)
+        return BASE_OK;
+    return base_fail(why, BASE_ELIMIT,
+                     "this process may open %llu files and sockets, expected at least %u; raise the limit "
+                     "(ulimit -n 1024)",
+                     (unsigned long long)limit.rlim_cur, DESCRIPTORS_MIN);
+}
+
 static int serve(const struct arguments *a)
 {
     prepare_signals(a);
@@ -282,7 +294,8 @@ static int serve(const struct arguments *a)
         status = check_data(&config);
     } else if (a->trainer) {
         status = serve_trainer(a, &config);
-    } else if (node_setup_create(&config, &options, &setup, &why) != BASE_OK) {
+    } else if (check_descriptors(&why) != BASE_OK ||
+               node_setup_create(&config, &options, &setup, &why) != BASE_OK) {
         base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
         status = EXIT_FAILED;
     } else {
