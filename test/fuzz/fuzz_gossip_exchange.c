@@ -6,6 +6,7 @@
 #include "test/support/cpu_kernels.h"
 #include "test/support/edge_hash.h"
 
+#include <float.h>
 #include <string.h>
 
 enum { D = 40 };
@@ -21,6 +22,14 @@ static uint64_t reference_hash(const struct gossip_exchange *exchange, const str
             return edge_hash(info.reference, info.reference_bf16, D);
     }
     return 0;
+}
+
+// A rate may be anything that a schedule names; a neighbour may name anything else.
+static float scale_from(struct base_reader *in)
+{
+    static const float scales[] = {0.1f, 0.1f, 0.01f, 1e-6f, 0, FLT_TRUE_MIN, 1e30f, FLT_MAX};
+
+    return scales[base_read_u8(in) % (sizeof scales / sizeof *scales)];
 }
 
 static struct gossip_message message_from(struct base_reader *in, uint64_t known_hash)
@@ -48,7 +57,8 @@ static struct gossip_message message_from(struct base_reader *in, uint64_t known
             (struct gossip_exchange_message){.epoch = epoch,
                                              .sequence = sequence,
                                              .clock = base_read_u8(in) % 8,
-                                             .step_scale = 0.1f,
+                                             .step_scale = scale_from(in),
+                                             .standing = base_read_u8(in) % 3,
                                              .weight = flags & 1 || !(flags & 16) ? 0.5f : 0.75f,
                                              .pace_ns = flags & 32 ? flags : 0,
                                              .form = flags & 1,
@@ -183,7 +193,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             event.round.idle = what & 128;
             event.round.follows = what & 32;
             event.round.partner = event.peer;
-            event.round.step_scale = 0.1f;
+            event.round.step_scale = scale_from(&in);
+            const uint8_t how = base_read_u8(&in);
+            event.round.others = how & 1;
+            event.round.unusable = how & 2;
+            event.round.standing = how / 4 % 3;
             event.round.model = x;
             event.round.second_moment = v;
             event.round.correction = correction;

@@ -8,6 +8,7 @@
 #include "test/support/cpu_kernels.h"
 #include "test/support/edge_hash.h"
 
+#include <math.h>
 #include <string.h>
 
 // Long enough that a packet is shorter without its indices.
@@ -139,7 +140,7 @@ static void begin_round(struct pair *pair, size_t at, uint8_t change)
     event.round.partner = pair->end[!at].self;
     event.round.weight = change & 1 ? 0.5f : (float)(change | 1) / 256;
     event.round.pace_ns = change;
-    event.round.step_scale = 0.1f;
+    event.round.step_scale = change & 2 ? 0.1f : ldexpf(1, -(change >> 2));
     event.round.model = end->x;
     event.round.second_moment = end->v;
     event.round.correction = end->correction;
