@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define ABSENT_ROUNDS 16 // an edge without an exchange for this many rounds was absent
+#define FALLEN        16 // times by which step scales may fall at once before `lately` counts
 
 // Does this edge count among those that exchange? It does between two turns of all edges, even if its link
 // has just broken or its process has just started, so that the weight of an exchange does not depend on that.
@@ -18,18 +19,51 @@ static bool is_met(const struct gossip_exchange *exchange, const struct gossip_e
            exchange->rounds - edge->met <= 2 * (uint64_t)exchange->n_edges;
 }
 
+static size_t edges_met(const struct gossip_exchange *exchange)
+{
+    size_t met = 0;
+
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        met += is_met(exchange, exchange->edges[i]);
+    return met ? met : 1;
+}
+
 // How far this node has trained since the last exchange over this edge, divided by the number of edges that
 // are met. If every round meets its partner, that is the round's own step scale, lr * H. If meetings are
 // missed (async, a slow or busy neighbour), the update contains the drift of all rounds since, and must be
 // integrated as such.
 static float scale_since(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    size_t met = 0;
-
-    for (size_t i = 0; i < exchange->n_edges; i++)
-        met += is_met(exchange, exchange->edges[i]);
-    float since = (float)((exchange->progress - edge->progress) / (double)(met ? met : 1));
+    float since = (float)((exchange->progress - edge->progress) / (double)edges_met(exchange));
     return since > exchange->step_scale ? since : exchange->step_scale;
+}
+
+// `lately` falls by the part of the window that the round's steps are: as far as the steps have gone over
+// which an edge sends every element once. Rounds would not do: models that hardly move forget nothing.
+void gossip_averaging_count(struct gossip_exchange *exchange, float step_scale)
+{
+    const float part = (float)exchange->entries / (float)exchange->options.parameters;
+    float *lately = &exchange->lately;
+
+    BASE_ASSERT(step_scale >= 0 && *lately >= 0);
+    exchange->step_scale = step_scale;
+    exchange->progress += (double)step_scale;
+    if (step_scale >= *lately) {
+        *lately = step_scale;
+    } else {
+        const float window = (float)edges_met(exchange) * *lately / part;
+        *lately -= fminf(step_scale / window, 1) * (*lately - step_scale);
+    }
+}
+
+// After a fall of the learning rate an exchange carries what the larger steps left. Usual schedules fall by
+// less than FALLEN at a time. Beyond that, the smaller the steps, the less an exchange says about their
+// drift: down to `lately` itself.
+static float least_scale(const struct gossip_exchange *exchange, float scale)
+{
+    const float least = exchange->lately / FALLEN;
+
+    return scale < least ? fminf(exchange->lately, least * (least / scale)) : 0;
 }
 
 // After an absence one exchange carries only a part of the drift; the rest comes with later exchanges and
@@ -40,7 +74,9 @@ static float scale_of(const struct gossip_exchange *exchange, const struct gossi
     float part = (float)exchange->entries / (float)exchange->options.parameters;
     float scale = exchange->step_scale +
                   2 * part * edge->absence; // 2: the end that was away reports one round; the mean counts
-    return since > scale ? since : scale;
+
+    scale = fmaxf(since, scale);
+    return scale > 0 ? fmaxf(scale, least_scale(exchange, scale)) : 0;
 }
 
 // An edge that meets occasionally is not absent: its exchanges carry all of its drift.

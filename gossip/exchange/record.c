@@ -105,7 +105,7 @@ const float *gossip_exchange_correction(const struct gossip_exchange *exchange)
 
 // The progress of node and edge as the drift correction counts it, so that a resumed node continues as if it
 // had not stopped.
-#define PROGRESS_BYTES (2 * 8 + 4 + 3 * 8 + 2 * 4 + 1)
+#define PROGRESS_BYTES (2 * 8 + 2 * 4 + 3 * 8 + 2 * 4 + 1)
 
 // The sum of all corrections has rounding errors of its own, by which two runs would differ: it is stored
 // with the first edge.
@@ -136,6 +136,7 @@ static void store_progress(const struct gossip_exchange *exchange, const struct 
     base_write_u64(writer, exchange->counted);
     base_write_u64(writer, exchange->rounds - edge->met);
     base_write_f32(writer, exchange->step_scale);
+    base_write_f32(writer, exchange->lately);
     base_write_f64(writer, exchange->progress);
     base_write_f64(writer, edge->progress);
     base_write_f64(writer, edge->prepared);
@@ -156,7 +157,7 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
                                         struct base_reader *reader)
 {
     uint64_t counted = base_read_u64(reader), missed = base_read_u64(reader);
-    float step_scale = base_read_f32(reader);
+    float step_scale = base_read_f32(reader), lately = base_read_f32(reader);
     double progress = base_read_f64(reader);
 
     BASE_ASSERT(edge->exchanges == 0 && !edge->linked);
@@ -167,12 +168,13 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
     if (base_read_u8(reader) != 0)
         restore_sum(exchange, reader);
     if (reader->failed || counted > GOSSIP_PLAUSIBLE_COUNT || !is_count((double)step_scale) ||
-        !is_count(progress) || !is_count(edge->progress) || !is_count(edge->prepared) ||
-        !is_count((double)edge->since) || !is_count((double)edge->absence))
+        !is_count((double)lately) || !is_count(progress) || !is_count(edge->progress) ||
+        !is_count(edge->prepared) || !is_count((double)edge->since) || !is_count((double)edge->absence))
         return BASE_EFORMAT;
     edge->met = exchange->rounds - missed;
     exchange->progress = progress;
     exchange->step_scale = step_scale;
+    exchange->lately = lately;
     exchange->counted = counted;
     return BASE_OK;
 }

@@ -265,8 +265,7 @@ static void count_steps(struct gossip_exchange *exchange, uint64_t round, float 
         return;
     exchange->counted = round;
     exchange->rounds++;
-    exchange->step_scale = step_scale;
-    exchange->progress += (double)step_scale;
+    gossip_averaging_count(exchange, step_scale);
     gossip_orphan_fade(exchange);
 }
 

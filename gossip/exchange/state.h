@@ -162,6 +162,8 @@ struct gossip_exchange {
     uint64_t rounds;                     // rounds in which this process has trained
     uint64_t met;                        // `rounds` at the latest exchange over any edge
     float step_scale;                    // of the latest of these rounds
+    float lately;                        // step scale of the larger steps whose drift may not have been
+                                         // exchanged completely; at least step_scale
     double progress;                     // sum of the step scales of all rounds
     uint64_t pace_ns;                    // as last reported by the trainer
     double log_pace;                     // logarithm of gossip_exchange_pace
@@ -221,7 +223,10 @@ uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const stru
 void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
                       const struct gossip_message *message);
 
-// averaging.c. Fills `packet` with our side of an exchange: q and the moment slice of round `slice_clock`, or
+// averaging.c. A round of local steps: the state from which the drift correction knows how far this node has
+// trained.
+void gossip_averaging_count(struct gossip_exchange *exchange, float step_scale);
+// Fills `packet` with our side of an exchange: q and the moment slice of round `slice_clock`, or
 // the next `count` elements of a RESYNC. BASE_ESTATE: our own model is not finite.
 enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                          enum gossip_delta_form form, size_t count, uint64_t slice_clock,

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define NODE_CHECKPOINT_FORMAT  "p2pml checkpoint" // metadata "format"
-#define NODE_CHECKPOINT_VERSION "1"                // metadata "version"
+#define NODE_CHECKPOINT_VERSION "2"                // metadata "version"
 #define NODE_CHECKPOINT_PATH    4096               // bytes of a path, terminating zero included
 
 struct node_checkpoint_files {

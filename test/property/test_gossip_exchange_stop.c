@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { NODES = 4, D = 120, ROUNDS = 40, STOP = 21, MOMENTS = 60 };
+enum { NODES = 4, D = 120, ROUNDS = 40, FALL = 15, STOP = 21, MOMENTS = 60 };
 
 static void train(struct net *net, size_t node, uint64_t round)
 {
@@ -37,6 +37,7 @@ static struct net *fresh_net(bool sync, uint64_t seed)
 static void run(struct net *net, uint64_t first, uint64_t last)
 {
     for (uint64_t round = first; round <= last; round++) {
+        net->step_scale = round < FALL ? 0.1f : 0.0001f;
         for (size_t i = 0; i < NODES; i++)
             train(net, i, round);
         net_round_all(net, round);

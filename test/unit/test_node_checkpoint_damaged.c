@@ -138,8 +138,8 @@ static void a_checkpoint_that_does_not_match_changes_nothing(void **state)
     rewrite(path, "seed", "5", NULL);
     rewrite(path, "position", "41", NULL);
     expect_mismatch(world, &learner, "example 41", "shard");
-    rewrite(path, "version", "2", NULL);
-    expect_mismatch(world, &learner, "version 2", "version 1");
+    rewrite(path, "version", "1", NULL);
+    expect_mismatch(world, &learner, "version 1", "version 2");
     learner_free(&learner);
     learner_free(&wider);
     learner_free(&adam);

@@ -29,7 +29,7 @@ static void inspect_shows_the_contents_of_a_checkpoint(void **state)
     const char *path = path_of(world, "checkpoint-0.safetensors");
     char *text = inspect(world, path, BASE_OK, &why);
     gossip_id_hex(&one, hex);
-    const char *const expected[] = {path,          "p2pml checkpoint, version 1, digest right",
+    const char *const expected[] = {path,          "p2pml checkpoint, version 2, digest right",
                                     "node-01",     "mlp 784-6-10",
                                     "round    31", "model.layers.0.weight",
                                     "784 x 6",     "state.sgd.momentum",
