@@ -38,7 +38,7 @@ void gossip_clocks_link(struct gossip_edge *edge)
 {
     BASE_ASSERT(!edge->deferred.held);       // messages of the old link are dropped
     edge->late = edge->late && !edge->heard; // it sent no clock over the old link, either
-    edge->told = edge->owed = edge->heard = edge->trails = edge->follows = false;
+    edge->told = edge->owed = edge->heard = edge->trails = edge->follows = edge->introduced = false;
     edge->inquiry = GOSSIP_INQUIRY_NONE;
     edge->unreplied = 0;
 }
@@ -51,12 +51,12 @@ void gossip_clocks_reopened(struct gossip_edge *edge)
     edge->unreplied = 0;
 }
 
-// The first packet of a link may be an old one, sent again.
-void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round)
+// The first packet of a link may be an old one, sent again; a CLOCK is not (`fresh`).
+static void hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round, bool fresh)
 {
     BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     edge->late = edge->late && edge->heard && round <= edge->round;
-    edge->trails = exchange->options.sync && edge->heard && exchange->clock > round &&
+    edge->trails = exchange->options.sync && (fresh || edge->heard) && exchange->clock > round &&
                    exchange->clock - round > SYNC_DELAY;
     edge->heard = true;
     edge->follows = false;
@@ -69,7 +69,7 @@ void gossip_clocks_note(const struct gossip_exchange *exchange, struct gossip_ed
 {
     BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     if (!edge->heard || theirs->clock > edge->round)
-        gossip_clocks_hear(exchange, edge, theirs->clock);
+        hear(exchange, edge, theirs->clock, false);
     if (theirs->pace_ns)
         edge->pace_ns = theirs->pace_ns;
 }
@@ -94,7 +94,16 @@ static void take_answer(struct gossip_edge *edge)
         edge->inquiry = GOSSIP_INQUIRY_NONE;
 }
 
-// A peer that asks gets an answer; one that waits for us (sync) gets our round if we have passed its own.
+// A peer that waits for us in this round, while we meet another: its view is another one.
+static bool waits_in_vain(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return exchange->options.sync && exchange->round.open && !exchange->idle && !edge->told &&
+           edge->round == exchange->clock && !gossip_partner_meets(exchange, edge);
+}
+
+// A peer that asks gets an answer; one that waits for us (sync) gets our round if we have passed its own, or
+// do not meet it there. An answer needs none: the question said where we are, and we may be about to leave
+// it.
 void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         const struct gossip_clock *theirs, struct gossip_exchange_actions *actions)
 {
@@ -103,14 +112,17 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
     const bool follows = asks || (edge->follows && answers); // an answer does not say that it continues
 
     BASE_ASSERT(edge->linked && theirs->why <= GOSSIP_CLOCK_ANSWERS);
-    gossip_clocks_hear(exchange, edge, theirs->round);
+    hear(exchange, edge, theirs->round, !asks); // one that asks is about to take our round
     edge->follows = follows;
     if (answers)
         take_answer(edge);
+    const bool passed = exchange->options.sync && edge->round < exchange->clock;
+    const bool in_vain = waits_in_vain(exchange, edge);
     if (asks)
         message.as.clock.why = GOSSIP_CLOCK_ANSWERS;
-    else if (!exchange->options.sync || edge->round >= exchange->clock)
+    else if (answers || !(passed || in_vain))
         return;
+    edge->told |= in_vain; // once in a round: otherwise two that meet others would answer each other for ever
     edge->owed |= message.as.clock.round == GOSSIP_CLOCK_IDLE;
     gossip_edge_send(actions, edge, &message);
 }
@@ -146,11 +158,22 @@ static bool is_far_ahead(const struct gossip_exchange *exchange, const struct go
            edge->round - exchange->clock > SYNC_DELAY;
 }
 
-// Bounded: an edge in RESYNC also counts; otherwise its ends would be left behind for as long as that takes.
+// An edge in RESYNC also counts; otherwise its ends would be left behind for as long as that takes.
 static bool is_counted(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->state == GOSSIP_EDGE_LIVE ||
-           (exchange->options.bounded && edge->state == GOSSIP_EDGE_RESYNC);
+    const bool waits = exchange->options.bounded || exchange->options.sync;
+
+    return edge->state == GOSSIP_EDGE_LIVE || (waits && edge->state == GOSSIP_EDGE_RESYNC);
+}
+
+// Sync: its two ends begin to compare their models, and know nothing of each other's rounds. A node that is
+// about to take another round tells that one.
+static bool is_to_be_introduced(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    const bool follows = exchange->round.open && exchange->round.follows;
+
+    return exchange->options.sync && exchange->begun && !follows && edge->state == GOSSIP_EDGE_RESYNC &&
+           !edge->introduced;
 }
 
 static bool is_to_be_told(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
@@ -159,6 +182,8 @@ static bool is_to_be_told(const struct gossip_exchange *exchange, const struct g
 
     if (edge->inquiry == GOSSIP_INQUIRY_DUE)
         return can_ask(edge);
+    if (is_to_be_introduced(exchange, edge))
+        return true;
     return is_counted(exchange, edge) && !edge->told &&
            (exchange->options.bounded || (exchange->options.sync && waits));
 }
@@ -176,7 +201,7 @@ void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange
         edge->inquiry = asks ? GOSSIP_INQUIRY_OUT : edge->inquiry;
         edge->unreplied += asks;
         gossip_edge_send(actions, edge, &message);
-        edge->told = true;
+        edge->told = edge->introduced = true;
         edge->owed = exchange->idle || is_far_ahead(exchange, edge);
         BASE_ASSERT(edge->linked && (exchange->options.bounded || exchange->options.sync));
     }
@@ -195,7 +220,7 @@ static bool is_behind(const struct gossip_exchange *exchange, const struct gossi
     if (!is_counted(exchange, edge) || edge->late || edge->silent)
         return false;
     if (!edge->heard) // its clock is behind its blocks
-        return edge->state == GOSSIP_EDGE_RESYNC;
+        return exchange->options.bounded && edge->state == GOSSIP_EDGE_RESYNC;
     return edge->trails || (exchange->options.bounded && exchange->clock > edge->round &&
                             exchange->clock - edge->round > exchange->options.max_delay);
 }

@@ -190,7 +190,9 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     if (error && event->kind == GOSSIP_EXCHANGE_ROUND)
         exchange->round.wanted = false;
     gossip_clocks_tell(exchange, actions);
-    gossip_round_end(exchange, actions);
+    exchange->regroups = event->kind == GOSSIP_EXCHANGE_LINK_DOWN && event->unmet;
+    if (!exchange->regroups) // the edges that replace it come up next
+        gossip_round_end(exchange, actions);
     BASE_ASSERT(!exchange->active || exchange->active->request.held);
     return error;
 }
@@ -236,5 +238,6 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         if (gossip_request_answerable(exchange, edge))
             next = exchange->now_ns; // more of them than one step answers
     }
-    return gossip_clocks_untold(exchange) || gossip_hello_untold(exchange) ? exchange->now_ns : next;
+    const bool due = exchange->regroups && exchange->round.open;
+    return due || gossip_clocks_untold(exchange) || gossip_hello_untold(exchange) ? exchange->now_ns : next;
 }

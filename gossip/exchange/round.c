@@ -28,19 +28,40 @@ static void publish(struct gossip_exchange *exchange)
         publish_second(exchange, exchange->round.second_moment);
 }
 
-// The boundary of the hindmost LIVE neighbour; UINT64_MAX: none is known.
-static uint64_t hindmost(const struct gossip_exchange *exchange, bool away)
+// What a neighbour's round says about the cluster's: most that of one that was there all the while, nothing
+// that of one that follows others in turn (it is about to take theirs).
+enum worth { PRESENT, AWAY, FOLLOWS };
+
+static enum worth worth_of(const struct gossip_edge *edge)
+{
+    if (edge->follows)
+        return FOLLOWS;
+    return edge->standing == GOSSIP_AWAY ? AWAY : PRESENT;
+}
+
+static bool is_known(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    const bool asked = exchange->round.follows && edge->state == GOSSIP_EDGE_RESYNC;
+
+    return (edge->state == GOSSIP_EDGE_LIVE || asked) && edge->heard && !edge->silent &&
+           edge->inquiry == GOSSIP_INQUIRY_NONE;
+}
+
+// The boundary of the hindmost such neighbour, and of the furthest; UINT64_MAX: none is known. The round of
+// an idle neighbour is the largest number.
+static uint64_t hindmost(const struct gossip_exchange *exchange, enum worth worth, uint64_t *furthest)
 {
     uint64_t least = UINT64_MAX;
 
+    *furthest = 0;
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        const bool is_away = edge->standing == GOSSIP_AWAY || edge->follows;
-        const bool asked = exchange->round.follows && edge->state == GOSSIP_EDGE_RESYNC;
-        if ((edge->state == GOSSIP_EDGE_LIVE || asked) && edge->heard && !edge->silent &&
-            edge->inquiry == GOSSIP_INQUIRY_NONE && is_away == away && edge->round < least)
-            least = edge->round; // the round of an idle neighbour is the largest number
+        if (!is_known(exchange, edge) || worth_of(edge) != worth || edge->round == GOSSIP_CLOCK_IDLE)
+            continue;
+        least = edge->round < least ? edge->round : least;
+        *furthest = edge->round > *furthest ? edge->round : *furthest;
     }
+    BASE_ASSERT(least == UINT64_MAX || least <= *furthest);
     return least;
 }
 
@@ -50,15 +71,27 @@ static uint64_t hindmost(const struct gossip_exchange *exchange, bool away)
 // come back together would keep each other behind.
 static uint64_t goes_on_from(const struct gossip_exchange *exchange)
 {
-    const uint64_t furthest = exchange->clock + gossip_exchange_reach(exchange);
-    uint64_t others = hindmost(exchange, false);
+    const uint64_t reach = exchange->clock + gossip_exchange_reach(exchange);
+    uint64_t furthest, others = UINT64_MAX;
 
-    if (others == UINT64_MAX)
-        others = hindmost(exchange, true);
-    if (!exchange->options.sync || others == UINT64_MAX ||
-        others <= exchange->clock + 1 + exchange->round.in_step)
+    for (enum worth worth = PRESENT; others == UINT64_MAX && worth <= FOLLOWS; worth++)
+        others = hindmost(exchange, worth, &furthest);
+    if (!exchange->options.sync || others == UINT64_MAX || others <= exchange->clock + 1 ||
+        furthest <= exchange->clock + exchange->round.in_step)
         return exchange->clock;
-    return others - 1 < furthest ? others - 1 : furthest;
+    return others - 1 < reach ? others - 1 : reach;
+}
+
+// It was away, and all that it has heard of come back, too: some of them are about to hear where the others
+// are.
+static bool hears_followers_only(const struct gossip_exchange *exchange)
+{
+    uint64_t furthest;
+
+    return exchange->round.follows && exchange->round.others && exchange->round.in_step == 0 &&
+           hindmost(exchange, PRESENT, &furthest) == UINT64_MAX &&
+           hindmost(exchange, AWAY, &furthest) == UINT64_MAX &&
+           hindmost(exchange, FOLLOWS, &furthest) != UINT64_MAX;
 }
 
 // The one copy of a boundary: neighbours are answered from it while the trainer changes its own.
@@ -357,15 +390,20 @@ void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_
     }
 }
 
-// At most the ceiling: nodes that wait for this one hear of its round.
+// At most the ceiling: nodes that wait for this one hear of its round. An end that asks and is in the same
+// round has sent its request before its round, or meets another there.
 void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     const uint64_t until_ns = exchange->round.started_ns + exchange->options.deadline_ceiling_ns;
 
     if (!exchange->options.sync || !exchange->round.open || !gossip_partner_meets(exchange, edge) ||
-        edge->round >= exchange->clock)
+        edge->round > exchange->clock)
         return;
     BASE_ASSERT(edge->linked && edge->heard);
+    if (edge->round == exchange->clock) {
+        exchange->round.wanted &= edge->state != GOSSIP_EDGE_LIVE || gossip_edge_leads(exchange, edge);
+        return;
+    }
     if (exchange->round.deadline_ns < until_ns)
         exchange->round.deadline_ns = until_ns;
     if (exchange->active == edge && edge->alarm_ns < until_ns)
@@ -393,9 +431,17 @@ static bool waits_for_anybody(const struct gossip_exchange *exchange)
 }
 
 // Clocks heard during a pause may be old: neighbours send none in rounds in which they do not meet this node.
+static uint64_t answers_until(const struct gossip_exchange *exchange)
+{
+    const uint64_t until_ns = gossip_clocks_inquire_until(exchange);
+    const uint64_t follows_ns = exchange->round.started_ns + exchange->options.deadline_floor_ns;
+
+    return until_ns < follows_ns && hears_followers_only(exchange) ? follows_ns : until_ns;
+}
+
 static bool waits_for_answers(const struct gossip_exchange *exchange)
 {
-    return exchange->now_ns < gossip_clocks_inquire_until(exchange);
+    return exchange->now_ns < answers_until(exchange);
 }
 
 uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
@@ -407,7 +453,7 @@ uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
     if (waits_for_anybody(exchange))
         return exchange->round.alone_ns;
     if (waits_for_answers(exchange))
-        return gossip_clocks_inquire_until(exchange);
+        return answers_until(exchange);
     return gossip_clocks_wait(exchange) ? exchange->round.gate_ns : UINT64_MAX;
 }
 

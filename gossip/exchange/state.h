@@ -32,6 +32,7 @@ struct gossip_edge {
     bool told;                       // the peer has been told our clock of this round
     bool owed;                       // sync: the clock that we last told the peer still determines whether it
                                      // waits for us; it must be told of changes
+    bool introduced;                 // sync: the peer has been told a clock over this link
     enum gossip_inquiry inquiry;     // sync, for a round that follows
     unsigned unreplied;              // inquiries over this link without an answer so far
     bool follows;                    // the peer has asked for our round and has not reported its own since
@@ -171,6 +172,7 @@ struct gossip_exchange {
     bool begun;                          // resumed: a ROUND event has come
     bool idle;                           // no other node needs to wait for us
     bool frozen;                         // gossip_exchange_freeze
+    bool regroups;                       // the latest event ended an edge of an earlier view
     enum gossip_standing standing, told; // standing: ours now. told: the one that the latest ROUND event
                                          // named
     struct {
@@ -402,7 +404,6 @@ void gossip_clocks_begin(struct gossip_exchange *exchange);
 void gossip_clocks_link(struct gossip_edge *edge);
 // The peer may have opened the edge anew, and then our inquiry is lost: it is sent again.
 void gossip_clocks_reopened(struct gossip_edge *edge);
-void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round);
 // CLOCK.
 void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         const struct gossip_clock *theirs, struct gossip_exchange_actions *actions);

@@ -1,10 +1,12 @@
 // A node's place in a plan.
+#include "base/limits.h"
 #include "gossip/graph/graph_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { FEW = 64 };
+#define TURNS_MAX 8u // rounds for each neighbour, until a node that is met rarely is no longer waited for
 
 struct gossip_graph {
     atomic_size_t uses;
@@ -116,6 +118,32 @@ bool gossip_graph_partner(const struct gossip_graph *graph, uint64_t round, stru
     *partner = *id_at(graph, place);
     *weight = (float)topology_plan_weight(graph->plan->topology, graph->self, round);
     return true;
+}
+
+static size_t index_of(const struct gossip_graph *graph, size_t place)
+{
+    size_t index = 0;
+
+    while (index < graph->count && graph->neighbour[index] != place)
+        index++;
+    return index;
+}
+
+uint64_t gossip_graph_turn(const struct gossip_graph *graph, uint64_t round)
+{
+    const size_t count = gossip_graph_neighbours(graph);
+    bool met[LIMIT_NEIGHBOURS] = {false};
+    size_t left = count;
+    uint64_t turn = 0;
+
+    BASE_ASSERT(count <= LIMIT_NEIGHBOURS);
+    while (left > 0 && turn < TURNS_MAX * count) {
+        const size_t place = topology_plan_partner(graph->plan->topology, graph->self, round + ++turn);
+        const size_t index = place == TOPOLOGY_NOBODY ? count : index_of(graph, place);
+        left -= index < count && !met[index];
+        met[index < count ? index : 0] |= index < count;
+    }
+    return turn;
 }
 
 // Before training begins the slots depend only on the members: claims made while the view grows would depend

@@ -284,7 +284,7 @@ static void go(struct gossip_life *life, bool joins)
         fetch_while_counting(life, &others);
     else if (joins && far && (life->census.busy == 0 || ended) && life_has_donor(life))
         fetch_while_counting(life, &others);
-    else if (joins ? near : !far)
+    else if (near)
         begin(life, &own, false, joins);
     else
         begin(life, &others, true, joins);

@@ -163,8 +163,9 @@ void life_catch_up(struct gossip_life *life, bool far)
     struct life_progress cluster;
 
     if (life->state != GOSSIP_LIFE_FETCHING && life_cluster(life, 0, &cluster) &&
-        cluster.round > life->round && !life_is_near(life_gap(life, &cluster)) &&
-        (far ? !life_are_done(life, &cluster) : !life_is_far(life, &cluster)))
+        cluster.round > life->round &&
+        (far ? !life_are_done(life, &cluster)
+             : !life_is_near(life_gap(life, &cluster)) && !life_is_far(life, &cluster)))
         life_tell_progress(life, &cluster, false, true);
 }
 

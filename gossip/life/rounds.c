@@ -330,7 +330,7 @@ void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gos
                                               &event->round.weight);
     event->round.idle = !meet->meets;
     event->round.follows = meet->follows && !local;
-    event->round.in_step = meet->near ? gossip_graph_neighbours(gossip_edges_graph(edges)) : 0;
+    event->round.in_step = meet->near ? gossip_graph_turn(gossip_edges_graph(edges), meet->round) : 0;
     event->round.others = others && !local;
     event->round.standing = meet->finished ? GOSSIP_FINISHED : meet->away ? GOSSIP_AWAY : GOSSIP_PRESENT;
     event->round.unusable = meet->unusable;

@@ -4,7 +4,8 @@
 // late or went back is detected at once. A model is some forty times larger than a delta, and takes about a
 // second on the wire: states that last moments over loopback last many rounds here.
 //
-// P2PML_SEEDS: how many (default 60), P2PML_SEED: the first one; P2PML_TRACE=1.
+// P2PML_SEEDS: how many (default 60), P2PML_SEED: the first one, P2PML_EVERY=14: one scenario only;
+// P2PML_TRACE=1.
 #include "test/support/slow_course.h"
 
 #include <math.h>
@@ -270,14 +271,14 @@ static void seeds_die(struct course *course, struct base_rng *rng)
     at(course, 0.75, kill, course->world.options.nodes - 1, between(rng, 1000, 3000));
 }
 
-// A host that cannot be called: it calls all others.
+// A host that cannot be called. It is not host 0: that is on every list, and on some it is the only one, so
+// the two would never meet (seed 349).
 static void behind_nat(struct course *course, struct base_rng *rng)
 {
     size_t host = some(course, rng);
 
-    if (host == 0 && course->world.options.peer_entries == 1) // the others call only this one
+    if (host == 0)
         host = course->world.options.nodes - 1;
-
     for (size_t i = 0; i < course->world.options.nodes; i++)
         if (i != host)
             sim_net_path(&course->world.net, i, host)->shut = true;
@@ -326,8 +327,8 @@ static uint64_t number(const char *name, uint64_t otherwise)
 
 struct sums {
     unsigned runs, broken;
-    double lost, lost_max;
-    uint64_t lead;
+    double lost, lost_max, over_s;
+    uint64_t lead, lead_seed;
 };
 
 static bool run_seed(uint64_t seed, struct sums sums[])
@@ -350,8 +351,11 @@ static bool run_seed(uint64_t seed, struct sums sums[])
     sums[which].broken += !good;
     sums[which].lost += lost;
     sums[which].lost_max = fmax(sums[which].lost_max, lost);
-    if (course.world.options.exchange.sync && course.lead > sums[which].lead) // async: any lead is allowed
+    sums[which].over_s += course.over_s / plain.over_s;
+    if (course.world.options.exchange.sync && course.lead > sums[which].lead) { // async: any lead is allowed
         sums[which].lead = course.lead;
+        sums[which].lead_seed = seed;
+    }
     slow_course_destroy(&plain);
     slow_course_destroy(&course);
     return good;
@@ -364,14 +368,16 @@ static void test_a_training_on_slow_links_comes_to_its_end(void **state)
     unsigned broken = 0;
 
     (void)state;
-    for (uint64_t seed = first; seed < first + seeds; seed++)
-        broken += !run_seed(seed, sums);
+    for (uint64_t i = 0; i < seeds; i++)
+        broken += !run_seed(first + i * number("P2PML_EVERY", 1), sums);
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
         if (sums[i].runs)
-            printf("%-16s %4u runs, %3u broken; the worst model lost %.3f on average, %.3f at most; lead in "
-                   "sync %llu\n",
-                   scenarios[i].name, sums[i].runs, sums[i].broken, sums[i].lost / sums[i].runs,
-                   sums[i].lost_max, (unsigned long long)sums[i].lead);
+            printf(
+                "%-16s %4u runs, %3u broken; the worst model lost %.3f on average, %.3f at most; %.2f x the "
+                "undisturbed time; lead in sync %llu (seed %llu)\n",
+                scenarios[i].name, sums[i].runs, sums[i].broken, sums[i].lost / sums[i].runs,
+                sums[i].lost_max, sums[i].over_s / sums[i].runs, (unsigned long long)sums[i].lead,
+                (unsigned long long)sums[i].lead_seed);
     printf("%llu seeds from %llu, %u broken\n", (unsigned long long)seeds, (unsigned long long)first, broken);
     assert_int_equal(broken, 0);
 }

@@ -47,7 +47,7 @@ static void a_boundary_becomes_an_event_of_the_exchange(void **state)
     assert_int_equal(event.round.in_step, 0);
     meet.near = true;
     gossip_rounds_event(&meet, edges, true, &event);
-    assert_int_equal(event.round.in_step, 1); // as many as there are neighbours
+    assert_int_equal(event.round.in_step, 1); // rounds until it has met its only neighbour
     gossip_rounds_event(&meet, local, true, &event);
     assert_false(event.round.follows);
     gossip_edges_destroy(edges);
