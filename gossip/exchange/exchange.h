@@ -120,8 +120,8 @@ struct gossip_exchange_event {
                           // finished or is paused), and this node waits for none
         bool follows;     // sync, idle: the node is about to continue. The round lasts until every LIVE
                           // neighbour has reported its current round, at most one deadline
-        uint64_t in_step; // follows: so many rounds further than the next boundary a neighbour may be that
-                          // waits for this node, which then stays where it is
+        uint64_t in_step; // follows: so many rounds further a neighbour may be that waits for this node,
+                          // which then stays where it is
         bool others; // other nodes in the view train, so this node should not train alone. Sync: while no
                      // edge can exchange, the round waits, up to the deadline's ceiling. Async: max_delay
                      // limits the rounds without an exchange
