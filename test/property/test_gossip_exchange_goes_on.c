@@ -295,6 +295,37 @@ static void test_two_nodes_that_go_on_do_not_delay_each_other(void **state)
     }
 }
 
+// A node that was away and hears only from one that comes back, too, waits for what that one hears from
+// others: else it would begin in an old round. Not for ever, and not if it is near them.
+static void test_a_node_that_follows_a_follower_waits_for_its_round(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        struct gossip_exchange_event over = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
+        struct net *net = net_of(2, net_seed(928));
+        for (uint64_t r = 1; r <= 5; r++)
+            net_round_all(net, r);
+        for (size_t i = 0; i < 2; i++)
+            net->node[i].idle = net->node[i].follows = net->node[i].others = true;
+        net->node[0].in_step = k == 2 ? 4 : 0;
+        net_round(net, 0, 5);
+        net_round(net, 1, 5);
+        net_settle(net, SECOND / 20);
+        assert_true(net->node[0].in_round == (k < 2));
+        if (k == 0) {
+            assert_int_equal(net_step(net, 1, &over), BASE_OK); // it has heard of round 20
+            net->node[1].idle = net->node[1].follows = false;
+            net_round(net, 1, 20);
+            net_settle(net, SECOND / 20);
+        }
+        if (k == 1)
+            round_lasts(net, 0, 0, CEILING_MS);
+        assert_false(net->node[0].in_round);
+        assert_int_equal(net->node[0].goes_on, k == 0 ? 19 : 5);
+        net_destroy(net);
+    }
+}
+
 // Neighbours wait for a node that asks; if it pauses again at once, they do not.
 static void test_a_node_that_asks_and_pauses_again_delays_no_other(void **state)
 {
@@ -348,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_a_node_that_goes_on_in_doubt_asks),
         cmocka_unit_test(test_a_late_answer_does_not_answer_a_later_question),
         cmocka_unit_test(test_two_nodes_that_go_on_do_not_delay_each_other),
+        cmocka_unit_test(test_a_node_that_follows_a_follower_waits_for_its_round),
         cmocka_unit_test(test_a_node_that_asks_and_pauses_again_delays_no_other),
         cmocka_unit_test(test_a_node_that_answered_as_idle_tells_when_it_goes_on),
     };
