@@ -266,7 +266,7 @@ static void fetch_while_counting(struct gossip_life *life, const struct life_pro
 
 // It begins in the round of the others: AWAY with a model that is behind, or with theirs if they have
 // finished (until then it counted, so that they stay). If no node trains, the newest state present is the
-// reference, and a node out of its reach is behind. If others train, it also asks its neighbours for their
+// reference, and a node far from it is behind. If others train, it also asks its neighbours for their
 // round when it seems near by the reports: these are seconds old, and short rounds continue meanwhile.
 static void go(struct gossip_life *life, bool joins)
 {
