@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the package (cpack -G DEB), installs it in a bare root of this host's Debian or Ubuntu, runs the programs and a cluster of three
-# nodes there, removes and purges it, and checks what is left. Needs root, debootstrap, dpkg-dev and file.
+# Makes the package (cpack -G DEB), installs it in a bare root of this host's Debian or Ubuntu, checks its manual pages, completion and
+# service there, runs the programs and a cluster of three nodes, removes and purges it, and checks what is left. Needs root, debootstrap,
+# dpkg-dev and file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin"
@@ -49,6 +50,28 @@ files() { (cd "$root" && find etc usr var/lib -xdev \( -path var/lib/apt -o -pat
 
 step "installing"
 in_root 'apt-get -qq update && apt-get -qq install -y --no-install-recommends /tmp/*.deb' || fail "it cannot be installed"
+
+step "manual pages, completion, service"
+in_root 'apt-get -qq install -y --no-install-recommends bash-completion groff-base man-db systemd' || fail "no man, bash-completion or systemd"
+in_root 'for page in p2pml p2pml-node p2pml-node.yaml; do
+        man --warnings "$page" 2>&1 >/tmp/page | tee /tmp/warnings
+        test ! -s /tmp/warnings
+        test -s /tmp/page
+    done
+    mandb -q
+    whatis p2pml p2pml-node p2pml-node.yaml' || fail "a manual page is missing or malformed"
+in_root 'source /usr/share/bash-completion/bash_completion
+    for command in p2pml p2pml-node; do
+        __load_completion $command
+        complete -p $command
+    done
+    COMP_WORDS=(p2pml keyg) COMP_CWORD=1
+    _p2pml
+    test "${COMPREPLY[*]}" = keygen' || fail "bash completes nothing"
+in_root 'systemd-analyze verify --man=yes p2pml-node@a.service 2>&1 | tee /tmp/verify
+    test -z "$(grep p2pml /tmp/verify)"
+    systemd-analyze security --offline=yes --threshold=20 p2pml-node@a.service' || fail "systemd does not accept the service"
+in_root 'test -z "$(dpkg -V p2pml)"' || fail "files of the package differ from the package"
 
 step "running"
 in_root 'p2pml-node --version && p2pml version && p2pml-node --help >/dev/null' || fail "the programs do not run"
