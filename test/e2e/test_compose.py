@@ -20,12 +20,15 @@ import time
 import unittest
 import urllib.request
 
+from ports import free_block
+
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(os.environ["P2PML_E2E_NODE"])))
 BASE = "debian:bookworm-slim"
 SUITE = "bookworm"
 PROJECT = f"p2pml-e2e-{os.getpid()}"
 NODES = 4
+PAGES = 16  # ports, more than are in use at a time
 PATIENCE = 300.0
 UP = ("up", "--detach", "--no-build", "--no-recreate", "--scale")
 BEGIN = time.monotonic()
@@ -213,6 +216,8 @@ class Cluster:
         self.command = next((c for c in (["docker", "compose"], ["docker-compose"]) if answers(*c, "version")), None)
         if not self.command:
             raise Skip("neither 'docker compose' nor docker-compose here")
+        first = free_block(*range(PAGES))
+        self.pages = f"{first}-{first + PAGES - 1}"
         self.directory = tempfile.mkdtemp(prefix="p2pml-e2e-compose-")
         stack.callback(shutil.rmtree, self.directory)
         os.makedirs(os.path.join(self.directory, "configs/node"))
@@ -225,7 +230,8 @@ class Cluster:
 
     def compose(self, *arguments, check=True):
         return call(*self.command, "--project-name", PROJECT, "--file", os.path.join(self.directory, "docker-compose.yml"),
-                    *arguments, check=check, P2PML_NODE_START_MEMBERS=str(NODES), P2PML_TRAIN_STEPS="1000000000")
+                    *arguments, check=check, P2PML_NODE_START_MEMBERS=str(NODES), P2PML_TRAIN_STEPS="1000000000",
+                    P2PML_PAGES=self.pages)
 
     def up(self, count):
         self.compose(*UP, f"node={count}")
