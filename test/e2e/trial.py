@@ -10,6 +10,9 @@ The round of the cluster is the median of those of the running nodes. All hosts 
 and events.jsonl can be compared."""
 
 import bisect
+import json
+import os
+import shutil
 import statistics
 import time
 
@@ -42,6 +45,7 @@ class Life:
         views = host.events(0, "view")
         self.view_times = [e["time"] for e in views]
         self.neighbours = [e["neighbours"] for e in views]
+        self.members = [e["members"] for e in views]
 
     def span(self, t):
         """(begin, end) of the process that ran at that time; None: none did."""
@@ -61,6 +65,12 @@ class Life:
     def neighbours_at(self, t):
         i = bisect.bisect_right(self.view_times, t) - 1
         return self.neighbours[i] if i >= 0 else []
+
+    def rests_at(self, t):
+        """In a ring of an odd number one member rests in each round: between two meetings of two neighbours are up to two rounds, not
+        one, so in lock-step a node is up to two rounds ahead."""
+        i = bisect.bisect_right(self.view_times, t) - 1
+        return i >= 0 and self.members[i] > 1 and self.members[i] % 2 == 1
 
 
 class Trial(Cluster):
@@ -156,6 +166,17 @@ class Trial(Cluster):
             raise failure("the training ended before all its events had happened", self.tell())
         return Result(self, time.time() - begun)
 
+    def keep(self, name):
+        """Copies logs, events and metrics of a run to a folder of P2PML_E2E_KEEP, for the cause of a figure."""
+        kept = os.environ.get("P2PML_E2E_KEEP")
+        if kept:
+            directory = os.path.join(kept, f"{name}-{len(self.hosts)}-{self.mode}-{os.path.basename(self.directory)}")
+            shutil.copytree(self.directory, directory, ignore=shutil.ignore_patterns("*.safetensors", "secret", "identity"))
+            with open(os.path.join(directory, "trial.json"), "w", encoding="utf-8") as f:
+                json.dump({"spans": {h.name: s for h, s in self.spans.items()},
+                           "apart": [[a, b, sorted(names)] for a, b, names in self.apart],
+                           "known": [[name, h.name, t] for name, h, t in self.known]}, f)
+
     def tell(self):
         for host in self.hosts:
             host.running = host.process is not None and host.process.poll() is None
@@ -176,7 +197,7 @@ class Result:
         measured = [a for a in self.accuracies.values() if a is not None]
         self.worst = min(measured, default=0.0)
         self.mean = statistics.fmean(measured) if measured else 0.0
-        self.lead, self.lead_of = self.leads()
+        self.lead, self.over, self.over_of = self.leads()
         self.made_up = self.rounds_made_up()
         self.dead_after = self.deaths(trial.known)
         self.back_after = [self.whole_after(h, t) for t, h in trial.returned]
@@ -203,14 +224,17 @@ class Result:
                 yield name, round_
 
     def leads(self):
-        """The largest lead of any node over a living neighbour, in rounds, with the two nodes and the time."""
-        most, of = 0, None
+        """(lead, over, of): the largest lead of any node over a living neighbour, in rounds; the largest one without the round of rest
+        in an odd ring, and whose it was: (node, neighbour, seconds, lead)."""
+        most, over, of = 0, 0, None
         for life in self.lives.values():
             for t, r in zip(life.times, life.rounds):
+                rest = self.trial.mode == "sync" and life.rests_at(t)
                 for name, other in self.together(life, t):
-                    if r - other > most:
-                        most, of = r - other, (life.name, name, round(t - life.times[0], 1))
-        return most, of
+                    most = max(most, r - other)
+                    if r - other - rest > over:
+                        over, of = r - other - rest, (life.name, name, round(t - life.times[0], 1), r - other)
+        return most, over, of
 
     def rounds_made_up(self):
         """The largest number of rounds that any node did while all its living neighbours were more than 20 rounds further."""
@@ -267,9 +291,9 @@ class Result:
         most = (leads or LEAD_MAX).get(trial.mode)
         if trial.mode == "bounded":
             most = int(trial.settings.get("average.max_delay", 4))
-        if most is not None and self.lead > most:
-            who, whom, when = self.lead_of
-            self.problems.append(f"{who} was {self.lead} rounds ahead of its neighbour {whom}, {when} s in; {most} is the most")
+        if most is not None and self.over > most:
+            who, whom, when, lead = self.over_of
+            self.problems.append(f"{who} was {lead} rounds ahead of its neighbour {whom}, {when} s in; {most + lead - self.over} is the most")
         if undisturbed and self.worst < undisturbed.worst - lose:
             low = min(self.accuracies, key=lambda n: self.accuracies[n] or 0)
             self.problems.append(f"{low} ends at {self.worst:.2f}%, undisturbed {undisturbed.worst:.2f}%")
@@ -334,4 +358,6 @@ def run(name, count, rate, mode, chance, patience=900.0, **settings):
     """One scenario from its beginning to its end; settings as `--set`, with __ for the dot."""
     with Trial(count, rate, mode, **settings) as trial:
         SCENARIOS[name](trial, chance)
-        return trial.run(patience)
+        result = trial.run(patience)
+        trial.keep(name)
+        return result
