@@ -154,7 +154,7 @@ class Trial(Cluster):
         time.sleep(0.1)
         return False
 
-    def run(self, patience=900.0):
+    def run(self, patience=900.0, name="run"):
         moments = sorted(self.moments, key=lambda m: m[0])
         begun = time.time()
         for host in self.hosts:
@@ -164,6 +164,7 @@ class Trial(Cluster):
                 raise failure(f"not at its end within {patience:g} s", self.tell())
         if moments or self.timers:
             raise failure("the training ended before all its events had happened", self.tell())
+        self.keep(name)
         return Result(self, time.time() - begun)
 
     def keep(self, name):
@@ -358,6 +359,4 @@ def run(name, count, rate, mode, chance, patience=900.0, **settings):
     """One scenario from its beginning to its end; settings as `--set`, with __ for the dot."""
     with Trial(count, rate, mode, **settings) as trial:
         SCENARIOS[name](trial, chance)
-        result = trial.run(patience)
-        trial.keep(name)
-        return result
+        return trial.run(patience, name)
