@@ -4,13 +4,19 @@
 #include "kernels/cpu/apply_plain.h"
 #include "kernels/cpu/cpu.h"
 
-#define PIECE 256u // merged entries at a time: they stay in L1, and their lines of five vectors in L2
+#define SHARE 128u        // entries of either list in a piece at most
+#define PIECE (2 * SHARE) // merged entries at a time: they stay in L1, and their lines of five vectors in L2
 
 // Merged entries: the increments of r and x.
 struct piece {
     size_t count;
     uint32_t index[PIECE];
     float mean[PIECE], force[PIECE];
+};
+
+// Two pieces, the second one right after the first.
+struct pair {
+    struct piece piece[2];
 };
 
 // The next indices: PIECE of them, or all that are left.
@@ -44,45 +50,109 @@ static inline void ask(struct lines vector, size_t index)
     __builtin_prefetch(vector.start + (index << vector.shift), 0, 2);
 }
 
-static inline void put(struct piece *piece, size_t at, uint32_t index, float mine, float theirs, float weight)
-{
-    piece->index[at] = index;
-    piece->mean[at] = 0.5f * (mine + theirs);
-    piece->force[at] = weight * (theirs - mine);
-}
-
 static inline float value_if(uint32_t present, float value)
 {
     return float_of(bits_of(value) & -present);
 }
 
-// Takes the next entries from both lists; `first` is the vector that is visited first.
+// The part of both lists that makes one piece, and how far it is merged.
+struct chain {
+    const uint32_t *a, *b;
+    const float *mine, *theirs;
+    size_t i, i_end, j, j_end, n;
+    struct piece *piece;
+};
+
+static inline bool chain_has_both(const struct chain *c)
+{
+    return c->i < c->i_end && c->j < c->j_end;
+}
+
+static inline void chain_put(struct chain *c, struct lines first, uint32_t index, float mine, float theirs,
+                             float weight)
+{
+    ask(first, index);
+    c->piece->index[c->n] = index;
+    c->piece->mean[c->n] = 0.5f * (mine + theirs);
+    c->piece->force[c->n++] = weight * (theirs - mine);
+}
+
+// Which list has the next entry is unpredictable, so there is no branch on it.
+static inline void chain_step(struct chain *c, struct lines first, float weight)
+{
+    const uint32_t left = c->a[c->i], right = c->b[c->j];
+    const uint32_t from_mine = left <= right, from_theirs = right <= left;
+    chain_put(c, first, from_mine ? left : right, value_if(from_mine, c->mine[c->i]),
+              value_if(from_theirs, c->theirs[c->j]), weight);
+    c->i += from_mine;
+    c->j += from_theirs;
+}
+
+static inline void chain_finish(struct chain *c, struct lines first, float weight)
+{
+    while (chain_has_both(c))
+        chain_step(c, first, weight);
+    for (; c->i < c->i_end; c->i++)
+        chain_put(c, first, c->a[c->i], c->mine[c->i], 0.0f, weight);
+    for (; c->j < c->j_end; c->j++)
+        chain_put(c, first, c->b[c->j], 0.0f, c->theirs[c->j], weight);
+    c->piece->count = c->n;
+}
+
+// The end of the entries at `from` and after it, at most SHARE, whose index is at most `last`.
+static size_t reach(const uint32_t *index, size_t from, size_t count, uint32_t last)
+{
+    size_t end = count - from < SHARE ? count : from + SHARE;
+    while (from < end) {
+        const size_t middle = from + (end - from) / 2;
+        if (index[middle] <= last)
+            from = middle + 1;
+        else
+            end = middle;
+    }
+    return from;
+}
+
+static uint32_t last_of_share(const uint32_t *index, size_t from, size_t count)
+{
+    return count - from < SHARE ? UINT32_MAX : index[from + SHARE - 1];
+}
+
+// A chain from element i of mine and j of theirs. No later entry has an index of the chain.
+static struct chain chain_from(const uint32_t *a, size_t i, const struct kernels_entries *mine,
+                               const uint32_t *b, size_t j, const struct kernels_entries *theirs,
+                               struct piece *piece)
+{
+    const uint32_t left = last_of_share(a, i, mine->count), right = last_of_share(b, j, theirs->count);
+    const uint32_t last = left < right ? left : right;
+    return (struct chain){.a = a,
+                          .b = b,
+                          .mine = mine->value,
+                          .theirs = theirs->value,
+                          .i = i,
+                          .i_end = reach(a, i, mine->count, last),
+                          .j = j,
+                          .j_end = reach(b, j, theirs->count, last),
+                          .piece = piece};
+}
+
+// Takes the next entries from both lists; `first` is the vector that is visited first. A step of a merge must
+// wait for the one before, so two pieces are merged in turn.
 static void merge(struct lines first, float weight, struct kernels_entries *mine,
-                  struct kernels_entries *theirs, struct piece *piece)
+                  struct kernels_entries *theirs, struct pair *pair)
 {
     uint32_t counted[2][PIECE];
     const uint32_t *a = next_indices(mine, counted[0]), *b = next_indices(theirs, counted[1]);
-    size_t i = 0, j = 0, n = 0;
-    for (; n < PIECE && i < mine->count && j < theirs->count; n++) {
-        uint32_t left = a[i], right = b[j], from_mine = left <= right, from_theirs = right <= left;
-        uint32_t index = from_mine ? left : right;
-        ask(first, index);
-        put(piece, n, index, value_if(from_mine, mine->value[i]), value_if(from_theirs, theirs->value[j]),
-            weight);
-        i += from_mine;
-        j += from_theirs;
+    struct chain one = chain_from(a, 0, mine, b, 0, theirs, &pair->piece[0]);
+    struct chain two = chain_from(a, one.i_end, mine, b, one.j_end, theirs, &pair->piece[1]);
+    while (chain_has_both(&one) && chain_has_both(&two)) {
+        chain_step(&one, first, weight);
+        chain_step(&two, first, weight);
     }
-    for (; j == theirs->count && n < PIECE && i < mine->count; n++, i++) {
-        ask(first, a[i]);
-        put(piece, n, a[i], mine->value[i], 0.0f, weight);
-    }
-    for (; i == mine->count && n < PIECE && j < theirs->count; n++, j++) {
-        ask(first, b[j]);
-        put(piece, n, b[j], 0.0f, theirs->value[j], weight);
-    }
-    skip(mine, i);
-    skip(theirs, j);
-    piece->count = n;
+    chain_finish(&one, first, weight);
+    chain_finish(&two, first, weight);
+    skip(mine, two.i_end);
+    skip(theirs, two.j_end);
 }
 
 // r += mean, and the change of the hash of r. Meanwhile it prefetches the lines of another vector for the
@@ -153,7 +223,7 @@ static void grow_bf16(const struct target *target, const struct piece *restrict 
     }
 }
 
-static size_t targets_of(const struct kernels_exchange *e, struct target targets[5])
+static void targets_of(const struct kernels_exchange *e, struct target targets[5])
 {
     size_t n = 0;
     if (e->x != NULL)
@@ -167,7 +237,6 @@ static size_t targets_of(const struct kernels_exchange *e, struct target targets
     if (e->correction_sum != NULL)
         targets[n++] = (struct target){.vector = e->correction_sum, .gain = e->gain};
     targets[n] = (struct target){.vector = NULL};
-    return n;
 }
 
 static struct lines first_of(const struct kernels_exchange *e, const struct target *target)
@@ -177,26 +246,35 @@ static struct lines first_of(const struct kernels_exchange *e, const struct targ
     return e->r != NULL ? (struct lines){(const char *)e->r, 2} : lines_of(target);
 }
 
-// This function is limited by memory, so memory accesses must always overlap with work: while one piece is
-// merged, its lines of r (or x) are prefetched; while one vector is updated by a piece, the lines of the next
-// vector are.
+// Adds one piece to all vectors; `next` is the piece whose lines are prefetched.
+static void add(const struct kernels_exchange *e, const struct target targets[5], const struct piece *piece,
+                const struct piece *next, uint64_t *hash)
+{
+    if (e->r_bf16 != NULL)
+        grow_reference_bf16(e->r_bf16, piece, lines_of(&targets[0]), next, hash);
+    else if (e->r != NULL)
+        grow_reference(e->r, piece, lines_of(&targets[0]), next, hash);
+    for (; targets->vector != NULL || targets->bf16 != NULL; targets++)
+        (targets->bf16 != NULL ? grow_bf16 : grow)(targets, piece, lines_of(&targets[1]), next);
+}
+
+// This function is limited by memory, so memory accesses must always overlap with work: while two pieces are
+// merged, their lines of r (or x) are prefetched; while one vector is updated by a piece, the lines of the
+// next vector are.
 static void apply_exchange(const struct kernels_exchange *e, uint64_t *hash)
 {
     struct kernels_entries mine = e->mine, theirs = e->theirs;
-    struct piece pieces[2] = {{.count = 0}, {.count = 0}};
+    struct pair pairs[2];
     struct target targets[5];
-    size_t n = targets_of(e, targets);
+    targets_of(e, targets);
     const struct lines first = first_of(e, &targets[0]);
     unsigned now = 0;
-    for (merge(first, e->weight, &mine, &theirs, &pieces[now]); pieces[now].count > 0; now ^= 1) {
-        const struct piece *piece = &pieces[now], *next = &pieces[now ^ 1];
-        merge(first, e->weight, &mine, &theirs, &pieces[now ^ 1]);
-        if (e->r_bf16 != NULL)
-            grow_reference_bf16(e->r_bf16, piece, lines_of(&targets[0]), next, hash);
-        else if (e->r != NULL)
-            grow_reference(e->r, piece, lines_of(&targets[0]), next, hash);
-        for (size_t t = 0; t < n; t++)
-            (targets[t].bf16 != NULL ? grow_bf16 : grow)(&targets[t], piece, lines_of(&targets[t + 1]), next);
+    for (size_t i = 0; i < 2; i++)
+        pairs[i].piece[0].count = pairs[i].piece[1].count = 0;
+    for (merge(first, e->weight, &mine, &theirs, &pairs[now]); pairs[now].piece[0].count > 0; now ^= 1) {
+        merge(first, e->weight, &mine, &theirs, &pairs[now ^ 1]);
+        for (size_t i = 0; i < 2; i++)
+            add(e, targets, &pairs[now].piece[i], &pairs[now ^ 1].piece[i], hash);
     }
 }
 
