@@ -98,7 +98,7 @@ static void take_answer(struct gossip_edge *edge)
 static bool waits_in_vain(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return exchange->options.sync && exchange->round.open && !exchange->idle && !edge->told &&
-           edge->round == exchange->clock && !gossip_partner_meets(exchange, edge);
+           edge->round == exchange->clock && !gossip_edge_wanted(exchange, edge);
 }
 
 // A peer that asks gets an answer; one that waits for us (sync) gets our round if we have passed its own, or

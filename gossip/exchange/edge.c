@@ -149,6 +149,11 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
     return gossip_id_compare(&exchange->options.self, &edge->peer) < 0;
 }
 
+bool gossip_edge_wanted(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return exchange->round.wanted && gossip_id_compare(&exchange->round.partner, &edge->peer) == 0;
+}
+
 void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     BASE_ASSERT(edge->linked && edge->resync_offset <= exchange->options.parameters);

@@ -128,7 +128,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
         active->timeouts++;
         gossip_edge_unanswered(exchange, active);
         active->state = GOSSIP_EDGE_IN_DOUBT;
-        if (gossip_partner_meets(exchange, active))
+        if (gossip_edge_wanted(exchange, active))
             exchange->round.wanted = false;
         gossip_hello_ask(exchange, active, actions);
     }

@@ -4,11 +4,6 @@
 
 #define HURRY 32u // parts of a deadline: how long a node that may be behind its partner waits before it acts
 
-bool gossip_partner_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    return exchange->round.wanted && gossip_id_compare(&exchange->round.partner, &edge->peer) == 0;
-}
-
 struct gossip_edge *gossip_partner_of(const struct gossip_exchange *exchange)
 {
     return exchange->round.wanted ? gossip_edge_find(exchange, &exchange->round.partner) : NULL;
@@ -31,7 +26,7 @@ void gossip_partner_note(struct gossip_exchange *exchange, struct gossip_edge *e
     if (clock > edge->clock)
         edge->clock = clock;
     bool waits = exchange->options.sync && exchange->round.open;
-    if (gossip_partner_meets(exchange, edge) && (waits || edge->clock >= exchange->clock)) {
+    if (gossip_edge_wanted(exchange, edge) && (waits || edge->clock >= exchange->clock)) {
         if (waits)
             gossip_deadline_learn(&edge->answers, exchange->now_ns - exchange->round.started_ns);
         exchange->round.wanted = false;
@@ -47,7 +42,7 @@ void gossip_partner_hurry(struct gossip_exchange *exchange, const struct gossip_
 {
     uint64_t end_ns = exchange->now_ns + gossip_partner_soon(exchange, edge);
 
-    BASE_ASSERT(exchange->options.sync && gossip_partner_meets(exchange, edge));
+    BASE_ASSERT(exchange->options.sync && gossip_edge_wanted(exchange, edge));
     if (end_ns < exchange->round.deadline_ns)
         exchange->round.deadline_ns = end_ns;
 }

@@ -173,7 +173,7 @@ static void ask_before_next(struct gossip_exchange *exchange, struct gossip_edge
 static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            uint64_t clock)
 {
-    if (!exchange->options.sync || (exchange->round.open && gossip_partner_meets(exchange, edge)))
+    if (!exchange->options.sync || (exchange->round.open && gossip_edge_wanted(exchange, edge)))
         return false;
     return clock > exchange->clock && clock - exchange->clock <= PARK_AHEAD;
 }
@@ -318,7 +318,7 @@ void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_resume(exchange, edge);
     edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, RETRY_DOUBLES);
-    if (!gossip_partner_meets(exchange, edge))
+    if (!gossip_edge_wanted(exchange, edge))
         return;
     exchange->round.retry_ns = exchange->now_ns + retry_delay(exchange, edge, exchange->round.retries++);
     if (exchange->options.sync)

@@ -396,7 +396,7 @@ void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edg
 {
     const uint64_t until_ns = exchange->round.started_ns + exchange->options.deadline_ceiling_ns;
 
-    if (!exchange->options.sync || !exchange->round.open || !gossip_partner_meets(exchange, edge) ||
+    if (!exchange->options.sync || !exchange->round.open || !gossip_edge_wanted(exchange, edge) ||
         edge->round > exchange->clock)
         return;
     BASE_ASSERT(edge->linked && edge->heard);

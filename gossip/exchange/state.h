@@ -210,6 +210,8 @@ void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // Does this end ask where only one end may (sync rounds, RESYNC, ties)? The end with the lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// Does the open or latest round still need an exchange over `edge`?
+bool gossip_edge_wanted(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Async: another request or wait of ours was fruitless.
 void gossip_edge_unanswered(const struct gossip_exchange *exchange, struct gossip_edge *edge);
 // Is the edge mute: have so many been fruitless that no exchange is expected of its peer until it makes one?
@@ -339,8 +341,7 @@ void gossip_sum_again(struct gossip_exchange *exchange);
 // correction is known only after rounding, and the sum must be the sum of the stored values.
 void gossip_sum_at(const struct gossip_exchange *exchange, struct gossip_side *entries, float *sum);
 
-// partner.c. Does the open or latest round still need an exchange over `edge`?
-bool gossip_partner_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// partner.c
 struct gossip_edge *
 gossip_partner_of(const struct gossip_exchange *exchange); // the edge that it still needs, or NULL
 // The edge over which to ask for our own exchange of this round. NULL: no exchange is wanted, not at this
