@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "node/queue/clock.h"
 #include "node/setup.h"
+#include <inttypes.h>
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
@@ -16,6 +17,8 @@
 #include <unistd.h>
 
 _Static_assert((int)P2PML_ENOMEM == BASE_ENOMEM && (int)P2PML_EORDER == BASE_ESTATE, "one list of errors");
+
+#define STEPS_MAX 1000000000u // in a round, as average.local_steps
 
 static const char *const state_names[] = {
     "open", "starting", "in the program's turn", "in the node's turn", "leaving", "ended"};
@@ -241,6 +244,14 @@ int p2pml_start(p2pml_node *n, int timeout_ms, struct p2pml_round *round)
     return await_turn(n, timeout_ms, round);
 }
 
+// A program that takes more steps than there are left has taken the last one.
+static uint64_t up_to_the_end(const p2pml_node *n, uint64_t steps)
+{
+    const uint64_t end = n->config->train.steps, done = node_hosted_steps_done(n->hosted);
+    BASE_ASSERT(end == 0 || done <= end);
+    return end > 0 && steps > end - done ? end - done : steps;
+}
+
 int p2pml_round_begin(p2pml_node *n, uint64_t steps, double step_scale, double loss)
 {
     int code = check_process(n, "p2pml_round_begin");
@@ -255,7 +266,10 @@ int p2pml_round_begin(p2pml_node *n, uint64_t steps, double step_scale, double l
         return fail(n, P2PML_EINVAL,
                     "p2pml_round_begin: step_scale is %g, expected the sum of the steps' learning rates",
                     step_scale);
-    node_hosted_give(n->hosted, steps, step_scale, loss);
+    if (steps > STEPS_MAX)
+        return fail(n, P2PML_EINVAL, "p2pml_round_begin: found %" PRIu64 " steps, expected 0 to %u", steps,
+                    STEPS_MAX);
+    node_hosted_give(n->hosted, up_to_the_end(n, steps), step_scale, loss);
     n->state = LIB_LENT;
     return P2PML_OK;
 }

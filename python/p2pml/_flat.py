@@ -151,6 +151,8 @@ class Parameters:
         groups = self._optimizer.param_groups
         if len(groups) != len(self._sizes):
             self._remember_groups()
+        if not groups:
+            raise errors.MismatchError("the optimiser has no groups of parameters any more; attach the changed model to a node of its own")
         rates: List[float] = [float(group["lr"]) for group in groups]
         mean = rates[0]
         if any(rate != mean for rate in rates):

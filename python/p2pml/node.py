@@ -10,6 +10,7 @@ import glob
 import json
 import logging
 import math
+import operator
 import os
 import select
 import time
@@ -22,6 +23,7 @@ logger = logging.getLogger("p2pml")
 
 _PATIENCE = 10.0  # seconds of waiting before a warning
 _AT_ONCE_MS = 20  # most exchanges end within this time; the library waits for them, and Ctrl-C for the library
+_STEPS_MAX = 10 ** 9  # in a round, as in the library
 _LEAVE = 20.0  # seconds that the end of the program waits for the last checkpoint
 
 
@@ -55,6 +57,43 @@ def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_text(v) for v in value) + "]"
     return str(value)
+
+
+def _bytes(text: str, what: str) -> bytes:
+    """For the library, which would not see what follows a NUL."""
+    if not isinstance(text, str):
+        raise errors.ConfigurationError(f"{what}: found {type(text).__name__}, expected text")
+    if "\0" in text:
+        raise errors.ConfigurationError(f"{what}: found {text!r} with a NUL, expected text without it")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise errors.ConfigurationError(f"{what}: found {text!r}, expected text that UTF-8 can express") from None
+
+
+def _size(n: Any, name: str) -> int:
+    try:
+        size = operator.index(n)
+    except TypeError:
+        raise errors.ConfigurationError(f"tensor '{name}': found the dimension {n!r}, expected a whole number") from None
+    if not 0 < size < 1 << 63:  # ctypes would cut it to 64 bits
+        raise errors.ConfigurationError(f"tensor '{name}': found the dimension {size}, expected 1 or more")
+    return size
+
+
+def _tensor(tensor: Any, i: int) -> Tuple[str, Tuple[int, ...]]:
+    try:
+        name, shape = tensor
+        sizes = tuple(shape)
+    except (TypeError, ValueError):
+        raise errors.ConfigurationError(f"tensor {i}: found {tensor!r}, expected a name and a shape") from None
+    _bytes(name, f"the name of tensor {i}")
+    return name, tuple(_size(n, name) for n in sizes)
+
+
+def _check_timeout(timeout: Optional[float]) -> None:
+    if timeout is not None and math.isnan(timeout):
+        raise errors.ConfigurationError("timeout: found nan, expected seconds, or None")
 
 
 _running: "weakref.WeakSet[Node]" = weakref.WeakSet()
@@ -106,11 +145,11 @@ class Node:
         self._check_open(False)
         merged = {key.replace("__", "."): value for key, value in settings.items()}
         merged.update(self._settings)
-        tensors = [(name, tuple(int(n) for n in shape)) for name, shape in tensors]
+        tensors = [_tensor(tensor, i) for i, tensor in enumerate(tensors)]
         shapes = [(ctypes.c_size_t * max(1, len(shape)))(*shape) for _, shape in tensors]
         table = (_c.Tensor * max(1, len(tensors)))(
             *[_c.Tensor(name.encode(), shape, len(dims)) for (name, dims), shape in zip(tensors, shapes)])
-        texts = [f"{key}={_text(value)}".encode() for key, value in merged.items()]
+        texts = [_bytes(f"{key}={_text(value)}", key) for key, value in merged.items()]
         options = _c.Options(ctypes.sizeof(_c.Options), self._config.encode() if self._config else None, None,
                              (ctypes.c_char_p * (len(texts) + 1))(*texts, None), table, len(tensors), int(self._resume and self._has_checkpoint(merged.get("node.dir"))),
                              int(changes))
@@ -240,6 +279,7 @@ class Node:
 
     def _await(self, call: Any, what: str, timeout: Optional[float]) -> Round:
         """Waits in Python, so that Ctrl-C works; the node continues in the meantime, and the call can be repeated."""
+        _check_timeout(timeout)
         into = self._into
         code = call(self._pointer(), _AT_ONCE_MS if timeout is None else 0, into)
         if code == _c.AGAIN:
@@ -261,7 +301,7 @@ class Node:
                 told = True
                 logger.warning("waiting for %s for %.0f s", what, waited)
             self.meanwhile()
-            poll.poll(1000 if timeout is None else max(1, min(1000, int((timeout - waited) * 1000))))
+            poll.poll(1000 if timeout is None else max(1, int(min(1.0, timeout - waited) * 1000)))
 
     def _poll(self) -> "select.poll":
         poll = select.poll()
@@ -290,6 +330,8 @@ class Node:
 
     def _lend(self, harmless: Tuple[int, ...], steps: int, step_scale: float, loss: float) -> None:
         pointer, before = self._pointer(), self._lent
+        if not 0 <= steps <= _STEPS_MAX:  # ctypes would cut it to 64 bits
+            raise errors.ConfigurationError(f"steps: found {steps}, expected 0 to {_STEPS_MAX}")
         self._lent = True  # before the call: an interruption after it must not hide it
         code = _c.library().round_begin(pointer, steps, step_scale, loss)
         if code not in (_c.OK, *harmless):

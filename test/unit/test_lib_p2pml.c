@@ -327,6 +327,7 @@ static void test_calls_out_of_order_change_nothing(void **state)
     assert_int_equal(p2pml_round_end(node, 0, NULL), P2PML_EORDER);
     assert_int_equal(p2pml_round_begin(node, 1, -1, NAN), P2PML_EINVAL);
     assert_int_equal(p2pml_round_begin(node, 1, NAN, NAN), P2PML_EINVAL);
+    assert_int_equal(p2pml_round_begin(node, UINT64_MAX, rate, NAN), P2PML_EINVAL);
     assert_int_equal(p2pml_round_begin(node, 0, 0, NAN), P2PML_OK); // a round without steps is a round, too
     assert_int_equal(p2pml_round_begin(node, 0, 0, NAN), P2PML_EORDER);
     assert_int_equal(p2pml_round_end(node, WAIT_MS, NULL), P2PML_OK);
@@ -337,6 +338,17 @@ static void test_calls_out_of_order_change_nothing(void **state)
     p2pml_close(NULL);
     node = open_node(&alone); // never started
     assert_int_equal(p2pml_leave(node, 0), P2PML_ENDED);
+    p2pml_close(node);
+}
+
+static void test_steps_beyond_the_end_do_not_count(void **state)
+{
+    (void)state;
+    p2pml_node *node =
+        open_node(&(struct wish){.name = "end", .port = free_port(), .more = {"train.steps=12"}});
+    assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
+    assert_int_equal(p2pml_round_begin(node, 1000, rate, NAN), P2PML_OK);
+    assert_int_equal(p2pml_round_end(node, WAIT_MS, NULL), P2PML_ENDED);
     p2pml_close(node);
 }
 
@@ -521,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_the_reason_of_an_end_is_its_cause),
         cmocka_unit_test(test_a_second_moment_that_is_not_finite_begins_again),
         cmocka_unit_test(test_calls_out_of_order_change_nothing),
+        cmocka_unit_test(test_steps_beyond_the_end_do_not_count),
         cmocka_unit_test(test_invalid_options_are_refused_with_a_reason),
         cmocka_unit_test(test_shapes_that_differ_do_not_meet),
         cmocka_unit_test(test_a_child_can_only_close),

@@ -1,0 +1,60 @@
+"""Values that no program should give: each is refused with words, and a node that has started goes on."""
+
+import math
+import unittest
+
+import torch
+
+import p2pml
+from loops import Loop, small
+from processes import free_ports
+
+
+class Misuse(Loop):
+    def test_shapes_and_names_that_the_library_would_see_differently(self):
+        for i, tensors in enumerate(([("w", (2 ** 64 + 4,))], [("w", (-1,))], [("w", (1.5,))], [("w", ("3",))], [("w", 3)], [("w",)], "ab",
+                                     [("a\0b", (1,))], [("\ud800", (1,))], [(3, (1,))], [(b"w", (1,))])):
+            with self.subTest(tensors), self.assertRaisesRegex(p2pml.ConfigurationError, "tensor .*expected"):
+                self.join(str(i)).open(tensors)
+
+    def test_settings_that_the_library_would_see_differently(self):
+        for i, name in enumerate(("x\0y", "\ud800")):
+            with self.subTest(name), self.assertRaisesRegex(p2pml.ConfigurationError, "node.name: found"):
+                self.join(str(i), node__name=name).open([("w", (3,))])
+
+    def test_steps_that_nobody_takes(self):
+        node = self.join().open([("w", (3,))])
+        node.model = 1.0
+        node.start()
+        for steps in (-1, 2 ** 63, 2 ** 64, 2 ** 64 + 5):
+            with self.subTest(steps), self.assertRaisesRegex(p2pml.ConfigurationError, "steps: found"):
+                node.exchange(steps, 0.1)
+            self.assertFalse(node.lent)
+        self.assertEqual(node.exchange(5, 0.1).steps_done, 5)
+
+    def test_steps_beyond_the_end_end_it(self):
+        node = self.join(train__steps=20).open([("w", (3,))], average__local_steps=5)
+        node.start()
+        with self.assertRaises(p2pml.Ended):
+            node.exchange(25, 0.1)
+
+    def test_waiting_for_ever_and_for_no_number(self):
+        node = self.join(peers=f"127.0.0.1:{free_ports(1)[0]}", node__start_timeout="1s")
+        p2pml.attach(node, *small(), timeout=math.inf)
+        with self.assertRaisesRegex(p2pml.ConfigurationError, "timeout: found nan"):
+            p2pml.attach(self.join("other"), *small(), timeout=math.nan)
+
+    def test_an_optimiser_without_groups(self):
+        model, optimizer = small()
+        self.attach(model, optimizer, every=2)
+        groups = list(optimizer.param_groups)
+        optimizer.param_groups.clear()
+        with self.assertRaisesRegex(p2pml.MismatchError, "no groups"):
+            optimizer.step()
+        optimizer.param_groups.extend(groups)
+        self.step(model, optimizer, 3)
+        self.assertTrue(all(bool(torch.isfinite(p).all()) for p in model.parameters()))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
