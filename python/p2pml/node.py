@@ -330,6 +330,7 @@ class Node:
 
     def _lend(self, harmless: Tuple[int, ...], steps: int, step_scale: float, loss: float) -> None:
         pointer, before = self._pointer(), self._lent
+        steps, step_scale, loss = operator.index(steps), float(step_scale), float(loss)  # ctypes would refuse them after `_lent` is set
         if not 0 <= steps <= _STEPS_MAX:  # ctypes would cut it to 64 bits
             raise errors.ConfigurationError(f"steps: found {steps}, expected 0 to {_STEPS_MAX}")
         self._lent = True  # before the call: an interruption after it must not hide it

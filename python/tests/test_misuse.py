@@ -30,6 +30,10 @@ class Misuse(Loop):
             with self.subTest(steps), self.assertRaisesRegex(p2pml.ConfigurationError, "steps: found"):
                 node.exchange(steps, 0.1)
             self.assertFalse(node.lent)
+        for arguments in ((1.5, 0.1), ("1", 0.1), (1, None), (1, 0.1, None)):
+            with self.subTest(arguments), self.assertRaises(TypeError):
+                node.exchange(*arguments)
+            self.assertFalse(node.lent)
         self.assertEqual(node.exchange(5, 0.1).steps_done, 5)
 
     def test_steps_beyond_the_end_end_it(self):
