@@ -26,7 +26,7 @@
 extern char **environ;
 
 #define DESCRIPTORS     (2u * LIMIT_PEERS + LIMIT_HALF_OPEN + 128u) // links, strangers, HTTP and files
-#define DESCRIPTORS_MIN 64u                                         // a node with some peers
+#define DESCRIPTORS_MIN 40u                                         // a node with a few peers
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, BEGIN_ANEW = 3 };
 

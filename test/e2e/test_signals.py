@@ -75,7 +75,7 @@ class Signals(unittest.TestCase):
         node = self.start("--set=train.steps=4", files=24)
         said = node.communicate(timeout=120)[1]
         self.assertEqual(node.returncode, 1, said)
-        self.assertIn("may open 24 files and sockets, expected at least 64", said)
+        self.assertIn("may open 24 files and sockets, expected at least 40", said)
         self.assertFalse(os.path.exists(f"{self.directory}/node"))
 
 
