@@ -1,5 +1,4 @@
 // A node's place in a plan.
-#include "base/limits.h"
 #include "gossip/graph/graph_private.h"
 
 #include <stdlib.h>
@@ -129,20 +128,25 @@ static size_t index_of(const struct gossip_graph *graph, size_t place)
     return index;
 }
 
+// A simulation sets no limit to the number of neighbours. Out of memory: the bound.
 uint64_t gossip_graph_turn(const struct gossip_graph *graph, uint64_t round)
 {
     const size_t count = gossip_graph_neighbours(graph);
-    bool met[LIMIT_NEIGHBOURS] = {false};
-    size_t left = count;
+    const uint64_t most = (uint64_t)TURNS_MAX * count;
+    bool *met = count > 0 ? calloc(count, sizeof *met) : NULL;
     uint64_t turn = 0;
 
-    BASE_ASSERT(count <= LIMIT_NEIGHBOURS);
-    while (left > 0 && turn < TURNS_MAX * count) {
+    if (!met)
+        return most;
+    for (size_t left = count; left > 0 && turn < most;) {
         const size_t place = topology_plan_partner(graph->plan->topology, graph->self, round + ++turn);
         const size_t index = place == TOPOLOGY_NOBODY ? count : index_of(graph, place);
-        left -= index < count && !met[index];
-        met[index < count ? index : 0] |= index < count;
+        if (index == count || met[index])
+            continue;
+        met[index] = true;
+        left--;
     }
+    free(met);
     return turn;
 }
 
