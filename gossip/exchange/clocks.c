@@ -51,6 +51,13 @@ void gossip_clocks_reopened(struct gossip_edge *edge)
     edge->unreplied = 0;
 }
 
+// Sync: the peer is further ahead than a peer in step, so it waits for us.
+static bool is_far_ahead(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->heard && edge->round != GOSSIP_CLOCK_IDLE && edge->round > exchange->clock &&
+           edge->round - exchange->clock > SYNC_DELAY;
+}
+
 // The first packet of a link may be an old one, sent again; a CLOCK is not (`fresh`).
 static void hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round, bool fresh)
 {
@@ -61,6 +68,7 @@ static void hear(const struct gossip_exchange *exchange, struct gossip_edge *edg
     edge->heard = true;
     edge->follows = false;
     edge->round = round;
+    edge->owed |= edge->told && is_far_ahead(exchange, edge); // it waits for us because of what we told
 }
 
 // A packet also has a clock, but may be an old one that is sent again.
@@ -149,13 +157,6 @@ uint64_t gossip_clocks_inquire_until(const struct gossip_exchange *exchange)
             until_ns = ns;
     }
     return until_ns;
-}
-
-// Sync: the peer is further ahead than a peer in step, so it waits for us.
-static bool is_far_ahead(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    return edge->heard && edge->round != GOSSIP_CLOCK_IDLE && edge->round > exchange->clock &&
-           edge->round - exchange->clock > SYNC_DELAY;
 }
 
 // An edge in RESYNC also counts; otherwise its ends would be left behind for as long as that takes.
