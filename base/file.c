@@ -183,14 +183,36 @@ static enum base_error check_replaceable(const char *path, struct base_reason *w
                      "cannot write '%s': it is a device or a pipe, expected the name of a file", path);
 }
 
-enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
+// A file of that name is never replaced. Some file systems have no hard links.
+static bool place_new(const char *temporary, const char *path)
+{
+    struct stat status;
+    if (link(temporary, path) == 0) {
+        unlink(temporary);
+        return true;
+    }
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS)
+        return false;
+    if (lstat(path, &status) == 0) {
+        errno = EEXIST;
+        return false;
+    }
+    return rename(temporary, path) == 0;
+}
+
+static enum base_error exists(struct base_reason *why, const char *path)
+{
+    return base_fail(why, BASE_ESTATE, "'%s' exists already and is not overwritten: move it away first",
+                     path);
+}
+
+// fresh: a new file of exactly this mode; it replaces none.
+static enum base_error put_file(const char *path, unsigned mode, bool fresh, const struct base_span *spans,
                                 size_t n_spans, struct base_reason *why)
 {
-    enum base_error error = check_replaceable(path, why);
+    enum base_error error = BASE_OK;
     char *temporary = NULL;
     int file = -1;
-    if (error != BASE_OK)
-        return error;
     // Opened first, so that between the rename and its fsync only the disk can fail.
     int directory = open_parent(path);
     if (directory < 0)
@@ -205,13 +227,13 @@ enum base_error base_file_write(const char *path, unsigned mode, const struct ba
         error = failed(why, "create a temporary file beside", path);
         goto out;
     }
-    bool whole = allow_owner(file, mode, &mode) && fill(file, mode, spans, n_spans);
+    bool whole = (fresh || allow_owner(file, mode, &mode)) && fill(file, mode, spans, n_spans);
     // Some file systems report a full disk only here.
     int filled = errno, closed = close(file);
     if (!whole)
         errno = filled;
-    if (!whole || closed || rename(temporary, path)) {
-        error = failed(why, "write", path);
+    if (!whole || closed || (fresh ? !place_new(temporary, path) : rename(temporary, path) != 0)) {
+        error = fresh && errno == EEXIST ? exists(why, path) : failed(why, "write", path);
         unlink(temporary);
         goto out;
     }
@@ -224,29 +246,22 @@ out:
     return error;
 }
 
+enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
+                                size_t n_spans, struct base_reason *why)
+{
+    const enum base_error error = check_replaceable(path, why);
+    return error ? error : put_file(path, mode, false, spans, n_spans, why);
+}
+
 enum base_error base_file_create(const char *path, unsigned mode, const void *data, size_t bytes,
                                  struct base_reason *why)
 {
     const struct base_span span = {data, bytes};
-    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
-    if (file < 0 && errno == EEXIST)
-        return base_fail(why, BASE_ESTATE, "'%s' exists already and is not overwritten: move it away first",
-                         path);
-    if (file < 0)
-        return base_fail(why, BASE_EIO, "cannot create '%s': %s", path, strerror(errno));
-    const int directory = open_parent(path);
-    bool whole = directory >= 0 && fill(file, mode, &span, 1) && (!fsync(directory) || errno == EINVAL);
-    int code = errno;
-    if (close(file) && whole) {
-        whole = false;
-        code = errno;
-    }
-    if (directory >= 0)
-        close(directory);
-    if (whole)
-        return BASE_OK;
-    unlink(path);
-    return base_fail(why, BASE_EIO, "cannot write '%s': %s", path, strerror(code));
+    struct stat status;
+    if (lstat(path, &status) == 0)
+        return exists(why, path);
+    const enum base_error error = put_file(path, mode, true, &span, 1, why);
+    return error == BASE_ENOTFOUND ? BASE_EIO : error; // of the directory: the file itself is never there
 }
 
 void base_file_sweep(const char *directory, const char *beginning)

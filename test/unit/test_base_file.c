@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -115,6 +116,36 @@ static void spans_are_written_in_order_with_the_mode(void **state)
     assert_int_equal(put(path, "", &why), BASE_OK);
     assert_content(path, "");
     assert_string_equal(why.text, "");
+    assert_int_equal(entries(), 1);
+    unlink(path);
+}
+
+// SIGXFSZ ends the process in the first write(), as kill -9 at that moment would.
+static void a_process_that_is_killed_while_it_creates_a_file_leaves_none(void **state)
+{
+    (void)state;
+    const char *path = in_directory("new");
+    struct base_reason why = {0};
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        signal(SIGXFSZ, SIG_DFL);
+        setrlimit(RLIMIT_CORE, &none);
+        setrlimit(RLIMIT_FSIZE, &none);
+        _exit(base_file_create(path, 0600, "text", 4, &why) == BASE_OK);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGXFSZ);
+    assert_int_equal(access(path, F_OK), -1);
+    base_file_sweep(directory, "");
+    assert_int_equal(entries(), 0);
+    assert_int_equal(base_file_create(path, 0600, "text", 4, &why), BASE_OK);
+    assert_content(path, "text");
+    assert_int_equal(base_file_create(path, 0600, "other", 5, &why), BASE_ESTATE);
+    assert_content(path, "text");
     assert_int_equal(entries(), 1);
     unlink(path);
 }
@@ -333,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spans_are_written_in_order_with_the_mode),
         cmocka_unit_test(the_umask_counts_for_others_only),
+        cmocka_unit_test(a_process_that_is_killed_while_it_creates_a_file_leaves_none),
         cmocka_unit_test(a_name_without_a_directory_is_in_the_current_one),
         cmocka_unit_test(the_bytes_reach_the_disk_before_the_name),
         cmocka_unit_test(a_full_disk_leaves_the_old_file_and_nothing_else),
