@@ -40,37 +40,16 @@ static void test_corrections_sum_to_zero(void **state)
     net_destroy(net);
 }
 
-static void drift_start(struct drift *drift, const struct gossip_exchange_options *options, uint64_t seed)
-{
-    drift->net = net_create(DRIFT_NODES, DRIFT_SIZE, TOPOLOGY_RING, seed, options);
-    drift->rate = 0.05f;
-    drift->net->step_scale = drift->rate * DRIFT_STEPS;
-    for (size_t i = 0; i < DRIFT_NODES; i++)
-        for (size_t j = 0; j < DRIFT_SIZE; j++)
-            drift->target[i][j] = 3 * (float)base_rng_normal(&drift->net->rng);
-    net_link_all(drift->net);
-}
-
-// Local steps of one round on |x - target|^2 / 2.
-static void drift_train(struct drift *drift, size_t node)
-{
-    struct net_node *at = &drift->net->node[node];
-
-    for (int h = 0; h < DRIFT_STEPS; h++)
-        for (size_t j = 0; j < DRIFT_SIZE; j++)
-            at->x[j] -= drift->rate * (at->x[j] - drift->target[node][j] - at->correction[j]);
-}
-
 static double drift_floor(bool correction, uint64_t seed)
 {
     struct gossip_exchange_options options = defaults(1.0f / 16, KERNELS_INT8);
     struct drift drift;
 
     options.drift_correction = correction;
-    drift_start(&drift, &options, seed);
+    drift_start(&drift, &options, TOPOLOGY_RING, 0.05f, seed);
     for (uint64_t round = 1; round <= 1500; round++) {
         for (size_t i = 0; i < DRIFT_NODES; i++)
-            drift_train(&drift, i);
+            drift_train(&drift, i, false);
         net_round_all(drift.net, round);
     }
     double energy = net_energy(drift.net) / (DRIFT_NODES * DRIFT_SIZE);
@@ -139,14 +118,14 @@ static void test_the_correction_is_stable_when_meetings_are_missed(void **state)
     (void)state;
     options.drift_correction = true;
     options.sync = false;
-    drift_start(&drift, &options, net_seed(13));
+    drift_start(&drift, &options, TOPOLOGY_RING, 0.05f, net_seed(13));
     drift.net->delay_ns = 1000000;
     drift.net->jitter_ns = 4000000;
     for (uint64_t tick = 1; tick <= 6000; tick++)
         for (size_t i = 0; i < DRIFT_NODES; i++) {
             if (i == 5 && tick % 4)
                 continue;
-            drift_train(&drift, i);
+            drift_train(&drift, i, false);
             net_round(drift.net, i, drift.net->node[i].round + 1);
             net_settle(drift.net, 250000); // a round of all nodes takes 2 ms, an exchange 2 to 10
             rounds++;
@@ -175,7 +154,7 @@ static void drift_rounds(struct drift *drift, uint64_t first, uint64_t count, si
         for (size_t i = 0; i < DRIFT_NODES; i++) {
             if (i == away)
                 continue;
-            drift_train(drift, i);
+            drift_train(drift, i, false);
             net_round(drift->net, i, round);
         }
         net_settle(drift->net, 100000000);
@@ -194,7 +173,7 @@ static void test_the_correction_stays_small_after_an_absence(void **state)
     (void)state;
     options.drift_correction = true;
     options.sync = false;
-    drift_start(&drift, &options, net_seed(15));
+    drift_start(&drift, &options, TOPOLOGY_RING, 0.05f, net_seed(15));
     drift.rate = 0.001f; // so that one round is short beside the absence
     drift.net->step_scale = drift.rate * DRIFT_STEPS;
     drift_rounds(&drift, 1, 10, SIZE_MAX, &before);
@@ -224,7 +203,7 @@ static void test_the_correction_fades_without_exchanges(void **state)
     (void)state;
     options.drift_correction = true;
     options.sync = false;
-    drift_start(&drift, &options, net_seed(16));
+    drift_start(&drift, &options, TOPOLOGY_RING, 0.05f, net_seed(16));
     drift_rounds(&drift, 1, 300, SIZE_MAX, &most);
     net_unlink(drift.net, 4, 5);
     net_unlink(drift.net, 5, 6);

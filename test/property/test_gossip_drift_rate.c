@@ -13,27 +13,6 @@
 
 #define RATE 0.05f
 
-static void drift_start(struct drift *drift, const struct gossip_exchange_options *options,
-                        enum topology_kind kind, uint64_t seed)
-{
-    drift->net = net_create(DRIFT_NODES, DRIFT_SIZE, kind, seed, options);
-    for (size_t i = 0; i < DRIFT_NODES; i++)
-        for (size_t j = 0; j < DRIFT_SIZE; j++)
-            drift->target[i][j] = 3 * (float)base_rng_normal(&drift->net->rng);
-    net_link_all(drift->net);
-}
-
-// Local steps of one round on |x - target|^2 / 2, with noise as of small batches.
-static void drift_train(struct drift *drift, size_t node)
-{
-    struct net_node *at = &drift->net->node[node];
-
-    for (int h = 0; h < DRIFT_STEPS; h++)
-        for (size_t j = 0; j < DRIFT_SIZE; j++)
-            at->x[j] -= drift->rate * (at->x[j] - drift->target[node][j] - at->correction[j] +
-                                       (float)base_rng_normal(&drift->net->rng));
-}
-
 static double largest(const struct net *net)
 {
     double most = 0;
@@ -52,7 +31,7 @@ static double drift_rounds(struct drift *drift, float rate, uint64_t *round, uin
     for (uint64_t end = *round + count; *round < end;) {
         ++*round;
         for (size_t i = 0; i < DRIFT_NODES; i++)
-            drift_train(drift, i);
+            drift_train(drift, i, true);
         net_round_all(drift->net, *round);
         most = fmax(most, largest(drift->net));
     }
@@ -71,7 +50,7 @@ static void fall_and_return(enum topology_kind kind, bool bf16, bool sync, float
     options.drift_correction = true;
     options.reference_bf16 = bf16;
     options.sync = sync;
-    drift_start(&drift, &options, kind, net_seed(31));
+    drift_start(&drift, &options, kind, RATE, net_seed(31));
     const double before = drift_rounds(&drift, RATE, &round, 300);
     const double energy = net_energy(drift.net);
     const double low_most = drift_rounds(&drift, RATE * low, &round, 400);
@@ -89,8 +68,8 @@ static void test_corrections_outlast_a_fall_of_the_rate(void **state)
 {
     (void)state;
     fall_and_return(TOPOLOGY_RING, false, true, 1e-5f);
-    fall_and_return(TOPOLOGY_RING, true, true,
-                    1e-5f); // bf16 never agrees completely: there is always something left
+    // bf16 never agrees completely: there is always something left.
+    fall_and_return(TOPOLOGY_RING, true, true, 1e-5f);
     fall_and_return(TOPOLOGY_BUTTERFLY, false, true, 1e-5f);
     fall_and_return(TOPOLOGY_BUTTERFLY, false, true, 1e-7f);
     fall_and_return(TOPOLOGY_RING, false, false, 1e-5f);
@@ -107,7 +86,7 @@ static void test_corrections_outlast_restarts_of_a_schedule(void **state)
 
     (void)state;
     options.drift_correction = true;
-    drift_start(&drift, &options, TOPOLOGY_RING, net_seed(32));
+    drift_start(&drift, &options, TOPOLOGY_RING, RATE, net_seed(32));
     const double before = drift_rounds(&drift, RATE, &round, 300);
     double most = 0;
     for (int at = 0; at < CYCLE * CYCLES; at++) {

@@ -40,4 +40,27 @@ struct drift {
     float rate;
 };
 
+static inline void drift_start(struct drift *drift, const struct gossip_exchange_options *options,
+                               enum topology_kind kind, float rate, uint64_t seed)
+{
+    drift->net = net_create(DRIFT_NODES, DRIFT_SIZE, kind, seed, options);
+    drift->rate = rate;
+    drift->net->step_scale = rate * DRIFT_STEPS;
+    for (size_t i = 0; i < DRIFT_NODES; i++)
+        for (size_t j = 0; j < DRIFT_SIZE; j++)
+            drift->target[i][j] = 3 * (float)base_rng_normal(&drift->net->rng);
+    net_link_all(drift->net);
+}
+
+// Local steps of one round on |x - target|^2 / 2; noisy: with noise as of small batches.
+static inline void drift_train(struct drift *drift, size_t node, bool noisy)
+{
+    struct net_node *at = &drift->net->node[node];
+
+    for (int h = 0; h < DRIFT_STEPS; h++)
+        for (size_t j = 0; j < DRIFT_SIZE; j++)
+            at->x[j] -= drift->rate * (at->x[j] - drift->target[node][j] - at->correction[j] +
+                                       (noisy ? (float)base_rng_normal(&drift->net->rng) : 0));
+}
+
 #endif
