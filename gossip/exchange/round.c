@@ -430,7 +430,6 @@ static bool waits_for_anybody(const struct gossip_exchange *exchange)
     return (is_alone(exchange) || is_starved(exchange)) && exchange->now_ns < exchange->round.alone_ns;
 }
 
-// Clocks heard during a pause may be old: neighbours send none in rounds in which they do not meet this node.
 static uint64_t answers_until(const struct gossip_exchange *exchange)
 {
     const uint64_t until_ns = gossip_clocks_inquire_until(exchange);
@@ -439,6 +438,7 @@ static uint64_t answers_until(const struct gossip_exchange *exchange)
     return until_ns < follows_ns && hears_followers_only(exchange) ? follows_ns : until_ns;
 }
 
+// Clocks heard during a pause may be old: neighbours send none in rounds in which they do not meet this node.
 static bool waits_for_answers(const struct gossip_exchange *exchange)
 {
     return exchange->now_ns < answers_until(exchange);
