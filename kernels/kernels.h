@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "kernels/apply.h"
 #include "kernels/coding.h"
+#include "kernels/decoder.h"
 #include "kernels/image.h"
 #include "kernels/select.h"
 #include "kernels/sequence.h"
@@ -108,6 +109,7 @@ struct kernels {
     const struct kernels_image *image;       // for convolutional networks; NULL: not available on this
                                              // backend
     const struct kernels_sequence *sequence; // for transformer decoders; NULL: not available on this backend
+    const struct kernels_decoder *decoder;   // compositions of these and products; NULL where sequence is
 };
 
 // device: "cpu", "cuda" or "auto" (CUDA if it was built in and a device answers, else the CPU). `threads`:

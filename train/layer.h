@@ -126,7 +126,8 @@ struct train_layer_type {
     // and the reason names layer and backend.
     bool (*runs)(const struct kernels *kernels);
     // For a batch of at most `examples`. NULL: none.
-    void (*floats)(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats);
+    void (*floats)(const struct train_layer *layer, const struct kernels *kernels, size_t examples,
+                   struct train_layer_floats *floats);
     // Writes the initial values of the layer's tensors at layer->tensors[i].offset in `parameters` (host
     // memory, the whole vector, zeroed before). Draws from `rng` only. NULL: all zero.
     void (*initialise)(const struct train_layer *layer, struct base_rng *rng, float *parameters);

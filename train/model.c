@@ -55,7 +55,7 @@ static bool alloc_layers(struct train_model *model)
         const size_t count = train_shape_count(&layer->out);
         struct train_layer_floats floats = {0};
         if (layer->type->floats != NULL) {
-            layer->type->floats(layer, batch, &floats);
+            layer->type->floats(layer, model->kernels, batch, &floats);
         }
         widest = i + 1 < plan->n_layers && count > widest ? count : widest;
         scratch = floats.scratch > scratch ? floats.scratch : scratch;

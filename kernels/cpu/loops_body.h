@@ -290,4 +290,5 @@ const struct kernels KERNELS_TABLE = {
     .coding = SUBTABLE(coding),
     .image = SUBTABLE(image),
     .sequence = SUBTABLE(sequence),
+    .decoder = &kernels_decoder_plain,
 };

@@ -3,10 +3,12 @@
 // it beside torch_step.py.
 //
 //   bench_train_step                 prints the names of the rows
-//   bench_train_step ROW [seconds]   a line of JSON: median and least time of a step; of its batch alone
+//   bench_train_step ROW [seconds [DEVICE]]
+//                                    a line of JSON: median and least time of a step; of its batch alone
 //                                    (data_ms); floor_ms, the time of its products at gflops, the best rate
 //                                    of one large product in the same run; memory, counted and as the
-//                                    process used it
+//                                    process used it. DEVICE: cpu, cuda or cuda-bf16; on a device the times
+//                                    are wall times, and row gpt2 (GPT-2 124M, 16 x 1,024 tokens) exists
 #include "base/rng.h"
 #include "test/support/bench.h"
 #include "train/feed.h"
@@ -19,13 +21,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXAMPLES = 4096, TOKENS = 65536, STEPS_MAX = 200000, SQUARE = 512, PRODUCTS = 20 };
+enum { EXAMPLES = 4096, TOKENS = 65536, STEPS_MAX = 200000, PRODUCTS = 20 };
+enum { SQUARE = 512, SQUARE_DEVICE = 8192 }; // the large product
 
 struct row {
     const char *name;
     struct train_model_spec spec;
     size_t batch;
     struct train_augment augment;
+    bool on_device; // too long for a CPU
 };
 #define IMAGE(model, side, depth)                                                                            \
     {                                                                                                        \
@@ -54,11 +58,20 @@ static const struct row rows[] = {
               .classes = 96,
               .decoder = {.layers = 4, .width = 128, .heads = 4}},
      .batch = 16},
+    {.name = "gpt2",
+     .spec = {.kind = TRAIN_GPT2,
+              .inputs = 1024,
+              .classes = 50257,
+              .decoder = {.layers = 12, .width = 768, .heads = 12}},
+     .batch = 16,
+     .on_device = true},
 };
+
+static clockid_t used_clock = CLOCK_THREAD_CPUTIME_ID;
 
 static double used_ms(void)
 {
-    return bench_clock(CLOCK_THREAD_CPUTIME_ID) * 1e-6;
+    return bench_clock(used_clock) * 1e-6;
 }
 
 static void check(enum base_error error, const struct base_reason *why)
@@ -76,7 +89,9 @@ static void fill_text(const struct row *row, struct train_dataset *data)
     struct base_reason why;
     base_rng_seed(&rng, 7);
     for (size_t i = 0; i < TOKENS; i++) {
-        ids[2 * i] = (uint8_t)base_rng_below(&rng, row->spec.classes);
+        const uint64_t id = base_rng_below(&rng, row->spec.classes);
+        ids[2 * i] = (uint8_t)id;
+        ids[2 * i + 1] = (uint8_t)(id >> 8);
     }
     const struct train_bytes bytes = {"ids", ids, sizeof ids};
     check(train_tokens_parse(&bytes, row->spec.classes, row->spec.inputs, data, &why), &why);
@@ -126,7 +141,7 @@ static struct train_options options_of(const struct row *row)
 }
 
 // The vectors of training, the batch, and what the layers keep for it.
-static double counted_kib(const struct row *row, const struct train_plan *plan)
+static double counted_kib(const struct row *row, const struct kernels *kernels, const struct train_plan *plan)
 {
     size_t scratch = 0, widest = 0, floats = 0;
     const size_t x = row->batch * row->spec.inputs;
@@ -134,7 +149,7 @@ static double counted_kib(const struct row *row, const struct train_plan *plan)
     for (size_t i = 0; i < plan->n_layers; i++) {
         struct train_layer_floats of = {0};
         const struct train_layer *layer = &plan->layers[i];
-        layer->type->floats(layer, row->batch, &of);
+        layer->type->floats(layer, kernels, row->batch, &of);
         const size_t y = row->batch * train_shape_count(&layer->out);
         widest = i + 1 < plan->n_layers && y > widest ? y : widest;
         scratch = of.scratch > scratch ? of.scratch : scratch;
@@ -196,31 +211,57 @@ static double time_data(const struct row *row, const struct kernels *kernels,
     return used / (double)batches;
 }
 
+static float *gaussian(const struct kernels *kernels, uint64_t seed, size_t count)
+{
+    float *host = bench_alloc(count * sizeof *host), *device = kernels->alloc(count * sizeof *device);
+    if (!device) {
+        abort();
+    }
+    bench_fill(BENCH_GAUSSIAN, seed, host, count);
+    kernels->upload(device, host, count * sizeof *host);
+    bench_free(host);
+    return device;
+}
+
 // GFLOP/s of one large product, the best of several.
 static double peak(const struct kernels *kernels)
 {
-    const size_t count = (size_t)SQUARE * SQUARE;
-    float *a = bench_alloc(count * sizeof *a), *b = bench_alloc(count * sizeof *b),
-          *c = bench_alloc(count * sizeof *c);
+    const size_t side = kernels->shares_host ? SQUARE : SQUARE_DEVICE, count = side * side;
+    float *a = gaussian(kernels, 1, count), *b = gaussian(kernels, 2, count), *c = gaussian(kernels, 3, count);
     double times[PRODUCTS];
-    bench_fill(BENCH_GAUSSIAN, 1, a, count);
-    bench_fill(BENCH_GAUSSIAN, 2, b, count);
     for (size_t i = 0; i < PRODUCTS; i++) {
         const double start = used_ms();
-        kernels->gemm(false, false, SQUARE, SQUARE, SQUARE, 1.0f, a, b, 0.0f, c);
+        kernels->gemm(false, false, side, side, side, 1.0f, a, b, 0.0f, c);
+        kernels->wait();
         times[i] = used_ms() - start;
     }
-    bench_free(a);
-    bench_free(b);
-    bench_free(c);
-    return 2.0 * (double)count * SQUARE / bench_minimum(times, PRODUCTS) * 1e-6;
+    kernels->release(a);
+    kernels->release(b);
+    kernels->release(c);
+    return 2.0 * (double)count * (double)side / bench_minimum(times, PRODUCTS) * 1e-6;
 }
 
-static void measure(const struct row *row, double seconds)
+// "cuda-bf16" is the device "cuda" with that precision.
+static const struct kernels *open_device(const char *device)
+{
+    const char *rest = strchr(device, '-');
+    char name[16];
+    const struct kernels *kernels;
+    struct base_reason why;
+    (void)snprintf(name, sizeof name, "%.*s", (int)(rest ? (size_t)(rest - device) : strlen(device)), device);
+    check(kernels_open(name, 1, &kernels, &why), &why);
+    if (rest) {
+        check(kernels_take_bf16(&kernels, &why), &why);
+    }
+    used_clock = kernels->shares_host ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+    return kernels;
+}
+
+static void measure(const struct row *row, double seconds, const char *device)
 {
     static double times[STEPS_MAX];
     const struct train_options options = options_of(row);
-    const struct kernels *kernels;
+    const struct kernels *kernels = open_device(device);
     struct base_reason why;
     struct train_model *model;
     struct train_trainer *trainer;
@@ -228,7 +269,6 @@ static void measure(const struct row *row, double seconds)
     struct train_plan plan;
     size_t steps;
     fill(row, &data);
-    check(kernels_open("cpu", 1, &kernels, &why), &why);
     const double gflops = peak(kernels);
     const long before = bench_status_kib("RssAnon:");
     check(train_plan_create(&row->spec, &plan, &why), &why);
@@ -246,7 +286,7 @@ static void measure(const struct row *row, double seconds)
            "\"data_ms\": %.5f, \"floor_ms\": %.5f, \"gflops\": %.1f, \"counted_kib\": %.0f, "
            "\"took_kib\": %ld}\n",
            row->name, kernels_describe(kernels), steps, ms, times[0], time_data(row, kernels, &data),
-           operations(row, &plan) / gflops * 1e-6, gflops, counted_kib(row, &plan), took);
+           operations(row, &plan) / gflops * 1e-6, gflops, counted_kib(row, kernels, &plan), took);
     train_plan_destroy(&plan);
     train_trainer_destroy(trainer);
     train_model_destroy(model);
@@ -257,10 +297,10 @@ int main(int argc, char **argv)
 {
     const double seconds = argc > 2 ? strtod(argv[2], NULL) : 1.0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (argc < 2) {
+        if (argc < 2 && !rows[i].on_device) {
             puts(rows[i].name);
-        } else if (strcmp(argv[1], rows[i].name) == 0) {
-            measure(&rows[i], seconds);
+        } else if (argc >= 2 && strcmp(argv[1], rows[i].name) == 0) {
+            measure(&rows[i], seconds, argc > 3 ? argv[3] : "cpu");
             return 0;
         }
     }

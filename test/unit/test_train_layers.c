@@ -98,7 +98,7 @@ static void open_bench(const struct layer_case *c, struct base_rng *rng, struct 
     }
     b->layer = &b->plan.layers[0];
     if (b->layer->type->floats != NULL) {
-        b->layer->type->floats(b->layer, EXAMPLES, &floats);
+        b->layer->type->floats(b->layer, kernels, EXAMPLES, &floats);
     }
     b->n_x = EXAMPLES * train_shape_count(&b->plan.in);
     b->n_y = EXAMPLES * train_shape_count(&b->plan.out);

@@ -50,7 +50,7 @@ static void tensors(const struct train_layer *layer, struct train_tensor_list *l
 
 static bool runs(const struct kernels *kernels)
 {
-    return kernels->sequence != NULL;
+    return kernels->decoder != NULL;
 }
 
 static size_t rows_of(const struct train_layer *layer, size_t examples)
@@ -67,55 +67,79 @@ static struct kernels_attention shape_of(const struct train_layer *layer, size_t
                                       .width = train_shape_width(&layer->in) / heads};
 }
 
-// The results of forward that backward needs. z: the slopes of GELU.
+// The results of forward that backward needs: activations of 1, 3, 1, 1, 4 and 4 widths per row (gelu: for
+// its gradient), and fp32.
 struct kept {
-    float *normal_1, *qkv, *mixed, *x2, *normal_2, *z,
-        *bent;                                      // rows of 1, 3, 1, 1, 1, 4, 4 widths; z: GELU's slope
+    void *normal_1, *qkv, *mixed, *normal_2, *gelu, *bent;
+    float *x2;                                      // 1 width per row
     float *mean_1, *inverse_1, *mean_2, *inverse_2; // [rows]
     float *log_sum;                                 // [examples, heads, tokens]
 };
 
+// The place of `floats` floats at `at` + *used, or NULL without `at`.
+static float *take(float *at, size_t floats, size_t *used)
+{
+    float *const place = at != NULL ? at + *used : NULL;
+    *used += floats;
+    return place;
+}
+
 // Divides the memory at `at` and returns the number of floats; `at` NULL: only returns it.
-static size_t divide(const struct train_layer *layer, size_t examples, float *at, struct kept *kept)
+static size_t divide(const struct train_layer *layer, const struct kernels_decoder *d, size_t examples,
+                     float *at, struct kept *kept)
 {
     const size_t rows = rows_of(layer, examples), c = rows * train_shape_width(&layer->in);
-    float **const parts[] = {&kept->normal_1,  &kept->qkv,    &kept->mixed,     &kept->x2,
-                             &kept->normal_2,  &kept->z,      &kept->bent,      &kept->mean_1,
-                             &kept->inverse_1, &kept->mean_2, &kept->inverse_2, &kept->log_sum};
-    const size_t sizes[] = {c,     3 * c, c,    c,    c,    4 * c,
-                            4 * c, rows,  rows, rows, rows, rows * layer->d.decoder.heads};
     size_t used = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        *parts[i] = at != NULL ? at + used : NULL;
-        used += sizes[i];
-    }
+    kept->normal_1 = take(at, kernels_activation_floats(d, c), &used);
+    kept->qkv = take(at, kernels_activation_floats(d, 3 * c), &used);
+    kept->mixed = take(at, kernels_activation_floats(d, c), &used);
+    kept->normal_2 = take(at, kernels_activation_floats(d, c), &used);
+    kept->gelu = take(at, kernels_activation_floats(d, 4 * c), &used);
+    kept->bent = take(at, kernels_activation_floats(d, 4 * c), &used);
+    kept->x2 = take(at, c, &used);
+    kept->mean_1 = take(at, rows, &used);
+    kept->inverse_1 = take(at, rows, &used);
+    kept->mean_2 = take(at, rows, &used);
+    kept->inverse_2 = take(at, rows, &used);
+    kept->log_sum = take(at, rows * layer->d.decoder.heads, &used);
     return used;
 }
 
-// Workspace of backward: gradients of 4 widths and of 1, with dropout a copy of the latter; then that of
-// attention or of a column sum.
+// Workspace of backward: gradients of 4 widths and of 1, the gradient that reaches a branch as an activation
+// and, with dropout, in fp32; then that of attention or of a column sum.
 struct scratch {
-    float *wide, *narrow, *dropped, *rest;
+    void *wide, *narrow, *branch;
+    float *dropped, *rest;
 };
 
-static struct scratch divide_scratch(const struct train_layer *layer, const struct train_pass *pass)
+static bool has_dropout(const struct train_layer *layer)
 {
-    const size_t c = rows_of(layer, pass->examples) * train_shape_width(&layer->in);
-    const bool drops = layer->d.decoder.dropout > 0.0f;
-    return (struct scratch){.wide = pass->scratch,
-                            .narrow = pass->scratch + 4 * c,
-                            .dropped = pass->scratch + 5 * c,
-                            .rest = pass->scratch + (drops ? 6 : 5) * c};
+    return layer->d.decoder.dropout > 0.0f;
 }
 
-static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
+static size_t divide_scratch(const struct train_layer *layer, const struct kernels_decoder *d,
+                             size_t examples, float *at, struct scratch *s)
+{
+    const size_t c = rows_of(layer, examples) * train_shape_width(&layer->in);
+    size_t used = 0;
+    s->wide = take(at, kernels_activation_floats(d, 4 * c), &used);
+    s->narrow = take(at, kernels_activation_floats(d, c), &used);
+    s->branch = take(at, d->activation_bytes < sizeof(float) ? kernels_activation_floats(d, c) : 0, &used);
+    s->dropped = take(at, has_dropout(layer) ? c : 0, &used);
+    s->rest = take(at, 0, &used);
+    return used;
+}
+
+static void floats(const struct train_layer *layer, const struct kernels *kernels, size_t examples,
+                   struct train_layer_floats *floats)
 {
     const struct kernels_attention shape = shape_of(layer, examples);
-    const size_t width = train_shape_width(&layer->in), c = rows_of(layer, examples) * width;
-    const size_t attention = kernels_attention_scratch(&shape), sums = 4 * width;
+    const size_t attention = kernels_attention_scratch(&shape), sums = 4 * train_shape_width(&layer->in);
     struct kept kept;
-    floats->kept = divide(layer, examples, NULL, &kept);
-    floats->scratch = (layer->d.decoder.dropout > 0.0f ? 6 : 5) * c + (attention > sums ? attention : sums);
+    struct scratch scratch;
+    floats->kept = divide(layer, kernels->decoder, examples, NULL, &kept);
+    floats->scratch = divide_scratch(layer, kernels->decoder, examples, NULL, &scratch) +
+                      (attention > sums ? attention : sums);
 }
 
 // Deviation 0.02, divided by sqrt(2 layers) for projections into the residual stream (Radford et al. 2019,
@@ -137,10 +161,24 @@ struct call {
     const struct train_layer *layer;
     const struct train_pass *pass;
     const struct kernels *k;
+    const struct kernels_decoder *d;
     const float *parameters;
     float *gradient;
     size_t rows, width;
 };
+
+static struct call call_of(const struct train_layer *layer, const struct train_pass *pass,
+                           const float *parameters, float *gradient)
+{
+    return (struct call){.layer = layer,
+                         .pass = pass,
+                         .k = pass->kernels,
+                         .d = pass->kernels->decoder,
+                         .parameters = parameters,
+                         .gradient = gradient,
+                         .rows = rows_of(layer, pass->examples),
+                         .width = train_shape_width(&layer->in)};
+}
 
 static const float *weight(const struct call *call, size_t tensor)
 {
@@ -152,9 +190,15 @@ static float *slope(const struct call *call, size_t tensor)
     return call->gradient + call->layer->tensors[tensor].offset;
 }
 
+static struct kernels_linear linear(const struct call *call, size_t inputs, size_t outputs)
+{
+    return (struct kernels_linear){call->rows, inputs * call->width, outputs * call->width,
+                                   call->pass->accumulate};
+}
+
 static bool drops(const struct call *call)
 {
-    return call->pass->training && call->layer->d.decoder.dropout > 0.0f;
+    return call->pass->training && has_dropout(call->layer);
 }
 
 static void drop(const struct call *call, unsigned which, const float *x, float *out)
@@ -163,20 +207,17 @@ static void drop(const struct call *call, unsigned which, const float *x, float 
                                call->layer->d.decoder.dropout, x, out);
 }
 
-// out = x + dropout(branch W + b); W is tensor number `tensor`, b the next one.
+// out = x + dropout(branch W + b); W is tensor number `tensor`, b the next one; `inputs` in widths.
 static void add_branch(const struct call *call, size_t tensor, unsigned which, size_t inputs, const float *x,
-                       const float *branch, float *out)
+                       const void *branch, float *out)
 {
-    const float *w = weight(call, tensor), *bias = weight(call, tensor + 1);
-    if (!drops(call)) {
-        call->k->sequence->residual(call->rows, call->width, bias, x, out);
-        call->k->gemm(false, false, call->rows, call->width, inputs, 1.0f, branch, w, 1.0f, out);
-        return;
+    const struct kernels_linear l = linear(call, inputs, 1);
+    call->d->linear_add(call->k, &l, branch, weight(call, tensor), weight(call, tensor + 1),
+                        drops(call) ? NULL : x, out);
+    if (drops(call)) {
+        drop(call, which, out, out);
+        train_layer_add(call->k, call->rows * call->width, x, out);
     }
-    call->k->gemm(false, false, call->rows, call->width, inputs, 1.0f, branch, w, 0.0f, out);
-    call->k->bias_add(call->rows, call->width, bias, out);
-    drop(call, which, out, out);
-    train_layer_add(call->k, call->rows * call->width, x, out);
 }
 
 static void forward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
@@ -184,41 +225,40 @@ static void forward(const struct train_layer *layer, const struct train_pass *pa
 {
     const struct kernels *k = pass->kernels;
     const struct kernels_attention shape = shape_of(layer, pass->examples);
-    const size_t rows = rows_of(layer, pass->examples), c = train_shape_width(&layer->in);
-    const struct call call = {layer, pass, k, parameters, NULL, rows, c};
+    const struct call call = call_of(layer, pass, parameters, NULL);
+    const struct kernels_linear to_qkv = linear(&call, 1, 3), to_wide = linear(&call, 1, 4);
     struct kept kept;
-    (void)divide(layer, pass->examples, memory, &kept);
-    k->sequence->layernorm(rows, c, x, weight(&call, LN_1), weight(&call, LN_1_BIAS), kept.normal_1,
-                           kept.mean_1, kept.inverse_1);
-    k->gemm(false, false, rows, 3 * c, c, 1.0f, kept.normal_1, weight(&call, ATTN), 0.0f, kept.qkv);
-    k->bias_add(rows, 3 * c, weight(&call, ATTN_BIAS), kept.qkv);
-    k->sequence->attention(&shape, kept.qkv, pass->scratch, kept.mixed, kept.log_sum);
-    add_branch(&call, OUT, DROP_ATTENTION, c, x, kept.mixed, kept.x2);
-    k->sequence->layernorm(rows, c, kept.x2, weight(&call, LN_2), weight(&call, LN_2_BIAS), kept.normal_2,
-                           kept.mean_2, kept.inverse_2);
-    k->gemm(false, false, rows, 4 * c, c, 1.0f, kept.normal_2, weight(&call, FC), 0.0f, kept.z);
-    k->sequence->bias_gelu(rows, 4 * c, weight(&call, FC_BIAS), kept.z, kept.bent);
-    add_branch(&call, PROJ, DROP_MLP, 4 * c, kept.x2, kept.bent, y);
+    (void)divide(layer, call.d, pass->examples, memory, &kept);
+    call.d->layernorm(k, call.rows, call.width, x, weight(&call, LN_1), weight(&call, LN_1_BIAS),
+                      kept.normal_1, kept.mean_1, kept.inverse_1);
+    call.d->linear(k, &to_qkv, kept.normal_1, weight(&call, ATTN), weight(&call, ATTN_BIAS), kept.qkv);
+    call.d->attention(k, &shape, kept.qkv, pass->scratch, kept.mixed, kept.log_sum);
+    add_branch(&call, OUT, DROP_ATTENTION, 1, x, kept.mixed, kept.x2);
+    call.d->layernorm(k, call.rows, call.width, kept.x2, weight(&call, LN_2), weight(&call, LN_2_BIAS),
+                      kept.normal_2, kept.mean_2, kept.inverse_2);
+    call.d->linear_gelu(k, &to_wide, kept.normal_2, weight(&call, FC), weight(&call, FC_BIAS), kept.gelu,
+                        kept.bent);
+    add_branch(&call, PROJ, DROP_MLP, 4, kept.x2, kept.bent, y);
 }
 
-// For y = x W + b: the gradients of W and b, and that of x, which is written to dx.
+// The gradients of the linear map whose W is tensor number `tensor`, and that of its x; sizes in widths.
 static void linear_backward(const struct call *call, size_t tensor, size_t inputs, size_t outputs,
-                            const float *x, const float *dy, float *sums, float *dx)
+                            const void *x, const void *grad, const void *gelu, float *sums, void *grad_x)
 {
-    call->k->gemm(true, false, inputs, outputs, call->rows, 1.0f, x, dy, call->pass->accumulate ? 1.0f : 0.0f,
-                  slope(call, tensor));
-    train_layer_column_sum(call->pass, call->rows, outputs, dy, sums, slope(call, tensor + 1));
-    call->k->gemm(false, true, call->rows, inputs, outputs, 1.0f, dy, weight(call, tensor), 0.0f, dx);
+    const struct kernels_linear l = linear(call, inputs, outputs);
+    call->d->linear_backward(call->k, &l, x, weight(call, tensor), grad, gelu, sums, slope(call, tensor),
+                             slope(call, tensor + 1), grad_x);
 }
 
 // The gradient that reaches a branch of the residual stream.
-static const float *branch_of(const struct call *call, unsigned which, const float *dy, float *dropped)
+static const void *branch_of(const struct call *call, unsigned which, const float *dy,
+                             const struct scratch *s)
 {
-    if (!drops(call)) {
-        return dy;
+    if (drops(call)) {
+        drop(call, which, dy, s->dropped);
+        dy = s->dropped;
     }
-    drop(call, which, dy, dropped);
-    return dropped;
+    return call->d->activation(call->k, call->rows * call->width, dy, s->branch);
 }
 
 static void backward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
@@ -226,25 +266,24 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
 {
     const struct kernels *k = pass->kernels;
     const struct kernels_attention shape = shape_of(layer, pass->examples);
-    const size_t rows = rows_of(layer, pass->examples), c = train_shape_width(&layer->in);
-    const struct call call = {layer, pass, k, parameters, gradient, rows, c};
-    const struct kernels_norm norm = {rows, c, pass->accumulate};
-    const struct scratch s = divide_scratch(layer, pass);
+    const struct call call = call_of(layer, pass, parameters, gradient);
+    const struct kernels_norm norm = {call.rows, call.width, pass->accumulate};
+    struct scratch s;
     struct kept kept;
     (void)y;
-    (void)divide(layer, pass->examples, memory, &kept);
-    const float *branch = branch_of(&call, DROP_MLP, dy, s.dropped);
-    linear_backward(&call, PROJ, 4 * c, c, kept.bent, branch, s.rest, s.wide);
-    k->sequence->gelu_backward(rows * 4 * c, kept.z, s.wide);
-    linear_backward(&call, FC, c, 4 * c, kept.normal_2, s.wide, s.rest, s.narrow);
-    k->sequence->layernorm_backward(&norm, s.narrow, kept.x2, weight(&call, LN_2), kept.mean_2,
-                                    kept.inverse_2, dy, dy, slope(&call, LN_2), slope(&call, LN_2_BIAS));
-    branch = branch_of(&call, DROP_ATTENTION, dy, s.dropped);
-    linear_backward(&call, OUT, c, c, kept.mixed, branch, s.rest, s.narrow);
-    k->sequence->attention_backward(&shape, kept.qkv, kept.mixed, kept.log_sum, s.narrow, s.rest, s.wide);
-    linear_backward(&call, ATTN, c, 3 * c, kept.normal_1, s.wide, s.rest, s.narrow);
-    k->sequence->layernorm_backward(&norm, s.narrow, x, weight(&call, LN_1), kept.mean_1, kept.inverse_1, dy,
-                                    dx != NULL ? dx : dy, slope(&call, LN_1), slope(&call, LN_1_BIAS));
+    (void)divide(layer, call.d, pass->examples, memory, &kept);
+    (void)divide_scratch(layer, call.d, pass->examples, pass->scratch, &s);
+    const void *branch = branch_of(&call, DROP_MLP, dy, &s);
+    linear_backward(&call, PROJ, 4, 1, kept.bent, branch, kept.gelu, s.rest, s.wide);
+    linear_backward(&call, FC, 1, 4, kept.normal_2, s.wide, NULL, s.rest, s.narrow);
+    call.d->layernorm_backward(k, &norm, s.narrow, kept.x2, weight(&call, LN_2), kept.mean_2, kept.inverse_2,
+                               dy, dy, slope(&call, LN_2), slope(&call, LN_2_BIAS));
+    branch = branch_of(&call, DROP_ATTENTION, dy, &s);
+    linear_backward(&call, OUT, 1, 1, kept.mixed, branch, NULL, s.rest, s.narrow);
+    call.d->attention_backward(k, &shape, kept.qkv, kept.mixed, kept.log_sum, s.narrow, s.rest, s.wide);
+    linear_backward(&call, ATTN, 1, 3, kept.normal_1, s.wide, NULL, s.rest, s.narrow);
+    call.d->layernorm_backward(k, &norm, s.narrow, x, weight(&call, LN_1), kept.mean_1, kept.inverse_1, dy,
+                               dx != NULL ? dx : dy, slope(&call, LN_1), slope(&call, LN_1_BIAS));
 }
 
 static const struct train_layer_type type = {

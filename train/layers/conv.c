@@ -62,9 +62,11 @@ static void tensors(const struct train_layer *layer, struct train_tensor_list *l
     }
 }
 
-static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
+static void floats(const struct train_layer *layer, const struct kernels *kernels, size_t examples,
+                   struct train_layer_floats *floats)
 {
     const struct kernels_conv c = shape_of(layer, examples);
+    (void)kernels;
     floats->scratch = kernels_conv_scratch(&c);
 }
 

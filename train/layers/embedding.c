@@ -32,8 +32,10 @@ static bool runs(const struct kernels *kernels)
     return kernels->sequence != NULL;
 }
 
-static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
+static void floats(const struct train_layer *layer, const struct kernels *kernels, size_t examples,
+                   struct train_layer_floats *floats)
 {
+    (void)kernels;
     (void)examples;
     floats->scratch = train_shape_count(&layer->out); // for the sum of wpe, if it is accumulated
 }

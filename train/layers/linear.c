@@ -40,8 +40,10 @@ static void tensors(const struct train_layer *layer, struct train_tensor_list *l
     (void)train_tensor_add(list, "bias", 1, &outputs);
 }
 
-static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
+static void floats(const struct train_layer *layer, const struct kernels *kernels, size_t examples,
+                   struct train_layer_floats *floats)
 {
+    (void)kernels;
     (void)examples;
     floats->scratch = layer->d.linear.outputs; // for the sum of an accumulated bias
 }

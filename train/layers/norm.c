@@ -36,8 +36,10 @@ static void tensors(const struct train_layer *layer, struct train_tensor_list *l
     (void)train_tensor_add(list, "bias", 1, &layer->in.channels);
 }
 
-static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
+static void floats(const struct train_layer *layer, const struct kernels *kernels, size_t examples,
+                   struct train_layer_floats *floats)
 {
+    (void)kernels;
     floats->kept = examples * layer->in.positions * 2 * layer->d.norm.groups;
     floats->scratch = 6 * layer->in.channels;
 }

@@ -35,8 +35,10 @@ static enum base_error check(const struct train_layer *layer, const struct train
     return BASE_OK;
 }
 
-static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
+static void floats(const struct train_layer *layer, const struct kernels *kernels, size_t examples,
+                   struct train_layer_floats *floats)
 {
+    (void)kernels;
     floats->kept = layer->d.pool.mean ? 0 : examples * train_shape_count(&layer->out);
 }
 

@@ -43,7 +43,7 @@ static void divide(const struct train_layer *layer, size_t examples, struct part
         BASE_ASSERT(error == BASE_OK); // the block was checked
         part->tensors = layer->tensors + tensor;
         tensor += i == NORM1 || i == NORM2 ? 2 : 1;
-        part->type->floats(part, examples, &floats);
+        part->type->floats(part, NULL, examples, &floats); // layers of images need the same everywhere
         parts->size[i] = examples * train_shape_count(&part->out);
         parts->kept[i] = parts->n_kept;
         parts->out[i] = parts->n_kept + floats.kept;
@@ -96,9 +96,11 @@ static void tensors(const struct train_layer *layer, struct train_tensor_list *l
 }
 
 // Scratch: the scratch of the parts, then two gradients.
-static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
+static void floats(const struct train_layer *layer, const struct kernels *kernels, size_t examples,
+                   struct train_layer_floats *floats)
 {
     struct parts parts;
+    (void)kernels;
     divide(layer, examples, &parts);
     floats->kept = parts.n_kept;
     floats->scratch = parts.scratch + 2 * parts.size[CONV1];

@@ -24,7 +24,7 @@ static void tensors(const struct train_layer *layer, struct train_tensor_list *l
 
 static bool runs(const struct kernels *kernels)
 {
-    return kernels->sequence != NULL;
+    return kernels->decoder != NULL;
 }
 
 static size_t rows_of(const struct train_layer *layer, size_t examples)
@@ -32,12 +32,27 @@ static size_t rows_of(const struct train_layer *layer, size_t examples)
     return examples * layer->in.positions;
 }
 
-// Kept: the normalised rows, mean and inverse. Scratch: the gradient of the normalised rows.
-static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
+// The results of forward that backward needs; normal: activations of one width per row.
+struct kept {
+    void *normal;
+    float *mean, *inverse; // [rows]
+};
+
+static struct kept divide(const struct train_layer *layer, const struct kernels_decoder *d, size_t examples,
+                          float *at)
 {
-    const size_t rows = rows_of(layer, examples), width = train_shape_width(&layer->in);
-    floats->kept = rows * (width + 2);
-    floats->scratch = rows * width;
+    const size_t rows = rows_of(layer, examples);
+    float *mean = at + kernels_activation_floats(d, rows * train_shape_width(&layer->in));
+    return (struct kept){at, mean, mean + rows};
+}
+
+// Scratch: the gradient of the normalised rows.
+static void floats(const struct train_layer *layer, const struct kernels *kernels, size_t examples,
+                   struct train_layer_floats *floats)
+{
+    const size_t rows = rows_of(layer, examples);
+    floats->scratch = kernels_activation_floats(kernels->decoder, rows * train_shape_width(&layer->in));
+    floats->kept = floats->scratch + 2 * rows;
 }
 
 static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)
@@ -51,33 +66,37 @@ static size_t tied(const struct train_layer *layer)
     return layer->layers[0].tensors[0].offset;
 }
 
-static void forward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
-                    const void *x, float *y, float *kept)
+static struct kernels_linear linear(const struct train_layer *layer, const struct train_pass *pass)
 {
-    const size_t rows = rows_of(layer, pass->examples), width = train_shape_width(&layer->in);
-    float *mean = kept + rows * width, *inverse = mean + rows;
-    pass->kernels->sequence->layernorm(rows, width, x, parameters + layer->tensors[GAIN].offset,
-                                       parameters + layer->tensors[BIAS].offset, kept, mean, inverse);
-    pass->kernels->gemm(false, true, rows, layer->d.decoder.vocabulary, width, 1.0f, kept,
-                        parameters + tied(layer), 0.0f, y);
+    return (struct kernels_linear){rows_of(layer, pass->examples), train_shape_width(&layer->in),
+                                   layer->d.decoder.vocabulary, pass->accumulate};
+}
+
+static void forward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
+                    const void *x, float *y, float *memory)
+{
+    const struct kernels_decoder *d = pass->kernels->decoder;
+    const struct kernels_linear l = linear(layer, pass);
+    const struct kept kept = divide(layer, d, pass->examples, memory);
+    d->layernorm(pass->kernels, l.rows, l.inputs, x, parameters + layer->tensors[GAIN].offset,
+                 parameters + layer->tensors[BIAS].offset, kept.normal, kept.mean, kept.inverse);
+    d->logits(pass->kernels, &l, kept.normal, parameters + tied(layer), y);
 }
 
 static void backward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
-                     const void *x, const float *y, float *dy, float *dx, float *kept, float *gradient)
+                     const void *x, const float *y, float *dy, float *dx, float *memory, float *gradient)
 {
-    const size_t rows = rows_of(layer, pass->examples), width = train_shape_width(&layer->in);
-    const size_t words = layer->d.decoder.vocabulary;
-    const float *mean = kept + rows * width, *inverse = mean + rows;
-    const struct kernels_norm norm = {rows, width, pass->accumulate};
+    const struct kernels_decoder *d = pass->kernels->decoder;
+    const struct kernels_linear l = linear(layer, pass);
+    const struct kernels_norm norm = {l.rows, l.inputs, pass->accumulate};
+    const struct kept kept = divide(layer, d, pass->examples, memory);
     (void)y;
     BASE_ASSERT(dx != NULL);
-    pass->kernels->gemm(true, false, words, width, rows, 1.0f, dy, kept, pass->accumulate ? 1.0f : 0.0f,
-                        gradient + tied(layer));
-    pass->kernels->gemm(false, false, rows, width, words, 1.0f, dy, parameters + tied(layer), 0.0f,
-                        pass->scratch);
-    pass->kernels->sequence->layernorm_backward(
-        &norm, pass->scratch, x, parameters + layer->tensors[GAIN].offset, mean, inverse, NULL, dx,
-        gradient + layer->tensors[GAIN].offset, gradient + layer->tensors[BIAS].offset);
+    d->logits_backward(pass->kernels, &l, kept.normal, parameters + tied(layer), dy, gradient + tied(layer),
+                       pass->scratch);
+    d->layernorm_backward(pass->kernels, &norm, pass->scratch, x, parameters + layer->tensors[GAIN].offset,
+                          kept.mean, kept.inverse, NULL, dx, gradient + layer->tensors[GAIN].offset,
+                          gradient + layer->tensors[BIAS].offset);
 }
 
 static const struct train_layer_type type = {
