@@ -3,8 +3,8 @@
 // activations, are stored as bf16 too, which halves what they occupy and what is read and written. The
 // residual stream, parameters, gradients of parameters and statistics are fp32 on every backend.
 //
-// Activations are `void *`: `activation_bytes` each, row-major without gaps, 16-byte aligned. All pointers are
-// in the backend's memory, except `k`, the table in use. Threads: as kernels.h says.
+// Activations are `void *`: `activation_bytes` each, row-major without gaps, 16-byte aligned. All pointers
+// are in the backend's memory, except `k`, the table in use. Threads: as kernels.h says.
 #ifndef KERNELS_DECODER_H
 #define KERNELS_DECODER_H
 
@@ -52,8 +52,8 @@ struct kernels_decoder {
     // The gradients of W, b and x from `grad`, that of y. `kept` not NULL: x is the y of a linear_gelu that
     // kept it, and grad_x is the gradient before the GELU. scratch: [outputs], used with `accumulate`.
     void (*linear_backward)(const struct kernels *k, const struct kernels_linear *l, const void *x,
-                            const float *w, const void *grad, const void *kept, float *scratch,
-                            float *grad_w, float *grad_bias, void *grad_x);
+                            const float *w, const void *grad, const void *kept, float *scratch, float *grad_w,
+                            float *grad_bias, void *grad_x);
 
     // y [rows, outputs] = x W^T in fp32, W [outputs, inputs], no b: the logits of a tied head.
     void (*logits)(const struct kernels *k, const struct kernels_linear *l, const void *x, const float *w,

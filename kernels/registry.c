@@ -77,10 +77,12 @@ static enum base_error open_cuda(unsigned threads, const struct kernels **table,
         cuda_table = *device;
         cuda_table.host = host;
         cuda_table.coding = host->coding;
-        cuda_bf16 = *device->bf16;
-        cuda_bf16.host = host;
-        cuda_bf16.coding = host->coding;
-        cuda_table.bf16 = &cuda_bf16;
+        cuda_table.bf16 = device->bf16 != NULL ? &cuda_bf16 : NULL;
+        if (device->bf16 != NULL) {
+            cuda_bf16 = *device->bf16;
+            cuda_bf16.host = host;
+            cuda_bf16.coding = host->coding;
+        }
         *table = &cuda_table;
     }
     return error;
@@ -119,12 +121,13 @@ enum base_error kernels_open(const char *device, unsigned threads, const struct 
 enum base_error kernels_take_bf16(const struct kernels **table, struct base_reason *why)
 {
     if ((*table)->bf16 == NULL) {
-        return base_fail(why, BASE_EINVAL, "found bf16, which is for CUDA; '%s' computes in fp32",
+        return base_fail(why, BASE_EINVAL,
+                         "found bf16, which is for CUDA devices from sm_80 on; '%s' computes in fp32 here",
                          (*table)->name);
     }
     *table = (*table)->bf16;
     const size_t used = strlen(description);
-    (void)snprintf(description + used, sizeof description - used, ", products in bf16");
+    (void)snprintf(description + used, sizeof description - used, ", bf16");
     return BASE_OK;
 }
 

@@ -1,4 +1,4 @@
-// fp32 to bf16, for the factors of products.
+// Between fp32 and bf16: the factors of products, and activations.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
@@ -14,15 +14,84 @@ KERNEL(to_bf16_kernel, struct narrowing, n)
 {
     EACH(i, n.count)
     {
-        const uint32_t bits = bits_of(n.from[i]);
-        const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-        const int nan = (bits & MAGNITUDE_BITS) > 0x7f800000u; // a NaN: its upper half may be 0 or overflow
-        n.to[i] = (uint16_t)(nan ? bits >> 16 | 0x40u : rounded);
+        n.to[i] = bf16_of(n.from[i]);
+    }
+}
+
+DEVICE uint64_t four_bf16(float a, float b, float c, float d)
+{
+    return (uint64_t)bf16_of(a) | (uint64_t)bf16_of(b) << 16 | (uint64_t)bf16_of(c) << 32 |
+           (uint64_t)bf16_of(d) << 48;
+}
+
+// `count`: in fours.
+KERNEL(fours_to_bf16_kernel, struct narrowing, n)
+{
+    EACH(i, n.count)
+    {
+        const float4 x = ((const float4 *)n.from)[i];
+        ((uint64_t *)n.to)[i] = four_bf16(x.x, x.y, x.z, x.w);
+    }
+}
+
+struct widening {
+    size_t count;
+    const uint16_t *from;
+    float *to;
+};
+
+KERNEL(to_fp32_kernel, struct widening, w)
+{
+    EACH(i, w.count)
+    {
+        w.to[i] = from_bf16(w.from[i]);
+    }
+}
+
+struct padding {
+    size_t rows;
+    uint32_t cols, fours; // numbers of a row of `from`; of `to`, in fours
+    const float *from;
+    uint16_t *to;
+};
+
+DEVICE float number_or_zero(const float *row, uint32_t at, uint32_t cols)
+{
+    return at < cols ? row[at] : 0.0f;
+}
+
+KERNEL(rows_to_bf16_kernel, struct padding, p)
+{
+    EACH(i, p.rows * p.fours)
+    {
+        const size_t row = i / p.fours;
+        const uint32_t at = (uint32_t)(i % p.fours) * 4;
+        const float *from = p.from + row * p.cols;
+        ((uint64_t *)p.to)[i] =
+            four_bf16(number_or_zero(from, at, p.cols), number_or_zero(from, at + 1, p.cols),
+                      number_or_zero(from, at + 2, p.cols), number_or_zero(from, at + 3, p.cols));
     }
 }
 
 void kernels_cuda_to_bf16(size_t count, const float *from, uint16_t *to)
 {
-    const struct narrowing n = {count, from, to};
-    LAUNCH(to_bf16_kernel, grid_for(count), n);
+    if (count % 4 == 0 && (uintptr_t)from % sizeof(float4) == 0 && (uintptr_t)to % sizeof(uint64_t) == 0) {
+        const struct narrowing fours = {count / 4, from, to};
+        LAUNCH(fours_to_bf16_kernel, grid_for(fours.count), fours);
+    } else {
+        const struct narrowing n = {count, from, to};
+        LAUNCH(to_bf16_kernel, grid_for(count), n);
+    }
+}
+
+void kernels_cuda_to_fp32(size_t count, const uint16_t *from, float *to)
+{
+    const struct widening w = {count, from, to};
+    LAUNCH(to_fp32_kernel, grid_for(count), w);
+}
+
+void kernels_cuda_rows_to_bf16(size_t rows, size_t cols, size_t padded, const float *from, uint16_t *to)
+{
+    const struct padding p = {rows, (uint32_t)cols, (uint32_t)(padded / 4), from, to};
+    LAUNCH(rows_to_bf16_kernel, grid_for(rows * p.fours), p);
 }

@@ -10,6 +10,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/products.h"
 
 // Made once, before other threads start, and kept for the life of the process.
 static cublasHandle_t blas, blas_bf16;
@@ -43,6 +44,24 @@ void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, s
               "cublasSgemm");
 }
 
+// D = alpha op(A) op(B) + beta D.
+static void multiply(const struct kernels_cuda_multiply *p, float alpha, float beta)
+{
+    const size_t stride_a = p->stride_a > 0 ? p->stride_a : p->transpose_a ? p->m : p->k;
+    must_blas(cublasGemmEx(blas_bf16, p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                           p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, blas_int(p->n), blas_int(p->m),
+                           blas_int(p->k), &alpha, p->b, CUDA_R_16BF, blas_int(p->transpose_b ? p->k : p->n),
+                           p->a, CUDA_R_16BF, blas_int(stride_a), &beta, p->d,
+                           p->narrow ? CUDA_R_16BF : CUDA_R_32F, blas_int(p->n), CUBLAS_COMPUTE_32F,
+                           CUBLAS_GEMM_DEFAULT),
+              "cublasGemmEx");
+}
+
+void kernels_cuda_multiply_plain(const struct kernels_cuda_multiply *p)
+{
+    multiply(p, 1.0f, p->add != NULL ? 1.0f : 0.0f);
+}
+
 // Products of vectors have few operations, and one of them is a norm: they stay fp32.
 void kernels_cuda_gemm_bf16(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                             const float *a, const float *b, float beta, float *c)
@@ -56,12 +75,15 @@ void kernels_cuda_gemm_bf16(bool transpose_a, bool transpose_b, size_t m, size_t
     kernels_cuda_to_bf16(m * k, a, a16);
     kernels_cuda_to_bf16(k * n, b, b16);
     kernels_cuda_launched("rounding to bf16");
-    must_blas(cublasGemmEx(blas_bf16, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                           transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, blas_int(n), blas_int(m), blas_int(k),
-                           &alpha, b16, CUDA_R_16BF, blas_int(transpose_b ? k : n), a16, CUDA_R_16BF,
-                           blas_int(transpose_a ? m : k), &beta, c, CUDA_R_32F, blas_int(n),
-                           CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-              "cublasGemmEx");
+    const struct kernels_cuda_multiply product = {.transpose_a = transpose_a,
+                                                  .transpose_b = transpose_b,
+                                                  .m = m,
+                                                  .n = n,
+                                                  .k = k,
+                                                  .a = a16,
+                                                  .b = b16,
+                                                  .d = c};
+    multiply(&product, alpha, beta);
     kernels_cuda_factors_end();
 }
 

@@ -8,4 +8,8 @@
 // cublasGetVersion.
 BASE_CHECK enum base_error kernels_cuda_blas_start(int *version, struct base_reason *why);
 
+// A product of bf16 factors with nothing after it, and `add` NULL or d.
+struct kernels_cuda_multiply;
+void kernels_cuda_multiply_plain(const struct kernels_cuda_multiply *product);
+
 #endif

@@ -21,6 +21,7 @@ extern const struct kernels_values kernels_cuda_values;
 extern const struct kernels_apply kernels_cuda_apply;
 extern const struct kernels_image kernels_cuda_image, kernels_cuda_image_bf16;
 extern const struct kernels_sequence kernels_cuda_sequence;
+extern const struct kernels_decoder kernels_cuda_decoder; // activations in bf16
 extern const struct kernels_vectors kernels_cuda_vectors;
 
 #endif

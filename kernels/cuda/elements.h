@@ -34,6 +34,20 @@ DEVICE float float_of(uint32_t bits)
     return value;
 }
 
+// Rounds to nearest, ties to even; NaN and infinity stay.
+DEVICE uint16_t bf16_of(float value)
+{
+    const uint32_t bits = bits_of(value);
+    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    const int nan = (bits & MAGNITUDE_BITS) > 0x7f800000u; // its upper half may be 0 or overflow
+    return (uint16_t)(nan ? bits >> 16 | 0x40u : rounded);
+}
+
+DEVICE float from_bf16(uint16_t half)
+{
+    return float_of((uint32_t)half << 16);
+}
+
 DEVICE uint32_t magnitude_of(float value)
 {
     return bits_of(value) & MAGNITUDE_BITS;

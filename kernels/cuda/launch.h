@@ -49,6 +49,9 @@ void kernels_cuda_lion(size_t count, struct kernels_cuda_lion options, const flo
                        const float *correction, float *m, float *x);
 // Rounds to nearest, ties to even; NaN and infinity stay.
 void kernels_cuda_to_bf16(size_t count, const float *from, uint16_t *to);
+void kernels_cuda_to_fp32(size_t count, const uint16_t *from, float *to);
+// Rows of `padded` numbers, a multiple of 4: those after the first `cols` are 0.
+void kernels_cuda_rows_to_bf16(size_t rows, size_t cols, size_t padded, const float *from, uint16_t *to);
 // sums [2][count] become two vectors, or are added to them.
 void kernels_cuda_pair(size_t count, int accumulate, const float *sums, float *first, float *second);
 
@@ -76,7 +79,7 @@ void kernels_cuda_group_norm_backward(const struct kernels_group_norm *n, const 
 // rows * width and rows * cols below 2^32.
 void kernels_cuda_embed(size_t rows, size_t tokens, size_t width, const uint32_t *ids, const float *token,
                         const float *place, float *out);
-// order: temporary; 2 * rows.
+// order: temporary; 5 * rows, of which the first 3 * rows are 0 before the launch.
 void kernels_cuda_embed_backward(size_t rows, size_t width, const uint32_t *ids, const float *grad,
                                  uint32_t *order, float *token);
 void kernels_cuda_bias_gelu(size_t rows, size_t cols, const float *bias, float *z, float *out);
@@ -97,6 +100,22 @@ void kernels_cuda_attention(const struct kernels_attention *shape, const float *
 void kernels_cuda_attention_backward(const struct kernels_attention *shape, const float *qkv,
                                      const float *out, const float *log_sum, const float *grad, float *back,
                                      float *grad_qkv);
+
+// --- decoders with activations in bf16 (decoder.cu) ---
+
+void kernels_cuda_layernorm_bf16(size_t rows, size_t cols, const float *x, const float *gain,
+                                 const float *bias, uint16_t *out, float *mean, float *inverse);
+// parts [slabs of rows][2][cols]: sums of the gradients of gain and bias.
+void kernels_cuda_layernorm_backward_bf16(size_t rows, size_t cols, const uint16_t *grad, const float *x,
+                                          const float *gain, const float *mean, const float *inverse,
+                                          const float *skip, float *grad_x, float *parts);
+// parts: temporary, as for kernels_cuda_column_sum.
+void kernels_cuda_column_sum_bf16(size_t rows, size_t cols, const uint16_t *z, float *parts, float *sum);
+// z becomes z + bias; out = gelu(z + bias).
+void kernels_cuda_bias_bf16(size_t rows, size_t cols, const float *bias, uint16_t *z);
+void kernels_cuda_bias_gelu_bf16(size_t rows, size_t cols, const float *bias, uint16_t *z, uint16_t *out);
+// grad *= gelu'(z)
+void kernels_cuda_gelu_backward_bf16(size_t count, const uint16_t *z, uint16_t *grad);
 
 // --- selection (select.cu, gather.cu) ---
 

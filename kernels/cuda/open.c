@@ -40,6 +40,9 @@ enum base_error kernels_cuda_open(const struct kernels **table, char *descriptio
     }
     (void)snprintf(description, capacity, "cuda: %s, sm_%d%d, cuBLAS %d.%d.%d", device.name, device.major,
                    device.minor, version / 10000, version / 100 % 100, version % 100);
-    *table = &kernels_cuda_table;
+    static struct kernels opened;
+    opened = kernels_cuda_table;
+    opened.bf16 = device.major >= 8 ? opened.bf16 : NULL; // older devices do not multiply bf16
+    *table = &opened;
     return BASE_OK;
 }

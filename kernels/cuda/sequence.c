@@ -22,7 +22,8 @@ static void embed_backward(size_t rows, size_t width, const uint32_t *ids, const
 {
     assert_count(rows, width);
     if (rows > 0) {
-        uint32_t *order = kernels_cuda_begin(2 * rows * sizeof *order);
+        uint32_t *order = kernels_cuda_begin(5 * rows * sizeof *order);
+        kernels_cuda_clear(order, 3 * rows * sizeof *order);
         kernels_cuda_embed_backward(rows, width, ids, grad, order, token);
         kernels_cuda_launched("embed_backward");
         kernels_cuda_end();

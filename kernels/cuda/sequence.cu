@@ -26,23 +26,28 @@ KERNEL(embed_kernel, struct embedding, e)
     }
 }
 
+#define EMBED_PARTS 16u
+
 struct embedding_gradient {
     size_t rows, width, tiles; // tiles of columns
     const uint32_t *ids;
     const float *grad;
+    uint32_t *smaller, *before, *equal; // [rows]: how many rows have a smaller id, or the same: earlier, all
     uint32_t *order, *end; // [rows]: the rows by id; where an id begins there, where it ends, else 0
     float *token;
+    uint32_t parts; // the blocks that share the comparisons of THREADS rows
 };
 
 // Sorts the rows by id, rows of one id in their order: each row counts the rows before it. That takes rows^2
 // comparisons of integers, and no row waits for another.
-KERNEL(embed_order_kernel, struct embedding_gradient, e)
+KERNEL(embed_count_kernel, struct embedding_gradient, e)
 {
     SHARED(uint32_t, tile, THREADS);
-    const size_t row = (size_t)block_index() * THREADS + thread_index();
+    const size_t row = (size_t)(block_index() / e.parts) * THREADS + thread_index();
     const uint32_t id = row < e.rows ? e.ids[row] : 0;
     uint32_t smaller = 0, before = 0, equal = 0;
-    for (size_t first = 0; first < e.rows; first += THREADS) {
+    for (size_t first = (size_t)(block_index() % e.parts) * THREADS; first < e.rows;
+         first += (size_t)e.parts * THREADS) {
         const size_t left = e.rows - first, count = left < THREADS ? left : THREADS;
         tile[thread_index()] = first + thread_index() < e.rows ? e.ids[first + thread_index()] : 0;
         block_barrier();
@@ -54,8 +59,19 @@ KERNEL(embed_order_kernel, struct embedding_gradient, e)
         block_barrier();
     }
     if (row < e.rows) {
+        (void)atomic_add_u32(e.smaller + row, smaller);
+        (void)atomic_add_u32(e.before + row, before);
+        (void)atomic_add_u32(e.equal + row, equal);
+    }
+}
+
+KERNEL(embed_order_kernel, struct embedding_gradient, e)
+{
+    EACH(row, e.rows)
+    {
+        const uint32_t smaller = e.smaller[row], before = e.before[row];
         e.order[smaller + before] = (uint32_t)row;
-        e.end[smaller + before] = before == 0 ? smaller + equal : 0;
+        e.end[smaller + before] = before == 0 ? smaller + e.equal[row] : 0;
     }
 }
 
@@ -174,9 +190,22 @@ void kernels_cuda_embed(size_t rows, size_t tokens, size_t width, const uint32_t
 void kernels_cuda_embed_backward(size_t rows, size_t width, const uint32_t *ids, const float *grad,
                                  uint32_t *order, float *token)
 {
-    const size_t tiles = (width + THREADS - 1) / THREADS;
-    const struct embedding_gradient e = {rows, width, tiles, ids, grad, order, order + rows, token};
-    LAUNCH(embed_order_kernel, (unsigned)((rows + THREADS - 1) / THREADS), e);
+    const size_t tiles = (width + THREADS - 1) / THREADS, groups = (rows + THREADS - 1) / THREADS;
+    const uint32_t parts = (uint32_t)(groups < EMBED_PARTS ? groups : EMBED_PARTS);
+    const struct embedding_gradient e = {.rows = rows,
+                                         .width = width,
+                                         .tiles = tiles,
+                                         .ids = ids,
+                                         .grad = grad,
+                                         .smaller = order,
+                                         .before = order + rows,
+                                         .equal = order + 2 * rows,
+                                         .order = order + 3 * rows,
+                                         .end = order + 4 * rows,
+                                         .token = token,
+                                         .parts = parts};
+    LAUNCH(embed_count_kernel, (unsigned)(groups * parts), e);
+    LAUNCH(embed_order_kernel, grid_for(rows), e);
     LAUNCH(embed_sum_kernel, (unsigned)(rows * tiles), e);
 }
 

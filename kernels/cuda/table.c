@@ -103,12 +103,14 @@ static void lion_step(size_t count, const struct kernels_lion *o, const float *g
 const struct kernels kernels_cuda_table_bf16 = {
     TABLE_MEMBERS,
     .gemm = kernels_cuda_gemm_bf16,
+    .decoder = &kernels_cuda_decoder,
     .image = &kernels_cuda_image_bf16,
 };
 
 const struct kernels kernels_cuda_table = {
     TABLE_MEMBERS,
     .gemm = kernels_cuda_gemm,
+    .decoder = &kernels_decoder_plain,
     .image = &kernels_cuda_image,
     .bf16 = &kernels_cuda_table_bf16,
 };

@@ -99,34 +99,79 @@ struct softmax {
     struct kernels_cuda_loss *row_losses, *total;
 };
 
-// One block a row.
+// What a thread has seen of its row: the largest number and where it is first, and the sum of the
+// exponentials relative to it.
+struct row_part {
+    float max, sum;
+    uint32_t at;
+};
+
+#define SOFTMAX_LOADS 4u // numbers that a thread reads before it uses the first
+
+DEVICE void softmax_add(struct row_part *p, float z, size_t c)
+{
+    if (z > p->max) {
+        p->sum = p->sum * expf(p->max - z) + 1.0f;
+        p->max = z;
+        p->at = (uint32_t)c;
+    } else if (z != -INFINITY) {
+        p->sum += expf(z - p->max); // NaN stays
+    }
+}
+
+DEVICE struct row_part softmax_part(const float *z, size_t cols)
+{
+    struct row_part p;
+    p.max = -INFINITY;
+    p.sum = 0.0f;
+    p.at = UINT32_MAX;
+    for (size_t first = thread_index(); first < cols; first += (size_t)SOFTMAX_LOADS * THREADS) {
+        float x[SOFTMAX_LOADS];
+        UNROLL
+        for (unsigned l = 0; l < SOFTMAX_LOADS; l++) {
+            x[l] = first + l * THREADS < cols ? z[first + l * THREADS] : -INFINITY;
+        }
+        UNROLL
+        for (unsigned l = 0; l < SOFTMAX_LOADS; l++) {
+            softmax_add(&p, x[l], first + l * THREADS);
+        }
+    }
+    return p;
+}
+
+DEVICE uint32_t block_least_u32(uint32_t value)
+{
+    SHARED(uint32_t, part, WARPS);
+    const uint32_t of_warp = warp_max_u32(~value);
+    if (lane_index() == 0) {
+        part[warp_index()] = of_warp;
+    }
+    block_barrier();
+    uint32_t most = 0;
+    for (unsigned w = 0; w < WARPS; w++) {
+        most = part[w] > most ? part[w] : most;
+    }
+    block_barrier();
+    return ~most;
+}
+
+// One block a row: one pass for its largest number and the sum, one for the gradient.
 KERNEL(softmax_kernel, struct softmax, s)
 {
     float *z = s.logits + (size_t)block_index() * s.cols;
     const size_t label = s.labels[block_index()];
     const float label_logit = z[label];
-    float mine = z[0];
+    const struct row_part mine = softmax_part(z, s.cols);
+    const float max = block_max(mine.max); // also: no thread writes before all have read
+    const float sum = block_sum_f32(mine.max > -INFINITY ? mine.sum * expf(mine.max - max) : mine.sum);
+    const uint32_t first = block_least_u32(mine.max == max ? mine.at : UINT32_MAX);
+    const float factor = s.scale / sum;
     for (size_t c = thread_index(); c < s.cols; c += THREADS) {
-        mine = z[c] > mine ? z[c] : mine;
-    }
-    const float max = block_max(mine);
-    uint64_t earlier = 0; // how often the largest logit comes before the label: the lowest index wins
-    for (size_t c = thread_index(); c < label; c += THREADS) {
-        earlier += z[c] == max;
-    }
-    earlier = block_sum_u64(earlier); // also: no thread writes before all have read
-    float part = 0.0f;
-    for (size_t c = thread_index(); c < s.cols; c += THREADS) {
-        z[c] = expf(z[c] - max);
-        part += z[c];
-    }
-    const float sum = block_sum_f32(part), factor = s.scale / sum;
-    for (size_t c = thread_index(); c < s.cols; c += THREADS) {
-        z[c] = z[c] * factor - (c == label ? s.scale : 0.0f);
+        z[c] = expf(z[c] - max) * factor - (c == label ? s.scale : 0.0f);
     }
     if (thread_index() == 0) {
         s.row_losses[block_index()].loss_sum = log((double)sum) - (double)(label_logit - max);
-        s.row_losses[block_index()].correct = label_logit == max && earlier == 0;
+        s.row_losses[block_index()].correct = first == label; // the lowest index of the largest
     }
 }
 

@@ -227,7 +227,8 @@ static float *gaussian(const struct kernels *kernels, uint64_t seed, size_t coun
 static double peak(const struct kernels *kernels)
 {
     const size_t side = kernels->shares_host ? SQUARE : SQUARE_DEVICE, count = side * side;
-    float *a = gaussian(kernels, 1, count), *b = gaussian(kernels, 2, count), *c = gaussian(kernels, 3, count);
+    float *a = gaussian(kernels, 1, count), *b = gaussian(kernels, 2, count),
+          *c = gaussian(kernels, 3, count);
     double times[PRODUCTS];
     for (size_t i = 0; i < PRODUCTS; i++) {
         const double start = used_ms();

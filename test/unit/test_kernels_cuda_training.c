@@ -17,6 +17,7 @@ const struct kernels_apply kernels_cuda_apply = {0};
 const struct kernels_image kernels_cuda_image = {0};
 const struct kernels_image kernels_cuda_image_bf16 = {0};
 const struct kernels_sequence kernels_cuda_sequence = {0};
+const struct kernels_decoder kernels_cuda_decoder = {0};
 const struct kernels_vectors kernels_cuda_vectors = {0};
 
 static void optimisers_match_the_scalar_rule(void **state)

@@ -5,6 +5,8 @@
 
 #include "kernels/cuda/attention.cu"
 #include "kernels/cuda/conv.cu"
+#include "kernels/cuda/decoder.c"
+#include "kernels/cuda/decoder.cu"
 #include "kernels/cuda/group_norm.cu"
 #include "kernels/cuda/image.c"
 #include "kernels/cuda/layernorm.cu"

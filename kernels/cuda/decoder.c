@@ -1,0 +1,308 @@
+// kernels/decoder.h with activations in bf16: products on tensor cores with bias, GELU or residual in the
+// same kernel where cuBLAS has one, else with a kernel of our own after them. Weights are rounded for each
+// product: 6 bytes per weight beside the 2 x rows operations on it.
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/products.h"
+
+enum { ALIGNED = 128 }; // numbers of bf16 in 256 bytes
+
+static size_t aligned(size_t count)
+{
+    return (count + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+static const void *activation(const struct kernels *k, size_t count, const float *x, void *room)
+{
+    (void)k;
+    if (count > 0) {
+        kernels_cuda_to_bf16(count, x, room);
+        kernels_cuda_launched("activation");
+    }
+    return room;
+}
+
+static void layernorm_bf16(const struct kernels *k, size_t rows, size_t cols, const float *x,
+                           const float *gain, const float *bias, void *out, float *mean, float *inverse)
+{
+    (void)k;
+    if (rows > 0) {
+        kernels_cuda_layernorm_bf16(rows, cols, x, gain, bias, out, mean, inverse);
+        kernels_cuda_launched("layernorm");
+    }
+}
+
+static void layernorm_backward_bf16(const struct kernels *k, const struct kernels_norm *n, const void *grad,
+                                    const float *x, const float *gain, const float *mean,
+                                    const float *inverse, const float *skip, float *grad_x, float *grad_gain,
+                                    float *grad_bias)
+{
+    const size_t pair = 2 * n->cols, slabs = (n->rows + KERNELS_CUDA_SLAB - 1) / KERNELS_CUDA_SLAB,
+                 sums = 2 * (slabs / KERNELS_CUDA_SLAB + 1) * pair;
+    (void)k;
+    float *parts = kernels_cuda_begin((slabs * pair + sums + pair) * sizeof *parts),
+          *sum = parts + slabs * pair + sums;
+    kernels_cuda_layernorm_backward_bf16(n->rows, n->cols, grad, x, gain, mean, inverse, skip, grad_x, parts);
+    kernels_cuda_column_sum(slabs, pair, parts, parts + slabs * pair, sum);
+    kernels_cuda_pair(n->cols, n->accumulate, sum, grad_gain, grad_bias);
+    kernels_cuda_launched("layernorm_backward");
+    kernels_cuda_end();
+}
+
+// --- attention: for shapes without a kernel for bf16, with fp32 copies ---
+
+static void attention_bf16(const struct kernels *k, const struct kernels_attention *shape, const void *qkv,
+                           float *scratch, void *out, float *log_sum)
+{
+    const size_t count = shape->sequences * shape->tokens * shape->heads * shape->width;
+    (void)k;
+    (void)scratch;
+    float *wide = kernels_cuda_begin(4 * count * sizeof *wide), *wide_out = wide + 3 * count;
+    kernels_cuda_to_fp32(3 * count, qkv, wide);
+    kernels_cuda_attention(shape, wide, wide_out, log_sum);
+    kernels_cuda_to_bf16(count, wide_out, out);
+    kernels_cuda_launched("attention");
+    kernels_cuda_end();
+}
+
+static void attention_backward_bf16(const struct kernels *k, const struct kernels_attention *shape,
+                                    const void *qkv, const void *out, const float *log_sum, const void *grad,
+                                    float *scratch, void *grad_qkv)
+{
+    const size_t heads = shape->sequences * shape->tokens * shape->heads, count = heads * shape->width;
+    (void)k;
+    (void)scratch;
+    float *wide = kernels_cuda_begin((8 * count + heads) * sizeof *wide), *wide_out = wide + 3 * count,
+          *wide_grad = wide + 4 * count, *to = wide + 5 * count, *back = wide + 8 * count;
+    kernels_cuda_to_fp32(3 * count, qkv, wide);
+    kernels_cuda_to_fp32(count, out, wide_out);
+    kernels_cuda_to_fp32(count, grad, wide_grad);
+    kernels_cuda_attention_backward(shape, wide, wide_out, log_sum, wide_grad, back, to);
+    kernels_cuda_to_bf16(3 * count, to, grad_qkv);
+    kernels_cuda_launched("attention_backward");
+    kernels_cuda_end();
+}
+
+// --- products ---
+
+// The weights of a product, and its bias as bf16 or fp32, in the memory of factors.
+struct factors {
+    uint16_t *w, *bias16;
+    float *bias32;
+};
+
+static struct factors factors_begin(const struct kernels_linear *l, const float *w, const float *bias)
+{
+    const size_t of_w = aligned(l->inputs * l->outputs), of_bias = aligned(l->outputs);
+    uint16_t *memory = kernels_cuda_factors_begin((of_w + 3 * of_bias) * sizeof *memory);
+    const struct factors f = {memory, memory + of_w, (float *)(void *)(memory + of_w + of_bias)};
+    kernels_cuda_to_bf16(l->inputs * l->outputs, w, f.w);
+    if (bias != NULL) {
+        kernels_cuda_to_bf16(l->outputs, bias, f.bias16);
+        kernels_cuda_copy(f.bias32, bias, l->outputs * sizeof *bias);
+    }
+    return f;
+}
+
+static void factors_end(const char *what)
+{
+    kernels_cuda_launched(what);
+    kernels_cuda_factors_end();
+}
+
+static struct kernels_cuda_multiply forward_of(const struct kernels_linear *l, const void *x,
+                                               const struct factors *f)
+{
+    return (struct kernels_cuda_multiply){
+        .m = l->rows, .n = l->outputs, .k = l->inputs, .a = x, .b = f->w, .narrow = true};
+}
+
+static void multiply_only(const struct kernels_cuda_multiply *with)
+{
+    struct kernels_cuda_multiply product = *with;
+    product.after = KERNELS_CUDA_NOTHING;
+    const bool done = kernels_cuda_multiply(&product);
+    BASE_ASSERT(done);
+}
+
+static bool is_empty(const struct kernels_linear *l)
+{
+    return l->rows == 0 || l->inputs == 0 || l->outputs == 0;
+}
+
+static void linear(const struct kernels *k, const struct kernels_linear *l, const void *x, const float *w,
+                   const float *bias, void *y)
+{
+    (void)k;
+    if (is_empty(l)) {
+        return;
+    }
+    const struct factors f = factors_begin(l, w, bias);
+    struct kernels_cuda_multiply product = forward_of(l, x, &f);
+    product.d = y;
+    product.after = KERNELS_CUDA_BIAS;
+    product.bias = f.bias16;
+    if (!kernels_cuda_multiply(&product)) {
+        multiply_only(&product);
+        kernels_cuda_bias_bf16(l->rows, l->outputs, bias, y);
+    }
+    factors_end("linear");
+}
+
+// What is kept is what the GELU takes.
+static void linear_gelu(const struct kernels *k, const struct kernels_linear *l, const void *x,
+                        const float *w, const float *bias, void *kept, void *y)
+{
+    (void)k;
+    if (is_empty(l)) {
+        return;
+    }
+    const struct factors f = factors_begin(l, w, bias);
+    struct kernels_cuda_multiply product = forward_of(l, x, &f);
+    product.d = y;
+    product.after = KERNELS_CUDA_BIAS_GELU;
+    product.bias = f.bias16;
+    product.kept = kept;
+    if (!kernels_cuda_multiply(&product)) {
+        product.d = kept;
+        multiply_only(&product);
+        kernels_cuda_bias_gelu_bf16(l->rows, l->outputs, bias, kept, y);
+    }
+    factors_end("linear_gelu");
+}
+
+static void linear_add(const struct kernels *k, const struct kernels_linear *l, const void *x, const float *w,
+                       const float *bias, const float *skip, float *y)
+{
+    (void)k;
+    if (is_empty(l)) {
+        return;
+    }
+    const struct factors f = factors_begin(l, w, bias);
+    struct kernels_cuda_multiply product = forward_of(l, x, &f);
+    product.d = y;
+    product.narrow = false;
+    product.add = skip;
+    product.after = KERNELS_CUDA_BIAS;
+    product.bias = f.bias32;
+    if (!kernels_cuda_multiply(&product)) {
+        if (skip != NULL) {
+            kernels_cuda_residual(l->rows, l->outputs, bias, skip, y);
+            product.add = y;
+        }
+        multiply_only(&product);
+        if (skip == NULL) {
+            kernels_cuda_bias(l->rows, l->outputs, bias, y, 0);
+        }
+    }
+    factors_end("linear_add");
+}
+
+static void bias_backward(const struct kernels_linear *l, const void *grad, float *scratch, float *grad_bias)
+{
+    const size_t slabs = l->rows / KERNELS_CUDA_SLAB + 1;
+    float *parts = kernels_cuda_begin(2 * slabs * l->outputs * sizeof *parts);
+    kernels_cuda_column_sum_bf16(l->rows, l->outputs, grad, parts, l->accumulate ? scratch : grad_bias);
+    kernels_cuda_end();
+    if (l->accumulate) {
+        const struct kernels_cuda_add add = {l->outputs, 1.0f, scratch, grad_bias};
+        kernels_cuda_add(&add, 1);
+    }
+}
+
+static void linear_backward(const struct kernels *k, const struct kernels_linear *l, const void *x,
+                            const float *w, const void *grad, const void *kept, float *scratch, float *grad_w,
+                            float *grad_bias, void *grad_x)
+{
+    (void)k;
+    if (is_empty(l)) {
+        return;
+    }
+    const struct kernels_cuda_multiply of_w = {.transpose_a = true,
+                                               .m = l->inputs,
+                                               .n = l->outputs,
+                                               .k = l->rows,
+                                               .a = x,
+                                               .b = grad,
+                                               .add = l->accumulate ? grad_w : NULL,
+                                               .d = grad_w};
+    multiply_only(&of_w);
+    bias_backward(l, grad, scratch, grad_bias);
+    const struct factors f = factors_begin(l, w, NULL);
+    const struct kernels_cuda_multiply of_x = {.transpose_b = true,
+                                               .m = l->rows,
+                                               .n = l->inputs,
+                                               .k = l->outputs,
+                                               .a = grad,
+                                               .b = f.w,
+                                               .d = grad_x,
+                                               .narrow = true,
+                                               .after = kept != NULL ? KERNELS_CUDA_GELU_BACKWARD
+                                                                     : KERNELS_CUDA_NOTHING,
+                                               .kept = (uint16_t *)kept};
+    if (!kernels_cuda_multiply(&of_x)) {
+        multiply_only(&of_x);
+        kernels_cuda_gelu_backward_bf16(l->rows * l->inputs, kept, grad_x);
+    }
+    factors_end("linear_backward");
+}
+
+static void logits(const struct kernels *k, const struct kernels_linear *l, const void *x, const float *w,
+                   float *y)
+{
+    (void)k;
+    if (is_empty(l)) {
+        return;
+    }
+    const struct factors f = factors_begin(l, w, NULL);
+    const struct kernels_cuda_multiply product = {
+        .transpose_b = true, .m = l->rows, .n = l->outputs, .k = l->inputs, .a = x, .b = f.w, .d = y};
+    multiply_only(&product);
+    factors_end("logits");
+}
+
+// The rows of the gradient get zeros at their ends, so that they are aligned; so do the columns of W.
+static void logits_backward(const struct kernels *k, const struct kernels_linear *l, const void *x,
+                            const float *w, const float *grad, float *grad_w, void *grad_x)
+{
+    (void)k;
+    if (is_empty(l)) {
+        return;
+    }
+    const size_t padded = (l->outputs + 63) / 64 * 64, of_w = aligned(padded * l->inputs),
+                 used = l->outputs * l->inputs;
+    uint16_t *w16 = kernels_cuda_factors_begin((of_w + l->rows * padded) * sizeof *w16), *grad16 = w16 + of_w;
+    kernels_cuda_to_bf16(used, w, w16);
+    kernels_cuda_clear(w16 + used, (padded * l->inputs - used) * sizeof *w16);
+    kernels_cuda_rows_to_bf16(l->rows, l->outputs, padded, grad, grad16);
+    const struct kernels_cuda_multiply of_w_only = {.transpose_a = true,
+                                                    .m = l->outputs,
+                                                    .n = l->inputs,
+                                                    .k = l->rows,
+                                                    .stride_a = padded,
+                                                    .a = grad16,
+                                                    .b = x,
+                                                    .add = l->accumulate ? grad_w : NULL,
+                                                    .d = grad_w};
+    multiply_only(&of_w_only);
+    const struct kernels_cuda_multiply of_x = {
+        .m = l->rows, .n = l->inputs, .k = padded, .a = grad16, .b = w16, .d = grad_x, .narrow = true};
+    multiply_only(&of_x);
+    factors_end("logits_backward");
+}
+
+const struct kernels_decoder kernels_cuda_decoder = {
+    .activation_bytes = sizeof(uint16_t),
+    .activation = activation,
+    .layernorm = layernorm_bf16,
+    .layernorm_backward = layernorm_backward_bf16,
+    .attention = attention_bf16,
+    .attention_backward = attention_backward_bf16,
+    .linear = linear,
+    .linear_gelu = linear_gelu,
+    .linear_add = linear_add,
+    .linear_backward = linear_backward,
+    .logits = logits,
+    .logits_backward = logits_backward,
+};
