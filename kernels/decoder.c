@@ -78,16 +78,28 @@ static void linear_backward(const struct kernels *k, const struct kernels_linear
 }
 
 static void logits(const struct kernels *k, const struct kernels_linear *l, const void *x, const float *w,
-                   float *y)
+                   void *y)
 {
     k->gemm(false, true, l->rows, l->outputs, l->inputs, 1.0f, x, w, 0.0f, y);
 }
 
+static void cross_entropy(const struct kernels *k, const struct kernels_linear *l, void *y,
+                          const uint32_t *labels, float scale, struct kernels_loss *loss)
+{
+    k->softmax_cross_entropy(l->rows, l->outputs, y, labels, scale, loss);
+}
+
 static void logits_backward(const struct kernels *k, const struct kernels_linear *l, const void *x,
-                            const float *w, const float *grad, float *grad_w, void *grad_x)
+                            const float *w, const void *grad, float *grad_w, void *grad_x)
 {
     k->gemm(true, false, l->outputs, l->inputs, l->rows, 1.0f, grad, x, l->accumulate ? 1.0f : 0.0f, grad_w);
     k->gemm(false, false, l->rows, l->inputs, l->outputs, 1.0f, grad, w, 0.0f, grad_x);
+}
+
+static void download_logits(const struct kernels *k, const struct kernels_linear *l, const void *y,
+                            float *to_host)
+{
+    k->download(to_host, y, l->rows * l->outputs * sizeof *to_host);
 }
 
 const struct kernels_decoder kernels_decoder_plain = {
@@ -101,6 +113,9 @@ const struct kernels_decoder kernels_decoder_plain = {
     .linear_gelu = linear_gelu,
     .linear_add = linear_add,
     .linear_backward = linear_backward,
+    .logits_multiple = 1,
     .logits = logits,
+    .cross_entropy = cross_entropy,
     .logits_backward = logits_backward,
+    .download_logits = download_logits,
 };

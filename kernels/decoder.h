@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct kernels;
+struct kernels_loss;
 
 // y [rows, outputs] = x [rows, inputs] W [inputs, outputs] + b [outputs].
 struct kernels_linear {
@@ -55,11 +56,19 @@ struct kernels_decoder {
                             const float *w, const void *grad, const void *kept, float *scratch, float *grad_w,
                             float *grad_bias, void *grad_x);
 
-    // y [rows, outputs] = x W^T in fp32, W [outputs, inputs], no b: the logits of a tied head.
+    // The logits of a tied head: y [rows, kernels_logits_stride(outputs)] = x W^T, W [outputs, inputs], no b.
+    // What follows the first `outputs` numbers of a row are zeros.
+    size_t logits_multiple;
     void (*logits)(const struct kernels *k, const struct kernels_linear *l, const void *x, const float *w,
-                   float *y);
+                   void *y);
+    // As softmax_cross_entropy in kernels.h: y becomes its gradient.
+    void (*cross_entropy)(const struct kernels *k, const struct kernels_linear *l, void *y,
+                          const uint32_t *labels, float scale, struct kernels_loss *loss);
     void (*logits_backward)(const struct kernels *k, const struct kernels_linear *l, const void *x,
-                            const float *w, const float *grad, float *grad_w, void *grad_x);
+                            const float *w, const void *grad, float *grad_w, void *grad_x);
+    // y as [rows, outputs] in host memory.
+    void (*download_logits)(const struct kernels *k, const struct kernels_linear *l, const void *y,
+                            float *to_host);
 };
 
 // fp32 activations, with the operations of the table in use.
@@ -69,6 +78,12 @@ extern const struct kernels_decoder kernels_decoder_plain;
 static inline size_t kernels_activation_floats(const struct kernels_decoder *decoder, size_t count)
 {
     return (count * decoder->activation_bytes + 63) / 64 * 16;
+}
+
+static inline size_t kernels_logits_stride(const struct kernels_decoder *decoder, size_t outputs)
+{
+    const size_t multiple = decoder->logits_multiple;
+    return (outputs + multiple - 1) / multiple * multiple;
 }
 
 #endif

@@ -88,6 +88,7 @@ struct train_layer {
 struct train_layer_floats { // numbers of 4 bytes; a type may keep uint32_t in them
     size_t kept;            // separate for each layer, kept from forward to backward
     size_t scratch;         // used within one call; shared by all layers
+    size_t y;               // of the output, of a last layer that does not store it as fp32; else 0
 };
 
 // One pass over a batch.
@@ -143,6 +144,12 @@ struct train_layer_type {
     // Whether backward of up to `examples` can pass its gradient to pass->taker instead of writing it. NULL:
     // never; a type without parameters leaves it NULL.
     bool (*gives)(const struct train_layer *layer, const struct kernels *kernels, size_t examples);
+    // For a last layer that does not store its output as fp32; NULL: it does. loss: as softmax_cross_entropy
+    // of the kernels. download: the output as fp32 in host memory.
+    void (*loss)(const struct train_layer *layer, const struct train_pass *pass, float *y,
+                 const uint32_t *labels, float scale, struct kernels_loss *loss);
+    void (*download)(const struct train_layer *layer, const struct train_pass *pass, const float *y,
+                     float *to_host);
 };
 
 #endif

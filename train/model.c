@@ -59,7 +59,7 @@ static bool alloc_layers(struct train_model *model)
         }
         widest = i + 1 < plan->n_layers && count > widest ? count : widest;
         scratch = floats.scratch > scratch ? floats.scratch : scratch;
-        model->memory[i].y = get(model, batch * count, &complete);
+        model->memory[i].y = get(model, floats.y > 0 ? floats.y : batch * count, &complete);
         model->memory[i].kept = floats.kept > 0 ? get(model, floats.kept, &complete) : NULL;
     }
     for (size_t i = 0; i < 2 && i + 1 < plan->n_layers; i++) {
@@ -333,6 +333,19 @@ static size_t rows_of(const struct train_model *model, size_t examples)
     return examples * model->plan.out.positions;
 }
 
+// The loss of the last forward pass; the output becomes its gradient.
+static void cross_entropy(const struct train_model *model, const uint32_t *labels, float scale,
+                          struct kernels_loss *loss)
+{
+    const struct train_layer *last = &model->plan.layers[model->plan.n_layers - 1];
+    if (last->type->loss != NULL) {
+        last->type->loss(last, &model->pass, top(model), labels, scale, loss);
+    } else {
+        model->kernels->softmax_cross_entropy(rows_of(model, model->pass.examples), model->spec.classes,
+                                              top(model), labels, scale, loss);
+    }
+}
+
 static void forward(struct train_model *model, const float *parameters, const void *x, size_t examples,
                     bool training)
 {
@@ -398,8 +411,7 @@ void train_model_gradient(struct train_model *model, const float *parameters, co
     BASE_ASSERT(rows > 0 && rows <= model->max_batch);
     const size_t labelled = rows_of(model, rows);
     forward(model, parameters, x, rows, true);
-    model->kernels->softmax_cross_entropy(labelled, model->spec.classes, top(model), labels,
-                                          weight / (float)labelled, loss);
+    cross_entropy(model, labels, weight / (float)labelled, loss);
     backward(model, parameters, x, gradient);
 }
 
@@ -414,7 +426,12 @@ void train_model_logits(struct train_model *model, const float *parameters, cons
     }
     const struct train_rows dense = {.x = x, .features = model->spec.inputs};
     forward(model, parameters, model->plan.in.rows ? &dense : x, rows, false);
-    k->download(logits, top(model), rows_of(model, rows) * model->spec.classes * sizeof *logits);
+    const struct train_layer *last = &model->plan.layers[model->plan.n_layers - 1];
+    if (last->type->download != NULL) {
+        last->type->download(last, &model->pass, top(model), logits);
+    } else {
+        k->download(logits, top(model), rows_of(model, rows) * model->spec.classes * sizeof *logits);
+    }
 }
 
 void train_model_gradient_regression(struct train_model *model, const float *parameters, const float *x,
@@ -476,8 +493,8 @@ static void evaluate_classes(struct train_model *model, const float *parameters,
         k->upload(model->labels, labels, labelled * sizeof *labels);
         labels = model->labels;
     }
-    float *logits = answer(model, parameters, data, first, rows);
-    k->softmax_cross_entropy(labelled, model->spec.classes, logits, labels, 1.0f, loss);
+    (void)answer(model, parameters, data, first, rows);
+    cross_entropy(model, labels, 1.0f, loss);
     k->wait();
 }
 

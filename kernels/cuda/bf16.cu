@@ -48,28 +48,18 @@ KERNEL(to_fp32_kernel, struct widening, w)
     }
 }
 
-struct padding {
-    size_t rows;
-    uint32_t cols, fours; // numbers of a row of `from`; of `to`, in fours
-    const float *from;
-    uint16_t *to;
+struct unpadding {
+    size_t rows, stride;
+    uint32_t cols;
+    const uint16_t *from;
+    float *to;
 };
 
-DEVICE float number_or_zero(const float *row, uint32_t at, uint32_t cols)
+KERNEL(rows_to_fp32_kernel, struct unpadding, u)
 {
-    return at < cols ? row[at] : 0.0f;
-}
-
-KERNEL(rows_to_bf16_kernel, struct padding, p)
-{
-    EACH(i, p.rows * p.fours)
+    EACH(i, u.rows * u.cols)
     {
-        const size_t row = i / p.fours;
-        const uint32_t at = (uint32_t)(i % p.fours) * 4;
-        const float *from = p.from + row * p.cols;
-        ((uint64_t *)p.to)[i] =
-            four_bf16(number_or_zero(from, at, p.cols), number_or_zero(from, at + 1, p.cols),
-                      number_or_zero(from, at + 2, p.cols), number_or_zero(from, at + 3, p.cols));
+        u.to[i] = from_bf16(u.from[i / u.cols * u.stride + i % u.cols]);
     }
 }
 
@@ -90,8 +80,8 @@ void kernels_cuda_to_fp32(size_t count, const uint16_t *from, float *to)
     LAUNCH(to_fp32_kernel, grid_for(count), w);
 }
 
-void kernels_cuda_rows_to_bf16(size_t rows, size_t cols, size_t padded, const float *from, uint16_t *to)
+void kernels_cuda_rows_to_fp32(size_t rows, size_t cols, size_t stride, const uint16_t *from, float *to)
 {
-    const struct padding p = {rows, (uint32_t)cols, (uint32_t)(padded / 4), from, to};
-    LAUNCH(rows_to_bf16_kernel, grid_for(rows * p.fours), p);
+    const struct unpadding u = {rows, stride, (uint32_t)cols, from, to};
+    LAUNCH(rows_to_fp32_kernel, grid_for(rows * cols), u);
 }

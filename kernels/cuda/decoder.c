@@ -248,48 +248,110 @@ static void linear_backward(const struct kernels *k, const struct kernels_linear
     factors_end("linear_backward");
 }
 
+enum { LOGITS_MULTIPLE = 64 }; // numbers of a row: tiles of products and loads are aligned
+
+static size_t stride_of(const struct kernels_linear *l)
+{
+    return kernels_logits_stride(&kernels_cuda_decoder, l->outputs);
+}
+
+// W with zero rows up to the stride of the logits.
+static uint16_t *head_begin(const struct kernels_linear *l, const float *w)
+{
+    const size_t used = l->outputs * l->inputs, all = stride_of(l) * l->inputs;
+    uint16_t *w16 = kernels_cuda_factors_begin(all * sizeof *w16);
+    kernels_cuda_to_bf16(used, w, w16);
+    kernels_cuda_clear(w16 + used, (all - used) * sizeof *w16);
+    return w16;
+}
+
 static void logits(const struct kernels *k, const struct kernels_linear *l, const void *x, const float *w,
-                   float *y)
+                   void *y)
 {
     (void)k;
     if (is_empty(l)) {
         return;
     }
-    const struct factors f = factors_begin(l, w, NULL);
-    const struct kernels_cuda_multiply product = {
-        .transpose_b = true, .m = l->rows, .n = l->outputs, .k = l->inputs, .a = x, .b = f.w, .d = y};
+    const struct kernels_cuda_multiply product = {.transpose_b = true,
+                                                  .m = l->rows,
+                                                  .n = stride_of(l),
+                                                  .k = l->inputs,
+                                                  .a = x,
+                                                  .b = head_begin(l, w),
+                                                  .d = y,
+                                                  .narrow = true};
     multiply_only(&product);
     factors_end("logits");
 }
 
-// The rows of the gradient get zeros at their ends, so that they are aligned; so do the columns of W.
-static void logits_backward(const struct kernels *k, const struct kernels_linear *l, const void *x,
-                            const float *w, const float *grad, float *grad_w, void *grad_x)
+static void cross_entropy(const struct kernels *k, const struct kernels_linear *l, void *y,
+                          const uint32_t *labels, float scale, struct kernels_loss *loss)
 {
+    struct kernels_cuda_loss total = {0};
+    (void)k;
+    if (!is_empty(l)) {
+        struct kernels_cuda_loss *rows = kernels_cuda_begin((l->rows + 1) * sizeof *rows);
+        kernels_cuda_softmax_bf16(l->rows, l->outputs, stride_of(l), y, labels, scale, rows);
+        kernels_cuda_loss_total(l->rows, rows, rows + l->rows);
+        kernels_cuda_launched("cross_entropy");
+        kernels_cuda_download(&total, rows + l->rows, sizeof total);
+        kernels_cuda_end();
+    }
+    *loss = (struct kernels_loss){.loss_sum = total.loss_sum, .correct = (size_t)total.correct};
+}
+
+// The gradient of `count` rows of W from `first` on.
+static void rows_of_head(const struct kernels_linear *l, const uint16_t *x, const uint16_t *grad,
+                         size_t first, size_t count, float *grad_w)
+{
+    const struct kernels_cuda_multiply product = {.transpose_a = true,
+                                                  .m = count,
+                                                  .n = l->inputs,
+                                                  .k = l->rows,
+                                                  .stride_a = stride_of(l),
+                                                  .a = grad + first,
+                                                  .b = x,
+                                                  .add = l->accumulate ? grad_w + first * l->inputs : NULL,
+                                                  .d = grad_w + first * l->inputs};
+    if (count > 0) {
+        multiply_only(&product);
+    }
+}
+
+// A product whose number of rows is no multiple of 8 is slow: the last rows of W get one of their own.
+static void logits_backward(const struct kernels *k, const struct kernels_linear *l, const void *x,
+                            const float *w, const void *grad, float *grad_w, void *grad_x)
+{
+    const size_t whole = l->outputs / LOGITS_MULTIPLE * LOGITS_MULTIPLE;
     (void)k;
     if (is_empty(l)) {
         return;
     }
-    const size_t padded = (l->outputs + 63) / 64 * 64, of_w = aligned(padded * l->inputs),
-                 used = l->outputs * l->inputs;
-    uint16_t *w16 = kernels_cuda_factors_begin((of_w + l->rows * padded) * sizeof *w16), *grad16 = w16 + of_w;
-    kernels_cuda_to_bf16(used, w, w16);
-    kernels_cuda_clear(w16 + used, (padded * l->inputs - used) * sizeof *w16);
-    kernels_cuda_rows_to_bf16(l->rows, l->outputs, padded, grad, grad16);
-    const struct kernels_cuda_multiply of_w_only = {.transpose_a = true,
-                                                    .m = l->outputs,
-                                                    .n = l->inputs,
-                                                    .k = l->rows,
-                                                    .stride_a = padded,
-                                                    .a = grad16,
-                                                    .b = x,
-                                                    .add = l->accumulate ? grad_w : NULL,
-                                                    .d = grad_w};
-    multiply_only(&of_w_only);
-    const struct kernels_cuda_multiply of_x = {
-        .m = l->rows, .n = l->inputs, .k = padded, .a = grad16, .b = w16, .d = grad_x, .narrow = true};
+    rows_of_head(l, x, grad, 0, whole, grad_w);
+    rows_of_head(l, x, grad, whole, l->outputs - whole, grad_w);
+    const struct kernels_cuda_multiply of_x = {.m = l->rows,
+                                               .n = l->inputs,
+                                               .k = stride_of(l),
+                                               .a = grad,
+                                               .b = head_begin(l, w),
+                                               .d = grad_x,
+                                               .narrow = true};
     multiply_only(&of_x);
     factors_end("logits_backward");
+}
+
+static void download_logits(const struct kernels *k, const struct kernels_linear *l, const void *y,
+                            float *to_host)
+{
+    (void)k;
+    if (!is_empty(l)) {
+        const size_t bytes = l->rows * l->outputs * sizeof *to_host;
+        float *wide = kernels_cuda_begin(bytes);
+        kernels_cuda_rows_to_fp32(l->rows, l->outputs, stride_of(l), y, wide);
+        kernels_cuda_launched("download_logits");
+        kernels_cuda_download(to_host, wide, bytes);
+        kernels_cuda_end();
+    }
 }
 
 const struct kernels_decoder kernels_cuda_decoder = {
@@ -303,6 +365,9 @@ const struct kernels_decoder kernels_cuda_decoder = {
     .linear_gelu = linear_gelu,
     .linear_add = linear_add,
     .linear_backward = linear_backward,
+    .logits_multiple = LOGITS_MULTIPLE,
     .logits = logits,
+    .cross_entropy = cross_entropy,
     .logits_backward = logits_backward,
+    .download_logits = download_logits,
 };

@@ -4,8 +4,7 @@
 
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
-
-#include <math.h>
+#include "kernels/cuda/softmax.h"
 
 #define LAYERNORM_EPSILON 1e-5f
 
@@ -139,7 +138,7 @@ KERNEL(norm_kernel, struct norm_rows, n)
 }
 
 struct norm_gradient {
-    size_t rows, cols;
+    size_t rows, cols, tiles; // tiles of columns
     const uint16_t *grad;
     const float *x, *gain, *mean, *inverse;
     const float *skip; // may be grad_x, or NULL
@@ -147,93 +146,52 @@ struct norm_gradient {
     float *parts; // [slabs][2][cols]
 };
 
-// What a thread adds over the rows of its warp: the gradients of gain and bias.
-struct norm_sums {
-    struct four gain[KEPT], bias[KEPT];
-};
-
-// One row: writes the gradient of x.
-DEVICE void norm_row_backward(const struct norm_gradient *n, size_t r, struct norm_sums *sums)
+KERNEL(norm_backward_fours_kernel, struct norm_gradient, n)
 {
-    const float mean = n->mean[r], inverse = n->inverse[r];
-    struct four normal[KEPT], grad[KEPT]; // grad: times gain
+    const size_t r = (size_t)block_index() * WARPS + warp_index(), at = r * n.cols;
+    if (r >= n.rows) {
+        return; // the whole warp
+    }
+    const float mean = n.mean[r], inverse = n.inverse[r];
+    struct four normal[KEPT], grad[KEPT], to[KEPT]; // grad: times gain
     float sum = 0.0f, sum_x = 0.0f;
+    UNROLL
+    for (unsigned g = 0; g < KEPT; g++) { // everything is read before the sums are waited for
+        const size_t c = g * WIDE + 4 * lane_index();
+        if (c < n.cols) {
+            normal[g] = load_four(n.x + at + c);
+            grad[g] = load_four_bf16(n.grad + at + c);
+            if (n.skip != NULL) {
+                to[g] = load_four(n.skip + at + c);
+            }
+        }
+    }
     UNROLL
     for (unsigned g = 0; g < KEPT; g++) {
         const size_t c = g * WIDE + 4 * lane_index();
-        if (c < n->cols) {
-            normal[g] = load_four(n->x + r * n->cols + c);
-            grad[g] = load_four_bf16(n->grad + r * n->cols + c);
+        if (c < n.cols) {
             UNROLL
             for (unsigned i = 0; i < 4; i++) {
                 normal[g].at[i] = (normal[g].at[i] - mean) * inverse;
-                sums->gain[g].at[i] += grad[g].at[i] * normal[g].at[i];
-                sums->bias[g].at[i] += grad[g].at[i];
-                grad[g].at[i] *= n->gain[c + i];
+                grad[g].at[i] *= n.gain[c + i];
                 sum += grad[g].at[i];
                 sum_x += grad[g].at[i] * normal[g].at[i];
             }
         }
     }
-    const float level = warp_sum_f32(sum) / (float)n->cols, slope = warp_sum_f32(sum_x) / (float)n->cols;
+    const float level = warp_sum_f32(sum) / (float)n.cols, slope = warp_sum_f32(sum_x) / (float)n.cols;
     UNROLL
     for (unsigned g = 0; g < KEPT; g++) {
         const size_t c = g * WIDE + 4 * lane_index();
-        if (c < n->cols) {
-            struct four to = {{0.0f, 0.0f, 0.0f, 0.0f}};
-            if (n->skip != NULL) {
-                to = load_four(n->skip + r * n->cols + c);
-            }
+        if (c < n.cols) {
             UNROLL
             for (unsigned i = 0; i < 4; i++) {
-                to.at[i] += inverse * (grad[g].at[i] - level - normal[g].at[i] * slope);
+                const float base = n.skip != NULL ? to[g].at[i] : 0.0f;
+                to[g].at[i] = base + inverse * (grad[g].at[i] - level - normal[g].at[i] * slope);
             }
-            store_four(n->grad_x + r * n->cols + c, &to);
+            store_four(n.grad_x + at + c, &to[g]);
         }
     }
-}
-
-// parts[at] becomes the sum over the warps of their numbers for each column.
-DEVICE void add_warps(const struct norm_gradient *n, const struct four mine[KEPT], float *of_warps, size_t at)
-{
-    UNROLL
-    for (unsigned g = 0; g < KEPT; g++) {
-        const size_t c = g * WIDE + 4 * lane_index();
-        if (c < n->cols) {
-            store_four(of_warps + warp_index() * (KEPT * WIDE) + c, &mine[g]);
-        }
-    }
-    block_barrier();
-    for (size_t c = thread_index(); c < n->cols; c += THREADS) {
-        float sum = 0.0f;
-        for (unsigned w = 0; w < WARPS; w++) {
-            sum += of_warps[w * (KEPT * WIDE) + c];
-        }
-        n->parts[at * n->cols + c] = sum;
-    }
-    block_barrier();
-}
-
-// A block has a slab of rows; its warps take them in turn.
-KERNEL(norm_backward_fours_kernel, struct norm_gradient, n)
-{
-    SHARED(float4, of_warps, WARPS * KEPT * WIDE / 4);
-    const size_t first = (size_t)block_index() * KERNELS_CUDA_SLAB;
-    const size_t end = first + KERNELS_CUDA_SLAB < n.rows ? first + KERNELS_CUDA_SLAB : n.rows;
-    struct norm_sums sums;
-    UNROLL
-    for (unsigned g = 0; g < KEPT; g++) {
-        UNROLL
-        for (unsigned i = 0; i < 4; i++) {
-            sums.gain[g].at[i] = 0.0f;
-            sums.bias[g].at[i] = 0.0f;
-        }
-    }
-    for (size_t r = first + warp_index(); r < end; r += WARPS) {
-        norm_row_backward(&n, r, &sums);
-    }
-    add_warps(&n, sums.gain, (float *)of_warps, 2 * (size_t)block_index());
-    add_warps(&n, sums.bias, (float *)of_warps, 2 * (size_t)block_index() + 1);
 }
 
 KERNEL(norm_backward_kernel, struct norm_gradient, n)
@@ -256,23 +214,71 @@ KERNEL(norm_backward_kernel, struct norm_gradient, n)
     }
 }
 
-KERNEL(norm_parts_kernel, struct norm_gradient, n)
+// --- sums of columns ---
+
+// A block has a slab of rows and two columns for each lane; its warps take the rows in turn.
+struct slab_place {
+    size_t slab, column, first, end; // rows first .. end - 1
+};
+
+DEVICE struct slab_place slab_place_of(size_t tiles, size_t rows)
 {
-    const size_t first = (size_t)block_index() * KERNELS_CUDA_SLAB;
-    const size_t end = first + KERNELS_CUDA_SLAB < n.rows ? first + KERNELS_CUDA_SLAB : n.rows;
-    for (size_t c = thread_index(); c < n.cols; c += THREADS) {
-        float gain = 0.0f, bias = 0.0f;
-        for (size_t r = first; r < end; r++) {
-            const float g = from_bf16(n.grad[r * n.cols + c]);
-            gain += g * ((n.x[r * n.cols + c] - n.mean[r]) * n.inverse[r]);
-            bias += g;
-        }
-        n.parts[2 * (size_t)block_index() * n.cols + c] = gain;
-        n.parts[(2 * (size_t)block_index() + 1) * n.cols + c] = bias;
-    }
+    struct slab_place p;
+    p.slab = block_index() / tiles;
+    p.column = block_index() % tiles * (2 * WARP) + 2 * lane_index();
+    p.first = p.slab * KERNELS_CUDA_SLAB;
+    p.end = p.first + KERNELS_CUDA_SLAB < rows ? p.first + KERNELS_CUDA_SLAB : rows;
+    return p;
 }
 
-// --- sums of columns ---
+DEVICE void load_two_bf16(const uint16_t *row, size_t column, size_t cols, float to[2])
+{
+    if (cols % 2 == 0) { // rows begin at a multiple of 4 bytes
+        const uint32_t both = *(const uint32_t *)(row + column);
+        to[0] = from_bf16((uint16_t)both);
+        to[1] = from_bf16((uint16_t)(both >> 16));
+        return;
+    }
+    to[0] = from_bf16(row[column]);
+    to[1] = column + 1 < cols ? from_bf16(row[column + 1]) : 0.0f;
+}
+
+// to[column ..] becomes the sums over the warps.
+DEVICE void store_two_sums(const float sum[2], float *part, size_t column, size_t cols, float *to)
+{
+    part[2 * thread_index()] = sum[0];
+    part[2 * thread_index() + 1] = sum[1];
+    block_barrier();
+    for (unsigned i = 0; i < 2 && warp_index() == 0 && column + i < cols; i++) {
+        float all = sum[i];
+        for (unsigned w = 1; w < WARPS; w++) {
+            all += part[2 * (w * WARP + lane_index()) + i];
+        }
+        to[column + i] = all;
+    }
+    block_barrier();
+}
+
+KERNEL(norm_parts_kernel, struct norm_gradient, n)
+{
+    SHARED(float, part, 2 * THREADS);
+    const struct slab_place p = slab_place_of(n.tiles, n.rows);
+    float gain[2] = {0.0f, 0.0f}, bias[2] = {0.0f, 0.0f};
+    for (size_t r = p.first + warp_index(); r < p.end && p.column < n.cols; r += WARPS) {
+        const float *x = n.x + r * n.cols + p.column, mean = n.mean[r], inverse = n.inverse[r];
+        float grad[2];
+        load_two_bf16(n.grad + r * n.cols, p.column, n.cols, grad);
+        UNROLL
+        for (unsigned i = 0; i < 2; i++) {
+            if (p.column + i < n.cols) {
+                gain[i] += grad[i] * ((x[i] - mean) * inverse);
+                bias[i] += grad[i];
+            }
+        }
+    }
+    store_two_sums(gain, part, p.column, n.cols, n.parts + 2 * p.slab * n.cols);
+    store_two_sums(bias, part, p.column, n.cols, n.parts + (2 * p.slab + 1) * n.cols);
+}
 
 struct bf16_columns {
     size_t rows, cols, tiles; // tiles of columns
@@ -280,38 +286,63 @@ struct bf16_columns {
     float *sum; // [slabs][cols]
 };
 
-DEVICE void add_two(const struct bf16_columns *s, size_t r, size_t c, float sum[2])
-{
-    if (s->cols % 2 == 0) { // rows begin at a multiple of 4 bytes
-        const uint32_t both = *(const uint32_t *)(s->z + r * s->cols + c);
-        sum[0] += from_bf16((uint16_t)both);
-        sum[1] += from_bf16((uint16_t)(both >> 16));
-        return;
-    }
-    sum[0] += from_bf16(s->z[r * s->cols + c]);
-    sum[1] += c + 1 < s->cols ? from_bf16(s->z[r * s->cols + c + 1]) : 0.0f;
-}
-
-// As column_sum_kernel in train.cu, with two columns a thread.
 KERNEL(bf16_column_sum_kernel, struct bf16_columns, s)
 {
     SHARED(float, part, 2 * THREADS);
-    const size_t slab = block_index() / s.tiles;
-    const size_t c = block_index() % s.tiles * (2 * WARP) + 2 * lane_index(),
-                 first = slab * KERNELS_CUDA_SLAB;
-    const size_t end = first + KERNELS_CUDA_SLAB < s.rows ? first + KERNELS_CUDA_SLAB : s.rows;
+    const struct slab_place p = slab_place_of(s.tiles, s.rows);
     float sum[2] = {0.0f, 0.0f};
-    for (size_t r = first + warp_index(); r < end && c < s.cols; r += WARPS) {
-        add_two(&s, r, c, sum);
+    for (size_t r = p.first + warp_index(); r < p.end && p.column < s.cols; r += WARPS) {
+        float z[2];
+        load_two_bf16(s.z + r * s.cols, p.column, s.cols, z);
+        sum[0] += z[0];
+        sum[1] += z[1];
     }
-    part[2 * thread_index()] = sum[0];
-    part[2 * thread_index() + 1] = sum[1];
-    block_barrier();
-    for (unsigned i = 0; i < 2 && warp_index() == 0 && c + i < s.cols; i++) {
-        for (unsigned w = 1; w < WARPS; w++) {
-            sum[i] += part[2 * (w * WARP + lane_index()) + i];
+    store_two_sums(sum, part, p.column, s.cols, s.sum + p.slab * s.cols);
+}
+
+// --- softmax and cross entropy ---
+
+struct bf16_softmax {
+    size_t cols, stride;
+    uint16_t *logits;
+    const uint32_t *labels;
+    float scale;
+    struct kernels_cuda_loss *row_losses;
+};
+
+DEVICE struct row_part bf16_row_part(const uint16_t *z, size_t cols)
+{
+    struct row_part p = row_part_of_none();
+    for (size_t c = 4 * thread_index(); c < cols; c += 4 * THREADS) {
+        struct four x = load_four_bf16(z + c);
+        UNROLL
+        for (unsigned i = 0; i < 4; i++) {
+            x.at[i] = c + i < cols ? x.at[i] : -INFINITY;
         }
-        s.sum[slab * s.cols + c + i] = sum[i];
+        row_part_add(&p, x.at, c, 1);
+    }
+    return p;
+}
+
+// One block a row, as softmax_kernel in train.cu.
+KERNEL(bf16_softmax_kernel, struct bf16_softmax, s)
+{
+    uint16_t *z = s.logits + (size_t)block_index() * s.stride;
+    const size_t label = s.labels[block_index()];
+    const float of_label = from_bf16(z[label]);
+    const struct row_part mine = bf16_row_part(z, s.cols), row = row_part_of_block(&mine);
+    const float factor = s.scale / row.sum;
+    for (size_t c = 4 * thread_index(); c < s.stride; c += 4 * THREADS) {
+        struct four x = load_four_bf16(z + c);
+        UNROLL
+        for (unsigned i = 0; i < 4; i++) {
+            const float grad = expf(x.at[i] - row.max) * factor - (c + i == label ? s.scale : 0.0f);
+            x.at[i] = c + i < s.cols ? grad : 0.0f;
+        }
+        store_four_bf16(z + c, &x);
+    }
+    if (thread_index() == 0) {
+        row_loss(&s.row_losses[block_index()], &row, of_label, label);
     }
 }
 
@@ -387,13 +418,15 @@ void kernels_cuda_layernorm_backward_bf16(size_t rows, size_t cols, const uint16
                                           const float *gain, const float *mean, const float *inverse,
                                           const float *skip, float *grad_x, float *parts)
 {
-    const struct norm_gradient n = {rows, cols, grad, x, gain, mean, inverse, skip, grad_x, parts};
-    const unsigned slabs = (unsigned)((rows + KERNELS_CUDA_SLAB - 1) / KERNELS_CUDA_SLAB);
+    const size_t tiles = (cols + 2 * WARP - 1) / (2 * WARP),
+                 slabs = (rows + KERNELS_CUDA_SLAB - 1) / KERNELS_CUDA_SLAB;
+    const struct norm_gradient n = {rows, cols, tiles, grad, x, gain, mean, inverse, skip, grad_x, parts};
+    const unsigned blocks = (unsigned)((rows + WARPS - 1) / WARPS);
+    LAUNCH(norm_parts_kernel, (unsigned)(tiles * slabs), n);
     if (fours(cols, x, skip, grad_x) && (uintptr_t)grad % 8 == 0) {
-        LAUNCH(norm_backward_fours_kernel, slabs, n);
+        LAUNCH(norm_backward_fours_kernel, blocks, n);
     } else {
-        LAUNCH(norm_parts_kernel, slabs, n);
-        LAUNCH(norm_backward_kernel, (unsigned)((rows + WARPS - 1) / WARPS), n);
+        LAUNCH(norm_backward_kernel, blocks, n);
     }
 }
 
@@ -424,4 +457,11 @@ void kernels_cuda_gelu_backward_bf16(size_t count, const uint16_t *z, uint16_t *
 {
     const struct after_product a = {count, 1, NULL, (uint16_t *)z, grad};
     LAUNCH(bf16_gelu_backward_kernel, grid_for(count), a);
+}
+
+void kernels_cuda_softmax_bf16(size_t rows, size_t cols, size_t stride, uint16_t *logits,
+                               const uint32_t *labels, float scale, struct kernels_cuda_loss *row_losses)
+{
+    const struct bf16_softmax s = {cols, stride, logits, labels, scale, row_losses};
+    LAUNCH(bf16_softmax_kernel, (unsigned)rows, s);
 }

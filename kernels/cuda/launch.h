@@ -41,6 +41,8 @@ void kernels_cuda_relu_backward(size_t count, const float *activation, float *gr
 void kernels_cuda_column_sum(size_t rows, size_t cols, const float *z, float *parts, float *sum);
 void kernels_cuda_softmax(size_t rows, size_t cols, float *logits, const uint32_t *labels, float scale,
                           struct kernels_cuda_loss *row_losses, struct kernels_cuda_loss *total);
+void kernels_cuda_loss_total(size_t rows, struct kernels_cuda_loss *row_losses,
+                             struct kernels_cuda_loss *total);
 void kernels_cuda_sgd(size_t count, struct kernels_cuda_sgd options, const float *grad,
                       const float *correction, float *m, float *x);
 void kernels_cuda_adamw(size_t count, struct kernels_cuda_adamw options, const float *grad,
@@ -50,8 +52,8 @@ void kernels_cuda_lion(size_t count, struct kernels_cuda_lion options, const flo
 // Rounds to nearest, ties to even; NaN and infinity stay.
 void kernels_cuda_to_bf16(size_t count, const float *from, uint16_t *to);
 void kernels_cuda_to_fp32(size_t count, const uint16_t *from, float *to);
-// Rows of `padded` numbers, a multiple of 4: those after the first `cols` are 0.
-void kernels_cuda_rows_to_bf16(size_t rows, size_t cols, size_t padded, const float *from, uint16_t *to);
+// The first `cols` numbers of rows of `stride`.
+void kernels_cuda_rows_to_fp32(size_t rows, size_t cols, size_t stride, const uint16_t *from, float *to);
 // sums [2][count] become two vectors, or are added to them.
 void kernels_cuda_pair(size_t count, int accumulate, const float *sums, float *first, float *second);
 
@@ -116,6 +118,11 @@ void kernels_cuda_bias_bf16(size_t rows, size_t cols, const float *bias, uint16_
 void kernels_cuda_bias_gelu_bf16(size_t rows, size_t cols, const float *bias, uint16_t *z, uint16_t *out);
 // grad *= gelu'(z)
 void kernels_cuda_gelu_backward_bf16(size_t count, const uint16_t *z, uint16_t *grad);
+
+// As kernels_cuda_softmax, on rows of `stride` numbers, a multiple of 4, whose ends become 0; without the
+// total.
+void kernels_cuda_softmax_bf16(size_t rows, size_t cols, size_t stride, uint16_t *logits,
+                               const uint32_t *labels, float scale, struct kernels_cuda_loss *row_losses);
 
 // --- selection (select.cu, gather.cu) ---
 

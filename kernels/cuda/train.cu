@@ -4,8 +4,7 @@
 
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
-
-#include <math.h>
+#include "kernels/cuda/softmax.h"
 
 // --- layers ---
 
@@ -72,25 +71,6 @@ KERNEL(column_sum_kernel, struct column_sum, s)
 
 // --- softmax and cross entropy ---
 
-DEVICE float block_max(float value)
-{
-    SHARED(float, part, WARPS);
-    for (unsigned distance = WARP / 2; distance > 0; distance /= 2) {
-        const float other = warp_xor_f32(value, distance);
-        value = other > value ? other : value;
-    }
-    if (lane_index() == 0) {
-        part[warp_index()] = value;
-    }
-    block_barrier();
-    float max = part[0];
-    for (unsigned w = 1; w < WARPS; w++) {
-        max = part[w] > max ? part[w] : max;
-    }
-    block_barrier();
-    return max;
-}
-
 struct softmax {
     size_t rows, cols;
     float *logits;
@@ -99,60 +79,18 @@ struct softmax {
     struct kernels_cuda_loss *row_losses, *total;
 };
 
-// What a thread has seen of its row: the largest number and where it is first, and the sum of the
-// exponentials relative to it.
-struct row_part {
-    float max, sum;
-    uint32_t at;
-};
-
-#define SOFTMAX_LOADS 4u // numbers that a thread reads before it uses the first
-
-DEVICE void softmax_add(struct row_part *p, float z, size_t c)
-{
-    if (z > p->max) {
-        p->sum = p->sum * expf(p->max - z) + 1.0f;
-        p->max = z;
-        p->at = (uint32_t)c;
-    } else if (z != -INFINITY) {
-        p->sum += expf(z - p->max); // NaN stays
-    }
-}
-
 DEVICE struct row_part softmax_part(const float *z, size_t cols)
 {
-    struct row_part p;
-    p.max = -INFINITY;
-    p.sum = 0.0f;
-    p.at = UINT32_MAX;
-    for (size_t first = thread_index(); first < cols; first += (size_t)SOFTMAX_LOADS * THREADS) {
-        float x[SOFTMAX_LOADS];
+    struct row_part p = row_part_of_none();
+    for (size_t first = thread_index(); first < cols; first += 4 * THREADS) {
+        float x[4]; // all are read before the first is used
         UNROLL
-        for (unsigned l = 0; l < SOFTMAX_LOADS; l++) {
-            x[l] = first + l * THREADS < cols ? z[first + l * THREADS] : -INFINITY;
+        for (unsigned i = 0; i < 4; i++) {
+            x[i] = first + i * THREADS < cols ? z[first + i * THREADS] : -INFINITY;
         }
-        UNROLL
-        for (unsigned l = 0; l < SOFTMAX_LOADS; l++) {
-            softmax_add(&p, x[l], first + l * THREADS);
-        }
+        row_part_add(&p, x, first, THREADS);
     }
     return p;
-}
-
-DEVICE uint32_t block_least_u32(uint32_t value)
-{
-    SHARED(uint32_t, part, WARPS);
-    const uint32_t of_warp = warp_max_u32(~value);
-    if (lane_index() == 0) {
-        part[warp_index()] = of_warp;
-    }
-    block_barrier();
-    uint32_t most = 0;
-    for (unsigned w = 0; w < WARPS; w++) {
-        most = part[w] > most ? part[w] : most;
-    }
-    block_barrier();
-    return ~most;
 }
 
 // One block a row: one pass for its largest number and the sum, one for the gradient.
@@ -160,18 +98,14 @@ KERNEL(softmax_kernel, struct softmax, s)
 {
     float *z = s.logits + (size_t)block_index() * s.cols;
     const size_t label = s.labels[block_index()];
-    const float label_logit = z[label];
-    const struct row_part mine = softmax_part(z, s.cols);
-    const float max = block_max(mine.max); // also: no thread writes before all have read
-    const float sum = block_sum_f32(mine.max > -INFINITY ? mine.sum * expf(mine.max - max) : mine.sum);
-    const uint32_t first = block_least_u32(mine.max == max ? mine.at : UINT32_MAX);
-    const float factor = s.scale / sum;
+    const float of_label = z[label];
+    const struct row_part mine = softmax_part(z, s.cols), row = row_part_of_block(&mine);
+    const float factor = s.scale / row.sum;
     for (size_t c = thread_index(); c < s.cols; c += THREADS) {
-        z[c] = expf(z[c] - max) * factor - (c == label ? s.scale : 0.0f);
+        z[c] = expf(z[c] - row.max) * factor - (c == label ? s.scale : 0.0f);
     }
     if (thread_index() == 0) {
-        s.row_losses[block_index()].loss_sum = log((double)sum) - (double)(label_logit - max);
-        s.row_losses[block_index()].correct = first == label; // the lowest index of the largest
+        row_loss(&s.row_losses[block_index()], &row, of_label, label);
     }
 }
 
@@ -313,6 +247,13 @@ void kernels_cuda_softmax(size_t rows, size_t cols, float *logits, const uint32_
 {
     const struct softmax s = {rows, cols, logits, labels, scale, row_losses, total};
     LAUNCH(softmax_kernel, (unsigned)rows, s);
+    LAUNCH(loss_kernel, 1, s);
+}
+
+void kernels_cuda_loss_total(size_t rows, struct kernels_cuda_loss *row_losses,
+                             struct kernels_cuda_loss *total)
+{
+    const struct softmax s = {.rows = rows, .row_losses = row_losses, .total = total};
     LAUNCH(loss_kernel, 1, s);
 }
 

@@ -150,7 +150,7 @@ static double counted_kib(const struct row *row, const struct kernels *kernels, 
         struct train_layer_floats of = {0};
         const struct train_layer *layer = &plan->layers[i];
         layer->type->floats(layer, kernels, row->batch, &of);
-        const size_t y = row->batch * train_shape_count(&layer->out);
+        const size_t y = of.y > 0 ? of.y : row->batch * train_shape_count(&layer->out);
         widest = i + 1 < plan->n_layers && y > widest ? y : widest;
         scratch = of.scratch > scratch ? of.scratch : scratch;
         floats += of.kept + y;
@@ -211,15 +211,13 @@ static double time_data(const struct row *row, const struct kernels *kernels,
     return used / (double)batches;
 }
 
-static float *gaussian(const struct kernels *kernels, uint64_t seed, size_t count)
+static float *copy_of(const struct kernels *kernels, const float *host, size_t count)
 {
-    float *host = bench_alloc(count * sizeof *host), *device = kernels->alloc(count * sizeof *device);
+    float *device = kernels->alloc(count * sizeof *device);
     if (!device) {
         abort();
     }
-    bench_fill(BENCH_GAUSSIAN, seed, host, count);
     kernels->upload(device, host, count * sizeof *host);
-    bench_free(host);
     return device;
 }
 
@@ -227,8 +225,11 @@ static float *gaussian(const struct kernels *kernels, uint64_t seed, size_t coun
 static double peak(const struct kernels *kernels)
 {
     const size_t side = kernels->shares_host ? SQUARE : SQUARE_DEVICE, count = side * side;
-    float *a = gaussian(kernels, 1, count), *b = gaussian(kernels, 2, count),
-          *c = gaussian(kernels, 3, count);
+    float *host = bench_alloc(count * sizeof *host);
+    bench_fill(BENCH_GAUSSIAN, 1, host, count);
+    float *a = copy_of(kernels, host, count), *b = copy_of(kernels, host, count),
+          *c = copy_of(kernels, host, count);
+    bench_free(host);
     double times[PRODUCTS];
     for (size_t i = 0; i < PRODUCTS; i++) {
         const double start = used_ms();

@@ -357,37 +357,90 @@ static inline void acts_linear_matches(void **state)
     }
 }
 
+// Rows of logits as the kernels store them; zeros behind the first `outputs`.
+static inline void acts_rows_end_in_zeros(struct acts *y, const struct kernels_linear *l, size_t stride)
+{
+    for (size_t r = 0; r < l->rows; r++) {
+        for (size_t o = l->outputs; o < stride; o++) {
+            assert_true(y->host[r * stride + o] == 0.0f);
+        }
+    }
+}
+
+// The loss of the logits and their gradient, in double.
+static inline double acts_entropy(const struct kernels_linear *l, const float *y, const uint32_t *labels,
+                                  double scale, double *grad, size_t *correct)
+{
+    double loss = 0.0;
+    *correct = 0;
+    for (size_t r = 0; r < l->rows; r++) {
+        const float *row = y + r * l->outputs;
+        double sum = 0.0;
+        size_t most = 0;
+        for (size_t o = 0; o < l->outputs; o++) {
+            sum += exp((double)row[o]);
+            most = row[o] > row[most] ? o : most;
+        }
+        for (size_t o = 0; o < l->outputs; o++) {
+            grad[r * l->outputs + o] = scale * (exp((double)row[o]) / sum - (o == labels[r] ? 1.0 : 0.0));
+        }
+        loss += log(sum) - (double)row[labels[r]];
+        *correct += most == labels[r];
+    }
+    return loss;
+}
+
 static inline void acts_logits_one(const struct kernels *k, struct kernels_linear l)
 {
     const struct kernels_decoder *d = k->decoder;
-    struct acts x = acts_gaussian(k, l.rows * l.inputs, 1.0), grad_x = acts_blank(k, l.rows * l.inputs);
-    struct checks_vector w = checks_gaussian(k, l.outputs * l.inputs, 0.3),
-                         y = checks_make(k, l.rows * l.outputs),
-                         grad = checks_gaussian(k, l.rows * l.outputs, 1.0), grad_w = checks_make(k, w.count);
-    double *of_y = doubles(y.count), *of_x = doubles(x.count), *of_w = doubles(w.count);
+    const size_t stride = kernels_logits_stride(d, l.outputs), count = l.rows * l.outputs;
+    struct acts x = acts_gaussian(k, l.rows * l.inputs, 1.0), y = acts_blank(k, l.rows * stride),
+                grad_x = acts_blank(k, l.rows * l.inputs);
+    struct checks_vector w = checks_gaussian(k, l.outputs * l.inputs, 0.3), grad_w = checks_make(k, w.count);
+    float *host = calloc(count, sizeof *host);
+    double *of_y = doubles(count), *of_x = doubles(x.count), *of_w = doubles(w.count), *grad = doubles(count);
+    uint32_t *labels = calloc(l.rows, sizeof *labels), *on_device = k->alloc(l.rows * sizeof *labels);
+    struct kernels_loss loss;
+    size_t correct;
+    assert_true(host != NULL && labels != NULL && on_device != NULL);
     acts_round(k, &w);
-    acts_round(k, &grad);
+    for (size_t r = 0; r < l.rows; r++) {
+        labels[r] = (uint32_t)base_rng_below(&checks_rng, l.outputs);
+    }
+    k->upload(on_device, labels, l.rows * sizeof *labels);
+    for (size_t at = 0; at < count * l.inputs; at++) {
+        const size_t i = at % l.inputs, o = at / l.inputs % l.outputs, r = at / l.inputs / l.outputs;
+        of_y[r * l.outputs + o] += (double)x.host[r * l.inputs + i] * (double)w.host[o * l.inputs + i];
+    }
+    d->logits(k, &l, x.device, w.device, y.device);
+    d->download_logits(k, &l, y.device, host);
+    acts_near("logits", k, count, host, of_y);
+    const double expected = acts_entropy(&l, host, labels, 0.25, grad, &correct);
+    d->cross_entropy(k, &l, y.device, on_device, 0.25f, &loss);
+    checks_close("loss", l.outputs, 0, loss.loss_sum, expected, 1e-5 * (1.0 + fabs(expected)));
+    assert_int_equal(loss.correct, correct);
+    acts_fetch(k, &y);
+    acts_rows_end_in_zeros(&y, &l, stride);
     for (size_t i = 0; i < w.count; i++) {
         of_w[i] = l.accumulate ? 2.0 : 0.0;
     }
-    for (size_t at = 0; at < y.count; at++) {
+    for (size_t at = 0; at < count; at++) {
         const size_t r = at / l.outputs, o = at % l.outputs;
+        host[at] = y.host[r * stride + o];
         for (size_t i = 0; i < l.inputs; i++) {
-            of_y[at] += (double)x.host[r * l.inputs + i] * (double)w.host[o * l.inputs + i];
-            of_x[r * l.inputs + i] += (double)w.host[o * l.inputs + i] * (double)grad.host[at];
-            of_w[o * l.inputs + i] += (double)x.host[r * l.inputs + i] * (double)grad.host[at];
+            of_x[r * l.inputs + i] += (double)w.host[o * l.inputs + i] * (double)host[at];
+            of_w[o * l.inputs + i] += (double)x.host[r * l.inputs + i] * (double)host[at];
         }
     }
-    refill(k, &y, NAN);
+    acts_near("gradient of logits", k, count, host, grad);
     refill(k, &grad_w, l.accumulate ? 2.0f : NAN);
-    d->logits(k, &l, x.device, w.device, y.device);
-    acts_compare_floats("logits", k, &y, of_y);
-    d->logits_backward(k, &l, x.device, w.device, grad.device, grad_w.device, grad_x.device);
+    d->logits_backward(k, &l, x.device, w.device, y.device, grad_w.device, grad_x.device);
     acts_compare_floats("logits_backward w", k, &grad_w, of_w);
     acts_compare("logits_backward x", k, &grad_x, of_x);
-    free(of_y), free(of_x), free(of_w);
-    acts_free(k, &x), acts_free(k, &grad_x);
-    checks_free(k, &w), checks_free(k, &y), checks_free(k, &grad), checks_free(k, &grad_w);
+    free(host), free(labels), free(of_y), free(of_x), free(of_w), free(grad);
+    k->release(on_device);
+    acts_free(k, &x), acts_free(k, &y), acts_free(k, &grad_x);
+    checks_free(k, &w), checks_free(k, &grad_w);
 }
 
 static inline void acts_logits_match(void **state)

@@ -15,8 +15,7 @@ struct check {
     CMUnitTestFunction function;
 };
 
-static const struct check checks[] = {CHECKS_TESTS, {"gemm bf16", checks_gemm_bf16}, CHECKS_SEQUENCE},
-                          decoder_checks[] = {CHECKS_DECODER},
+static const struct check checks[] = {CHECKS_TESTS, CHECKS_SEQUENCE}, decoder_checks[] = {CHECKS_DECODER},
                           selection_checks[] = {{"selection", checks_twin_select},
                                                 {"selection of an empty vector", checks_twin_select_empty},
                                                 {"hash", checks_twin_hash},
@@ -28,7 +27,8 @@ static const struct check checks[] = {CHECKS_TESTS, {"gemm bf16", checks_gemm_bf
                                                {"exchange", checks_twin_exchange},
                                                CHECKS_TWIN_IMAGE,
                                                CHECKS_TWIN_SEQUENCE},
-                          bf16_checks[] = {{"conv bf16", checks_twin_conv_few}};
+                          bf16_checks[] = {{"conv bf16", checks_twin_conv_few}},
+                          product_checks[] = {{"gemm bf16", checks_gemm_bf16}};
 
 enum { TESTS = 100, SKIPPED = 77 };
 
@@ -70,6 +70,7 @@ int main(void)
     if (table->bf16 != NULL) {
         ADD(decoder_checks, table->bf16);
         ADD(bf16_checks, &bf16);
+        ADD(product_checks, table);
     }
     return _cmocka_run_group_tests("kernels cuda", tests, n_tests, NULL, NULL);
 }

@@ -53,6 +53,8 @@ static void floats(const struct train_layer *layer, const struct kernels *kernel
     const size_t rows = rows_of(layer, examples);
     floats->scratch = kernels_activation_floats(kernels->decoder, rows * train_shape_width(&layer->in));
     floats->kept = floats->scratch + 2 * rows;
+    floats->y = kernels_activation_floats(
+        kernels->decoder, rows * kernels_logits_stride(kernels->decoder, layer->d.decoder.vocabulary));
 }
 
 static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)
@@ -99,6 +101,20 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
                           gradient + layer->tensors[BIAS].offset);
 }
 
+static void loss(const struct train_layer *layer, const struct train_pass *pass, float *y,
+                 const uint32_t *labels, float scale, struct kernels_loss *loss)
+{
+    const struct kernels_linear l = linear(layer, pass);
+    pass->kernels->decoder->cross_entropy(pass->kernels, &l, y, labels, scale, loss);
+}
+
+static void download(const struct train_layer *layer, const struct train_pass *pass, const float *y,
+                     float *to_host)
+{
+    const struct kernels_linear l = linear(layer, pass);
+    pass->kernels->decoder->download_logits(pass->kernels, &l, y, to_host);
+}
+
 static const struct train_layer_type type = {
     .name = "tied head",
     .check = check,
@@ -108,6 +124,8 @@ static const struct train_layer_type type = {
     .initialise = initialise,
     .forward = forward,
     .backward = backward,
+    .loss = loss,
+    .download = download,
 };
 
 struct train_layer train_tied_head(size_t vocabulary)
