@@ -253,7 +253,7 @@ void kernels_cuda_softmax(size_t rows, size_t cols, float *logits, const uint32_
 void kernels_cuda_loss_total(size_t rows, struct kernels_cuda_loss *row_losses,
                              struct kernels_cuda_loss *total)
 {
-    const struct softmax s = {.rows = rows, .row_losses = row_losses, .total = total};
+    const struct softmax s = {rows, 0, NULL, NULL, 0.0f, row_losses, total};
     LAUNCH(loss_kernel, 1, s);
 }
 
