@@ -76,7 +76,7 @@ void kernels_cuda_group_norm(const struct kernels_group_norm *n, const float *x,
 void kernels_cuda_group_norm_backward(const struct kernels_group_norm *n, const float *x, const float *gamma,
                                       const float *kept, const float *dy, float *parts, float *dx);
 
-// --- sequences (sequence.cu, layernorm.cu, attention.cu): as in kernels/sequence.h ---
+// --- sequences (sequence.cu, layernorm.cu, attention.cu, attention_bf16.cu): as in kernels/sequence.h ---
 
 // rows * width and rows * cols below 2^32.
 void kernels_cuda_embed(size_t rows, size_t tokens, size_t width, const uint32_t *ids, const float *token,
@@ -102,6 +102,15 @@ void kernels_cuda_attention(const struct kernels_attention *shape, const float *
 void kernels_cuda_attention_backward(const struct kernels_attention *shape, const float *qkv,
                                      const float *out, const float *log_sum, const float *grad, float *back,
                                      float *grad_qkv);
+// Causal attention with bf16 factors and fp32 sums on tensor cores, for devices from sm_80
+// (attention_bf16.cu). qkv, out, grad and grad_qkv are bf16, aligned to 16 bytes.
+int kernels_cuda_attention_bf16_takes(const struct kernels_attention *shape); // does not ask the device
+void kernels_cuda_attention_bf16(const struct kernels_attention *shape, const uint16_t *qkv, uint16_t *out,
+                                 float *log_sum);
+// back: as above.
+void kernels_cuda_attention_backward_bf16(const struct kernels_attention *shape, const uint16_t *qkv,
+                                          const uint16_t *out, const float *log_sum, const uint16_t *grad,
+                                          float *back, uint16_t *grad_qkv);
 
 // --- decoders with activations in bf16 (decoder.cu) ---
 

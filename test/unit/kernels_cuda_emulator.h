@@ -25,6 +25,7 @@
 #define ARENA    49152u // shared memory of a block
 
 #define DEVICE static inline __attribute__((unused))
+#define INLINE DEVICE
 #define KERNEL(name, type, argument)                                                                         \
     static void name##_body(const type argument);                                                            \
     static void name(const void *arguments)                                                                  \
@@ -32,6 +33,7 @@
         name##_body(*(const type *)arguments);                                                               \
     }                                                                                                        \
     static void name##_body(const type argument)
+#define KERNEL_OF_TWO                  KERNEL
 #define LAUNCH(name, blocks, argument) emulator_launch(name, blocks, &(argument))
 #define SHARED(type, name, length)                                                                           \
     static const char name##_key = 0;                                                                        \
@@ -42,6 +44,14 @@ typedef struct {
     float x, y, z, w;
 } float4;
 
+// A copy to shared memory, which happens when the thread waits for it.
+#define EMULATOR_COPIES 32u
+struct emulator_copy {
+    unsigned char *to;
+    const void *from; // NULL: zeros
+    size_t bytes;
+};
+
 enum emulator_state { EMULATOR_DONE, EMULATOR_READY, EMULATOR_AT_WARP, EMULATOR_AT_BLOCK };
 
 struct emulator_thread {
@@ -49,6 +59,9 @@ struct emulator_thread {
     enum emulator_state state;
     unsigned turn;      // for the warp's operations: which of two slots is next
     uint64_t passed[2]; // what it passes to its warp
+    uint32_t factors[2][6];
+    struct emulator_copy copies[EMULATOR_COPIES]; // that it has not waited for
+    unsigned copying;
 };
 
 struct emulator_name { // shared memory, by the place in the source that asks for it
@@ -271,6 +284,8 @@ DEVICE unsigned first_bit(uint32_t bits)
     return (unsigned)__builtin_ctz(bits);
 }
 
+#include "kernels_cuda_matrices.h"
+
 // --- the scheduler ---
 
 static inline void emulator_main(void)
@@ -279,6 +294,9 @@ static inline void emulator_main(void)
     fibre_begun();
     for (;;) {
         emulator.kernel(emulator.arguments);
+        if (emulator_thread()->copying > 0) {
+            emulator_stop("a copy that its thread does not wait for");
+        }
         block->ended++;
         if (block->at_block > 0 && block->at_block + block->ended == THREADS) {
             block->at_block = 0;
