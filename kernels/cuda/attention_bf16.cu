@@ -21,11 +21,13 @@
 #define BLOCK_ROWS (WARPS * WARP_ROWS)
 #define STEPS_MAX  8u
 #define PAIRS_MAX  4u // of 8 columns of scores that are computed together
+#define LENGTH_MAX (1u << 30)
 #define LOG2_E     1.44269504f
 
-// The kernels: width of a head, rows of a tile, and pairs for the gradients of k and v, and of q.
+// The kernels: width of a head, rows of a tile, pairs for the gradients of k and v, and of q.
 #define EACH_WIDTH(kernel)                                                                                   \
-    kernel(16, 64, 4, 2) kernel(32, 64, 4, 2) kernel(64, 64, 4, 2) kernel(96, 32, 1, 1) kernel(128, 32, 1, 1)
+    kernel(16, 64, 4, 2, KERNEL_OF_TWO) kernel(32, 64, 4, 2, KERNEL_OF_TWO)                                  \
+        kernel(64, 64, 4, 2, KERNEL_OF_TWO) kernel(96, 32, 1, 1, KERNEL) kernel(128, 32, 1, 1, KERNEL)
 
 struct half_args {
     uint32_t sequences, tokens, heads, width, blocks; // blocks: of a head
@@ -96,15 +98,17 @@ INLINE unsigned half_chunk_at(unsigned row, unsigned chunk, unsigned steps)
 INLINE void half_fetch(const struct half_rows *rows, uint32_t first, unsigned tile_rows, unsigned steps,
                        float4 *to)
 {
-    const unsigned chunks = tile_rows * 2 * steps;
+    const unsigned lanes = steps % 3 == 0 ? 2 * steps / 3 : 2 * steps, at_once = THREADS / lanes;
     UNROLL
-    for (unsigned i = 0; i < (chunks + THREADS - 1) / THREADS; i++) {
-        const unsigned e = i * THREADS + thread_index(), row = e / (2 * steps), chunk = e % (2 * steps);
-        if (e < chunks) {
-            const int exists = first + row < rows->count;
-            block_copy_16(&to[half_chunk_at(row, chunk, steps)],
-                          rows->first + (size_t)(exists ? first + row : 0) * rows->stride + 8 * chunk,
-                          exists);
+    for (unsigned begin = 0; begin < tile_rows; begin += at_once) {
+        const unsigned row = begin + thread_index() / lanes;
+        const uint32_t last = rows->count - 1, from = first + row < last ? first + row : last;
+        UNROLL
+        for (unsigned chunk = thread_index() % lanes; chunk < 2 * steps; chunk += lanes) {
+            if (tile_rows % at_once == 0 || row < tile_rows) {
+                block_copy_16(&to[half_chunk_at(row, chunk, steps)],
+                              rows->first + (from * rows->stride + 8 * chunk), first + row <= last);
+            }
         }
     }
 }
@@ -124,8 +128,8 @@ INLINE void half_fetch_both(const struct half_rows *a, const struct half_rows *b
 INLINE void half_load_rows(const struct half_rows *rows, uint32_t first, unsigned steps, struct warp_rows *to)
 {
     const uint32_t row = first + lane_index() / 4;
-    const uint16_t *const upper = rows->first + (size_t)row * rows->stride + lane_index() % 4 * 2,
-                          *const lower = upper + (size_t)8 * rows->stride;
+    const uint16_t *const upper = rows->first + (row * rows->stride + lane_index() % 4 * 2),
+                          *const lower = upper + 8 * rows->stride;
     UNROLL
     for (unsigned step = 0; step < steps; step++) {
         to->step[step][0] = row < rows->count ? pair_load(upper + 16 * step) : 0;
@@ -198,20 +202,19 @@ INLINE void half_mask(float score[][4], unsigned pairs, uint32_t row, uint32_t c
     }
 }
 
-// Writes sums times a factor, for the upper and the lower rows, where `rows` of the matrix exist.
-INLINE void half_write_rows(float sum[][4], unsigned steps, float upper, float lower,
-                            const struct half_rows *rows, uint16_t *matrix, uint32_t first)
+// Writes sums times a factor, for the upper and the lower rows, where rows exist; to: of row 0.
+INLINE void half_write_rows(float sum[][4], unsigned steps, float upper, float lower, uint16_t *to,
+                            uint32_t stride, uint32_t first, uint32_t count)
 {
     const uint32_t row = first + lane_index() / 4;
-    uint16_t *const at = matrix + (rows->first - matrix) + (size_t)row * rows->stride + lane_index() % 4 * 2;
+    uint16_t *const at = to + (row * stride + lane_index() % 4 * 2);
     UNROLL
     for (unsigned n = 0; n < 2 * steps; n++) {
-        if (row < rows->count) {
+        if (row < count) {
             pair_store(at + 8 * n, pair_bf16(sum[n][0] * upper, sum[n][1] * upper));
         }
-        if (row + 8 < rows->count) {
-            pair_store(at + (size_t)8 * rows->stride + 8 * n,
-                       pair_bf16(sum[n][2] * lower, sum[n][3] * lower));
+        if (row + 8 < count) {
+            pair_store(at + 8 * stride + 8 * n, pair_bf16(sum[n][2] * lower, sum[n][3] * lower));
         }
     }
 }
@@ -271,8 +274,7 @@ INLINE void half_attend(const struct half_args *a, const struct half_tiles *tile
     const struct half_place p = half_place_of(a, steps, 0);
     const struct half_rows q = half_rows_of(a, &p, steps, a->qkv, 3, 0),
                            k = half_rows_of(a, &p, steps, a->qkv, 3, 1),
-                           v = half_rows_of(a, &p, steps, a->qkv, 3, 2),
-                           to = half_rows_of(a, &p, steps, a->to, 1, 0);
+                           v = half_rows_of(a, &p, steps, a->qkv, 3, 2);
     const uint32_t block_end = (p.block + 1) * BLOCK_ROWS,
                    end = block_end < a->tokens ? block_end : a->tokens;
     const uint32_t first = p.block * BLOCK_ROWS + warp_index() * WARP_ROWS, row = first + lane_index() / 4;
@@ -300,8 +302,9 @@ INLINE void half_attend(const struct half_args *a, const struct half_tiles *tile
             half_multiply_tile(score, tiles->b + at, 0, tile_rows / 16, steps, out);
         }
     }
+    uint16_t *const to = a->to + (half_rows_of(a, &p, steps, a->to, 1, 0).first - a->to);
     const float upper = quad_total(state.sum[0]), lower = quad_total(state.sum[1]);
-    half_write_rows(out, steps, 1.0f / upper, 1.0f / lower, &to, a->to, first);
+    half_write_rows(out, steps, 1.0f / upper, 1.0f / lower, to, k.stride / 3, first, a->tokens);
     float *const log_sum = a->to_sums + (size_t)p.of_head * a->tokens;
     if (lane_index() % 4 == 0 && row < a->tokens) {
         log_sum[row] = state.max[0] * scale / LOG2_E + logf(upper);
@@ -311,8 +314,8 @@ INLINE void half_attend(const struct half_args *a, const struct half_tiles *tile
     }
 }
 
-#define FORWARD_KERNEL(width, tile_rows, keys_pairs, queries_pairs)                                          \
-    KERNEL(attention_bf16_kernel_##width, struct half_args, a)                                               \
+#define FORWARD_KERNEL(width, tile_rows, keys_pairs, queries_pairs, KIND)                                    \
+    KIND(attention_bf16_kernel_##width, struct half_args, a)                                                 \
     {                                                                                                        \
         SHARED(float4, k_tiles, 2 * tile_rows * width / 8);                                                  \
         SHARED(float4, v_tiles, 2 * tile_rows * width / 8);                                                  \
@@ -391,8 +394,7 @@ INLINE void half_attend_queries(const struct half_args *a, const struct half_til
     const struct half_rows q = half_rows_of(a, &p, steps, a->qkv, 3, 0),
                            k = half_rows_of(a, &p, steps, a->qkv, 3, 1),
                            v = half_rows_of(a, &p, steps, a->qkv, 3, 2),
-                           grad = half_rows_of(a, &p, steps, a->grad, 1, 0),
-                           to = half_rows_of(a, &p, steps, a->to, 3, 0);
+                           grad = half_rows_of(a, &p, steps, a->grad, 1, 0);
     const uint32_t block_end = (p.block + 1) * BLOCK_ROWS,
                    end = block_end < a->tokens ? block_end : a->tokens;
     const size_t of_head = (size_t)p.of_head * a->tokens;
@@ -425,7 +427,8 @@ INLINE void half_attend_queries(const struct half_args *a, const struct half_til
             }
         }
     }
-    half_write_rows(grad_q, steps, a->scale, a->scale, &to, a->to, w.first);
+    uint16_t *const to = a->to + (k.first - a->qkv) - k.stride / 3; // beside q
+    half_write_rows(grad_q, steps, a->scale, a->scale, to, k.stride, w.first, a->tokens);
 }
 
 // What a part of 16 * pairs queries adds to the gradients of the warp's keys and values.
@@ -481,9 +484,7 @@ INLINE void half_attend_keys(const struct half_args *a, const struct half_tiles 
     const struct half_rows q = half_rows_of(a, &p, steps, a->qkv, 3, 0),
                            k = half_rows_of(a, &p, steps, a->qkv, 3, 1),
                            v = half_rows_of(a, &p, steps, a->qkv, 3, 2),
-                           grad = half_rows_of(a, &p, steps, a->grad, 1, 0),
-                           to_k = half_rows_of(a, &p, steps, a->to, 3, 1),
-                           to_v = half_rows_of(a, &p, steps, a->to, 3, 2);
+                           grad = half_rows_of(a, &p, steps, a->grad, 1, 0);
     const uint32_t begin = p.block * BLOCK_ROWS / tile_rows;
     struct half_keys w;
     half_fetch_queries(a, &p, &q, &grad, begin, tile_rows, steps, tiles);
@@ -508,11 +509,12 @@ INLINE void half_attend_keys(const struct half_args *a, const struct half_tiles 
             }
         }
     }
-    half_write_rows(w.grad_k, steps, a->scale, a->scale, &to_k, a->to, w.first);
-    half_write_rows(w.grad_v, steps, 1.0f, 1.0f, &to_v, a->to, w.first);
+    uint16_t *const to = a->to + (q.first - a->qkv) + q.stride / 3; // beside k
+    half_write_rows(w.grad_k, steps, a->scale, a->scale, to, q.stride, w.first, a->tokens);
+    half_write_rows(w.grad_v, steps, 1.0f, 1.0f, to + q.stride / 3, q.stride, w.first, a->tokens);
 }
 
-#define BACKWARD_KERNELS(width, tile_rows, keys_pairs, queries_pairs)                                        \
+#define BACKWARD_KERNELS(width, tile_rows, keys_pairs, queries_pairs, KIND)                                  \
     KERNEL(attention_bf16_keys_kernel_##width, struct half_args, a)                                          \
     {                                                                                                        \
         SHARED(float4, q_tiles, 2 * tile_rows * width / 8);                                                  \
@@ -522,7 +524,7 @@ INLINE void half_attend_keys(const struct half_args *a, const struct half_tiles 
         const struct half_tiles tiles = {q_tiles, grad_tiles, levels, offsets};                              \
         half_attend_keys(&a, &tiles, tile_rows, keys_pairs, width / 16);                                     \
     }                                                                                                        \
-    KERNEL(attention_bf16_queries_kernel_##width, struct half_args, a)                                       \
+    KIND(attention_bf16_queries_kernel_##width, struct half_args, a)                                         \
     {                                                                                                        \
         SHARED(float4, k_tiles, 2 * tile_rows * width / 8);                                                  \
         SHARED(float4, v_tiles, 2 * tile_rows * width / 8);                                                  \
@@ -536,9 +538,12 @@ EACH_WIDTH(BACKWARD_KERNELS)
 int kernels_cuda_attention_bf16_takes(const struct kernels_attention *shape)
 {
     switch (shape->width) {
-#define WIDTH_CASE(width, tile_rows, keys_pairs, queries_pairs) case width:
+#define WIDTH_CASE(width, tile_rows, keys_pairs, queries_pairs, KIND) case width:
         EACH_WIDTH(WIDTH_CASE)
-        return shape->sequences > 0 && shape->tokens > 0 && shape->heads > 0;
+        // offsets within a sequence, and blocks, have 32 bits
+        return shape->sequences > 0 && shape->tokens > 0 && shape->heads > 0 &&
+               shape->tokens <= LENGTH_MAX / 3 / shape->width / shape->heads &&
+               shape->sequences <= LENGTH_MAX / BACK_LANES / shape->tokens / shape->heads;
     default:
         return 0;
     }
@@ -565,7 +570,7 @@ void kernels_cuda_attention_bf16(const struct kernels_attention *shape, const ui
     a.to = out;
     a.to_sums = log_sum;
     switch (shape->width) {
-#define FORWARD_CASE(width, tile_rows, keys_pairs, queries_pairs)                                            \
+#define FORWARD_CASE(width, tile_rows, keys_pairs, queries_pairs, KIND)                                      \
     case width:                                                                                              \
         LAUNCH(attention_bf16_kernel_##width, a.blocks *a.sequences *a.heads, a);                            \
         break;
@@ -587,7 +592,7 @@ void kernels_cuda_attention_backward_bf16(const struct kernels_attention *shape,
     a.back = back;
     a.to = grad_qkv;
     switch (shape->width) {
-#define BACKWARD_CASE(width, tile_rows, keys_pairs, queries_pairs)                                           \
+#define BACKWARD_CASE(width, tile_rows, keys_pairs, queries_pairs, KIND)                                     \
     case width:                                                                                              \
         LAUNCH(attention_bf16_keys_kernel_##width, a.blocks *a.sequences *a.heads, a);                       \
         LAUNCH(attention_bf16_queries_kernel_##width, a.blocks *a.sequences *a.heads, a);                    \
