@@ -104,7 +104,8 @@ INLINE void half_fetch(const struct half_rows *rows, uint32_t first, unsigned ti
         const unsigned row = begin + thread_index() / lanes;
         const uint32_t last = rows->count - 1, from = first + row < last ? first + row : last;
         UNROLL
-        for (unsigned chunk = thread_index() % lanes; chunk < 2 * steps; chunk += lanes) {
+        for (unsigned left = 0; left < 2 * steps; left += lanes) {
+            const unsigned chunk = left + thread_index() % lanes;
             if (tile_rows % at_once == 0 || row < tile_rows) {
                 block_copy_16(&to[half_chunk_at(row, chunk, steps)],
                               rows->first + (from * rows->stride + 8 * chunk), first + row <= last);

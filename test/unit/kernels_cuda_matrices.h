@@ -59,10 +59,29 @@ static inline uint32_t emulator_number(unsigned turn, unsigned m, unsigned row, 
     return number;
 }
 
+// Matrices loaded of which two rows are in the same banks of shared memory, so that a device loads them one
+// after the other.
+static unsigned long emulator_conflicts;
+
+static inline void emulator_count_conflicts(unsigned turn)
+{
+    struct emulator_thread *thread = &emulator_block()->thread[emulator.now_thread / WARP * WARP];
+    for (unsigned m = 0; m < 4; m++) {
+        unsigned banks = 0;
+        for (unsigned row = 0; row < 8; row++) {
+            banks |= 1u << thread[8 * m + row].passed[turn] / 16 % 8;
+        }
+        emulator_conflicts += banks != 0xffu;
+    }
+}
+
 static inline void emulator_load(const void *row, int transposed, uint32_t to[4])
 {
     const unsigned turn = emulator_pass((uintptr_t)row);
     const unsigned lane = emulator.now_thread % WARP, g = lane / 4, t = lane % 4;
+    if (lane == 0) {
+        emulator_count_conflicts(turn);
+    }
     for (unsigned m = 0; m < 4; m++) {
         to[m] = transposed
                     ? emulator_number(turn, m, 2 * t, g) | emulator_number(turn, m, 2 * t + 1, g) << 16

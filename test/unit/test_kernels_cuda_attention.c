@@ -12,10 +12,16 @@ static const struct kernels_attention shapes[] = {
     {1, 1, 1, 16},  {2, 15, 3, 16},  {1, 300, 2, 16}, {1, 130, 1, 32}, {2, 1, 1, 64},   {1, 64, 2, 64},
     {2, 65, 1, 64}, {1, 130, 2, 64}, {1, 200, 1, 64}, {1, 65, 1, 96},  {1, 15, 2, 128}, {1, 130, 1, 128}};
 
+static void no_rows_share_banks(void **state)
+{
+    (void)state;
+    assert_int_equal(emulator_conflicts, 0); // of the checks before
+}
+
 static const struct {
     const char *name;
     CMUnitTestFunction function;
-} checks[] = {CHECKS_ATTENTION_BF16};
+} checks[] = {CHECKS_ATTENTION_BF16, {"no rows share banks", no_rows_share_banks}};
 
 enum { CHECKS = sizeof checks / sizeof checks[0] };
 
