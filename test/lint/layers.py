@@ -50,6 +50,7 @@ LIBC = re.compile(
     r"wordexp)\.h")
 
 REGISTRY = "kernels/registry.c"  # the one place that may ask which backends were built
+DEVICE = "kernels/cuda/device.h"  # the one place that may ask for which GPU nvcc compiles
 SOURCES = (".c", ".h", ".cu", ".cuh")
 COMMENT_OR_STRING = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
 
@@ -185,7 +186,8 @@ def check_source(root, path, floors):
             if problem:
                 yield line, problem
         switch = re.match(r"#\s*(?:el)?if\w*\b(.*(?:CUDA|BLAS).*)", directive)
-        if switch and path.as_posix() != REGISTRY:
+        of_gpu = path.as_posix() == DEVICE and re.fullmatch(r"#\s*if\s+__CUDA_ARCH__\s*>=\s*\d+", directive)
+        if switch and path.as_posix() != REGISTRY and not of_gpu:
             guard = re.fullmatch(r"#\s*ifndef\s+(\w+)", directive)
             after = found[i + 1][1] if i + 1 < len(found) else ""
             if not (guard and re.fullmatch(r"#\s*define\s+" + guard[1], after)):
