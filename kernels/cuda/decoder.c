@@ -50,29 +50,35 @@ static void layernorm_backward_bf16(const struct kernels *k, const struct kernel
     kernels_cuda_end();
 }
 
-// --- attention: for shapes without a kernel for bf16, with fp32 copies ---
+// --- attention: on tensor cores, or for widths without such a kernel with fp32 copies ---
 
-static void attention_bf16(const struct kernels *k, const struct kernels_attention *shape, const void *qkv,
-                           float *scratch, void *out, float *log_sum)
+static void attention_wide(const struct kernels_attention *shape, const void *qkv, void *out, float *log_sum)
 {
     const size_t count = shape->sequences * shape->tokens * shape->heads * shape->width;
-    (void)k;
-    (void)scratch;
     float *wide = kernels_cuda_begin(4 * count * sizeof *wide), *wide_out = wide + 3 * count;
     kernels_cuda_to_fp32(3 * count, qkv, wide);
     kernels_cuda_attention(shape, wide, wide_out, log_sum);
     kernels_cuda_to_bf16(count, wide_out, out);
-    kernels_cuda_launched("attention");
     kernels_cuda_end();
 }
 
-static void attention_backward_bf16(const struct kernels *k, const struct kernels_attention *shape,
-                                    const void *qkv, const void *out, const float *log_sum, const void *grad,
-                                    float *scratch, void *grad_qkv)
+static void attention_bf16(const struct kernels *k, const struct kernels_attention *shape, const void *qkv,
+                           float *scratch, void *out, float *log_sum)
 {
-    const size_t heads = shape->sequences * shape->tokens * shape->heads, count = heads * shape->width;
     (void)k;
     (void)scratch;
+    if (kernels_cuda_attention_bf16_takes(shape)) {
+        kernels_cuda_attention_bf16(shape, qkv, out, log_sum);
+    } else {
+        attention_wide(shape, qkv, out, log_sum);
+    }
+    kernels_cuda_launched("attention");
+}
+
+static void attention_backward_wide(const struct kernels_attention *shape, const void *qkv, const void *out,
+                                    const float *log_sum, const void *grad, void *grad_qkv)
+{
+    const size_t heads = shape->sequences * shape->tokens * shape->heads, count = heads * shape->width;
     float *wide = kernels_cuda_begin((8 * count + heads) * sizeof *wide), *wide_out = wide + 3 * count,
           *wide_grad = wide + 4 * count, *to = wide + 5 * count, *back = wide + 8 * count;
     kernels_cuda_to_fp32(3 * count, qkv, wide);
@@ -80,8 +86,23 @@ static void attention_backward_bf16(const struct kernels *k, const struct kernel
     kernels_cuda_to_fp32(count, grad, wide_grad);
     kernels_cuda_attention_backward(shape, wide, wide_out, log_sum, wide_grad, back, to);
     kernels_cuda_to_bf16(3 * count, to, grad_qkv);
-    kernels_cuda_launched("attention_backward");
     kernels_cuda_end();
+}
+
+static void attention_backward_bf16(const struct kernels *k, const struct kernels_attention *shape,
+                                    const void *qkv, const void *out, const float *log_sum, const void *grad,
+                                    float *scratch, void *grad_qkv)
+{
+    (void)k;
+    (void)scratch;
+    if (kernels_cuda_attention_bf16_takes(shape)) {
+        float *back = kernels_cuda_begin(shape->sequences * shape->heads * shape->tokens * sizeof *back);
+        kernels_cuda_attention_backward_bf16(shape, qkv, out, log_sum, grad, back, grad_qkv);
+        kernels_cuda_end();
+    } else {
+        attention_backward_wide(shape, qkv, out, log_sum, grad, grad_qkv);
+    }
+    kernels_cuda_launched("attention_backward");
 }
 
 // --- products ---

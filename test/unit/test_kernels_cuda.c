@@ -45,7 +45,8 @@ static void add(const struct check *list, size_t count, const void *state)
 }
 #define ADD(list, state) add(list, sizeof(list) / sizeof(list)[0], state)
 
-int main(void)
+// test_kernels_cuda [PATTERN]: only the tests whose names match it ("decoder*").
+int main(int argc, char **argv)
 {
     // Around the borders of warps, blocks and tiles; the last size of a selection has more tiles than a
     // device runs blocks at once.
@@ -63,14 +64,17 @@ int main(void)
     const struct twins twins = {&kernels_cpu_scalar, table, sizes},
                        small = {&kernels_cpu_scalar, table, fewer},
                        bf16 = {&kernels_cpu_scalar, table->bf16, fewer};
-    ADD(checks, table);
-    ADD(decoder_checks, table);
-    ADD(selection_checks, &twins);
-    ADD(exchange_checks, &small);
     if (table->bf16 != NULL) {
         ADD(decoder_checks, table->bf16);
         ADD(bf16_checks, &bf16);
         ADD(product_checks, table);
+    }
+    ADD(decoder_checks, table);
+    ADD(checks, table);
+    ADD(exchange_checks, &small);
+    ADD(selection_checks, &twins);
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
     }
     return _cmocka_run_group_tests("kernels cuda", tests, n_tests, NULL, NULL);
 }

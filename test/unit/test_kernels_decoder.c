@@ -2,6 +2,7 @@
 #include "kernels_cuda_emulator.h"
 
 #include "kernels/cuda/attention.cu"
+#include "kernels/cuda/attention_bf16.cu"
 #include "kernels/cuda/decoder.c"
 #include "kernels/cuda/decoder.cu"
 #include "kernels/cuda/select.cu" // the reduction of vectors.cu

@@ -4,6 +4,7 @@
 #include "kernels_cuda_emulator.h"
 
 #include "kernels/cuda/attention.cu"
+#include "kernels/cuda/attention_bf16.cu"
 #include "kernels/cuda/conv.cu"
 #include "kernels/cuda/decoder.c"
 #include "kernels/cuda/decoder.cu"
@@ -314,7 +315,7 @@ static void a_decoder_trains_alike(void **state)
 {
     (void)state;
     struct train_dataset data = some_text(20);
-    const struct course course = {
+    struct course course = {
         .spec = {.kind = TRAIN_GPT2,
                  .inputs = 20,
                  .classes = data.classes,
@@ -334,6 +335,9 @@ static void a_decoder_trains_alike(void **state)
         .data = &data,
         .corrected = true};
     is_alike(&course, 2e-5);
+    is_near_in_bf16(&course);
+    course.spec.decoder.width = 32; // heads of 16 columns: attention on tensor cores
+    course.spec.decoder.heads = 2;
     is_near_in_bf16(&course);
     train_dataset_destroy(&data);
 }
