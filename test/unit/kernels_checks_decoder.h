@@ -445,7 +445,8 @@ static inline void acts_logits_one(const struct kernels *k, struct kernels_linea
 
 static inline void acts_logits_match(void **state)
 {
-    static const struct kernels_linear heads[] = {{3, 8, 11, false}, {70, 16, 64, true}, {5, 12, 130, false}};
+    static const struct kernels_linear heads[] = {
+        {3, 8, 11, false}, {70, 16, 64, true}, {5, 12, 130, false}, {2, 4, 3100, false}};
     for (size_t i = 0; i < COUNT(heads); i++) {
         acts_logits_one(*state, heads[i]);
     }

@@ -116,7 +116,7 @@ void *kernels_cuda_factors_begin(size_t bytes)
     if (emulator_factors == NULL) {
         emulator_stop("no memory for factors, or two products at a time");
     }
-    memset(emulator_factors, 0xa5, bytes);
+    memset(emulator_factors, 0xff, bytes); // NaN
     return emulator_factors;
 }
 
