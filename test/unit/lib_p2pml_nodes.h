@@ -131,7 +131,6 @@ static inline void train_both(p2pml_node *a, p2pml_node *b, int rounds)
     }
 }
 
-// Alone, a node would be 1 away from the optimum.
 static inline int make_root(void **state)
 {
     (void)state;

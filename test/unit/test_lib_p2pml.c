@@ -2,6 +2,7 @@
 // losses has its minimum where no single one has.
 #include "lib_p2pml_nodes.h"
 
+// Alone, a node would be 1 away from the optimum.
 static void test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart(void **state)
 {
     (void)state;
