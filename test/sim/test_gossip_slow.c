@@ -4,8 +4,8 @@
 // late or went back is detected at once. A model is some forty times larger than a delta, and takes about a
 // second on the wire: states that last moments over loopback last many rounds here.
 //
-// P2PML_SEEDS: how many (default 60), P2PML_SEED: the first one, P2PML_EVERY=14: one scenario only;
-// P2PML_TRACE=1.
+// P2PML_SEEDS: how many (default 60), P2PML_SHORT: how many with short rounds (default 28; none where one of
+// the others is set), P2PML_SEED: the first one, P2PML_EVERY=14: one scenario only; P2PML_TRACE=1.
 #include "test/support/slow_course.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-enum { SEEDS = 60 };
+enum { SEEDS = 60, SHORT = 28 };
 
 // -- events
 
@@ -96,36 +96,43 @@ static void cut_ways(struct course *course, size_t host, unsigned ways, bool on)
     }
 }
 
+static void set_apart(struct course *course, size_t host, bool on)
+{
+    for (size_t i = 0; i < course->world.options.nodes; i++)
+        if (i != host)
+            course->apart[i][host] = course->apart[host][i] = on;
+}
+
 static void forgive(struct course *course, size_t host, uint64_t ns)
 {
     (void)ns;
-    course->apart[host] = false;
+    set_apart(course, host, false);
 }
 
 static void hear_again(struct course *course, size_t host, uint64_t ns)
 {
     (void)ns;
     cut_ways(course, host, DEAF, false);
-    after(course, 2 * SIM_SECOND, forgive, host);
+    after(course, MEET_NS, forgive, host);
 }
 
 static void speak_again(struct course *course, size_t host, uint64_t ns)
 {
     (void)ns;
     cut_ways(course, host, MUTE, false);
-    after(course, 2 * SIM_SECOND, forgive, host);
+    after(course, MEET_NS, forgive, host);
 }
 
 static void deafen(struct course *course, size_t host, uint64_t ns)
 {
-    course->apart[host] = true;
+    set_apart(course, host, true);
     cut_ways(course, host, DEAF, true);
     after(course, ns, hear_again, host);
 }
 
 static void mute(struct course *course, size_t host, uint64_t ns)
 {
-    course->apart[host] = true;
+    set_apart(course, host, true);
     cut_ways(course, host, MUTE, true);
     after(course, ns, speak_again, host);
 }
@@ -137,9 +144,8 @@ static void heal(struct course *course, size_t half, uint64_t ns)
         for (size_t b = half; b < course->world.options.nodes; b++) {
             cut(course, a, b, false);
             cut(course, b, a, false);
+            course->apart[a][b] = course->apart[b][a] = false;
         }
-    for (size_t i = 0; i < course->world.options.nodes; i++)
-        after(course, 2 * SIM_SECOND, forgive, i);
 }
 
 static void split(struct course *course, size_t half, uint64_t ns)
@@ -148,9 +154,9 @@ static void split(struct course *course, size_t half, uint64_t ns)
         for (size_t b = half; b < course->world.options.nodes; b++) {
             cut(course, a, b, true);
             cut(course, b, a, true);
+            course->apart[a][b] = course->apart[b][a] = true;
         }
-    for (size_t i = 0; i < course->world.options.nodes; i++)
-        course->apart[i] = true;
+    course->healed_ns = sim_world_now(&course->world) + ns;
     after(course, ns, heal, half);
 }
 
@@ -159,14 +165,14 @@ static void wake(struct course *course, size_t host, uint64_t ns)
     (void)ns;
     if (course->world.node[host]->paused)
         sim_node_resume(course->world.node[host], false);
-    after(course, 2 * SIM_SECOND, forgive, host);
+    after(course, MEET_NS, forgive, host);
 }
 
 static void stop(struct course *course, size_t host, uint64_t ns)
 {
     if (!course->world.node[host]->running)
         return;
-    course->apart[host] = true;
+    set_apart(course, host, true);
     sim_node_pause(course->world.node[host]);
     after(course, ns, wake, host);
 }
@@ -286,13 +292,13 @@ static void behind_nat(struct course *course, struct base_rng *rng)
 }
 
 static const struct scenario scenarios[] = {
-    {"kill one", kill_one, false},   {"ten kills", ten_kills, false},     {"half die", half_die, false},
-    {"one deaf", one_deaf, true},    {"one mute", one_mute, true},        {"one cut off", one_cut_off, true},
-    {"two halves", halves, true},    {"one stopped", one_stopped, true},  {"rolling restart", rolling, false},
-    {"all leave", all_leave, false}, {"all die", all_die, false},         {"flapping", flapping, false},
-    {"seeds die", seeds_die, false}, {"behind a NAT", behind_nat, false},
+    {"kill one", kill_one},   {"ten kills", ten_kills},     {"half die", half_die},
+    {"one deaf", one_deaf},   {"one mute", one_mute},       {"one cut off", one_cut_off},
+    {"two halves", halves},   {"one stopped", one_stopped}, {"rolling restart", rolling},
+    {"all leave", all_leave}, {"all die", all_die},         {"flapping", flapping},
+    {"seeds die", seeds_die}, {"behind a NAT", behind_nat},
 };
-static const struct scenario calm = {"undisturbed", undisturbed, false};
+static const struct scenario calm = {"undisturbed", undisturbed};
 
 // -- seeds
 
@@ -315,7 +321,8 @@ static void report(const struct course *course, const struct course *plain, uint
                (int)course->world.node[i]->train.rounds.state,
                (unsigned long long)course->world.node[i]->train.rounds.round,
                (unsigned long long)course->sim_trainer[i].step, course->gone[i] ? ", killed for good" : "");
-    printf("  replay: P2PML_SEED=%llu P2PML_TRACE=1 test_gossip_slow\n", (unsigned long long)seed);
+    printf("  replay: P2PML_SEED=%llu %sP2PML_TRACE=1 test_gossip_slow\n", (unsigned long long)seed,
+           course->short_rounds ? "P2PML_SEEDS=0 P2PML_SHORT=1 " : "");
 }
 
 static uint64_t number(const char *name, uint64_t otherwise)
@@ -331,16 +338,16 @@ struct sums {
     uint64_t lead, lead_seed;
 };
 
-static bool run_seed(uint64_t seed, struct sums sums[])
+static bool run_seed(uint64_t seed, bool short_rounds, struct sums sums[])
 {
     static struct course plain, course;
     size_t which = seed % (sizeof scenarios / sizeof *scenarios);
 
-    slow_course_create(&plain, seed, &calm);
+    slow_course_create(&plain, seed, &calm, short_rounds);
     slow_course_run(&plain, NULL);
     if (plain.why)
         report(&plain, &plain, seed);
-    slow_course_create(&course, seed, &scenarios[which]);
+    slow_course_create(&course, seed, &scenarios[which], short_rounds);
     course.world.trace.verbose = getenv("P2PML_TRACE") != NULL;
     slow_course_run(&course, &plain);
     if (course.why)
@@ -361,15 +368,14 @@ static bool run_seed(uint64_t seed, struct sums sums[])
     return good;
 }
 
-static void test_a_training_on_slow_links_comes_to_its_end(void **state)
+static void run_seeds(bool short_rounds, uint64_t seeds)
 {
-    uint64_t first = number("P2PML_SEED", 1), seeds = number("P2PML_SEEDS", getenv("P2PML_SEED") ? 1 : SEEDS);
+    uint64_t first = number("P2PML_SEED", 1);
     struct sums sums[sizeof scenarios / sizeof *scenarios] = {0};
     unsigned broken = 0;
 
-    (void)state;
     for (uint64_t i = 0; i < seeds; i++)
-        broken += !run_seed(first + i * number("P2PML_EVERY", 1), sums);
+        broken += !run_seed(first + i * number("P2PML_EVERY", 1), short_rounds, sums);
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
         if (sums[i].runs)
             printf(
@@ -382,9 +388,24 @@ static void test_a_training_on_slow_links_comes_to_its_end(void **state)
     assert_int_equal(broken, 0);
 }
 
+static void test_a_training_on_slow_links_comes_to_its_end(void **state)
+{
+    (void)state;
+    run_seeds(false, number("P2PML_SEEDS", getenv("P2PML_SEED") ? 1 : SEEDS));
+}
+
+static void test_short_rounds_stay_in_step(void **state)
+{
+    (void)state;
+    run_seeds(true, number("P2PML_SHORT", getenv("P2PML_SEED") || getenv("P2PML_SEEDS") ? 0 : SHORT));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_training_on_slow_links_comes_to_its_end)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_training_on_slow_links_comes_to_its_end),
+        cmocka_unit_test(test_short_rounds_stay_in_step),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

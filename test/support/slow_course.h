@@ -24,13 +24,14 @@ enum {
 #define LOST_MAX   0.25 // distance from the best model, beyond the undisturbed run's; 1: that of a lone model
 #define GONE_LOST  0.1  // and for each node that is gone for good, or held out or apart at the end
 #define LEAD_MAX   16u  // rounds ahead of a living neighbour in sync: some neighbours meet rarely
-#define ALONE_MAX  4u   // rounds in a row that end before a deadline, with others and without an edge
+#define MEET_NS    (2 * SIM_SECOND)  // two that were apart know where the other one is
+#define PARTS_NS   (60 * SIM_SECOND) // after healing, nodes are in step
+#define ALONE_MAX  4u // rounds in a row that end before a deadline, with others and without an edge
 
 struct course;
 struct scenario {
     const char *name;
     void (*plan)(struct course *course, struct base_rng *rng);
-    bool apart; // some are separated for so long that both sides go on: their rounds are not compared
 };
 
 struct moment {
@@ -44,8 +45,8 @@ struct moment {
 struct sim_trainer {
     float *x, *correction, *target;
     uint64_t step;
-    bool ended; // took its last step in its present life
-    uint64_t began_ns, quick;
+    bool ended;                      // took its last step in its present life
+    uint64_t began, began_ns, quick; // its latest round, and when that began
 };
 
 struct course {
@@ -54,14 +55,18 @@ struct course {
     struct sim_learner learner;
     struct sim_watch watch;
     const struct scenario *scenario;
+    bool short_rounds; // the training is over before the models of those that were away are near the others
     struct sim_trainer sim_trainer[NODES_MAX];
     float *start, *best;
     struct base_rng rng;
     uint64_t compute_ns;
     struct moment moment[128];
     size_t moments;
-    bool gone[NODES_MAX];   // for good
-    bool apart[NODES_MAX];  // separated from the others now, or a moment ago
+    bool gone[NODES_MAX];             // for good
+    bool apart[NODES_MAX][NODES_MAX]; // separated now, or a moment ago
+    // Parts that train without each other: when the network between them heals; when two nodes were last in
+    // different parts; what is left of the lead that one had over the other by then.
+    uint64_t healed_ns, parted_ns[NODES_MAX][NODES_MAX], had[NODES_MAX][NODES_MAX];
     bool missed[NODES_MAX]; // was so, or down, when the last of them ended: no node with their model is left
     bool faded[NODES_MAX];  // held out until others ended: the model of these lacks its pull
     uint64_t lead, alone;
@@ -71,7 +76,8 @@ struct course {
     const char *why;
 };
 
-void slow_course_create(struct course *course, uint64_t seed, const struct scenario *scenario);
+void slow_course_create(struct course *course, uint64_t seed, const struct scenario *scenario,
+                        bool short_rounds);
 void slow_course_destroy(struct course *course);
 
 // Runs from the first step to the end of the last process; `plain`: the same seed undisturbed, or NULL. Sets
