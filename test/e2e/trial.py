@@ -11,6 +11,7 @@ and events.jsonl can be compared."""
 
 import bisect
 import json
+import math
 import os
 import shutil
 import statistics
@@ -41,7 +42,9 @@ class Life:
         self.times = [r["time"] for r in rows]
         self.rounds = [r["round"] for r in rows]
         self.rows = rows
-        self.pauses = [e["time"] for e in host.events(0, "paused")]
+        # The end of its latest pause, from each of these times on; inf during a pause.
+        self.waits = sorted([(e["time"], math.inf) for e in host.events(0, "paused")] +
+                            [(e["time"], e["time"]) for e in host.events(0, "resumed")])
         views = host.events(0, "view")
         self.view_times = [e["time"] for e in views]
         self.neighbours = [e["neighbours"] for e in views]
@@ -52,14 +55,14 @@ class Life:
         return next((s for s in self.spans if s[0] <= t and (s[1] is None or t < s[1])), None)
 
     def round_at(self, t):
-        """Its last round by then; None: it has done none since it was started or paused. A paused node takes no step, and
-        continues at the round of the others."""
+        """Its last round by then; None: it pauses, or has done none since it was started or paused. A paused node ends the
+        round that is open, takes no step, and continues at the round of the others."""
         span = self.span(t)
         i = bisect.bisect_right(self.times, t) - 1
         if not span or i < 0:
             return None
-        i_pause = bisect.bisect_right(self.pauses, t) - 1
-        since = max(span[0], self.pauses[i_pause] if i_pause >= 0 else 0.0)
+        i_wait = bisect.bisect_right(self.waits, (t, math.inf)) - 1
+        since = self.waits[i_wait][1] if i_wait >= 0 and self.waits[i_wait][0] >= span[0] else span[0]
         return self.rounds[i] if self.times[i] >= since else None
 
     def neighbours_at(self, t):
