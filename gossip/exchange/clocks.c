@@ -65,10 +65,13 @@ static void hear(const struct gossip_exchange *exchange, struct gossip_edge *edg
     edge->late = edge->late && edge->heard && round <= edge->round;
     edge->trails = exchange->options.sync && (fresh || edge->heard) && exchange->clock > round &&
                    exchange->clock - round > SYNC_DELAY;
+    const bool advances = edge->heard && round > edge->round && round > exchange->clock;
     edge->heard = true;
     edge->follows = false;
     edge->round = round;
     edge->owed |= edge->told && is_far_ahead(exchange, edge); // it waits for us because of what we told
+    if (exchange->options.sync && advances)
+        edge->told = false; // in its new round it waits for us only if it hears that we are still in ours
 }
 
 // A packet also has a clock, but may be an old one that is sent again.

@@ -182,6 +182,34 @@ static void test_neighbours_that_meet_others_do_not_answer_for_ever(void **state
     net_destroy(net);
 }
 
+// Node 0 has said where it is, and node 1 goes on without it: it says so again after a part of a deadline,
+// and at once, each time, where node 1 is further than that. Otherwise node 1 would soon skip it, and go on
+// alone.
+static void test_a_neighbour_that_goes_ahead_is_told_again(void **state)
+{
+    struct net *net = ring_of(3, net_seed(940));
+    struct clocks clocks;
+
+    (void)state;
+    net->node[1].paused = net->node[2].paused = true;
+    counts(net, &clocks);
+    meets(net, 0, 2, 20);
+    hears(net, 0, 1, 20, GOSSIP_CLOCK_TELLS);
+    hears(net, 0, 1, 21, GOSSIP_CLOCK_TELLS);
+    assert_int_equal(clocks.sent[0][1], 1);
+    net_settle(net, CEILING_MS / 20 * MS);
+    assert_true(net->node[0].in_round);
+    assert_int_equal(clocks.sent[0][1], 2);
+    for (uint64_t round = 22; round < 26; round++) {
+        for (size_t k = 0; k < 3; k++)
+            hears(net, 0, 1, round, GOSSIP_CLOCK_TELLS);
+        net_settle(net, MS);
+        assert_int_equal(clocks.sent[0][1], round - 19);
+    }
+    assert_true(net->node[0].in_round);
+    net_destroy(net);
+}
+
 // The request of the lower id is under way when the other end says that it waits.
 static void test_an_end_that_asks_waits_for_its_exchange(void **state)
 {
@@ -310,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_an_end_that_asks_is_not_waited_for),
         cmocka_unit_test(test_a_neighbour_in_another_view_says_where_it_is),
         cmocka_unit_test(test_neighbours_that_meet_others_do_not_answer_for_ever),
+        cmocka_unit_test(test_a_neighbour_that_goes_ahead_is_told_again),
         cmocka_unit_test(test_an_end_that_asks_waits_for_its_exchange),
         cmocka_unit_test(test_an_answer_gets_no_reply),
         cmocka_unit_test(test_no_round_ends_between_two_views),
