@@ -50,8 +50,17 @@ static void tell(struct gossip_rounds *r, enum gossip_learner_change change)
 
 // -- orders
 
+// The cluster is past the place of this node: an exchange that an earlier process left open is void.
+static bool is_past(const struct gossip_rounds *r, uint64_t round, uint64_t step)
+{
+    BASE_ASSERT(r->step <= r->options.steps);
+    return round > r->round || smaller(step, r->options.steps) > r->step;
+}
+
 static void start(struct gossip_rounds *r, const struct gossip_order *order)
 {
+    const bool meets = r->stepped && !(r->open && is_past(r, order->round, order->step));
+
     BASE_ASSERT(!r->open || r->stepped);
     if (r->state == GOSSIP_ROUNDS_WAITING && !r->orders.start) {
         r->orders.start = true;
@@ -60,8 +69,8 @@ static void start(struct gossip_rounds *r, const struct gossip_order *order)
         r->complete = r->options.resumed || !order->fetch;
     }
     r->away |= order->away;
-    r->near = order->follows && !order->away && !r->stepped;
-    r->follows |= (order->away || order->follows) && !r->stepped;
+    r->near = order->follows && !order->away && !meets;
+    r->follows |= (order->away || order->follows) && !meets;
     r->orders.round = order->round;
     r->orders.step = order->step;
 }
@@ -93,19 +102,14 @@ void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *ord
     }
 }
 
-// The cluster is ahead: this node skips missed rounds, and an exchange that an earlier process left open is
-// void.
+// This node skips the rounds that it missed.
 static void catch_up(struct gossip_rounds *r)
 {
-    uint64_t round = larger(r->round, r->orders.round);
-    uint64_t step = larger(r->step, smaller(r->orders.step, r->options.steps));
-
-    BASE_ASSERT(r->step <= r->options.steps);
-    if (round == r->round && step == r->step)
+    if (!is_past(r, r->orders.round, r->orders.step))
         return;
     r->stepped = r->open = false;
-    r->round = round;
-    r->step = step;
+    r->round = larger(r->round, r->orders.round);
+    r->step = larger(r->step, smaller(r->orders.step, r->options.steps));
     tell(r, GOSSIP_LEARNER_RESTORED);
 }
 
