@@ -58,6 +58,17 @@ static uint64_t silent_since_ns(const struct member *x, const struct member_susp
     return suspicion->answered ? x->answered_ns : suspicion->at_ns;
 }
 
+// The same for our own suspicion where no other member is left to confirm it. If this node is cut off, others
+// could confirm it for as long as they answered, and did not.
+static uint64_t unconfirmed_since_ns(const struct gossip_membership *m, const struct member *x,
+                                     const struct member_suspicion *ours)
+{
+    const uint64_t since_ns = silent_since_ns(x, ours);
+
+    BASE_ASSERT(!m->cut_off || m->unanswered_ns > 0);
+    return m->cut_off && m->unanswered_ns > since_ns ? m->unanswered_ns : since_ns;
+}
+
 // A single suspector causes no death before the longest time. With several, the time counts from the second
 // one, because the first may be lying, less the possible delay between two honest suspectors. If no other
 // member is left to confirm, only our own suspicion is enough. Each suspicion leaves the suspect some time to
@@ -70,7 +81,7 @@ static uint64_t silent_death_ns(const struct gossip_membership *m, const struct 
         const struct member_suspicion *a = &x->suspicions[i];
         count_in(&silent, silent_since_ns(x, a));
         if (is_alone(m) && gossip_id_compare(&a->told.suspector, &m->self->record.id) == 0)
-            ours_ns = silent_since_ns(x, a) + least_suspicion_ns(m, x);
+            ours_ns = unconfirmed_since_ns(m, x, a) + least_suspicion_ns(m, x);
         latest_ns = a->at_ns > latest_ns ? a->at_ns : latest_ns;
     }
     uint64_t death_ns = silent.first_ns + suspicion_ns(m, x, 0),
