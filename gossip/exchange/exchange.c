@@ -182,6 +182,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     }
     gossip_hello_update(exchange, actions);
     gossip_round_follow(exchange);
+    gossip_round_turn(exchange);
     gossip_round_seek(exchange);
     if (!error)
         error = gossip_request_deferred(exchange, actions);
@@ -226,7 +227,7 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
     if (gossip_round_awaits(exchange))
         next = sooner(next, exchange->round.tell_ns);
     next = sooner(next, gossip_round_untold(exchange));
-    if (exchange->round.retries && !exchange->active && gossip_partner_asked(exchange))
+    if (exchange->round.retry_ns && !exchange->active && gossip_partner_asked(exchange))
         next = sooner(next, exchange->round.retry_ns);
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];

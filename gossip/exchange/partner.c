@@ -26,7 +26,7 @@ void gossip_partner_note(struct gossip_exchange *exchange, struct gossip_edge *e
     if (clock > edge->clock)
         edge->clock = clock;
     bool waits = exchange->options.sync && exchange->round.open;
-    if (gossip_edge_wanted(exchange, edge) && (waits || edge->clock >= exchange->clock)) {
+    if (gossip_edge_wanted(exchange, edge) && (waits || edge->clock >= exchange->round.due)) {
         if (waits)
             gossip_deadline_learn(&edge->answers, exchange->now_ns - exchange->round.started_ns);
         exchange->round.wanted = false;

@@ -23,12 +23,13 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
 {
     BASE_ASSERT(!exchange->active && edge->state == GOSSIP_EDGE_LIVE);
     enum base_error error =
-        gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_SPARSE, 0, exchange->clock, &edge->request);
+        gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_SPARSE, 0, exchange->round.due, &edge->request);
 
     if (error == BASE_ESTATE)
         exchange->totals.not_finite++;
     if (error)
         return error == BASE_ESTATE ? BASE_OK : error;
+    edge->request.clock = exchange->round.due;
     edge->request.weight = exchange->round.weight;
     edge->sent_ns = exchange->now_ns;
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
@@ -178,13 +179,14 @@ static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct 
     return clock > exchange->clock && clock - exchange->clock <= PARK_AHEAD;
 }
 
-// While our own exchange is open. Waits follow one order, so that they form no circle: in sync the node that
-// is ahead waits for the one behind, otherwise the lower id for the higher one.
+// While our own exchange is open. Waits follow one order, so that they form no circle: the node that is ahead
+// waits for the one behind; of two in one round, in async, the lower id for the higher one.
 static bool may_wait(const struct gossip_exchange *exchange, const struct gossip_edge *edge, uint64_t clock)
 {
     if (exchange->options.sync)
         return clock > exchange->clock;
-    return !gossip_edge_leads(exchange, edge);
+    const uint64_t ours = exchange->active->request.clock;
+    return clock == ours ? !gossip_edge_leads(exchange, edge) : clock > ours;
 }
 
 enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -252,6 +254,13 @@ enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
     return BASE_OK;
 }
 
+static void learn_answer(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    BASE_ASSERT(exchange->now_ns >= edge->sent_ns);
+    gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
+    gossip_deadline_learn(&exchange->answers, exchange->now_ns - edge->sent_ns);
+}
+
 enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                         const struct gossip_exchange_message *theirs,
                                         struct gossip_exchange_actions *actions)
@@ -281,7 +290,7 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
     uint64_t clock = request->clock;
     bool doubted = edge->state == GOSSIP_EDGE_IN_DOUBT;
     if (exchange->active == edge)
-        gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
+        learn_answer(exchange, edge);
     else if (!doubted && request->form == GOSSIP_DELTA_BLOCK)
         gossip_block_learn(&edge->blocks, request->delta_bytes, exchange->now_ns - edge->sent_ns);
     gossip_edge_drop_request(exchange, edge);

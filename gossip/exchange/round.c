@@ -227,9 +227,9 @@ static struct gossip_edge *longest_unmet(const struct gossip_exchange *exchange,
     return best;
 }
 
-// Async: the neighbour to meet instead of the plan's partner. If an exchange takes longer than a round, only
-// every second or third round has one. If that is also the period of the plan, it is with the same neighbour
-// each time: the others are never met, and the graph falls apart.
+// Async: the neighbour to meet instead of the plan's partner. Beside a straggler, or where exchanges take
+// longer than their deadlines, the rounds that have one may all be with the same neighbour: the others are
+// never met, and the graph falls apart.
 static struct gossip_edge *passed_over(const struct gossip_exchange *exchange,
                                        const struct gossip_edge *partner)
 {
@@ -302,6 +302,38 @@ static void count_steps(struct gossip_exchange *exchange, uint64_t round, float 
     gossip_orphan_fade(exchange);
 }
 
+// The meeting of this round: with the plan's partner, or with a neighbour that was passed over.
+static void take_turn(struct gossip_exchange *exchange)
+{
+    const struct gossip_meeting *next = &exchange->round.next;
+    struct gossip_edge *edge = next->meets ? gossip_edge_find(exchange, &next->peer) : NULL;
+    struct gossip_edge *other = passed_over(exchange, edge);
+
+    exchange->round.owes = false;
+    exchange->round.partner = other ? other->peer : next->peer;
+    exchange->round.weight = other ? 0.5f : next->weight;
+    exchange->round.due = exchange->clock;
+    exchange->round.retries = 0;
+    edge = other ? other : edge;
+    exchange->round.wanted = next->meets && is_wanted(exchange, edge);
+    exchange->round.live = false;
+    exchange->round.retry_ns = exchange->round.wanted ? gossip_turn_asks_at(exchange, edge) : 0;
+    exchange->round.deadline_ns = exchange->now_ns + (edge ? gossip_edge_patience(exchange, edge) : 0);
+}
+
+void gossip_round_turn(struct gossip_exchange *exchange)
+{
+    if (!exchange->round.open || !exchange->round.owes)
+        return;
+    BASE_ASSERT(!exchange->options.sync);
+    const bool late = exchange->now_ns >= exchange->round.deadline_ns;
+    if (gossip_turn_due(exchange) && !late)
+        return;
+    if (late)
+        gossip_turn_give_up(exchange);
+    take_turn(exchange);
+}
+
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
 {
     BASE_ASSERT(!exchange->round.open && event->round.model && event->round.round >= 1);
@@ -319,24 +351,20 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     exchange->round.others = event->round.others;
     exchange->round.follows = exchange->options.sync && event->round.idle && event->round.follows;
     exchange->round.in_step = exchange->round.follows ? event->round.in_step : 0;
-    exchange->round.partner = event->round.partner;
     BASE_ASSERT(event->round.weight >= 0 && event->round.weight <= 1);
-    exchange->round.weight = event->round.weight > 0 ? event->round.weight : 0.5f;
+    exchange->round.next = (struct gossip_meeting){
+        .peer = event->round.partner,
+        .weight = event->round.weight > 0 ? event->round.weight : 0.5f,
+        .meets = event->round.meets,
+    };
     exchange->round.started_ns = exchange->now_ns;
-    exchange->round.retry_ns = 0;
-    exchange->round.retries = 0;
-
-    struct gossip_edge *edge = event->round.meets ? gossip_edge_find(exchange, &event->round.partner) : NULL;
-    struct gossip_edge *other = passed_over(exchange, edge);
-    if (other) {
-        edge = other;
-        exchange->round.partner = other->peer;
-        exchange->round.weight = 0.5f;
-    }
-    exchange->round.wanted = event->round.meets && is_wanted(exchange, edge);
-    exchange->round.live = false;
-    exchange->round.deadline_ns = exchange->now_ns + (edge ? gossip_edge_patience(exchange, edge) : 0);
     exchange->round.alone_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns;
+    exchange->round.owes = gossip_turn_due(exchange);
+    if (exchange->round.owes)
+        exchange->round.deadline_ns =
+            exchange->now_ns + gossip_edge_patience(exchange, gossip_partner_of(exchange));
+    else
+        take_turn(exchange);
     gossip_round_follow(exchange);
     gossip_clocks_begin(exchange);
 }
@@ -448,6 +476,8 @@ uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
 {
     if (!exchange->round.open)
         return UINT64_MAX;
+    if (exchange->round.owes)
+        return exchange->round.deadline_ns;
     if (waits_for_partner(exchange))
         return partner_until(exchange);
     if (waits_for_anybody(exchange))
@@ -496,8 +526,8 @@ static bool waits_for_clocks(struct gossip_exchange *exchange)
 
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
-    if (!exchange->round.open || waits_for_partner(exchange) || waits_for_anybody(exchange) ||
-        waits_for_answers(exchange))
+    if (!exchange->round.open || exchange->round.owes || waits_for_partner(exchange) ||
+        waits_for_anybody(exchange) || waits_for_answers(exchange))
         return;
     give_up_partner(exchange);
     if (waits_for_clocks(exchange))
@@ -511,7 +541,7 @@ void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchan
     if (!exchange->round.open)
         return;
     BASE_ASSERT(exchange->round.model);
-    exchange->round.wanted = false;
+    exchange->round.wanted = exchange->round.owes = false;
     hand_back(exchange, actions);
 }
 

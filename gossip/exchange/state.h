@@ -126,6 +126,12 @@ struct gossip_orphan { // the correction of an edge that ended because its peer 
     uint64_t order;    // the order in which the orphans were added
 };
 
+struct gossip_meeting { // as the plan has it
+    bool meets;
+    struct gossip_id peer;
+    float weight;
+};
+
 struct gossip_exchange {
     struct gossip_exchange_options options;
     size_t entries; // k
@@ -161,6 +167,7 @@ struct gossip_exchange {
                                          // completed
     uint64_t counted;                    // latest round whose local steps are in `rounds` and `progress`
     uint64_t rounds;                     // rounds in which this process has trained
+    struct gossip_deadline answers;      // over all edges
     uint64_t met;                        // `rounds` at the latest exchange over any edge
     float step_scale;                    // of the latest of these rounds
     float lately;                        // step scale of the larger steps whose drift may not have been
@@ -176,14 +183,17 @@ struct gossip_exchange {
     enum gossip_standing standing, told; // standing: ours now. told: the one that the latest ROUND event
                                          // named
     struct {
-        bool open;        // the trainer waits
-        bool wanted;      // our exchange of this round is still to be made
-        bool others;      // other nodes train: no local step alone in sync, only few in async
-        uint64_t in_step; // follows: so much further a neighbour may be that waits for us
-        bool follows;     // sync: it ends once all neighbours have reported their rounds
-        struct gossip_id partner;
-        float weight; // of the exchange with that partner
-        bool live;    // the partner's edge has been LIVE; deadline_ns has been running since then
+        bool open;                  // the trainer waits
+        bool wanted;                // our exchange of round `due` is still to be made
+        bool owes;                  // async: so `next` waits for it
+        uint64_t due;               // this round, or (async) an earlier one
+        struct gossip_meeting next; // of this round
+        bool others;                // other nodes train: no local step alone in sync, only few in async
+        uint64_t in_step;           // follows: so much further a neighbour may be that waits for us
+        bool follows;               // sync: it ends once all neighbours have reported their rounds
+        struct gossip_id partner;   // of round `due`
+        float weight;               // of the exchange with that partner
+        bool live; // the partner's edge has been LIVE; deadline_ns has been running since then
         uint64_t started_ns, deadline_ns, retry_ns;
         uint64_t alone_ns; // others: when a node that can exchange with no other continues anyway
         uint64_t tell_ns;  // sync: when to tell the partner again that we wait
@@ -377,6 +387,15 @@ void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edg
 // due; UINT64_MAX: none.
 uint64_t gossip_round_untold(const struct gossip_exchange *exchange);
 void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+
+// Async: the latest meeting is made, or was waited for in vain; the open round takes its own.
+void gossip_round_turn(struct gossip_exchange *exchange);
+
+// turn.c. Async: is the latest meeting still to be made, and can it be? Until then the next one waits.
+bool gossip_turn_due(const struct gossip_exchange *exchange);
+void gossip_turn_give_up(const struct gossip_exchange *exchange); // it was waited for in vain
+// When to ask for a meeting that begins now; 0: at once.
+uint64_t gossip_turn_asks_at(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 
 // request.c. Starts whatever can start now: our exchange of the round, and the next block of every RESYNC.
 enum base_error gossip_request_pump(struct gossip_exchange *exchange,

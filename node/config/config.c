@@ -347,12 +347,13 @@ static const struct node_key keys[] = {
         "(compressed changes, all to all), held-ref (a trial: edge-ref that holds back a part of what it has "
         "not sent).",
         SHARED),
-    CHOICE("average.mode", average.mode, "async", "sync|async|bounded",
-           "async: starts the exchange at the end of a round and continues to train, at most "
-           "average.max_delay rounds without any exchange. sync: waits for the exchange, up to its deadline; "
-           "every run gives the same result. bounded: like async, but waits, up to a deadline, for live "
-           "neighbours that are more than average.max_delay rounds behind.",
-           TOLD),
+    CHOICE(
+        "average.mode", average.mode, "async", "sync|async|bounded",
+        "async: starts the exchange at the end of a round and continues to train; the next round waits for "
+        "it, up to its deadline, but never for the steps of another node. sync: waits for the exchange, up "
+        "to its deadline; every run gives the same result. bounded: like async, but waits, up to a "
+        "deadline, for live neighbours that are more than average.max_delay rounds behind.",
+        TOLD),
     INTEGER("average.max_delay", average.max_delay, "4", 0, 1000000,
             "async, bounded: maximum number of rounds in a row without any exchange, before the node waits "
             "for one; on a slow link it would drift to its own data. bounded: also the maximum number of "

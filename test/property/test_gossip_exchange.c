@@ -140,9 +140,9 @@ static void test_async_agrees_with_a_straggler(void **state)
     net->jitter_ns = 2000000;
     for (uint64_t tick = 1; tick <= 1500; tick++) {
         for (size_t i = 0; i < N; i++) {
-            if (i == 3 && tick % 5)
-                continue; // five times slower
-            net_round(net, i, net->node[i].round + 1);
+            const bool steps = i == 3 && tick % 5; // five times slower
+            if (!steps && !net->node[i].in_round)
+                net_round(net, i, net->node[i].round + 1);
             net_settle(net, 300000);
         }
     }

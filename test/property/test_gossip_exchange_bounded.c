@@ -138,6 +138,7 @@ static void test_a_node_that_is_gone_or_idle_delays_no_other(void **state)
     assert_false(net->node[0].in_round);
     for (uint64_t round = 3; round < 6; round++) {
         net_round(net, 0, round);
+        net_settle(net, SECOND / 100);
         assert_false(net->node[0].in_round);
     }
     net_link(net, 0, 1); // it learns that node 1 is behind

@@ -14,6 +14,20 @@ static float target_of(size_t node, size_t j)
 }
 
 // Every node descends to its own point, and is held by the others.
+// A node whose latest exchange is with a stopped one waits for it, up to a deadline.
+static void settle(struct net *net)
+{
+    bool waits = true;
+
+    for (unsigned k = 0; waits && k < 1000; k++) {
+        net_settle(net, SECOND / 100);
+        waits = false;
+        for (size_t i = 0; i < NODES; i++)
+            waits |= !net->node[i].paused && net->node[i].in_round;
+    }
+    assert_false(waits);
+}
+
 static void train(struct net *net, uint64_t first, uint64_t last, bool without_the_dead)
 {
     for (uint64_t round = first; round <= last; round++) {
@@ -26,7 +40,7 @@ static void train(struct net *net, uint64_t first, uint64_t last, bool without_t
                     at->x[j] -= rate * (at->x[j] - target_of(i, j) - at->correction[j]);
             net_round(net, i, round);
         }
-        net_settle(net, SECOND / 100);
+        settle(net);
     }
 }
 

@@ -1,0 +1,34 @@
+// Async: the exchanges of a node keep up with its local steps, and two ends in step do not ask each other at
+// once.
+#include "gossip/exchange/state.h"
+
+#define WAIT_TIMES 4u // the usual time of an exchange; at the end of a line that is always in use it varies
+
+// The other end asks first, if it is in step: our request would cross its own, and be withdrawn. An end that
+// is behind, or has stopped asking, is not waited for, or not for long.
+uint64_t gossip_turn_asks_at(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    if (exchange->options.sync || !edge || gossip_edge_leads(exchange, edge) || !edge->heard)
+        return 0;
+    const bool ahead = edge->round > exchange->clock;
+    if (ahead || exchange->clock - edge->round > exchange->n_edges + 1)
+        return 0;
+    return exchange->now_ns + WAIT_TIMES * gossip_deadline_median(&exchange->answers);
+}
+
+bool gossip_turn_due(const struct gossip_exchange *exchange)
+{
+    const struct gossip_edge *edge = gossip_partner_of(exchange);
+
+    return !exchange->options.sync && !exchange->idle && edge && edge->state == GOSSIP_EDGE_LIVE &&
+           !edge->silent && !gossip_edge_mute(exchange, edge);
+}
+
+// Its requests were refused all the while: otherwise the one that is under way has a deadline of its own.
+void gossip_turn_give_up(const struct gossip_exchange *exchange)
+{
+    struct gossip_edge *edge = gossip_partner_of(exchange);
+
+    if (gossip_turn_due(exchange) && exchange->active != edge)
+        gossip_edge_unanswered(exchange, edge);
+}
