@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -132,9 +133,27 @@ static long faults_of_writing(void *memory, size_t bytes)
     return faults() - before;
 }
 
+// Linux does; qemu, which runs the tests of other processors, ignores the hint and reports success.
+static bool children_lack_pages_as_told(void)
+{
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(page, MAP_FAILED);
+    assert_int_equal(madvise(page, 4096, MADV_DONTFORK), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(msync(page, 4096, MS_ASYNC) == 0); // fails where no page is
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(munmap(page, 4096), 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 // The next step pays for copies of the pages of the model, which the child reads, and not of the gradient.
 static void the_gradient_is_not_shared(void **state)
 {
+    if (!children_lack_pages_as_told())
+        skip();
     struct node *node = *state;
     struct train_trainer *trainer = node->learner.trainer;
     size_t bytes = 0;
