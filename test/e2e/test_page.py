@@ -121,6 +121,6 @@ class Page(cluster.ClusterTest):
 
 if __name__ == "__main__":
     if not browser.find():
-        print("skipped: chromium is not installed ('./setup.sh test' installs it)")
+        print("skipped: chromium is not installed (on Debian './setup.sh test' installs it)")
         sys.exit(77)
     unittest.main()

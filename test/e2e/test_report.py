@@ -273,6 +273,6 @@ class Plots(unittest.TestCase):
 if __name__ == "__main__":
     missing = [name for name, found in (("chromium", browser.find()), ("gnuplot", shutil.which("gnuplot"))) if not found]
     if missing:
-        print(f"skipped: {' and '.join(missing)} not installed ('./setup.sh test' installs it)")
+        print(f"skipped: {' and '.join(missing)} not installed (on Debian './setup.sh test' installs it)")
         sys.exit(77)
     unittest.main()
