@@ -13,7 +13,6 @@ static float target_of(size_t node, size_t j)
     return node == DEAD ? 4 + (float)(j % 3) : (float)((node * 5 + j) % 4);
 }
 
-// Every node descends to its own point, and is held by the others.
 // A node whose latest exchange is with a stopped one waits for it, up to a deadline.
 static void settle(struct net *net)
 {
@@ -28,6 +27,7 @@ static void settle(struct net *net)
     assert_false(waits);
 }
 
+// Every node descends to its own point, and is held by the others.
 static void train(struct net *net, uint64_t first, uint64_t last, bool without_the_dead)
 {
     for (uint64_t round = first; round <= last; round++) {

@@ -114,7 +114,8 @@ static void the_cpu_table_has_no_bf16_products(void **state)
     const struct kernels *table = &kernels_cpu_scalar;
     struct base_reason why = {{0}};
     assert_int_equal(kernels_take_bf16(&table, &why), BASE_EINVAL);
-    assert_string_equal(why.text, "found bf16, which is for CUDA devices from sm_80 on; 'cpu' computes in fp32 here");
+    assert_string_equal(why.text,
+                        "found bf16, which is for CUDA devices from sm_80 on; 'cpu' computes in fp32 here");
     assert_ptr_equal(table, &kernels_cpu_scalar);
 }
 

@@ -315,25 +315,24 @@ static void a_decoder_trains_alike(void **state)
 {
     (void)state;
     struct train_dataset data = some_text(20);
-    struct course course = {
-        .spec = {.kind = TRAIN_GPT2,
-                 .inputs = 20,
-                 .classes = data.classes,
-                 .decoder = {.layers = 2, .width = 24, .heads = 3, .dropout = 0.1f}},
-        .options = {.optimizer = TRAIN_ADAMW,
-                    .rate = 0.001,
-                    .weight_decay = 0.01,
-                    .beta1 = 0.9,
-                    .beta2 = 0.99,
-                    .epsilon = 0.001,
-                    .schedule = {.decay = TRAIN_DECAY_COSINE, .warmup = 1},
-                    .steps = STEPS,
-                    .batch = 5,
-                    .micro_batch = 2,
-                    .clip_norm = 0.5,
-                    .seed = 4},
-        .data = &data,
-        .corrected = true};
+    struct course course = {.spec = {.kind = TRAIN_GPT2,
+                                     .inputs = 20,
+                                     .classes = data.classes,
+                                     .decoder = {.layers = 2, .width = 24, .heads = 3, .dropout = 0.1f}},
+                            .options = {.optimizer = TRAIN_ADAMW,
+                                        .rate = 0.001,
+                                        .weight_decay = 0.01,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.99,
+                                        .epsilon = 0.001,
+                                        .schedule = {.decay = TRAIN_DECAY_COSINE, .warmup = 1},
+                                        .steps = STEPS,
+                                        .batch = 5,
+                                        .micro_batch = 2,
+                                        .clip_norm = 0.5,
+                                        .seed = 4},
+                            .data = &data,
+                            .corrected = true};
     is_alike(&course, 2e-5);
     is_near_in_bf16(&course);
     course.spec.decoder.width = 32; // heads of 16 columns: attention on tensor cores
