@@ -131,7 +131,7 @@ static void test_the_correction_is_stable_when_meetings_are_missed(void **state)
                 net_round(drift.net, i, drift.net->node[i].round + 1);
                 rounds++;
             }
-            net_settle(drift.net, 250000); // a round of all nodes takes 2 ms, an exchange 2 to 10
+            net_settle(drift.net, 125000); // a round of all nodes takes 1 ms, an exchange 2 to 10
         }
     double met = (double)net_count(drift.net, COUNTER(exchanges)) / (double)rounds;
     double energy = net_energy(drift.net) / (DRIFT_NODES * DRIFT_SIZE);
