@@ -3,10 +3,10 @@
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/gelu.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/norm.h"
 #include "kernels/cuda/softmax.h"
-
-#define LAYERNORM_EPSILON 1e-5f
 
 // A thread keeps up to KEPT groups of 4 columns of its row: 4 lane + 128 group and the following ones. Wider
 // rows, and rows that are not made of aligned fours, take the loops of layernorm.cu's kind.
@@ -119,21 +119,13 @@ KERNEL(norm_kernel, struct norm_rows, n)
         return; // the whole warp
     }
     const float *x = n.x + r * n.cols;
-    float sum = 0.0f, squares = 0.0f;
+    const struct row_level level = row_level_of(x, n.cols);
     for (size_t c = lane_index(); c < n.cols; c += WARP) {
-        sum += x[c];
-    }
-    const float mean = warp_sum_f32(sum) / (float)n.cols;
-    for (size_t c = lane_index(); c < n.cols; c += WARP) {
-        squares += (x[c] - mean) * (x[c] - mean);
-    }
-    const float inverse = 1.0f / sqrtf(warp_sum_f32(squares) / (float)n.cols + LAYERNORM_EPSILON);
-    for (size_t c = lane_index(); c < n.cols; c += WARP) {
-        n.out[r * n.cols + c] = bf16_of((x[c] - mean) * inverse * n.gain[c] + n.bias[c]);
+        n.out[r * n.cols + c] = bf16_of((x[c] - level.mean) * level.inverse * n.gain[c] + n.bias[c]);
     }
     if (lane_index() == 0) {
-        n.mean[r] = mean;
-        n.inverse[r] = inverse;
+        n.mean[r] = level.mean;
+        n.inverse[r] = level.inverse;
     }
 }
 
@@ -363,15 +355,6 @@ KERNEL(bf16_bias_kernel, struct after_product, a)
     }
 }
 
-#define BF16_GELU_LINEAR 1.59576912f // as in sequence.cu
-#define BF16_GELU_CUBIC  0.0713548163f
-
-DEVICE float gelu_share(float z)
-{
-    const float t = z * (BF16_GELU_LINEAR + BF16_GELU_CUBIC * (z * z)), e = expf(-fabsf(t));
-    return (t < 0.0f ? e : 1.0f) / (1.0f + e);
-}
-
 KERNEL(bf16_bias_gelu_kernel, struct after_product, a)
 {
     EACH(i, a.count)
@@ -388,9 +371,7 @@ KERNEL(bf16_gelu_backward_kernel, struct after_product, a)
     EACH(i, a.count)
     {
         const float z = from_bf16(a.z[i]), share = gelu_share(z);
-        const float slope =
-            share + z * (share * (1.0f - share)) * (BF16_GELU_LINEAR + 3.0f * BF16_GELU_CUBIC * (z * z));
-        a.out[i] = bf16_of(from_bf16(a.out[i]) * slope);
+        a.out[i] = bf16_of(from_bf16(a.out[i]) * gelu_slope(z, share));
     }
 }
 

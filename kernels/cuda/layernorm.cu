@@ -4,10 +4,7 @@
 
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
-
-#include <math.h>
-
-#define LAYERNORM_EPSILON 1e-5f
+#include "kernels/cuda/norm.h"
 
 struct layernorm_rows {
     size_t rows, cols;
@@ -22,21 +19,13 @@ KERNEL(layernorm_kernel, struct layernorm_rows, n)
         return; // the whole warp
     }
     const float *x = n.x + r * n.cols;
-    float sum = 0.0f, squares = 0.0f;
+    const struct row_level level = row_level_of(x, n.cols);
     for (size_t c = lane_index(); c < n.cols; c += WARP) {
-        sum += x[c];
-    }
-    const float mean = warp_sum_f32(sum) / (float)n.cols;
-    for (size_t c = lane_index(); c < n.cols; c += WARP) {
-        squares += (x[c] - mean) * (x[c] - mean);
-    }
-    const float inverse = 1.0f / sqrtf(warp_sum_f32(squares) / (float)n.cols + LAYERNORM_EPSILON);
-    for (size_t c = lane_index(); c < n.cols; c += WARP) {
-        n.out[r * n.cols + c] = (x[c] - mean) * inverse * n.gain[c] + n.bias[c];
+        n.out[r * n.cols + c] = (x[c] - level.mean) * level.inverse * n.gain[c] + n.bias[c];
     }
     if (lane_index() == 0) {
-        n.mean[r] = mean;
-        n.inverse[r] = inverse;
+        n.mean[r] = level.mean;
+        n.inverse[r] = level.inverse;
     }
 }
 

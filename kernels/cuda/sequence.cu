@@ -2,9 +2,8 @@
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/gelu.h"
 #include "kernels/cuda/launch.h"
-
-#include <math.h>
 
 // --- embedding ---
 
@@ -91,16 +90,7 @@ KERNEL(embed_sum_kernel, struct embedding_gradient, e)
     *token = sum;
 }
 
-// --- GELU: z * logistic(2u), u = sqrt(2/pi) (z + 0.044715 z^3), as in kernels/cpu/sequence_body.h ---
-
-#define GELU_LINEAR 1.59576912f   // 2 sqrt(2/pi)
-#define GELU_CUBIC  0.0713548163f // the same times 0.044715
-
-DEVICE float logistic_of(float t)
-{
-    const float e = expf(-fabsf(t)); // no exponent above 0
-    return (t < 0.0f ? e : 1.0f) / (1.0f + e);
-}
+// --- GELU ---
 
 struct gelu {
     size_t count;
@@ -113,10 +103,9 @@ KERNEL(bias_gelu_kernel, struct gelu, b)
 {
     EACH(i, b.count)
     {
-        const float z = b.z[i] + b.bias[(uint32_t)i % b.cols], square = z * z;
-        const float share = logistic_of(z * (GELU_LINEAR + GELU_CUBIC * square));
+        const float z = b.z[i] + b.bias[(uint32_t)i % b.cols], share = gelu_share(z);
         b.out[i] = z * share;
-        b.z[i] = share + z * (share * (1.0f - share)) * (GELU_LINEAR + 3.0f * GELU_CUBIC * square);
+        b.z[i] = gelu_slope(z, share);
     }
 }
 
