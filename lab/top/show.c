@@ -10,16 +10,18 @@
 
 #define CELL 40
 
+// The widths hold usual values, and all of them fit into 80 characters: columns that grow and shrink are hard
+// to read.
 static const struct column {
     const char *title;
     int least; // characters
     bool left;
 } columns[LAB_TOP_COLUMNS] = {
-    [LAB_TOP_NODE] = {"NODE", 8, true},          [LAB_TOP_STATE] = {"STATE", 10, true},
-    [LAB_TOP_STEP] = {"STEP", 14, false},        [LAB_TOP_RATE] = {"STEPS/S", 8, false},
-    [LAB_TOP_LOSS] = {"LOSS", 8, false},         [LAB_TOP_SCORE] = {"ACCURACY", 8, false},
-    [LAB_TOP_ROUND] = {"ROUND", 8, false},       [LAB_TOP_SENT] = {"SENT", 9, false},
-    [LAB_TOP_RECEIVED] = {"RECEIVED", 9, false}, [LAB_TOP_NEIGHBOURS] = {"NEIGHB", 6, false},
+    [LAB_TOP_NODE] = {"NODE", 8, true},          [LAB_TOP_STATE] = {"STATE", 8, true},
+    [LAB_TOP_STEP] = {"STEP", 6, false},         [LAB_TOP_RATE] = {"STEPS/S", 7, false},
+    [LAB_TOP_LOSS] = {"LOSS", 6, false},         [LAB_TOP_SCORE] = {"ACCURACY", 8, false},
+    [LAB_TOP_ROUND] = {"ROUND", 6, false},       [LAB_TOP_SENT] = {"SENT", 8, false},
+    [LAB_TOP_RECEIVED] = {"RECEIVED", 8, false}, [LAB_TOP_NEIGHBOURS] = {"NEIGHB", 6, false},
 };
 
 static bool answers(const struct lab_top_node *n)
@@ -181,6 +183,8 @@ struct page {
     FILE *out;
     const struct lab_top_view *view;
     size_t lines;
+    size_t shown;                // columns that fit whole
+    int widths[LAB_TOP_COLUMNS]; // characters
 };
 
 static void put_line(struct page *page, const char *colour, const char *text)
@@ -199,35 +203,62 @@ static void put_line(struct page *page, const char *colour, const char *text)
     page->lines++;
 }
 
-static void put_head(struct page *page, const struct lab_top_table *table, int node_width)
+static void put_title(char cell[CELL], const struct page *page, const struct lab_top_table *table,
+                      enum lab_top_column column)
+{
+    const char *name = columns[column].title, *mark = "";
+    for (size_t n = 0; column == LAB_TOP_SCORE && n < table->count; n++)
+        name = table->nodes[n].regression ? "R2" : name;
+    if (page->view->colours && column == page->view->sort)
+        mark = page->view->reverse ? "^" : "v";
+    snprintf(cell, CELL, "%s%s", mark, name);
+}
+
+// A column is as wide as its widest cell. One that does not fit into the screen is left out: half a number
+// misleads.
+static void lay_out(struct page *page, const struct lab_top_table *table)
+{
+    char cell[CELL];
+    size_t used = 0;
+    for (size_t i = 0; i < LAB_TOP_COLUMNS; i++) {
+        put_title(cell, page, table, (enum lab_top_column)i);
+        size_t width = strlen(cell) > (size_t)columns[i].least ? strlen(cell) : (size_t)columns[i].least;
+        for (size_t n = 0; n < table->count; n++) {
+            put_cell(cell, &table->nodes[n], (enum lab_top_column)i);
+            width = strlen(cell) > width ? strlen(cell) : width;
+        }
+        used += (i > 0) + width;
+        if (i > 0 && page->view->width && used > page->view->width)
+            return;
+        page->widths[i] = (int)width;
+        page->shown = i + 1;
+    }
+}
+
+static void put_cells(struct page *page, const char *colour, char cells[LAB_TOP_COLUMNS][CELL])
 {
     char line[512];
     size_t used = 0;
-    for (size_t i = 0; i < LAB_TOP_COLUMNS; i++) {
-        int width = i == LAB_TOP_NODE ? node_width : columns[i].least;
-        char title[CELL];
-        const char *mark = i == page->view->sort ? page->view->reverse ? "^" : "v" : "";
-        const char *name = columns[i].title;
-        for (size_t n = 0; i == LAB_TOP_SCORE && n < table->count; n++)
-            name = table->nodes[n].regression ? "R2" : name;
-        snprintf(title, sizeof title, "%s%s", page->view->colours ? mark : "", name);
-        used += (size_t)snprintf(line + used, sizeof line - used, columns[i].left ? "%-*s " : "%*s ", width,
-                                 title);
-    }
-    put_line(page, "7", line);
+    for (size_t i = 0; i < page->shown; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, columns[i].left ? "%-*s " : "%*s ",
+                                 page->widths[i], cells[i]);
+    put_line(page, colour, line);
 }
 
-static void put_row(struct page *page, const struct lab_top_node *node, int node_width)
+static void put_head(struct page *page, const struct lab_top_table *table)
 {
-    char line[512], cell[CELL];
-    size_t used = 0;
-    for (size_t i = 0; i < LAB_TOP_COLUMNS; i++) {
-        int width = i == LAB_TOP_NODE ? node_width : columns[i].least;
-        put_cell(cell, node, (enum lab_top_column)i);
-        used += (size_t)snprintf(line + used, sizeof line - used, columns[i].left ? "%-*s " : "%*s ", width,
-                                 cell);
-    }
-    put_line(page, is_gone(node) ? "2" : is_bad(node) ? "33" : "0", line);
+    char cells[LAB_TOP_COLUMNS][CELL];
+    for (size_t i = 0; i < page->shown; i++)
+        put_title(cells[i], page, table, (enum lab_top_column)i);
+    put_cells(page, "7", cells);
+}
+
+static void put_row(struct page *page, const struct lab_top_node *node)
+{
+    char cells[LAB_TOP_COLUMNS][CELL];
+    for (size_t i = 0; i < page->shown; i++)
+        put_cell(cells[i], node, (enum lab_top_column)i);
+    put_cells(page, is_gone(node) ? "2" : is_bad(node) ? "33" : "0", cells);
 }
 
 static void put_summary(struct page *page, const struct lab_top_table *table)
@@ -254,28 +285,19 @@ static void put_summary(struct page *page, const struct lab_top_table *table)
     put_line(page, "1", line);
 }
 
-static int width_of_names(const struct lab_top_table *table)
-{
-    size_t most = (size_t)columns[LAB_TOP_NODE].least;
-    for (size_t i = 0; i < table->count; i++)
-        if (strlen(table->nodes[i].name) > most)
-            most = strlen(table->nodes[i].name);
-    return most < CELL - 1 ? (int)most : CELL - 1;
-}
-
 static void write_page(struct page *page, const struct lab_top_table *table, const struct lab_top_node **rows)
 {
     const struct lab_top_view *view = page->view;
-    int names = width_of_names(table);
     for (size_t i = 0; i < table->count; i++)
         rows[i] = &table->nodes[i];
     sort(rows, table->count, view);
     put_summary(page, table);
     if (view->colours)
         put_line(page, "2", "q quits, < > choose the column to sort by, r reverses, arrows scroll");
-    put_head(page, table, names);
+    lay_out(page, table);
+    put_head(page, table);
     for (size_t i = view->first < table->count ? view->first : 0; i < table->count; i++)
-        put_row(page, rows[i], names);
+        put_row(page, rows[i]);
 }
 
 char *lab_top_text(const struct lab_top_table *table, const struct lab_top_view *view)

@@ -149,6 +149,33 @@ static void a_small_terminal_is_enough(void **state)
     lab_top_table_free(&table);
 }
 
+// Each line of the table starts as the line without a limit does, and ends where a column ends.
+static void a_column_that_does_not_fit_is_left_out(void **state)
+{
+    (void)state;
+    struct lab_top_table table = found();
+    assert_int_equal(lab_top_take(&table, 1, of_b, 6), BASE_OK);
+    const struct lab_top_view unlimited = {0};
+    char *whole = lab_top_text(&table, &unlimited);
+    for (size_t width = 8; width < 130; width++) {
+        const struct lab_top_view view = {.width = width};
+        char *text = lab_top_text(&table, &view);
+        const char *line = strchr(text, '\n') + 1, *expected = strchr(whole, '\n') + 1;
+        for (; *line; line = strchr(line, '\n') + 1, expected = strchr(expected, '\n') + 1) {
+            size_t shown = strcspn(line, "\n");
+            assert_memory_equal(line, expected, shown);
+            assert_true(expected[shown] == ' ' || expected[shown] == '\n');
+        }
+        free(text);
+    }
+    free(whole);
+    const struct lab_top_view usual = {.width = 80};
+    char *text = lab_top_text(&table, &usual);
+    assert_non_null(strstr(text, "RECEIVED"));
+    free(text);
+    lab_top_table_free(&table);
+}
+
 static void an_invalid_status_is_refused(void **state)
 {
     (void)state;
@@ -191,9 +218,13 @@ static void names_cannot_move_the_cursor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_node_leads_to_all_others),     cmocka_unit_test(a_node_is_one_row),
-        cmocka_unit_test(rows_show_the_state_of_each_node), cmocka_unit_test(rows_are_sorted),
-        cmocka_unit_test(a_small_terminal_is_enough),       cmocka_unit_test(an_invalid_status_is_refused),
+        cmocka_unit_test(one_node_leads_to_all_others),
+        cmocka_unit_test(a_node_is_one_row),
+        cmocka_unit_test(rows_show_the_state_of_each_node),
+        cmocka_unit_test(rows_are_sorted),
+        cmocka_unit_test(a_small_terminal_is_enough),
+        cmocka_unit_test(a_column_that_does_not_fit_is_left_out),
+        cmocka_unit_test(an_invalid_status_is_refused),
         cmocka_unit_test(names_cannot_move_the_cursor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
