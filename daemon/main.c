@@ -1,9 +1,9 @@
 // p2pml-node: one node of a cluster. Exit status: 0 done or stopped cleanly, 1 failed while running, 2 bad
 // usage or configuration.
-#include "base/limits.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "daemon/address.h"
+#include "daemon/process.h"
 #include "daemon/trainer.h"
 #include "lib/open.h"
 #include "node/config/compatibility.h"
@@ -16,17 +16,12 @@
 #include "node/threads.h"
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 extern char **environ;
-
-#define DESCRIPTORS     (2u * LIMIT_PEERS + LIMIT_HALF_OPEN + 128u) // links, strangers, HTTP and files
-#define DESCRIPTORS_MIN 40u                                         // a node with a few peers
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, BEGIN_ANEW = 3 };
 
@@ -153,8 +148,6 @@ static int leave_model(struct node_setup *s)
     return EXIT_FAILED;
 }
 
-static volatile sig_atomic_t begun; // the loop handles signals, or has done so
-
 static int run(struct node_setup *s, bool joined, struct base_reason *why)
 {
     const struct node_threads_options options = {.setup = s,
@@ -166,7 +159,7 @@ static int run(struct node_setup *s, bool joined, struct base_reason *why)
     struct node_threads *threads;
     if (node_threads_open(&options, &threads, why) != BASE_OK)
         return EXIT_FAILED;
-    begun = 1;
+    daemon_process_begun();
     int status = node_threads_run(threads, why);
     if (status == NODE_LOOP_ABANDONED)
         _exit(EXIT_FAILED);          // asked to end at once: the threads still run
@@ -241,45 +234,10 @@ static int serve_trainer(const struct arguments *a, const struct node_config *co
     return EXIT_FAILED;
 }
 
-// Nothing is lost: there is no step yet, and files are replaced whole.
-static void end_before_training(int number)
-{
-    static const char words[] = "p2pml-node: stopped by a signal before training began\n";
-    if (begun) {
-        signal(number, SIG_DFL);
-        raise(number);
-        return;
-    }
-    (void)!write(STDERR_FILENO, words, sizeof words - 1);
-    _exit(EXIT_DONE);
-}
-
-// A stray SIGUSR1, as other programs take for "report", must not end a training.
-static void prepare_signals(const struct arguments *a)
-{
-    static const int without_meaning[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO};
-    for (size_t i = 0; i < sizeof without_meaning / sizeof *without_meaning; i++)
-        signal(without_meaning[i], SIG_IGN);
-    if (a->check)
-        return;
-    signal(SIGTERM, end_before_training);
-    signal(SIGINT, end_before_training);
-}
-
-static enum base_error check_descriptors(struct base_reason *why)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= DESCRIPTORS_MIN)
-        return BASE_OK;
-    return base_fail(why, BASE_ELIMIT,
-                     "this process may open %llu files and sockets, expected at least %u; raise the limit "
-                     "(ulimit -n 1024)",
-                     (unsigned long long)limit.rlim_cur, DESCRIPTORS_MIN);
-}
-
 static int serve(const struct arguments *a)
 {
-    prepare_signals(a);
+    if (!a->check)
+        daemon_process_end_on_signal();
     struct node_config config = {0};
     const struct node_setup_options options = {
         .version = P2PML_VERSION, .resume = a->resume, .training = node_setup_training};
@@ -294,7 +252,7 @@ static int serve(const struct arguments *a)
         status = check_data(&config);
     } else if (a->trainer) {
         status = serve_trainer(a, &config);
-    } else if (check_descriptors(&why) != BASE_OK ||
+    } else if (daemon_process_check(&why) != BASE_OK ||
                node_setup_create(&config, &options, &setup, &why) != BASE_OK) {
         base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
         status = EXIT_FAILED;
@@ -311,25 +269,12 @@ static int serve(const struct arguments *a)
     return status;
 }
 
-// The usual soft limit of 1,024 is too low for the links of a large cluster.
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= DESCRIPTORS)
-        return;
-    limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
-    (void)setrlimit(RLIMIT_NOFILE, &limit); // if it fails, the limit stays as it is
-}
-
 int main(int argc, char **argv)
 {
     struct arguments a = {0};
     int status = EXIT_USAGE;
     base_process_begin();
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);  // until the loop handles it
-    signal(SIGXFSZ, SIG_IGN); // a write over the file size limit then fails instead of ending the process
-    raise_descriptor_limit();
+    daemon_process_prepare();
     if (!parse_arguments(argc, argv, &a))
         fputs(usage, stderr);
     else if (a.help)
