@@ -39,6 +39,12 @@ class Embedding(unittest.TestCase):
         with open(self.log(node), encoding="utf-8") as f:
             return f.read()
 
+    def begins(self, process, node):
+        log = self.read(node)
+        self.assertIsNone(process.poll(), log)
+        # With its own model, or with that of nodes that began before it was there.
+        return re.search("start training begins|this node counts in the graph", log)
+
     def error(self, process, node):
         out, _ = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 0, self.read(node))
@@ -47,7 +53,7 @@ class Embedding(unittest.TestCase):
     def test_three_train_and_one_is_killed_and_comes_back(self):
         nodes = [self.start(i, 1_000_000_000) for i in range(2)] + [self.start(2)]
         for i in range(3):
-            wait_until(lambda i=i: "start training begins" in self.read(i), f"node {i} begins")
+            wait_until(lambda i=i: self.begins(nodes[i], i), f"node {i} begins")
         nodes[1].send_signal(signal.SIGKILL)
         nodes[1].wait()
         wait_until(lambda: " dead " in self.read(0), "its death is known")
