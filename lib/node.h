@@ -27,15 +27,15 @@ struct p2pml_node {
     struct train_tensor *tensors;
     size_t n_tensors;
     struct lib_vectors vectors;
-    struct gossip_blob blob, blob_before; // before: at the beginning of the turn, if
-    bool blob_set;                        // the program has replaced it since then
-    bool has_setup, running;              // running: the thread is to be joined
+    struct gossip_blob blob, blob_before; // blob_before: from the beginning of the turn, kept
+    bool blob_set;                        // if the program has replaced the blob (blob_set)
+    bool has_setup, running;              // running: `thread` must be joined
     struct node_setup setup;
     struct node_hosted *hosted;
     struct node_threads *threads;
     pthread_t thread;
-    int status;             // of the thread,
-    struct base_reason why; // which writes these two before it ends
+    int status;             // `thread` writes these
+    struct base_reason why; // two before it ends
     struct base_reason reason;
 };
 
@@ -43,6 +43,6 @@ struct p2pml_node {
 // memory.
 enum base_error lib_make_model(const p2pml_node *node, const struct kernels **kernels,
                                struct train_model **model, struct base_reason *why) BASE_CHECK;
-void lib_free(p2pml_node *node); // that has no threads, or whose threads belong to another process
+void lib_free(p2pml_node *node); // a node without threads here: none run, or they run in the parent process
 
 #endif

@@ -12,7 +12,7 @@ struct lib_options {
     const struct p2pml_tensor *tensors;
     size_t n_tensors;
     bool resume, changes;
-    bool shared; // the vectors lie in a memfd of fixed size, and the process belongs to the node
+    bool shared; // the vectors lie in a memfd of fixed size, and the process runs nothing but the node
 };
 
 // The defaults of a node whose local steps another program takes: that program decides when training is over.
@@ -24,12 +24,12 @@ enum base_error lib_open(const struct lib_options *options, p2pml_node **node,
 // lib_undo replaces it.
 int lib_descriptor(const p2pml_node *node);
 size_t lib_stride(const p2pml_node *node);
-// In the program's turn: ends it as if no step had been taken. The model is the last published one again, as
-// round_end will say, and the blob is the one with which the turn began. Shared vectors move to other memory,
-// so that a process that still writes into the old memory does not reach this node.
+// Ends the program's turn as if no step had been taken. The model is the last published one again, as
+// round_end will report, and the blob is the one with which the turn began. Shared vectors move to other
+// memory, so that a process that still writes into the old memory does not reach this node.
 int lib_undo(p2pml_node *node);
 void lib_reload(p2pml_node *node); // the allow-list and node.fault_file are read again, as on SIGHUP
-// After ENDED: the node left on request.
+// After ENDED: whether the node left on request.
 bool lib_succeeded(const p2pml_node *node);
 
 #endif

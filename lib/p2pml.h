@@ -2,20 +2,20 @@
  *
  *     open -> vector -> start -> { local steps, round_begin, round_end }* -> leave -> close
  *
- * The model is one flat vector of floats. Whenever it is the program's turn it takes `steps` local steps on
- * it, each followed by model += learning rate * correction, outside its optimiser. Then it lends the vectors
- * to the node (round_begin), which averages with its neighbours, and takes them back (round_end). From start
- * to the first OK of start, and from round_begin to the OK of round_end, the vectors belong to the node: the
- * program neither reads nor writes them. In the meantime a program on a GPU may continue its steps there, and
- * add the changes afterwards (`changes`).
+ * The model is one flat vector of floats. In its turn the program takes `steps` local steps on the model and
+ * follows each of them with model += learning rate * correction, outside its optimiser. Then the program
+ * lends the vectors to the node (round_begin), which averages with its neighbours, and takes them back
+ * (round_end). From start to the first OK of start, and from round_begin to the OK of round_end, the vectors
+ * belong to the node: the program neither reads nor writes them. In the meantime a program whose model is on
+ * a GPU may continue its steps there, and add the changes afterwards (`changes`).
  *
  * Functions return P2PML_OK, P2PML_AGAIN (not yet: the time is up), P2PML_ENDED (the node has left; the
  * vectors are the program's) or a negative error, whose text is p2pml_reason; on an error nothing has
- * changed. A call out of order is P2PML_EORDER. No call waits longer than its timeout (milliseconds; 0: not
- * at all, negative: as long as it takes).
+ * changed. A call at the wrong time returns P2PML_EORDER. No call waits longer than its timeout
+ * (milliseconds; 0: not at all, negative: as long as it takes).
  *
  * Threads: a node has four of its own, which block all signals and call no function of the program. The
- * program calls one function of a node at a time; nodes are independent, a process may hold any number.
+ * program calls one function of a node at a time. Nodes are independent; a process may hold any number.
  * Signals: none is handled or changed. fork: the child may only call p2pml_close on its copy, which does not
  * end the node; any other call returns P2PML_EFORK there. exec inherits nothing. Log lines go to standard
  * error (log.level). */
@@ -60,10 +60,10 @@ struct p2pml_options {           /* leave zero what is not needed */
     const char *const *settings; /* "key=value", read last; NULL-terminated; or NULL */
     const struct p2pml_tensor *tensors;
     size_t n_tensors;
-    int resume;  /* from the newest checkpoint in node.dir, if there is one */
-    int changes; /* round_end lists what changed; costs two vectors of memory */
+    int resume;  /* continue from the newest checkpoint in node.dir, if there is one */
+    int changes; /* round_end lists the changed entries; costs two vectors of memory */
 };
-struct p2pml_round {         /* what round_end says; lists are valid until the next round_begin */
+struct p2pml_round {         /* result of start and round_end; lists are valid until the next round_begin */
     uint64_t steps;          /* local steps to take now (average.local_steps, fewer at the end) */
     uint64_t steps_done;     /* before these, in the cluster's count */
     double pace;             /* this node's time per step over its neighbours' median; 1: not known */
@@ -76,11 +76,12 @@ struct p2pml_round {         /* what round_end says; lists are valid until the n
     const float *correction; /* new values */
 };
 
-/* Reads and checks the configuration, allocates the vectors. NULL on error, the reason in reason[bytes]. */
+/* Reads and checks the configuration and allocates the vectors. On error returns NULL and writes the reason
+ * to reason[bytes]. */
 p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t bytes);
 /* [parameters], page-aligned; *parameters may be NULL. Tensors lie in it one after another, row-major. Fill
- * in the model before start. NULL: SECOND_MOMENT without train.optimizer adamw (it is Adam's v), CORRECTION
- * without average.drift_correction. */
+ * in the model before start. Returns NULL for SECOND_MOMENT (Adam's v) without train.optimizer adamw, and
+ * for CORRECTION without average.drift_correction. */
 float *p2pml_vector(p2pml_node *node, int which, size_t *parameters);
 /* Joins: opens the ports, meets the peers, takes the cluster's model if others already train. OK: the
  * first round begins. AGAIN: call again. round may be NULL. */
@@ -91,8 +92,8 @@ int p2pml_start(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
 int p2pml_round_begin(p2pml_node *node, uint64_t steps, double step_scale, double loss);
 /* Takes them back. AGAIN: call again. */
 int p2pml_round_end(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
-/* A descriptor, readable when start or round_end would not return AGAIN. It belongs to the node; only poll
- * it. */
+/* A descriptor that becomes readable when start or round_end has a result, so that it would not return AGAIN.
+ * It belongs to the node; only poll it. */
 int p2pml_fd(const p2pml_node *node);
 /* The node and its cluster as JSON, as GET /status of a daemon; free() it. NULL: not started, or ended. */
 char *p2pml_status(p2pml_node *node);
@@ -101,16 +102,15 @@ int p2pml_save(p2pml_node *node);
 /* Bytes of the program that travel with the model, such as the state of a schedule or the hash of a
  * tokenizer; at most 65,536 (P2PML_ELIMIT). data replaces the node's bytes; NULL: nothing changes. *now,
  * *now_bytes (or NULL): the node's bytes, valid until the vectors are lent. From the first OK of start on, a
- * late joiner has the bytes of a member, and a resumed node those of its checkpoint. In the program's turn
- * and before start.
+ * late joiner has the bytes of a member, and a resumed node those of its checkpoint. Call it in the program's
+ * turn or before start.
  */
 int p2pml_blob(p2pml_node *node, const void *data, size_t bytes, const void **now, size_t *now_bytes);
 /* Leaves the cluster: lends the vectors for the last time, writes a checkpoint, tells the others. ENDED:
  * done; the model vector is as in the checkpoint. AGAIN: call again. */
 int p2pml_leave(p2pml_node *node, int timeout_ms);
-/* Leaves first if that is not done yet, and waits until it is; then frees everything, the vectors included.
- * NULL: does nothing.
- */
+/* If the node has not left yet, makes it leave and waits for that; then frees everything, including the
+ * vectors. NULL: does nothing. */
 void p2pml_close(p2pml_node *node);
 /* The reason of the latest call that failed, or why the node ended; "": none. */
 const char *p2pml_reason(const p2pml_node *node);

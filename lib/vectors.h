@@ -11,12 +11,12 @@
 
 struct lib_vectors {
     size_t parameters;
-    size_t bytes;           // of each, of whole pages
+    size_t bytes;           // of each vector, rounded up to whole pages
     int file;               // vector i begins at i * bytes; -1: private memory
     float *at[LIB_VECTORS]; // [parameters] each; NULL: not wanted
 };
 
-// All zero. shared: in a file. BASE_ENOMEM, BASE_EIO; whatever it returns, lib_vectors_destroy() is due.
+// All zero. shared: in a file. BASE_ENOMEM, BASE_EIO; call lib_vectors_destroy() after an error, too.
 enum base_error lib_vectors_create(struct lib_vectors *vectors, size_t parameters,
                                    const bool wanted[LIB_VECTORS], bool shared,
                                    struct base_reason *why) BASE_CHECK;

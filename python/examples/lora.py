@@ -1,7 +1,7 @@
 """LoRA on a tiny transformer with random weights, two processes: lora.py DIR INDEX STEPS AB|B PORT PORT.
 
-Only the adapters travel. The product of the averaged A and the averaged B is not the average of the products; if only B is trained (A frozen and the
-same on all nodes), it is."""
+Only the adapters are exchanged. The product of the averaged A and the averaged B differs from the average of the products, unless only B is trained
+(A is frozen and the same on all nodes)."""
 import sys
 import torch
 import p2pml

@@ -1,7 +1,7 @@
 """Adam's second moment in the node's vector.
 
-The optimiser's state appears with its first step, or with a loaded state_dict: from the next boundary on its ``exp_avg_sq`` are views of the
-vector, where they are fp32 on the CPU; others are copied at each boundary."""
+The optimiser's state appears with its first step, or with a loaded state_dict. From the next boundary on, each ``exp_avg_sq`` that is fp32
+on the CPU is a view of the vector; the others are copied at each boundary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SecondMoments:
         self._bound: Optional[Any] = None  # the optimiser's state, if all its second moments are in the vector
         self._states: List[Any] = []       # what it held then, and the states of the shared parameters
         self._mine: List[Dict[str, Any]] = []
-        self._counts: List[Any] = [None] * len(self._params)  # of steps: the optimiser's own tensors, in which it counts
+        self._counts: List[Any] = [None] * len(self._params)  # the optimiser's own step counters
         self._map()
 
     def _map(self) -> None:
@@ -68,8 +68,8 @@ class SecondMoments:
             self._states, self._mine = list(state.values()), [state[p] for p in self._params]
 
     def _correct_bias(self, p: torch.nn.Parameter, state: Dict[str, Any], before: Any) -> None:
-        """Where the program has reset the state of ``p`` and it counts from 0 again: other nodes, whose counts are higher, would not correct
-        the bias of its second moment. So it is done here, once."""
+        """If the program has reset the state of ``p``, its step count starts from 0 again, and its second moment has the initial bias. Other
+        nodes, whose counts are higher, would not correct that bias, so this node does it, once."""
         now = state.get("step")
         if now is before or now is None or not 0 < float(now) < float(before):
             return
@@ -79,7 +79,7 @@ class SecondMoments:
         now += before
 
     def from_vector(self, another: bool, steps_done: int) -> None:
-        """After an exchange. ``another``: the vector holds a member's model and moments, which are taken also where there is no state yet."""
+        """After an exchange. ``another``: the vector holds a member's model and moments; parameters without state take these moments, too."""
         if another:
             self._take(steps_done)
             self._bind()
@@ -94,7 +94,7 @@ class SecondMoments:
             if not state and bool(view.any()):
                 state = self._new_state(p, steps_done)
             if state and _KEY in state:
-                state["exp_avg"].zero_()  # with a member's second moment, where that is tiny, it would make a huge step
+                state["exp_avg"].zero_()  # where the member's second moment is tiny, the old first moment would make a huge step
                 if state[_KEY].data_ptr() != view.data_ptr():
                     state[_KEY].copy_(view)
 
@@ -103,7 +103,7 @@ class SecondMoments:
         on = p.device if group.get("capturable") or group.get("fused") else "cpu"
         keys = ("exp_avg", _KEY) + (("max_exp_avg_sq",) if group.get("amsgrad") else ())
         state: Dict[str, Any] = {key: torch.zeros_like(p, memory_format=torch.preserve_format) for key in keys}
-        self._optimizer.state[p] = {"step": torch.tensor(float(steps_done), device=on), **state}  # at once: Ctrl-C leaves no half of it
+        self._optimizer.state[p] = {"step": torch.tensor(float(steps_done), device=on), **state}  # one assignment, so that Ctrl-C leaves no partial state
         return self._optimizer.state[p]
 
     def _copy_to_state(self) -> None:
@@ -114,8 +114,8 @@ class SecondMoments:
                 held.copy_(view)
 
     def _bound_steps(self) -> None:
-        """Moments travel in few bits, which may take a small second moment to zero, where the first one is as before: a huge step. Without an
-        exchange v is at least m^2 (1 - b2) (1 - b1^2 / b2) / (1 - b1)^2, by Cauchy and Schwarz; this holds again after it."""
+        """Second moments are sent in few bits, so a small one may arrive as zero while the first moment is unchanged; the next step would be
+        huge. Without an exchange v >= m^2 (1 - b2) (1 - b1^2 / b2) / (1 - b1)^2 (Cauchy-Schwarz). This function restores that bound."""
         betas = [tuple(map(float, group["betas"])) for group in self._optimizer.param_groups]
         least = min((1 - second) * max(0.0, 1 - first * first / second) / (1 - first) ** 2 for first, second in betas)
         states = self._mine if self._bound is not None else [s for s in map(self._optimizer.state.get, self._params) if s and _KEY in s]

@@ -67,7 +67,7 @@ class _Library:
             function = getattr(library, "p2pml_" + name)
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
-        # As the callback of a weak reference, which comes as the second argument, and which the C function does not look at.
+        # The callback of a weak reference: Python passes that reference as a second argument, which the C function ignores.
         self.close_behind = ctypes.CFUNCTYPE(None, c_void_p, ctypes.py_object)(("p2pml_close", library))
         self.free = ctypes.CDLL(None).free
         self.free.restype, self.free.argtypes = None, [c_void_p]

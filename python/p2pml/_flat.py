@@ -17,7 +17,7 @@ Named = List[Tuple[str, torch.nn.Parameter]]
 
 
 def order(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Named:
-    """The parameters that ``optimizer`` trains, in its order. A compiled model has the names of the model itself."""
+    """The parameters that ``optimizer`` trains, in the optimiser's order. In a compiled model they have the names of the original model."""
     names = {id(p): name.replace("_orig_mod.", "") for name, p in model.named_parameters()}
     named: Named = []
     for number, group in enumerate(optimizer.param_groups):
@@ -92,8 +92,8 @@ class Parameters:
         for number, group in enumerate(self._lists):
             for p in group:
                 if id(p) not in self.known and p.requires_grad:
-                    raise errors.MismatchError(f"group {number} of the optimiser has a parameter of shape {tuple(p.shape)} that it had "
-                                               "not when the model was attached; attach the changed model to a node of its own")
+                    raise errors.MismatchError(f"group {number} of the optimiser has a parameter of shape {tuple(p.shape)} that it did "
+                                               "not have when the model was attached; attach the changed model to a node of its own")
 
     def _check_kinds(self) -> None:
         for name, p, shape, kind in zip(self.names, self.params, self._shapes, self._kinds):
@@ -111,7 +111,7 @@ class Parameters:
         return list(map(torch.Tensor.data_ptr, self._in_vector)) == self._pointers
 
     def _take_back(self) -> None:
-        """The program put other memory under parameters: its values count."""
+        """The program gave parameters other memory: copies the values into the vector, and puts the parameters back there."""
         self._check_kinds()
         if self._vector.data_ptr() != self._address:
             self._map()
@@ -175,7 +175,7 @@ class Parameters:
             at += p.numel()
 
     def release(self) -> None:
-        """Gives the parameters their own memory. With the last view of the vector the node's directory is free again."""
+        """Gives the parameters their own memory. When the last view of the vector is gone, the node's directory is free again."""
         for p, direct, view in zip(self.params, self.direct, self._views):
             if direct and p.data_ptr() == view.data_ptr():
                 p.data = p.data.clone()

@@ -1,7 +1,7 @@
 """Rounds in lock-step, for your own models and methods: `p2pml.lab.rounds`.
 
-A method of your own is computed on the models of all nodes at once, and its bytes are those that it reports. For comparison, with the same
-model and the same random numbers, "edge-ref" is p2pml itself: nodes of the library in this process, whose bytes are real."""
+Your own method works on the models of all nodes at once; its bytes are those that it reports. For comparison, "edge-ref" is p2pml itself with
+the same model and random numbers: library nodes in this process, whose bytes are real."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Model = Callable[[Any, int, Any], Tuple[float, Any]]
 
 
 class Temporary:
-    """A directory that is removed with the last object that uses it."""
+    """A directory that is removed when the last object that uses it is gone."""
 
     def __init__(self) -> None:
         self.name = tempfile.mkdtemp(prefix="p2pml-lab-")
@@ -58,7 +58,7 @@ class World:
         self.bytes += 2 * len(self.edges) * entries * bytes_each
 
     def top(self, vectors: Any, ratio: float) -> Any:
-        """Each row with only the largest ``ratio`` of its entries, the others 0; counts the message to the neighbours, with its indices."""
+        """Keeps the largest ``ratio`` of the entries of each row and sets the others to 0. Counts the message to the neighbours, with its indices."""
         import numpy
         keep = max(1, int(ratio * self.d))
         chosen = numpy.argpartition(-abs(vectors), keep - 1, axis=1)[:, :keep]
@@ -77,8 +77,9 @@ def rounds(model: Model, start: Any, method: Union[str, Callable[[World], None]]
     of all nodes. method: ``method(world)`` after every ``local_steps`` of SGD, see :class:`World`; or "edge-ref" with ``settings`` (keys
     with ``__`` for the dot). topology: as ``topology.kind``. measure: a function of a vector, such as its accuracy on test examples.
 
-    Columns: round, step, loss (mean of the local steps), bytes (sent by all), consensus (mean squared distance of the nodes from their
-    mean), and with ``measure`` measure and worst (the smallest of the nodes)."""
+    Columns: round, step, loss (mean over the local steps), bytes (sent by all nodes), consensus (here: the mean squared distance of the
+    models from their mean, not divided by its norm). With ``measure`` also measure (of the averaged model) and worst (of the worst
+    node: the smallest)."""
     import numpy
     import pandas  # type: ignore[import-untyped, unused-ignore]
     randoms = [numpy.random.default_rng([seed, node]) for node in range(nodes)]

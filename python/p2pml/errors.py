@@ -4,7 +4,7 @@ from . import _c
 
 
 class Error(Exception):
-    """All errors of p2pml."""
+    """The base of all exceptions of p2pml."""
 
 
 class ConfigurationError(Error, ValueError):
@@ -20,7 +20,7 @@ class ForkError(Error):
 
 
 class Ended(Error):
-    """The node has left the cluster, or ended; the model holds what it learned."""
+    """The node has left the cluster, or has ended by itself; the model keeps what was learned."""
 
 
 class EnvironmentFailed(Error, OSError):

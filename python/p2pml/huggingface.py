@@ -16,9 +16,9 @@ from .pytorch import Attachment, attach
 
 
 class Callback(TrainerCallback):
-    """Attaches when training begins, once the optimiser exists, and leaves the cluster when it ends. ``options``: of
-    :func:`p2pml.attach`. With every checkpoint of the trainer the node writes one at its next exchange; a restarted program continues
-    from the node's."""
+    """Attaches when training begins, once the optimiser exists, and leaves the cluster when training ends. ``options``: those of
+    :func:`p2pml.attach`. After every checkpoint of the trainer the node writes its own at its next exchange; a restarted program
+    continues from the node's checkpoint."""
 
     def __init__(self, node: Node, every: int = 30, **options: Any):
         self.node, self.every, self.options = node, every, options

@@ -28,9 +28,9 @@ from .node import Node, Round
 
 
 def attach(node: Node, params: Any, every: int = 30, *, state: Any = None, timeout: Optional[float] = None) -> Tuple[Any, ...]:
-    """Joins ``node``'s cluster; the second result is the cluster's parameters, to continue with. After each ``every`` calls of ``step`` the
-    node exchanges with a neighbour. ``state``: the optimiser's, whose second moment is shared; the third result is the state to continue
-    with. Without it each node keeps its own optimiser state. ``timeout``: seconds to wait for the cluster."""
+    """Joins ``node``'s cluster. Returns an :class:`Attachment` and the cluster's parameters; continue with these. After every ``every``
+    calls of ``step`` the node exchanges with a neighbour. ``state``: the optimiser's state. If it is given, its second moment is shared,
+    and the third result is the state to continue with. Otherwise each node keeps its own optimiser state. ``timeout``: seconds to wait for the cluster."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
     together = Attachment(node, params, every, state)
@@ -47,7 +47,7 @@ def _add(params: Any, correction: Any, rate: Any) -> Any:
 
 
 class Attachment:
-    """What :func:`attach` returns first. Call ``step`` after every update; ``close`` (or the end of the program) leaves the cluster."""
+    """The first result of :func:`attach`. Call ``step`` after every update; ``close`` (or the end of the program) leaves the cluster."""
 
     def __init__(self, node: Node, params: Any, every: int, state: Any = None):
         self.node, self.closed = node, False
@@ -183,7 +183,7 @@ class Attachment:
             return self._from_vector(state)
 
     def close(self, params: Any = None) -> None:
-        """Leaves the cluster with a checkpoint of ``params``; None: of the parameters at the last boundary."""
+        """Leaves the cluster with a checkpoint of ``params``; None: with the parameters of the last boundary."""
         if not self.closed:
             if params is not None and not self._ended and not self.node.lent:
                 self._check(params)

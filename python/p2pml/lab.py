@@ -4,8 +4,8 @@
     result = lab.sim(experiment__nodes=8, train__steps=400, sweep=[{"average.ratio": [1 / 32, 1 / 100]}], experiment__repeats=3)
     result.results.groupby("average.ratio")["accuracy"].mean()
 
-``sim`` and ``run`` are the commands of those names: a cluster in virtual time, and real processes on this machine. `p2pml sim --help` lists the
-keys, with ``__`` for the dot here. ``rounds`` is a simulator of rounds for models and methods of your own."""
+``sim`` and ``run`` run the commands `p2pml sim` (a cluster in virtual time) and `p2pml run` (real processes on this machine). `p2pml sim
+--help` lists the keys; write ``__`` for the dot. ``rounds`` is a simulator of rounds for models and methods of your own."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Result:
 
     @property
     def results(self) -> Any:
-        """One row per run, of a sweep or a single run; keys that a sweep varies are columns, as is the cost of a target
+        """One row per run, of a sweep or a single run. The keys that a sweep varies are columns, and so are the costs of reaching a target
         (``to_93.averaged_bytes``)."""
         rows = _lines(self.directory / "results.jsonl")
         for row in rows:
@@ -110,7 +110,7 @@ def sim(experiment: Optional[Experiment] = None, *, out: Union[str, "os.PathLike
     experiment: a YAML file, or the same as nested dicts; None: only ``settings``. settings: keys with ``__`` for the dot; they override the
     file. out: the directory of the run (``fresh``: one that is not empty); None: a temporary one, which lives as long as the result.
 
-    :class:`ConfigurationError`: a key or a value, with its place. :class:`Failed`: see there."""
+    :class:`ConfigurationError`: a key or a value, with its place. :class:`Failed`: the experiment did not succeed."""
     return _command("sim", experiment, out, fresh, settings)
 
 

@@ -19,8 +19,8 @@ from .pytorch import Attachment, attach
 
 
 class Callback(_Base):
-    """Attaches when training begins and leaves the cluster when it ends. ``options``: of :func:`p2pml.attach`. Lightning's checkpoints contain
-    the node's, with its edges (unless ``save_state=False``), so that ``fit(ckpt_path=...)`` continues from there."""
+    """Attaches when training begins and leaves the cluster when training ends. ``options``: those of :func:`p2pml.attach`. Lightning's
+    checkpoints contain the node's, with its edges (unless ``save_state=False``), so that ``fit(ckpt_path=...)`` continues from there."""
 
     def __init__(self, node: Node, every: int = 30, save_state: bool = True, **options: Any):
         self.node, self.every, self.options, self.save_state = node, every, options, save_state

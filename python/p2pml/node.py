@@ -30,7 +30,7 @@ _LEAVE = 20.0  # seconds that the end of the program waits for the last checkpoi
 class Round(NamedTuple):
     """The next steps, and the state of the vectors."""
     steps: int         #: local steps to take before the next exchange
-    steps_done: int    #: of the cluster's count
+    steps_done: int    #: steps done before these, in the cluster's count
     pace: float        #: this node's time per step over its neighbours' median
     another: bool         #: the model was replaced by a member's, or a checkpoint's
     rolled_back: bool  #: NaN or infinity was given; the model is the last published one again
@@ -39,7 +39,7 @@ class Round(NamedTuple):
 
 class _Handle:
     """The library's node. Every view of its vectors keeps it alive; with the last view the memory is freed, and the directory is free again.
-    No line of Python runs for that, which Ctrl-C could interrupt, as it could in __del__."""
+    A callback in C does this: Ctrl-C could interrupt a __del__ in Python, but not the callback."""
 
     def __init__(self, pointer: int):
         self.pointer = pointer
@@ -60,7 +60,7 @@ def _text(value: Any) -> str:
 
 
 def _bytes(text: str, what: str) -> bytes:
-    """For the library, which would not see what follows a NUL."""
+    """Encodes text for the library, whose strings end at the first NUL."""
     if not isinstance(text, str):
         raise errors.ConfigurationError(f"{what}: found {type(text).__name__}, expected text")
     if "\0" in text:
@@ -109,7 +109,7 @@ def _leave_all() -> None:
 
 
 class Node:
-    """Made by :func:`join`. The vectors exist from :meth:`open` on; between :meth:`begin` and :meth:`end` they are the node's."""
+    """Made by :func:`join`. The vectors exist from :meth:`open` on; between :meth:`begin` and :meth:`end` they belong to the node."""
 
     def __init__(self, peers: Union[str, Sequence[str], None] = None, *, secret: Optional[str] = None,
                  config: Union[str, "os.PathLike[str]", None] = None, dir: Union[str, "os.PathLike[str]", None] = None,
@@ -340,7 +340,7 @@ class Node:
             self._check(code)
 
     def end(self, timeout: Optional[float] = None) -> Round:
-        """Takes them back, averaged."""
+        """Takes the averaged vectors back."""
         round = self._await(_c.library().round_end, "the exchange of a round", timeout)
         self._lent = False
         return round
@@ -436,7 +436,7 @@ def join(peers: Union[str, Sequence[str], None] = None, **options: Any) -> Node:
     """A node that will join the cluster of ``peers`` ("host:port", several with commas or as a list; None: the first node).
 
     secret: file with the cluster's secret; without it the node listens only on this machine. config: a YAML file, as for ``p2pml-node
-    --config``. dir: where the node keeps its identity and its checkpoints, one for each node. listen: host:port. resume: continue from the
+    --config``. dir: where the node keeps its identity and its checkpoints; every node needs its own. listen: host:port. resume: continue from the
     newest checkpoint in dir. All other keys of ``p2pml-node --help``, with ``__`` for the dot: ``average__mode="sync"``.
 
     Nothing happens before a model is attached (:func:`attach`), or :meth:`Node.open` and :meth:`Node.start` are called."""

@@ -29,11 +29,11 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     """Joins ``node``'s cluster with ``model``; on return the parameters are the cluster's. From then on every ``optimizer.step()``
     is a local step, and after each ``every`` of them the node exchanges with a neighbour.
 
-    Shared are the parameters that ``optimizer`` updates, so adapters alone where only they are trained. Buffers (such as the
-    running statistics of batch norm) stay each node's own. ``state``: a ``state_dict`` of an attachment of this model, to go on
-    from there with its edges, whatever is in the node's directory. ``timeout``: seconds to wait for the cluster; None: as long as
-    ``node.start_timeout`` and the others take. ``group``: under torchrun, and ``patience``, see :func:`p2pml.torchrun.within`.
-    If the node cannot join, or Ctrl-C interrupts it, the node is closed."""
+    The nodes share the parameters that ``optimizer`` updates; if it trains only adapters, they share only these. Buffers (such as
+    the running statistics of batch norm) stay each node's own. ``state``: a ``state_dict`` of an attachment of this model; training
+    continues from it, with its edges, and ignores the checkpoints in the node's directory. ``timeout``: seconds to wait for the
+    cluster; None: as long as ``node.start_timeout`` and the others take. ``group`` and ``patience``: for torchrun, see
+    :func:`p2pml.torchrun.within`. If the node cannot join, or Ctrl-C interrupts the call, the node is closed."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -84,7 +84,7 @@ _watching: Any = None
 
 
 def _watch() -> None:
-    """From the first attachment on, looks at the steps of optimisers that are not attached."""
+    """From the first attachment on, watches for steps of optimisers that are not attached."""
     global _watching
 
     def look(optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -110,7 +110,7 @@ class Attachment:
         self._round: Optional[Round] = None
         self._parameters: Optional[Parameters] = None
         self._moments: Optional[SecondMoments] = None
-        self._undo: List[Callable[[], Any]] = []  # of what was hung on the optimiser
+        self._undo: List[Callable[[], Any]] = []  # each removes one hook from the optimiser
         self._opens = False
 
     def start(self, every: int, share_second_moment: bool, timeout: Optional[float]) -> None:
@@ -167,7 +167,7 @@ class Attachment:
         self.optimizer.__dict__.pop("_p2pml", None)
 
     def _before_step(self) -> None:
-        """After Ctrl-C within an exchange the vectors may be the node's, which reads them: no step may write to them before it ends."""
+        """After Ctrl-C within an exchange the node may still be reading the vectors: no step may write to them before that exchange ends."""
         try:
             self._take_interrupted()
         except errors.Ended as why:
@@ -186,8 +186,8 @@ class Attachment:
             self._end(str(why))
 
     def notice(self, other: torch.optim.Optimizer) -> None:
-        """``other`` has taken a step. One that wraps this optimiser, or that this one wraps, steps with it; a second step without one of this
-        optimiser is training that no other node would hear of."""
+        """``other`` has taken a step. An optimiser that wraps this one, or that this one wraps, takes one step for each step of
+        this one. If ``other`` takes a second step in between, it trains the model by itself, and no other node would hear of its steps."""
         if other is self.optimizer or not self._is_trained_by(other):
             return
         self._strange += 1
@@ -255,9 +255,9 @@ class Attachment:
         return not (self.closed or self._ended)
 
     def state_dict(self) -> Dict[str, Any]:
-        """For the program's own checkpoints, with the edges to the neighbours: ``attach(..., state=...)`` continues from it. It is a
-        boundary: the node exchanges now, and its checkpoint of that moment (the model, and two vectors for each neighbour) is in
-        the state. :class:`EnvironmentFailed`: it could not be written."""
+        """The state for the program's own checkpoints, with the edges to the neighbours; ``attach(..., state=...)`` continues from it. The
+        call is a boundary: the node makes an exchange, then writes a checkpoint (the model, and two vectors for each neighbour), which
+        becomes part of the state. :class:`EnvironmentFailed`: the checkpoint could not be written."""
         if self.active:
             self._save()
         step, checkpoint = self.node.checkpoint()
@@ -291,7 +291,7 @@ class Attachment:
             _attached[model].remove(self)
 
     def abandon(self) -> None:
-        """After an attach that failed. A node that could not be opened can be attached again."""
+        """Cleans up after an attach that failed. If the node could not even be opened, it can be attached again."""
         self._release()
         if self._opens and self.node._handle is not None:
             self.node.close()
@@ -322,8 +322,8 @@ class Attachment:
 
 def adapters(model: torch.nn.Module, train: str = "AB") -> List[torch.nn.Parameter]:
     """Freezes all of ``model`` except its LoRA adapters (parameters with ``lora_A`` or ``lora_B`` in their names, as peft names them), and
-    returns these for the optimiser. ``train``: "B" freezes A as well, which must be the same on all nodes: then the average of
-    the adapters is the adapter of the average. "AB" trains both, and their cross terms differ from node to node."""
+    returns the adapters for the optimiser. ``train``: "AB" trains both; then the product of the averaged A and B is not the average of
+    the products. "B" also freezes A, which must be the same on all nodes; then the two are equal."""
     wanted = {"B": ("lora_B",), "AB": ("lora_A", "lora_B")}.get(train)
     if wanted is None:
         raise errors.ConfigurationError(f"train: found {train!r}, expected 'B' or 'AB'")

@@ -1,8 +1,8 @@
 """The processes of one host, as torchrun starts them, are one node of the cluster.
 
 They hold one model (DistributedDataParallel, or gradients averaged by hand). The first of them exchanges with other hosts, and passes the
-results on to the others. All of them make the same calls of an attachment, as is usual in torch.distributed; an error in the first one is
-raised in all."""
+results on to the others. All of them call the same methods of an attachment in the same order, as is usual in torch.distributed; an error in the
+first one is raised in all."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from . import _c, errors
 from .node import Node, Round
 
 PATIENCE = 1800.0  # seconds that a process waits for another one of its host, as long as torch.distributed's own groups do
-_WORD = 10.0  # seconds after which the others learn that the first process still waits for other hosts
+_WORD = 10.0  # seconds between two messages that the first process still waits for other hosts
 _WAITS = "the first process waits"
 _VECTORS = (_c.MODEL, _c.SECOND_MOMENT, _c.CORRECTION)
 
 
 def within(node: Node, group: Any = None, patience: float = PATIENCE) -> Union[Node, "Leader", "Follower"]:
-    """``node`` itself in a program of one process. ``group``: a gloo group of the processes that hold one model; None: those of this
-    host; False: every process is its own node. ``patience``: seconds that a process waits for another one in the group that is made here
-    before it raises; the end of a process is noticed at once."""
+    """This process's part of the host's node; in a program of one process, ``node`` itself. ``group``: a gloo group of the processes that
+    hold one model; None: the processes of this host, in a group that is made here; False: every process is its own node. ``patience``:
+    in that new group, seconds that a process waits for another one before it raises; the end of a process is noticed at once."""
     if group is False or not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return node
     own = group is None
@@ -45,7 +45,8 @@ def within(node: Node, group: Any = None, patience: float = PATIENCE) -> Union[N
 
 
 def _host(patience: datetime.timedelta) -> Any:
-    """torchrun numbers processes host by host. The group is p2pml's own: vectors are on the CPU, whatever backend carries the gradients."""
+    """A gloo group of the processes of this host: torchrun numbers processes host by host. p2pml needs its own group because its vectors are
+    on the CPU, whatever backend carries the gradients."""
     world = dist.get_world_size()
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
     if local < 1 or world % local:
@@ -91,7 +92,7 @@ class _Member:
             dist.broadcast(vector, self._first, self._group)
 
     def release(self) -> None:
-        """No more results are passed on."""
+        """From now on no results are passed on."""
         self._vectors = []
         if self._own and dist.is_initialized():
             dist.destroy_process_group(self._group)
@@ -178,7 +179,7 @@ class Leader(_Member):
 
 
 class Follower(_Member):
-    """Another process of the host: vectors of its own, filled by the first one."""
+    """Another process of the host. It has its own vectors, which the first process fills."""
 
     def __init__(self, node: Node, group: Any, own: bool):
         super().__init__(group, own)
@@ -189,7 +190,7 @@ class Follower(_Member):
         self.parameters = 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._node, name)  # whose error names the first process
+        return getattr(self._node, name)  # raises an error that names the first process
 
     def _hear(self, vectors: bool = False) -> Any:
         with _whole():

@@ -1,8 +1,8 @@
 """What attach costs on the trainer's thread: bench_attach.py [PAIRS]. Two equal models take steps in turns, one of them attached.
 
 Between boundaries: median over the pairs of (step with attach - step without - the correction's own pass) / step without.
-At a boundary: time on this thread in passes over the vector (one: a.add_(b) on vectors of that size). Both come right after a step, when the
-caches hold what the step has used; "warm" is against a pass whose vectors are still in the caches from the one before."""
+At a boundary: time on this thread, in passes over the vector (one pass: a.add_(b) on vectors of that size). Boundary and pass are measured right
+after a step, when the caches hold the data of that step; "warm" compares with a pass whose vectors are still in the caches."""
 
 import statistics
 import sys

@@ -1,8 +1,8 @@
 """From `pip install` to two processes that have trained together, phase by phase: bench_install.py WHEEL|FOLDER [PACKAGE...]
 
-In a virtual environment of its own. WHEEL: of python/manylinux.sh. FOLDER: of the sources, which are built first (P2PML_BUILD: not). PACKAGE: what is
-installed beside it; numpy. With torch among them the two processes train with `attach`, without it in numpy. Prints elapsed and processor
-time of each phase; the limit is 120 s from `pip install` on."""
+Works in a new virtual environment. WHEEL: made by python/manylinux.sh. FOLDER: the sources, which are built first (with P2PML_BUILD: an existing
+build). PACKAGE: further packages to install; default: numpy. If torch is among them the two processes train with `attach`, otherwise in numpy.
+Prints elapsed and processor time of each phase; the limit is 120 s from `pip install` on."""
 
 import os
 import resource

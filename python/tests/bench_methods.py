@@ -1,14 +1,14 @@
 """p2pml beside what torch.distributed does, on one model, data order and seed: bench_methods.py cnn|gpt|mlp [--nodes N] [--steps S] [--seeds K].
 
 cnn: LeNet on the 10,000 images of MNIST's test set (8,000 to train on, Dirichlet 0.1 over the nodes, 2,000 to test).
-mlp: that of configs/mnist-dirichlet.yaml, on its rows; `--only builtin p2pml` compares the trainer that is built in with PyTorch's.
-    With `--order bench_train_order` both take the same first weights, shards and batches (test/bench), and `--unweighted` leaves out
-    that a node counts by its examples.
+mlp: the model and data of configs/mnist-dirichlet.yaml; `--only builtin p2pml` compares the built-in trainer with PyTorch.
+    With `--order bench_train_order` (test/bench) both use the same initial weights, shards and batches. With `--unweighted` all nodes count
+    the same, however many examples they have.
 gpt: 2 layers, 64 wide, context 32, on the characters of tinyshakespeare, a contiguous part a node, the last tenth to test.
 
-central: one process that takes the batches of all nodes at once, what an all-reduce of every gradient gives up to rounding. all-reduce and
-DiLoCo (outer Nesterov 0.9) over gloo; their bytes are those of a ring all-reduce, 8 (N-1)/N a parameter and node, nothing else of gloo's
-is counted. p2pml: three lines, sync, its bytes are all that the node sends, membership too, mean of the nodes. `--p2pml 1/10:4:average.values=int4`
+central: one process that takes the batches of all nodes at once; except for rounding, an all-reduce of every gradient gives the same. all-reduce
+and DiLoCo (outer Nesterov 0.9) run over gloo; only the bytes of a ring all-reduce are counted, 8 (N-1)/N per parameter and node. p2pml: three
+lines, sync; its bytes are everything that a node sends, including membership (mean of the nodes). `--p2pml 1/10:4:average.values=int4`
 sets further keys. `--rate` tries every method at each of these learning rates."""
 
 import argparse
@@ -94,7 +94,7 @@ class Perceptron(Digits):
         return 1 if done < 0.6 else 0.3 if done < 0.85 else 0.1
 
     def take_order(self, program, run, seed):
-        """First weights, shards and batches of the trainer that is built in, and how much each node counts."""
+        """Initial weights, shards and batches of the built-in trainer, and the weight of each node."""
         files = [os.path.join(self.data, f"t10k-{name}-ubyte.gz") for name in ("images-idx3", "labels-idx1")]
         with tempfile.NamedTemporaryFile() as file:
             subprocess.run([program, *files, *map(str, (seed, run.nodes, run.steps, self.batch)), file.name], check=True)
@@ -172,7 +172,7 @@ class GPT(torch.nn.Module):
 # -- one method on one node
 
 class Run:
-    """The loop is the same for all; ``after_backward`` and ``after_step`` are what a method adds."""
+    """The loop is the same for all methods; a method adds ``after_backward`` and ``after_step``."""
 
     def __init__(self, task, rank, nodes, steps, seed, order=None, unweighted=False):
         self.task, self.rank, self.nodes, self.steps = task, rank, nodes, steps
@@ -256,7 +256,7 @@ class Run:
 
 
 def averaged(run):
-    """The figure of the averaged model, and the bytes of a node in the mean."""
+    """The result of the averaged model, and the mean bytes of a node."""
     vector, sent = run.vector(), torch.tensor(float(run.bytes))
     dist.all_reduce(vector)
     dist.all_reduce(sent)

@@ -1,4 +1,4 @@
-"""One of two processes of a host, for the tests: host_worker.py FOLDER. Prints what both are to see of one node."""
+"""One of two processes of a host, for the tests: host_worker.py FOLDER. Prints the properties of the one node that both processes should see."""
 
 import os
 import signal

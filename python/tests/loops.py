@@ -1,4 +1,4 @@
-"""Loops of one process, for the tests: a small model, its optimiser, and nodes whose directories go with the test."""
+"""Loops of one process, for the tests: a small model, its optimiser, and nodes whose directories are removed with the test."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ class Loop(unittest.TestCase):
             optimizer.step()
 
     def together(self, programs, every):
-        """Runs each of ``programs`` in a thread: a generator that gives (model, optimiser), and trains when it goes on."""
+        """Runs each of ``programs`` in a thread. A program is a generator: it first yields (model, optimiser), then trains."""
         ports = free_ports(len(programs))
         torch.manual_seed(1)  # one after the other: the threads share torch's generator
         loops = [program(i) for i, program in enumerate(programs)]

@@ -1,4 +1,4 @@
-"""One of two processes of a host, for the tests: silent_worker.py FOLDER PATIENCE sleeps|ends. The first never says a word."""
+"""One of two processes of a host, for the tests: silent_worker.py FOLDER PATIENCE sleeps|ends. The first one sends nothing."""
 
 import os
 import sys

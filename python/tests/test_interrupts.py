@@ -33,7 +33,7 @@ class AtRandom(Processes):
         self.addCleanup(torch.set_grad_enabled, True)
 
     def life(self, held, steps):
-        """Joins, trains and leaves. ``held`` has what there is where it is interrupted."""
+        """Joins, trains and leaves. ``held`` holds the objects that exist when it is interrupted."""
         model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         held["model"], held["optimizer"] = model, optimizer

@@ -1,4 +1,4 @@
-"""Values that no program should give: each is refused with words, and a node that has started goes on."""
+"""Invalid arguments: each raises an error that explains it, and a node that has started continues."""
 
 import math
 import unittest

@@ -1,4 +1,4 @@
-"""What the other tests say of a program that does not end."""
+"""What the other tests report about a program that does not end."""
 
 import contextlib
 import io

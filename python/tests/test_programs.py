@@ -1,5 +1,5 @@
-"""What programs do to a model that is attached. Each case trains as without p2pml, or raises an error that says what happened. And what
-attach costs, in counts."""
+"""What programs may do to an attached model. Each case either trains as it would without p2pml, or raises an error that says what
+happened. Also the cost of attach, as counts."""
 
 import copy
 import os
@@ -418,7 +418,7 @@ class Programs(Loop):
 
 
 class Counts(TorchDispatchMode):
-    """Elements that operations of torch read or write: of each one the largest tensor. Views touch none."""
+    """Counts the elements that operations of torch read or write: for each operation those of its largest tensor. Views count as none."""
     views = ("detach", "view", "split", "slice", "alias", "as_strided", "t.default", "transpose")
 
     def __init__(self):

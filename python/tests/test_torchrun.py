@@ -1,4 +1,4 @@
-"""What the first process of a host tells the others of it, without a group. P2PML_LIBRARY names libp2pml.so."""
+"""What the first process of a host tells the others of that host, without a group. P2PML_LIBRARY names libp2pml.so."""
 
 import importlib.util
 import os
@@ -25,7 +25,7 @@ class Words(unittest.TestCase):
         self.fail("the node's own wait is not the group's")
 
     def wait(self, seconds):
-        """What a call into the library does now and then while it waits for other hosts."""
+        """What a call into the library does at intervals while it waits for other hosts."""
         self.leader._told -= seconds
         self.node.meanwhile()
 
@@ -50,7 +50,7 @@ class Words(unittest.TestCase):
 @needs_torch
 class Patience(Processes):
     def follow(self, patience, first):
-        """What the second process of a host says of a first one that never says a word, and how long it waited."""
+        """What the second process of a host reports about a first one that sends nothing, and how long it waited."""
         port = free_ports(1)[0]
         both = [self.start_program(os.path.join(HERE, "silent_worker.py"), i, self.folder, patience, first,
                                    environment={"RANK": str(i), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})

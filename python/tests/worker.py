@@ -1,6 +1,6 @@
 """One process of a cluster that trains an MLP: worker.py FOLDER INDEX STEPS SEED PORT...
 
-STEPS: its own, or `all` and a number: until the cluster has made so many. SEED: of its first weights. Each process sees half of the
+STEPS: the steps of this process; or `all` and a number: until the cluster has taken so many. SEED: for its initial weights. Each process sees half of the
 classes. Prints the accuracy on all of them, as `accuracy 0.97`."""
 
 import sys
