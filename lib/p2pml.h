@@ -14,8 +14,9 @@
  * changed. A call at the wrong time returns P2PML_EORDER. No call waits longer than its timeout
  * (milliseconds; 0: not at all, negative: as long as it takes).
  *
- * Threads: a node has four of its own, which block all signals and call no function of the program. The
- * program calls one function of a node at a time. Nodes are independent; a process may hold any number.
+ * Threads: a node has four of its own (more while it resolves host names), which block all signals and call
+ * no function of the program. The program calls one function of a node at a time. Nodes are independent; a
+ * process may hold any number.
  * Signals: none is handled or changed. fork: the child may only call p2pml_close on its copy, which does not
  * end the node; any other call returns P2PML_EFORK there. exec inherits nothing. Log lines go to standard
  * error (log.level). */
@@ -53,7 +54,7 @@ struct p2pml_tensor {
     const size_t *shape; /* [dims] */
     size_t dims;         /* 0 (a number) to 8 */
 };
-struct p2pml_options {           /* leave zero what is not needed */
+struct p2pml_options {           /* unused members are zero */
     size_t size;                 /* sizeof(struct p2pml_options) */
     const char *config_file;     /* YAML, keys as `p2pml-node --help` lists them; or NULL */
     const char *config_text;     /* the same as text, read after it; or NULL */
@@ -90,7 +91,7 @@ int p2pml_start(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
  * do not count); step_scale: the sum of their learning rates; loss: their mean loss, for people (NaN: not
  * known). Never waits. */
 int p2pml_round_begin(p2pml_node *node, uint64_t steps, double step_scale, double loss);
-/* Takes them back. AGAIN: call again. */
+/* Takes the vectors back. AGAIN: call again. */
 int p2pml_round_end(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
 /* A descriptor that becomes readable when start or round_end has a result, so that it would not return AGAIN.
  * It belongs to the node; only poll it. */

@@ -33,7 +33,7 @@ p2pml.attach(node, model, optimizer, every=5)
 
 
 def batch(count, halves):
-    """A batch whose target is the most frequent token, one of the half of the tokens that this process sees."""
+    """A batch. The target of each row is its most frequent token, drawn from the half of the tokens that this process sees."""
     x = torch.randint(12, (count, 8))
     favourite = torch.randint(6, (count, 1)) * 2 + torch.randint(halves, (count, 1)) + (index if halves == 1 else 0)
     return torch.where(torch.rand(count, 8) < 0.6, favourite, x), favourite[:, 0]

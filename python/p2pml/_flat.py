@@ -125,7 +125,7 @@ class Parameters:
     # -- a boundary
 
     def to_vector(self) -> None:
-        """Before an exchange. A low-precision parameter that did not move leaves its fp32 master as it is."""
+        """Before an exchange. If a low-precision parameter has not changed, its fp32 master does not change either."""
         if not self.lie_in_vector():
             self._take_back()
         elif [p.shape for p in self.params] != self._shapes or self._copied:

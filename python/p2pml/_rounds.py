@@ -201,7 +201,7 @@ class _Nodes:
 
 
 def _claim(claims: contextlib.ExitStack) -> int:
-    """A free port below those that the kernel assigns by itself. `p2pml run` claims its ports by the same names."""
+    """A free port below those that the kernel assigns by itself. `p2pml run` claims its ports with the same names, so the two never take the same port."""
     while True:
         port = random.SystemRandom().randrange(10240, 32768)
         name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

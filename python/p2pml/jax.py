@@ -30,7 +30,8 @@ from .node import Node, Round
 def attach(node: Node, params: Any, every: int = 30, *, state: Any = None, timeout: Optional[float] = None) -> Tuple[Any, ...]:
     """Joins ``node``'s cluster. Returns an :class:`Attachment` and the cluster's parameters; continue with these. After every ``every``
     calls of ``step`` the node exchanges with a neighbour. ``state``: the optimiser's state. If it is given, its second moment is shared,
-    and the third result is the state to continue with. Otherwise each node keeps its own optimiser state. ``timeout``: seconds to wait for the cluster."""
+    and the third result is the state to continue with. Otherwise each node keeps its own optimiser state. ``timeout``: seconds to wait
+    for the cluster."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
     together = Attachment(node, params, every, state)
@@ -75,7 +76,7 @@ class Attachment:
         self._to_vector(params)
 
     def _to_vector(self, params: Any) -> None:
-        """A low-precision parameter that did not move leaves its fp32 master as it is."""
+        """If a low-precision parameter has not changed, its fp32 master does not change either."""
         for i, (leaf, view) in enumerate(zip(jax.tree_util.tree_leaves(params), np.split(self._flat, self._ends))):
             now, last = np.asarray(leaf), self._last[i]
             if last is None:

@@ -22,7 +22,7 @@ from . import _c, errors
 logger = logging.getLogger("p2pml")
 
 _PATIENCE = 10.0  # seconds of waiting before a warning
-_AT_ONCE_MS = 20  # most exchanges end within this time; the library waits for them, and Ctrl-C for the library
+_AT_ONCE_MS = 20  # the library itself waits this long, enough for most exchanges; Ctrl-C takes effect after that
 _STEPS_MAX = 10 ** 9  # in a round, as in the library
 _LEAVE = 20.0  # seconds that the end of the program waits for the last checkpoint
 
@@ -164,7 +164,7 @@ class Node:
         return self
 
     def _has_checkpoint(self, folder: Optional[str]) -> bool:
-        # If a file names the folder, the library looks there, and reports an empty one.
+        # None: a file may name the folder; the library then looks there, and reports an empty one.
         return folder is None or bool(glob.glob(os.path.join(glob.escape(str(folder)), "checkpoint-*.safetensors")))
 
     def _checkpoints(self) -> List[Tuple[int, str]]:

@@ -106,7 +106,7 @@ class Attachment:
         self._exchanging = False  # until the result of the exchange is in the parameters
         self._steps = 0            # since the last exchange
         self._scale = 0.0          # sum of their learning rates
-        self._strange = 0          # steps of other optimisers since the last one of this one
+        self._strange = 0          # steps of other optimisers since this one's last step
         self._round: Optional[Round] = None
         self._parameters: Optional[Parameters] = None
         self._moments: Optional[SecondMoments] = None
@@ -202,7 +202,7 @@ class Attachment:
             return True
         model = self._model()
         now = {id(p) for p in model.parameters()} if model is not None else set()
-        return not theirs.isdisjoint(now) and not self.known <= now  # new parameters in the places of those that were attached
+        return not theirs.isdisjoint(now) and not self.known <= now  # the model has new parameters in place of attached ones
 
     # -- rounds
 
@@ -298,7 +298,7 @@ class Attachment:
         self.closed = True
 
     def close(self) -> None:
-        """Leaves the cluster; the parameters stay those of the last checkpoint."""
+        """Leaves the cluster; the parameters keep the values of the last checkpoint."""
         if self.closed:
             return
         if self._undo and not self._ended and not self.node.lent and not self._exchanging:

@@ -1,15 +1,15 @@
-"""p2pml beside what torch.distributed does, on one model, data order and seed: bench_methods.py cnn|gpt|mlp [--nodes N] [--steps S] [--seeds K].
+"""Compares p2pml with methods over torch.distributed, on one model, data order and seed: bench_methods.py cnn|gpt|mlp [--nodes N] [--steps S] [--seeds K].
 
 cnn: LeNet on the 10,000 images of MNIST's test set (8,000 to train on, Dirichlet 0.1 over the nodes, 2,000 to test).
 mlp: the model and data of configs/mnist-dirichlet.yaml; `--only builtin p2pml` compares the built-in trainer with PyTorch.
     With `--order bench_train_order` (test/bench) both use the same initial weights, shards and batches. With `--unweighted` all nodes count
     the same, however many examples they have.
-gpt: 2 layers, 64 wide, context 32, on the characters of tinyshakespeare, a contiguous part a node, the last tenth to test.
+gpt: 2 layers, 64 wide, context 32, on the characters of tinyshakespeare, a contiguous part per node, the last tenth to test.
 
 central: one process that takes the batches of all nodes at once; except for rounding, an all-reduce of every gradient gives the same. all-reduce
 and DiLoCo (outer Nesterov 0.9) run over gloo; only the bytes of a ring all-reduce are counted, 8 (N-1)/N per parameter and node. p2pml: three
 lines, sync; its bytes are everything that a node sends, including membership (mean of the nodes). `--p2pml 1/10:4:average.values=int4`
-sets further keys. `--rate` tries every method at each of these learning rates."""
+sets further keys. `--rate` tries every method at each of the given learning rates."""
 
 import argparse
 import gzip
