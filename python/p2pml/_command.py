@@ -8,7 +8,7 @@ from typing import Dict
 
 from . import _c, errors
 
-OWN = ("P2PML_LIBRARY", "P2PML_PROGRAM", "P2PML_PYTHON")  # variables of this package; the program takes every other P2PML_ variable for a key
+OWN = ("P2PML_LIBRARY", "P2PML_PROGRAM", "P2PML_PYTHON")  # variables of this package; the program would take these for keys
 
 
 def program() -> str:

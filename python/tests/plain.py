@@ -1,4 +1,4 @@
-"""A node alone, without a package beside p2pml: plain.py FOLDER. Compiles every module, to check its syntax in this version of Python."""
+"""A single node, in a Python that has no other package: plain.py FOLDER. Compiles every module, to check its syntax in this version of Python."""
 
 import compileall
 import os
