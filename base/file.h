@@ -16,15 +16,15 @@ struct base_span {
 // does not count; the caller frees it. BASE_ENOTFOUND, BASE_ELIMIT, BASE_EIO, BASE_ENOMEM.
 enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, size_t *bytes,
                                struct base_reason *why) BASE_CHECK;
-// Never waits for a writer: BASE_EIO if it is a pipe or a device. For files that a program has written
-// itself, and for those that a running loop reads.
+// The same, but never waits for a writer: BASE_EIO if the file is a pipe or a device. For files that a
+// program has written itself, and for files that a running loop reads.
 enum base_error base_file_read_regular(const char *path, size_t limit, uint8_t **data, size_t *bytes,
                                        struct base_reason *why) BASE_CHECK;
 
-// Writes the spans, in order, as the new contents of `path`: temp file in the same directory (mode `mode`
-// without what the umask takes from group and others),
-// fsync, rename, fsync of the directory. On error (such as a full disk) the old file is untouched and the
-// temp file is removed. BASE_EIO: `path` is a device or a pipe, which a rename would replace with a file.
+// Writes the spans, in order, as the new contents of `path`: temp file in the same directory (its mode is
+// `mode`, less the bits of group and others that the umask clears), fsync, rename, fsync of the directory. On
+// error (such as a full disk) the old file is untouched and the temp file is removed. BASE_EIO: `path` is a
+// device or a pipe, which a rename would replace with a file.
 enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
                                 size_t n_spans, struct base_reason *why) BASE_CHECK;
 
