@@ -121,9 +121,9 @@ size_t topology_slots_assign(const struct topology_member *members, size_t n, co
 
 // m = ceil(log2 slots).
 unsigned topology_butterfly_stages(size_t slots);
-// Every member's partner in one stage, partner[n] (member or TOPOLOGY_VACANT). Members without one in the
-// butterfly pair up in slot order: the first with the second and so on, or, if `shifted`, the second with the
-// third and so on, the last with the first. Returns their number.
+// Every member's partner in one stage, partner[n] (member or TOPOLOGY_VACANT). Members without a partner in
+// the butterfly pair up in slot order: the first with the second and so on, or, if `shifted`, the second with
+// the third and so on, the last with the first. Returns the number of these members.
 size_t topology_butterfly_pair(const uint32_t *holder, size_t slots, unsigned stage, bool shifted,
                                uint32_t *partner);
 
