@@ -5,9 +5,8 @@
 // A list of ascending, unique indices below 2^30 becomes two streams: `high` holds the upper part of each
 // entry in unary (that many zeros, then a one), `low` the rest in `width` plain bits per entry. With gap[i] =
 // elements skipped since the previous entry:
-//     Rice (Golomb 1966, Rice 1979)         gap[i] = zeros before one i << width | low[i]
-//     Elias-Fano (Elias 1974, Fano 1971)    index[i] - base = zeros before one i since the start << width |
-//     low[i]
+//     Rice (Golomb 1966, Rice 1979)         gap[i] = zeros between ones i - 1 and i << width | low[i]
+//     Elias-Fano (Elias 1974, Fano 1971)    index[i] - base = all zeros before one i << width | low[i]
 #ifndef KERNELS_CODING_H
 #define KERNELS_CODING_H
 

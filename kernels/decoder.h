@@ -1,7 +1,7 @@
-// What a layer of a transformer decoder computes, as it calls it: products with what surrounds them,
-// LayerNorm, attention. A backend's products may take bf16; then the numbers between two of these calls, the
-// activations, are stored as bf16 too, which halves what they occupy and what is read and written. The
-// residual stream, parameters, gradients of parameters and statistics are fp32 on every backend.
+// The operations that a layer of a transformer decoder calls: products together with the operations before
+// and after them (bias, GELU, residual), LayerNorm, attention, the loss. Activations are the numbers between
+// two of these calls. A backend may store them as bf16, which halves their memory and traffic. The residual
+// stream, parameters, gradients of parameters and statistics are fp32 on every backend.
 //
 // Activations are `void *`: `activation_bytes` each, row-major without gaps, 16-byte aligned. All pointers
 // are in the backend's memory, except `k`, the table in use. Threads: as kernels.h says.
@@ -57,7 +57,7 @@ struct kernels_decoder {
                             float *grad_bias, void *grad_x);
 
     // The logits of a tied head: y [rows, kernels_logits_stride(outputs)] = x W^T, W [outputs, inputs], no b.
-    // What follows the first `outputs` numbers of a row are zeros.
+    // The numbers of a row after the first `outputs` are zeros.
     size_t logits_multiple;
     void (*logits)(const struct kernels *k, const struct kernels_linear *l, const void *x, const float *w,
                    void *y);
@@ -74,7 +74,7 @@ struct kernels_decoder {
 // fp32 activations, with the operations of the table in use.
 extern const struct kernels_decoder kernels_decoder_plain;
 
-// How many floats the memory of `count` activations takes; what follows is aligned for any use.
+// The size of `count` activations, in floats; rounded up, so that memory behind them is aligned for any use.
 static inline size_t kernels_activation_floats(const struct kernels_decoder *decoder, size_t count)
 {
     return (count * decoder->activation_bytes + 63) / 64 * 16;

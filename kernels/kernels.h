@@ -94,8 +94,8 @@ struct kernels {
     void (*lion_step)(size_t count, const struct kernels_lion *options, const float *grad,
                       const float *correction, float *m, float *x); // NULL: this backend has none
 
-    // This table, but its products round their factors to bf16 and add in fp32; those of vectors stay fp32.
-    // NULL: this backend has none.
+    // This table, with matrix products that round their factors to bf16 and add in fp32; products of vectors
+    // stay fp32. NULL: this backend has no such table.
     const struct kernels *bf16;
 
     // The operations for exchanging compressed deltas, each table in its own header.
