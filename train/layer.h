@@ -88,7 +88,7 @@ struct train_layer {
 struct train_layer_floats { // numbers of 4 bytes; a type may keep uint32_t in them
     size_t kept;            // separate for each layer, kept from forward to backward
     size_t scratch;         // used within one call; shared by all layers
-    size_t y;               // of the output, of a last layer that does not store it as fp32; else 0
+    size_t y;               // size of the output, for a last layer that does not store it as fp32; else 0
 };
 
 // One pass over a batch.

@@ -30,7 +30,7 @@ void train_scale_targets_back(const struct train_meaning *meaning, float *target
 // For statistics that are computed later, from more rows than these: the meaning gets shift 0 and factor 1.
 enum base_error train_scale_open(struct train_dataset *data, enum train_scale scale,
                                  struct base_reason *why) BASE_CHECK;
-// Undoes train_scale_apply, except for rounding; after train_scale_open with the same bits.
+// Undoes train_scale_apply, except for rounding. After train_scale_open alone the values keep their bits.
 void train_scale_undo(struct train_dataset *data);
 
 // Statistics of one column over the rows 0 .. examples-1 (train_scale_spread; a row has `stride` values).
