@@ -9,11 +9,10 @@
 //     c_i += beta/s * w (q_j - q_i)   w = 1/2 unless the topology says otherwise (base-2 graphs)
 //     beta = min(gain*k/d, limit), s = mean step scale, k = mean entries
 //
-// Its vectors are in the memory of the table of kernels that it is given, and only the table's functions
-// touch their elements; packets are ordinary memory, and nothing else crosses between the two. Where a
-// declaration says [d] and "kernels' memory", ordinary code reads it by the table's `download`; on the CPU
-// the two are one. Ordinary memory: what comes from files and from the wire (start, model, import, keep,
-// adopt).
+// The object's vectors are in the memory of the table of kernels that its options name, and only functions of
+// that table touch their elements. Packets are in ordinary memory; nothing else is copied between the two.
+// Ordinary code reads a vector in "kernels' memory" by the table's `download`; on the CPU the two memories
+// are one. Vectors from files and from the wire are in ordinary memory (start, model, import, keep, adopt).
 //
 // One owner (the worker thread). Memory, in vectors of d floats:
 //   1            the published model
@@ -26,8 +25,8 @@
 //   1            for each dead neighbour whose correction is kept
 // In addition: one list of about k entries, 64 KiB of windows, the latest packets of every edge, and the
 // packets of exchanges that the trainer has not received yet (at most 4% of the model). If the kernels have
-// memory of their own, the vectors, the list and 1.5 MiB of windows are there; packets and 1 MiB of windows
-// are on the host, and the seed model while an edge begins, if it is made.
+// memory of their own, it holds the vectors, the list and 1.5 MiB of windows. The host then holds packets, 1
+// MiB of windows and, while an edge begins, the seed model if `make_start` writes it.
 #ifndef GOSSIP_EXCHANGE_EXCHANGE_H
 #define GOSSIP_EXCHANGE_EXCHANGE_H
 
@@ -120,8 +119,8 @@ struct gossip_exchange_event {
                           // finished or is paused), and this node waits for none
         bool follows;     // sync, idle: the node is about to continue. The round lasts until every LIVE
                           // neighbour has reported its current round, at most one deadline
-        uint64_t in_step; // follows: so many rounds further a neighbour may be that waits for this node,
-                          // which then stays where it is
+        uint64_t in_step; // follows: how many rounds a neighbour that waits for this node may be ahead; this
+                          // node then stays where it is
         bool others; // other nodes in the view train, so this node should not train alone. Sync: while no
                      // edge can exchange, the round waits, up to the deadline's ceiling. Async: max_delay
                      // limits the rounds without an exchange
@@ -149,9 +148,9 @@ struct gossip_exchange_action {
     struct gossip_id peer;
     struct gossip_message message;
     uint64_t round; // ROUND_DONE: the round that the node continues from. It is the event's round, except in
-                    // sync when every LIVE neighbour with a known round is past the next boundary: then it
-                    // is the round before the boundary that the hindmost of them has reached, at most
-                    // gossip_exchange_reach further
+                    // sync when every LIVE neighbour with a known round is past the next boundary: then the
+                    // node skips rounds, to the one before the boundary that the hindmost of them has
+                    // reached, but at most gossip_exchange_reach rounds
 };
 #define GOSSIP_EXCHANGE_ACTIONS 16
 struct gossip_exchange_actions {

@@ -189,7 +189,7 @@ struct gossip_exchange {
         uint64_t due;               // this round, or (async) an earlier one
         struct gossip_meeting next; // of this round
         bool others;                // other nodes train: no local step alone in sync, only few in async
-        uint64_t in_step;           // follows: so much further a neighbour may be that waits for us
+        uint64_t in_step;           // follows: how many rounds a neighbour that waits for us may be ahead
         bool follows;               // sync: it ends once all neighbours have reported their rounds
         struct gossip_id partner;   // of round `due`
         float weight;               // of the exchange with that partner
@@ -224,7 +224,8 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
 bool gossip_edge_wanted(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Async: another request or wait of ours was fruitless.
 void gossip_edge_unanswered(const struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Is the edge mute: have so many been fruitless that no exchange is expected of its peer until it makes one?
+// Is the edge mute? So many requests and waits were fruitless that no exchange is expected of its peer until
+// it makes one.
 bool gossip_edge_mute(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Is the edge mute, and not due to be asked again?
 bool gossip_edge_shunned(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
@@ -237,7 +238,7 @@ uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const stru
 void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
                       const struct gossip_message *message);
 
-// averaging.c. A round of local steps: the state from which the drift correction knows how far this node has
+// averaging.c. Counts a round of local steps: the drift correction needs to know how far this node has
 // trained.
 void gossip_averaging_count(struct gossip_exchange *exchange, float step_scale);
 // Fills `packet` with our side of an exchange: q and the moment slice of round `slice_clock`, or
@@ -351,9 +352,8 @@ void gossip_sum_again(struct gossip_exchange *exchange);
 // correction is known only after rounding, and the sum must be the sum of the stored values.
 void gossip_sum_at(const struct gossip_exchange *exchange, struct gossip_side *entries, float *sum);
 
-// partner.c
-struct gossip_edge *
-gossip_partner_of(const struct gossip_exchange *exchange); // the edge that it still needs, or NULL
+// partner.c. The edge over which the open round still needs its exchange, or NULL.
+struct gossip_edge *gossip_partner_of(const struct gossip_exchange *exchange);
 // The edge over which to ask for our own exchange of this round. NULL: no exchange is wanted, not at this
 // time, or the other end asks.
 struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange);
@@ -383,17 +383,19 @@ void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchan
 struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange);
 // Sync: a neighbour has reported its round. If it is behind, it is alive and itself waiting for another node.
 void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Sync: a long round is told to the neighbours that are known to be past it. Returns when the next of them is
-// due; UINT64_MAX: none.
+// Sync: a long round is told to the neighbours that are known to be past it. Returns the time at which the
+// next of them is to be told; UINT64_MAX: none.
 uint64_t gossip_round_untold(const struct gossip_exchange *exchange);
 void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 
-// Async: the latest meeting is made, or was waited for in vain; the open round takes its own.
+// Async: the exchange of the previous round is made, or was waited for in vain; the open round begins its
+// own.
 void gossip_round_turn(struct gossip_exchange *exchange);
 
-// turn.c. Async: is the latest meeting still to be made, and can it be? Until then the next one waits.
+// turn.c. Async: is the exchange of an earlier round still to be made, and possible? While it is, the next
+// one waits.
 bool gossip_turn_due(const struct gossip_exchange *exchange);
-void gossip_turn_give_up(const struct gossip_exchange *exchange); // it was waited for in vain
+void gossip_turn_give_up(const struct gossip_exchange *exchange); // the wait for it was in vain
 // When to ask for a meeting that begins now; 0: at once.
 uint64_t gossip_turn_asks_at(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 

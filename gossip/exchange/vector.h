@@ -23,7 +23,7 @@ static inline bool gossip_vector_is(const struct gossip_vector *vector)
 bool gossip_vector_make(const struct kernels *kernels, size_t count, bool bf16, struct gossip_vector *vector);
 void gossip_vector_free(const struct kernels *kernels, struct gossip_vector *vector);
 void gossip_vector_clear(const struct kernels *kernels, struct gossip_vector *vector, size_t count);
-// To the nearest. `from` is ordinary memory.
+// Copies `from`, in ordinary memory, rounding each element to the nearest number of the vector's format.
 void gossip_vector_round(const struct kernels *kernels, struct gossip_vector *vector, const float *from,
                          size_t count);
 // to[i] += part * vector[i]

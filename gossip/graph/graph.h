@@ -2,8 +2,9 @@
 // edges are up, which slot is claimed and to which nodes links are wanted. The daemon and the simulator use
 // these objects; these rules are nowhere else (gossip/graph/README.md).
 //
-//     view (gossip/member) -> plan -> graph of this node -+-> links that are wanted (gossip/links), the slot
-//     edges, with links and fetching -> gossip/exchange <-+
+//     view (gossip/member) -> plan -> graph of this node -+-> wanted links (gossip/links), the record's slot
+//                                                         +-> edges, with links and fetching
+//                                                                 -> gossip/exchange
 //
 // Pure. Plans and graphs are immutable and reference-counted, so several owners on any threads can share one:
 // each _keep and each _create needs one _drop. The edges have one owner (the worker's thread; the process of

@@ -142,7 +142,8 @@ struct gossip_life_world {
     void (*census)(const void *owner, struct gossip_life_census *census);
 };
 
-// Parts of `self`, for the owner's function of that name. The entries of the peer list, one by one.
+// These fill in parts of `self`, for the owner's function of that name; see_entry is called for each entry of
+// the peer list.
 void gossip_life_see_membership(struct gossip_life_self *self, const struct gossip_membership *membership);
 void gossip_life_see_graph(struct gossip_life_self *self, const struct gossip_graph *graph,
                            const struct gossip_life_edges *edges);

@@ -79,7 +79,7 @@ struct gossip_life {
     bool apart;                 // all neighbours that were last there scale their data differently
     uint64_t scaling[2];        // then: ours, and that of one of them
     uint64_t away_ns;           // it was away until then, and may be far from the cluster; 0: no
-    uint64_t words_ns;          // ... which reports since then will show
+    uint64_t words_ns;          // ... only reports since then show whether it is
     struct life_ids other_side; // the dead members of a partition in which this node is the minority
 
     // away.c
@@ -139,12 +139,12 @@ void life_consider_waiting(struct gossip_life *life);
 // progress.c. `since_ns`: only later reports count. False: no member reports anything.
 bool life_cluster(struct gossip_life *life, uint64_t since_ns,
                   struct life_progress *progress); // members that train
-// The same for a node that was away: of the members that are further, where there are two.
+// The same for a node that was away: of the members that are ahead of it, if there are at least two.
 bool life_cluster_ahead(struct gossip_life *life, uint64_t since_ns, struct life_progress *progress);
 bool life_newest(struct gossip_life *life, struct life_progress *progress); // of all, where no member trains
 uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress);
 bool life_is_near(uint64_t gap); // within the normal spread of rounds
-// They have done all steps, and it has not.
+// The others have done all steps, and this node has not.
 bool life_are_done(const struct gossip_life *life, const struct life_progress *others);
 // Too far for its own model, or the others have done all steps, so no exchange would pull it to them.
 bool life_is_far(const struct gossip_life *life, const struct life_progress *others);
@@ -171,8 +171,9 @@ void life_consider_donors(struct gossip_life *life);
 // pause.c
 void life_consider_pause(struct gossip_life *life);
 void life_consider_isolation(struct gossip_life *life);
-void life_go_on(struct gossip_life *life); // with training, or waits first
-// Takes the round and step of the others; far: also beyond reach, but not their last step.
+void life_go_on(struct gossip_life *life); // continues with training, or waits first
+// Takes the round and step of the others, unless they are near, or too far for its own model. `far`: unless
+// they have done all steps.
 void life_catch_up(struct gossip_life *life, bool far);
 void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; earlier reports are too old
 bool life_is_held_up(const struct gossip_life *life);            // held out or cut off: it takes no step

@@ -46,8 +46,8 @@ enum gossip_order_kind {
     GOSSIP_ORDER_FETCH, // take a donor's model instead of its own. The open round ends without its exchange;
                         // local steps that have not reached their boundary are lost
     GOSSIP_ORDER_PAUSE, // `on`: no step from the next boundary on, and no wait for an exchange; else go on
-    GOSSIP_ORDER_STOP,  // end at the next boundary (`round` 0): checkpoint, LEFT; else stand still at that of
-                        // `round` until LEAVE, or a later STOP
+    GOSSIP_ORDER_STOP,  // `round` 0: end at the next boundary (checkpoint, LEFT). Else stand still at the
+                        // boundary of `round` until LEAVE, or a later STOP
     GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
     GOSSIP_ORDER_LEAVE, // after FINISHED, or while it waits at its STOP: this node is no longer needed
 };
@@ -75,7 +75,8 @@ struct gossip_rounds_meet {
     bool last;      // the final state: then freeze the exchange and write a checkpoint
     bool finished;  // the node has done its last step
     bool follows;   // without `meets`: the node continues from the round that its neighbours have reached
-    bool near; // with `follows`: it was not away, and stays where neighbours in step with it may be further
+    bool near; // with `follows`: it was not away, so it stays where it is if its neighbours may be in step
+               // with it
     bool away; // reported to the neighbours from here on, until the node has caught up
     bool unusable; // the model is not published; the published one comes back
     bool open;     // with `last`: the exchange of `round` was not made, `step_scale` is for the checkpoint
@@ -96,16 +97,16 @@ struct gossip_rounds {
     enum gossip_rounds_todo doing;  // what is being carried out; WAIT: nothing
     struct gossip_rounds_meet meet; // while doing that
     uint64_t round, step;           // done
-    bool stepped;                   // the local steps of round + 1 are done,
-    bool open;                      // by a process before this one, or for the next one,
-    bool unusable;                  // and what they left is not finite
+    bool stepped;                   // the local steps of round + 1 are done
+    bool open;                      // ... by an earlier process, or their exchange is left to the next one
+    bool unusable;                  // ... and their result is not finite
     float step_scale;               // of those steps
     bool tells;                     // the learner is to be told of `change`
     enum gossip_learner_change change;
     bool away;
     bool rested;      // no step was taken since the latest boundary
     bool follows;     // it stood still or was away: updates received meanwhile come before a step
-    bool near;        // it was not
+    bool near;        // with `follows`: it was not away
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
     bool bereft;      // it could get no model of a finished node
@@ -139,8 +140,8 @@ void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t
 uint64_t gossip_rounds_least_stop(const struct gossip_rounds *rounds);
 // It has reached the round of its STOP, and waits there for LEAVE or for a later STOP.
 bool gossip_rounds_stand(const struct gossip_rounds *rounds);
-// An order came that ends the current action: a stop the FETCH, a fetch or a pause the wait of a MEET for its
-// exchange.
+// An order came that ends the current action: a stop ends the FETCH; a fetch or a pause ends the wait of a
+// MEET for its exchange.
 bool gossip_rounds_gives_up(const struct gossip_rounds *rounds);
 
 #endif

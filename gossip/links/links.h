@@ -63,8 +63,8 @@
 #define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that will not change soon
 #define GOSSIP_LINKS_LOOK_NS          10000000000ull // of an entry that stands for a living member: look for others
 #define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link missing for this long is reported
-// DUPLICATE after this many answers in a row, over this time, that a peer has a working link to another
-// process with this id.
+// DUPLICATE follows this many answers in a row, over this time, in which a peer says that it has a working
+// link to another process with this id.
 #define GOSSIP_LINKS_DUPLICATES   3u
 #define GOSSIP_LINKS_DUPLICATE_NS 5000000000ull
 
@@ -118,8 +118,8 @@ gossip_close_bye(enum gossip_close why); // reason of the BYE that is sent first
 // The meaning of a received BYE: IDLE .. DUPLICATE_IDENTITY or REFUSED_THERE; and its text for people.
 enum gossip_close gossip_close_of(const char *reason);
 const char *gossip_close_heard(enum gossip_close why);
-// That BYE is sent after all messages that wait: they tell the other end the reason, and BYE ends the link
-// there.
+// Whether the BYE of such a close is sent after all waiting messages, because these tell the other end the
+// reason, and BYE ends the link there.
 bool gossip_close_in_order(enum gossip_close why);
 bool gossip_close_is_refusal(enum gossip_close why); // by this end: NOT_ALLOWED, OTHER_*
 // GOSSIP_CLOSE_NOT_NEEDED: they can train together; else GOSSIP_CLOSE_OTHER_*.
@@ -224,8 +224,8 @@ uint64_t gossip_links_deadline(const struct gossip_links *links);
 // of one host, one that has ANSWERED is spared while it is young. Returns 0 if none may be closed, or if this
 // node is leaving: close the new connection without sending a byte.
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
-// The owner's pointer that comes back with every action about this link; of a CALL, before the next action is
-// taken.
+// Sets the owner's pointer that comes back with every action about this link. After a CALL, bind before
+// taking the next action.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);
 // The active link of this peer; 0 and NULL: there is none.
 uint64_t gossip_links_active(const struct gossip_links *links, const struct gossip_id *peer, void **owner);

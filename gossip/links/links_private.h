@@ -13,9 +13,8 @@
 #define LINKS_REACHED 256u // fingerprints of members that calls of this node have reached
 
 //    IDLE -> PAUSED -> RESOLVING -> UNDER_WAY -> HELD
-//              ^----------+------------'----------'      every state may go to HELD, IDLE and PAUSED; an
-//              entry
-//                                                        goes from HELD to RESOLVING, too
+//              ^----------+------------'----------'
+// Every state may go to HELD, IDLE and PAUSED; an entry goes from HELD to RESOLVING, too.
 enum call_state {
     CALL_IDLE,
     CALL_PAUSED,    // until due_ns

@@ -244,7 +244,7 @@ size_t member_update_bytes(struct gossip_membership *m); // of updates that may 
 // probe.c
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn);
 void member_probe_anew(struct gossip_membership *m,
-                       struct member *x); // with a question that is later than now
+                       struct member *x);                               // asks x again, with a new question
 void member_probe_talks(struct gossip_membership *m, struct member *x); // a packet from x has come
 void member_probe_heeded(struct gossip_membership *m);                  // a member has heard us
 void member_probe_answered(struct gossip_membership *m, struct member *x, uint32_t number,
