@@ -105,7 +105,7 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
                                struct base_reason *why) BASE_CHECK;
 struct gossip_address node_loop_pages_address(int listener); // as a record has it; -1: none
 
-// loop_pages.c Calls `see` with the current state of this node; not if out of memory.
+// loop_pages.c. Calls `see` with the current state of this node; not if out of memory.
 void node_loop_look(const struct node_loop *loop, void (*see)(void *owner, const struct node_status *status),
                     void *owner);
 // The answer to one HTTP request; `owner` is the loop.

@@ -50,8 +50,8 @@ enum base_error node_cluster_create(const struct node_cluster_options *options, 
                                     struct base_reason *why) BASE_CHECK;
 void node_cluster_destroy(struct node_cluster *cluster); // NULL is fine. Members see this as a crash
 void node_cluster_start(struct node_cluster *cluster);
-// The next event, in answer to `ready` of the links; false: there is none. What an event leads to in
-// membership comes before the next event of the links.
+// The next event, to be taken when the links call `ready`; false: there is none. The consequences of an event
+// in membership come before the next event of the links.
 bool node_cluster_next(struct node_cluster *cluster, struct node_cluster_event *event);
 // Tells all members that this node leaves, then ends the links. It keeps telling while the loop runs.
 void node_cluster_leave(struct node_cluster *cluster);

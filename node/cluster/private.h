@@ -22,7 +22,7 @@ struct node_cluster {
     struct event *timer;
     bool changed, leaving; // something that a decision may depend on; asked to leave
     bool left;             // ... and membership knows
-    bool stepped;          // membership, since its timer was armed
+    bool stepped;          // membership has handled an event since its timer was armed
     bool trains;           // as its record says, or will with the next signature
     struct node_cluster_counters counters;
     bool addresses_given; // by the configuration
@@ -41,7 +41,7 @@ void node_cluster_step_plainly(struct node_cluster *cluster, enum gossip_members
                                const struct gossip_id *peer);
 void node_cluster_unreachable(struct node_cluster *cluster, const struct gossip_id *id); // positive evidence
 void node_cluster_arm(struct node_cluster *cluster);   // the timer, for membership's deadline
-void node_cluster_ready(struct node_cluster *cluster); // from the event loop: the owner takes what follows
+void node_cluster_ready(struct node_cluster *cluster); // the owner takes the events, from the event loop
 
 // wires.c
 extern const struct node_udp_handler node_cluster_udp_handler;

@@ -24,9 +24,10 @@ enum base_error node_greeting_rules(const struct node_config *config, uint64_t g
 // here). BASE_ENOMEM.
 enum base_error node_greeting_settings(const struct node_config *config,
                                        struct gossip_greeting *greeting) BASE_CHECK;
-// The settings that this node takes from one that already trains, before it trains itself: a line "key=value"
-// for each shared or told key that differs and that is not set here, or was taken in an earlier run. *text is
-// malloc'ed; NULL: there are none, or the nodes differ in a shared key that is set here. BASE_ENOMEM.
+// The settings that this node, before it trains, takes from one that already trains: a line "key=value" for
+// each shared or told key whose value differs and which is not set here, or was taken in an earlier run.
+// *text is malloc'ed; NULL: there are none, or the nodes differ in a shared key that is set here.
+// BASE_ENOMEM.
 enum base_error node_greeting_take(const struct node_config *config, const struct gossip_greeting *ours,
                                    const struct gossip_greeting *theirs, char **text) BASE_CHECK;
 // The same from the other side. True: the peer, which is refused now, will take our settings and call again.

@@ -111,7 +111,7 @@ struct node_config {
         double l1, l2;        // logistic: l1 |w| + l2/2 |w|^2 beside the loss
         uint64_t blocks;      // logistic: of features, one a step
         double proximal;      // mu of mu/2 |x - x_round|^2; 0: off
-        bool scale_rate;      // the learning rate by this node's time per step over the median's
+        bool scale_rate;      // multiplies the rate by this node's time per step over the median time
         int alone;            // enum node_alone: when all others have finished
         uint64_t eval_rounds; // measure accuracy on the test set every this many rounds (and at the end); 0:
                               // only at the end
@@ -119,7 +119,8 @@ struct node_config {
     struct {                // average.*
         int method;         // enum node_method
         int mode;           // enum node_mode
-        uint64_t max_delay; // rounds without an exchange; bounded: and that a live neighbour may be behind
+        uint64_t max_delay; // maximum of rounds without an exchange; bounded: also of rounds that a live
+                            // neighbour may be behind
         uint64_t local_steps;
         double ratio;
         int values;                // enum kernels_format: fp32|fp16|int8|bf16|int4|int2|sign

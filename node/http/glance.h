@@ -27,7 +27,7 @@ struct node_glance {
     double steps_per_s, left_s; // NAN: not known; left_s: also if training has no end
     const char *slowest;        // of the members that train; NULL: fewer than two are known. Borrowed
     double slowest_steps_per_s; // NAN: not known
-    double slowest_step_s, step_s; // computing time of one step: its, and the median; NAN: not known
+    double slowest_step_s, step_s; // computing time of a step: of the slowest, the median; NAN: not known
 };
 void node_glance_of(const struct node_status *status, struct node_glance *glance);
 

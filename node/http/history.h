@@ -16,7 +16,7 @@ struct node_history_point {
     double loss, accuracy; // NAN: not measured; R2 of a regression
 };
 
-struct node_history { // {.lasts_ns = of the first points}
+struct node_history { // initially {.lasts_ns = the time that a point covers at first}
     struct node_history_point points[NODE_HISTORY_POINTS];
     size_t count;
     uint64_t lasts_ns;

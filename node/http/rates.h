@@ -24,9 +24,9 @@ double node_rates_per_second(const struct node_rates *rates, const struct gossip
 // Time for which the counter has not grown, if that is long compared with what is usual for it; else 0.
 uint64_t node_rates_still_ns(const struct node_rates *rates, const struct gossip_id *id);
 
-// Since when a node that could exchange has completed no exchange. Zeroed at the start.
+// How long a node that could exchange has completed no exchange. Zeroed at the start.
 struct node_meets {
-    uint64_t exchanges, round; // when it completed one, or could not
+    uint64_t exchanges, round; // when it last completed an exchange, or could not exchange
     uint64_t at_ns;
 };
 void node_meets_note(struct node_meets *meets, bool could, uint64_t exchanges, uint64_t round,

@@ -10,9 +10,9 @@
 #include "train/trainer.h"
 
 struct node_built_in {
-    bool
-        lends; // the exchange works in the memory of the model's kernels: model, second moment and correction
-               // are lent there, and there is no outer momentum; else in host memory, with copies that follow
+    bool lends; // true: the exchange works in the memory of the model's kernels, where model, second moment
+                // and correction are lent, and there is no outer momentum. false: it works on copies in host
+                // memory
     const struct node_config *config; // these five borrowed
     struct train_trainer *trainer;
     float *outer;             // [parameters] V, or NULL without outer momentum

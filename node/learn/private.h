@@ -42,8 +42,8 @@ void node_learner_post(struct node_learner *l, struct node_message *message); //
 void node_learner_tell(struct node_learner *l, const char *state, bool always);
 // Handles the messages that are there; if there are none and `wait`, waits for one.
 void node_learner_listen(struct node_learner *l, bool wait);
-// Rendezvous: the worker has the vectors until it answers.
 void node_learner_agree(struct node_learner *l); // on the scaling, once its statistics are here
+// Rendezvous: the worker has the vectors until it answers.
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet);
 // Likewise, until a snapshot is complete or is given up.
 void node_learner_fetch(struct node_learner *l);

@@ -58,8 +58,8 @@ enum base_error node_link_send(struct node_link *link, const void *message, size
 // The same without a copy: malloc'ed bytes become the link's, whatever the result. Messages sent in this way
 // keep their order.
 enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t bytes) BASE_CHECK;
-// Ends the link at once; `closed` follows with this code and reason. What node_link_send has taken is still
-// sent if the socket takes it without waiting; so it is when the link is destroyed.
+// Ends the link at once; `closed` follows with this code and reason. Messages of node_link_send that wait are
+// still sent if the socket takes them without waiting. The same happens when the link is destroyed.
 void node_link_close(struct node_link *link, enum base_error code, const char *why);
 // Sends what is queued, then ends; what still arrives is discarded. Bounded in time.
 void node_link_finish(struct node_link *link);

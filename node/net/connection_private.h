@@ -1,5 +1,6 @@
 // What connection.c (the owner's calls), connection_handshake.c (until the other end is authenticated) and
-// connection_end.c (messages of an established link; the end) share, the last lowest. Included nowhere else.
+// connection_end.c (messages of an established link; the end) share; each calls only those after it. Included
+// nowhere else.
 #ifndef NODE_NET_CONNECTION_PRIVATE_H
 #define NODE_NET_CONNECTION_PRIVATE_H
 

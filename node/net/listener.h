@@ -1,5 +1,5 @@
-// The listener of the peer port: binds it, accepts connections, and tells for which address each is counted.
-// gossip/links decides how many may be half-open. Loop's thread.
+// The listener of the peer port: binds it, accepts connections, and reports the address for which each is
+// counted. gossip/links decides how many may be half-open. Loop's thread.
 #ifndef NODE_NET_LISTENER_H
 #define NODE_NET_LISTENER_H
 

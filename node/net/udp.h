@@ -1,7 +1,7 @@
 // The datagram socket of a node: same address and port as its TCP listener. Sends and receives bytes, and
-// reports addresses that answered that nothing listens there (ICMP, through the socket's error queue). It
-// does not know members or keys. Addresses are given in their plain family: an IPv4 peer of an IPv6 socket is
-// IPv4. Loop's thread.
+// reports addresses at which nothing listens (ICMP, through the socket's error queue). It does not know
+// members or keys. Addresses are given in their plain family: an IPv4 peer of an IPv6 socket is IPv4. Loop's
+// thread.
 #ifndef NODE_NET_UDP_H
 #define NODE_NET_UDP_H
 

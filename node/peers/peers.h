@@ -78,7 +78,7 @@ enum base_error node_peers_create(const struct node_peers_options *options,
                                   struct node_peers **peers) BASE_CHECK;
 void node_peers_destroy(struct node_peers *peers);
 void node_peers_start(struct node_peers *peers); // begins to accept and to call
-// The next event, after what comes before it is carried out. False: there is none.
+// Carries out the actions that come before the next event, then returns that event. False: there is none.
 bool node_peers_next(struct node_peers *peers, struct node_peers_event *event);
 
 // Sends one plaintext message, which is malloc'ed and owned by this object from now on. Messages to one peer

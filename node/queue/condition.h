@@ -16,7 +16,7 @@ static inline void node_condition_init(pthread_mutex_t *lock, pthread_cond_t *co
     pthread_condattr_destroy(&monotonic);
 }
 
-// With the lock. False: the deadline has passed (0: at once; UINT64_MAX: never). True: look again.
+// Call with the lock held. False: the deadline has passed (0: at once; UINT64_MAX: never). True: look again.
 static inline bool node_condition_wait(pthread_mutex_t *lock, pthread_cond_t *condition, uint64_t deadline_ns)
 {
     const struct timespec until = {.tv_sec = (time_t)(deadline_ns / NODE_SECOND_NS),

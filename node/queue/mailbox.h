@@ -19,7 +19,7 @@ void node_mailbox_put(struct node_mailbox *mailbox, void *item);
 // While it is full, tries again every millisecond until `deadline_ns`.
 enum base_error node_mailbox_post_by(struct node_mailbox *mailbox, void *item,
                                      uint64_t deadline_ns) BASE_CHECK;
-// The same for ever: for a box whose taker goes on until it knows that nothing more comes.
+// The same without a deadline, for a box whose taker continues until it knows that nothing more comes.
 void node_mailbox_deliver(struct node_mailbox *mailbox, void *item);
 // Waits until `deadline_ns` (CLOCK_MONOTONIC; 0: don't wait, UINT64_MAX: for ever). NULL when nothing came.
 void *node_mailbox_take(struct node_mailbox *mailbox, uint64_t deadline_ns);

@@ -8,7 +8,7 @@
 //   model          "mlp 784-256-10"; "mlp 10-16-1, mse"
 //   task           "classification", "regression" or "text"
 //   data_kind      data.kind of the files that it learned from: "idx"
-//   labels         of classes that are numbers, what they are in the data: "0..9", "1..3", or "-1 1"
+//   labels         if classes are numbers, their values in the data: "0..9", "1..3", or "-1 1"
 //   input_divisor  the first layer takes numbers of the data divided by this: "255" for bytes of images
 //   data           of tables, images and scaled data: what the numbers mean, as JSON
 //                  (node/store/meaning_text.h): columns and their categories, classes by name, targets, the
