@@ -3,11 +3,11 @@
 //
 // Each host has one access link, out and in, of sim.bandwidth each way. A message of B bytes waits until the
 // sender's way out is free and occupies it for 8 B / bandwidth, and the same for the receiver's way in, at
-// the same time where both are free; latency and jitter are added. So a message alone takes 8 B / bandwidth +
-// latency, and n at once to one host n times the transfer. A message of one packet does not wait for larger
-// ones, as with fair queueing, but they wait for it. A bandwidth of a single link (sim.links) is a further
-// limit of that link. A lost packet of a stream costs one round trip, and so does each repetition that is
-// lost; a lost datagram is gone.
+// the same time where both are free; latency and jitter are added. So a single message takes 8 B / bandwidth
+// + latency, and n messages at once to one host take n times the transfer time. A message of one packet does
+// not wait for larger ones, as with fair queueing, but they wait for it. A bandwidth of a single link
+// (sim.links) is a further limit of that link. A lost packet of a stream costs one round trip, and so does
+// each repetition that is lost; a lost datagram is gone.
 //
 // Pure: seeded, no clock. Calls in the same order give the same times. One owner.
 #ifndef LAB_EXPERIMENT_NETWORK_H

@@ -9,7 +9,7 @@
 #include "node/store/model_file.h"
 
 // Appends the whole ModelProto; p->error holds the result of writing. `version`: of the program, as the
-// producer's. BASE_EINVAL: a name in its meaning is no UTF-8, or no memory.
+// producer's. BASE_EINVAL: a name in its meaning is not UTF-8, or there is no memory.
 enum base_error lab_onnx_encode(const struct node_model_file *model, const char *version,
                                 struct base_protobuf *p, struct base_reason *why) BASE_CHECK;
 // Atomically. BASE_ELIMIT: over 2 GiB, the maximum of the format.

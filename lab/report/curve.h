@@ -42,8 +42,8 @@ struct lab_samples {
     size_t count;
 };
 
-// Of one run, its points. Of several, their means at the rounds of the longest one that all of them reached,
-// with linear interpolation. At most `most` (>= 2) points. BASE_ENOMEM.
+// For one run, its points. For several runs, their means, with linear interpolation, at those rounds of the
+// run with the most points that all runs reached. At most `most` (>= 2) points. BASE_ENOMEM.
 enum base_error lab_curve_make(const struct lab_samples *runs, size_t n_runs, size_t most,
                                struct lab_curve *curve) BASE_CHECK;
 void lab_curve_free(struct lab_curve *curve);

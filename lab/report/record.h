@@ -18,8 +18,8 @@ struct lab_record {
     size_t bad_lines; // of rounds.jsonl
 };
 
-// summary.json and rounds.jsonl of a run's directory into *record, and a row of them where it has none. A
-// missing file is not an error; one that cannot be parsed is, and changes nothing.
+// Reads summary.json and rounds.jsonl of a run's directory into *record, and makes a row from them if it has
+// none. A missing file is not an error; one that cannot be parsed is, and changes nothing.
 enum base_error lab_record_read(const char *directory, struct lab_record *record,
                                 struct base_reason *why) BASE_CHECK;
 void lab_record_free(struct lab_record *record);

@@ -1,5 +1,5 @@
-// The results of an experiment: the runs of a directory, grouped by their settings.
-// Both the page and the pictures are made of it. One owner.
+// The results of an experiment: the runs of a directory, grouped by their settings. Both the page and the
+// pictures are made from it. One owner.
 #ifndef LAB_REPORT_RUN_RESULTS_H
 #define LAB_REPORT_RUN_RESULTS_H
 

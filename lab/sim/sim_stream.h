@@ -8,7 +8,7 @@
 
 uint64_t sim_net_due(struct sim_net *net, size_t from, size_t to); // arrival of one packet of a stream
 uint64_t sim_net_due_of(struct sim_net *net, size_t from, size_t to, size_t wire_bytes);
-// The same of a datagram; false: it is lost.
+// The same for a datagram; false: it is lost.
 bool sim_net_datagram_due(struct sim_net *net, size_t from, size_t to, size_t wire_bytes, uint64_t *due_ns);
 const struct sim_path *sim_path_of(const struct sim_net *net, size_t from, size_t to);
 // Ends all streams of a host whose process ended. `silent`: without informing the other ends.
