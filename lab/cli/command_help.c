@@ -57,9 +57,9 @@ static const char about_sim[] =
     "\n"
     "Runs the experiment of p2pml run in one process in virtual time: the protocols of p2pml-node and real\n"
     "gradients, with the network and the speeds that the keys sim.* describe. Times in the key events are\n"
-    "virtual. The same file and seed give the same numbers, with any number of threads (sim.threads), where\n"
-    "sim.step_time is given; otherwise the time of a step is measured first, and --set sim.step_time=TIME\n"
-    "repeats the run. Writes the same files as p2pml run, except checkpoints, which simulated nodes keep in\n"
+    "virtual. If sim.step_time is given, the same file and seed give the same numbers, with any number of\n"
+    "threads (sim.threads). Otherwise the time of a step is measured first; --set sim.step_time=TIME repeats\n"
+    "the run. Writes the same files as p2pml run, except checkpoints, which simulated nodes keep in\n"
     "memory. Ctrl-C lets the nodes leave and writes the summary; a second Ctrl-C ends the program at once.\n"
     "Exit status: 0 done, 1 failed, 2 bad usage or experiment, 130 interrupted.\n";
 
@@ -105,7 +105,7 @@ static const char about_eval[] =
     "  --json           the same as one JSON object\n"
     "\n"
     "Prints accuracy, mean loss (cross entropy, natural logarithm) and the number of test examples. A run adds\n"
-    "experiment.seed to data.seed: if that seed was not 0, set data.seed accordingly.\n"
+    "experiment.seed to data.seed: if experiment.seed was not 0, set data.seed accordingly.\n"
     "Exit status: 0 done, 1 the model or the data cannot be used, 2 bad usage or configuration.\n"
     "\n"
     "Try: p2pml eval run/demo; p2pml eval run/a9a --set data.test_file=a9a.t\n";
@@ -199,8 +199,8 @@ static const char about_topology[] =
     "                                --nodes, the nodes in the file, else node-00, node-01, ...\n"
     "  --nodes N        1 to 16384; every kind accepts every number\n"
     "  --seed S         topology.seed of the nodes, default 1; the graph of p2pml run with the same seed\n"
-    "  --parameters D   parameters of the model, default 203530 (an MLP 784-256-10), and\n"
-    "  --ratio R        the part that is sent, default 1/32: to compute the bytes\n"
+    "  --parameters D   parameters of the model, for the bytes; default 203530 (an MLP 784-256-10)\n"
+    "  --ratio R        the part of them that is sent, for the bytes; default 1/32\n"
     "  --json           the same as one JSON object, with all edges\n"
     "  --dot            the graph for graphviz; each colour is a round of the period\n"
     "  --svg            a picture: by graphviz if it is installed and there are at most 200 nodes, else a circle\n"

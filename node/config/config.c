@@ -262,7 +262,7 @@ static const struct node_key keys[] = {
 
     INTEGER(
         "train.steps", train.steps, "2000", 0, 1e12,
-        "Local steps of this node in total. 0: until the node is stopped; train.schedule must then be empty.",
+        "Local steps of this node in total. 0: until the node is stopped; a train.schedule that is set must then be [].",
         SHARED),
     INTEGER("train.batch", train.batch, "32", 1, LIMIT_BATCH, "Number of examples per step.", TOLD),
     CHOICE("train.optimizer", train.optimizer, "sgd", TRAIN_OPTIMIZER_CHOICES,
@@ -356,7 +356,7 @@ static const struct node_key keys[] = {
         TOLD),
     INTEGER("average.max_delay", average.max_delay, "4", 0, 1000000,
             "async, bounded: maximum number of rounds in a row without any exchange, before the node waits "
-            "for one; on a slow link it would drift to its own data. bounded: also the maximum number of "
+            "for one; otherwise it would drift towards its own data. bounded: also the maximum number of "
             "rounds that a live neighbour may be behind (stale synchronous parallel).",
             TOLD),
     INTEGER("average.local_steps", average.local_steps, "4", 1, 1e9,
@@ -468,13 +468,12 @@ static const struct node_key keys[] = {
 
     CHOICE("device.kind", device.kind, "cpu", "cpu|cuda|auto",
            "Where the model is trained. auto: on a GPU if there is one."),
-    CHOICE(
-        "device.precision", device.precision, "fp32", "fp32|bf16",
-        "bf16: matrix products on a GPU round their factors to bf16 and add in fp32; parameters, optimiser "
-        "and everything else stay fp32. Requires a GPU."),
+    CHOICE("device.precision", device.precision, "fp32", "fp32|bf16",
+           "bf16: matrix products on a GPU round their factors to bf16 and add in fp32; the activations and "
+           "logits of decoders are bf16, too. Parameters and optimiser stay fp32. Requires a GPU."),
     CHOICE(
         "device.exchange", device.exchange, "auto", "auto|device|host",
-        "In which memory the published model and the reference and correction of each neighbour are. "
+        "The memory that holds the published model, and the reference and correction of each neighbour. "
         "device: on the GPU, so that only packets cross the bus. host: in the host's memory, for a GPU with "
         "too little of its own; then whole vectors cross the bus in every round. auto: device, except with "
         "average.outer_momentum or average.reference bf16, which need host. --check says how many bytes."),

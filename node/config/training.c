@@ -114,7 +114,7 @@ enum base_error node_config_check_train(const struct node_config *config, struct
         node_schema_is_set(&node_config_schema, config, "train.schedule"))
         return node_config_refuse(config, "train.schedule", why,
                                   "found parts of all steps, but train.steps is 0, which trains until it is "
-                                  "stopped; expected [] or a number of steps");
+                                  "stopped; expected train.schedule: [] or train.steps above 0");
     if (config->train.steps > 0 && config->average.local_steps > config->train.steps)
         return node_config_refuse(config, "average.local_steps", why,
                                   "found %" PRIu64 ", expected at most train.steps, which is %" PRIu64,
