@@ -61,7 +61,7 @@ class EventsTest(unittest.TestCase):
         self.assertTrue(0 <= times["median"] <= times["last"] <= within, said)
 
     def test_nodes_are_killed_stopped_and_started_again(self):
-        s, table, said = self.run_for(30, ["{at: 2s, kill: 3}", "{at: 6s, stop: 1, for: 2s}", "{at: 12s, start: 3}"])
+        s, table, said = self.run_for(30, ["{at: 2s, kill: 3}", "{at: 6s, stop: 1, for: 2s}", "{at: 9s, start: 3}"])
         kill, stop, start = s["events"]
         self.assertEqual([e["happened"] for e in s["events"]], [True] * 3, said)
         self.assertEqual((kill["event"], kill["node"], kill["at"]), ("kill", "node-03", 2))
@@ -70,8 +70,8 @@ class EventsTest(unittest.TestCase):
         self.assertEqual((stop["event"], stop["node"], stop["for"]), ("stop", "node-01", 2))
         self.assertEqual(stop["declared_dead_by"], 0, said)  # 2 s are not enough for a death
         self.assertEqual(stop["recovered"]["seen"], stop["recovered"]["of"], said)
-        self.seen_by_all(start["detected"], 4, 10, said)
-        self.assertTrue(0 < start["first_round"] < 15, said)
+        self.seen_by_all(start["detected"], 4, 20, said)  # a process starts beside four that train at full speed
+        self.assertTrue(0 < start["first_round"] < 20, said)
         self.assertGreaterEqual(start["rewired"]["seen"], 2, said)  # both of its neighbours
         for e in s["events"]:
             self.assertIsNotNone(e["stalled"]["rounds"], said)
