@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The rules of the tree that no compiler checks.
 
-    layers.py [ROOT]            includes, outside headers, CMake links, backend switches, folders of the image
+    layers.py [ROOT]            includes, outside headers, CMake links, backend switches, folders of the image, long tests
     layers.py --format [ROOT]   clang-format, in the version that the project has agreed on
 
 Prints a line for each broken rule, file:line: what was found and what is expected, and exits 1. Exits 77
@@ -52,6 +52,7 @@ LIBC = re.compile(
 REGISTRY = "kernels/registry.c"  # the one place that may ask which backends were built
 DEVICE = "kernels/cuda/device.h"  # the one place that may ask for which GPU nvcc compiles
 SOURCES = (".c", ".h", ".cu", ".cuh")
+TEST_LINES = 500  # of one file; a test that is longer shows more than one thing
 COMMENT_OR_STRING = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
 
 
@@ -246,6 +247,12 @@ def check_image(root, floors):
             yield 1, f"{folder}/ does not get into the image; expected a line !{folder}"
 
 
+def check_length(root, path):
+    count = (root / path).read_text(encoding="utf-8", errors="replace").count("\n")
+    if path.parts[0] == "test" and count > TEST_LINES:
+        yield count, f"{count} lines; expected at most {TEST_LINES}: split the file by what it tests"
+
+
 def check_layers(root):
     floors = read_floors(root)
     files = repository_files(root)
@@ -254,6 +261,8 @@ def check_layers(root):
         return [f"{root}: found {len(floors.folders)} floors and {len(sources)} sources; expected the root of the project"]
     problems = []
     for path in files:
+        if path.suffix in (*SOURCES, ".py"):
+            problems += [f"{path}:{line}: {text}" for line, text in check_length(root, path)]
         if path.suffix in SOURCES:
             problems += [f"{path}:{line}: {text}" for line, text in check_source(root, path, floors)]
         elif path.name == "CMakeLists.txt" or path.suffix == ".cmake":

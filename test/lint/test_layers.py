@@ -38,7 +38,7 @@ GOOD = {
     "test/unit/test_base_x.c": '#include "node/config/config.h"\n#include "helper.h"\n#include <cmocka.h>\n',
     "test/unit/test_node_x.c": '#include "test/support/net.h"\n#include <jansson.h>\n',
     "test/support/net.h": "#include <stdint.h>\n",
-    "test/unit/helper.h": "#include <math.h>\n",
+    "test/unit/helper.h": "#include <math.h>\n" + 499 * "\n",
 }
 
 # Name of the rule: file, content, line of the error, part of the message.
@@ -76,6 +76,7 @@ BAD = {
     "a test header that is not there": ("test/unit/test_base_bad.c", '#include "test/none.h"\n', 1, "neither libc"),
     "intrinsics outside kernels/cpu": ("compress/bad.c", "#include <immintrin.h>\n", 1, "kernels/cpu/"),
     "a library of no folder": ("node/bad.c", "#include <archive.h>\n", 1, "neither libc"),
+    "a test that is too long": ("test/e2e/test_bad.py", 501 * "\n", 501, "at most 500"),
     "a folder without a floor": ("tools/bad.c", "int x;\n", 1, "no floor"),
     "a source in the root": ("bad.c", "int x;\n", 1, "no floor"),
     "a backend switch": ("train/bad.c", "#ifdef P2PML_HAVE_CUDA\n#endif\n", 1, "backend"),
