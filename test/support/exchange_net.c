@@ -411,13 +411,19 @@ const struct gossip_edge_info *net_edge(const struct net *net, size_t a, size_t 
     return NULL;
 }
 
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 static bool opposite(const float *a, const float *b, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        float negated = -b[i];
-        if (memcmp(&a[i], &negated, sizeof negated) != 0 && !(a[i] == 0 && b[i] == 0))
+    for (size_t i = 0; i < count; i++)
+        if (bits_of(a[i]) != bits_of(-b[i]) && !(a[i] == 0 && b[i] == 0))
             return false;
-    }
     return true;
 }
 
