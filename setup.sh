@@ -72,6 +72,7 @@ find_missing() {
         need clang have clang
         need clang-runtime clang_runtime
         need clang-format have clang-format
+        need lld have ld.lld # links the programs with sanitizers
         need llvm have llvm-symbolizer # names for the sanitizers of clang: what they ignore is a list of functions
         need iproute2 have tc
         need nftables have nft

@@ -30,13 +30,14 @@ mkdir -p build
 echo '{"version": {"major": 1, "minor": 0}, "local": [{"cores": [{"id": "0", "slots": '"$cores"'}]}]}' >build/cores.json
 
 TIMEFORMAT='   took %0R s, %0U + %0S s of the processors' # %0S: in the kernel
+first=() # nice and its options, while something else goes first
 build() { # build PRESET [TARGET...]; prints only what fails
     local preset=$1 log="build/$1.log" targets=()
     shift
     [ $# = 0 ] || targets=(--target "$@")
     echo "== build $preset $* ($SECONDS s)"
-    if ! time { cmake --preset "$preset" -DBUILD_TESTING=ON &&
-        cmake --build --preset "$preset" -j"$cores" "${targets[@]}"; } >"$log" 2>&1; then
+    if ! time { "${first[@]}" cmake --preset "$preset" -DBUILD_TESTING=ON &&
+        "${first[@]}" cmake --build --preset "$preset" -j"$cores" "${targets[@]}"; } >"$log" 2>&1; then
         tail -n 60 "$log"
         echo "test.sh: the build of preset $preset failed; the complete log is $log" >&2
         exit 1
@@ -44,13 +45,31 @@ build() { # build PRESET [TARGET...]; prints only what fails
 }
 
 failed=() # presets: one run reports all that fail
-run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, besides those that mostly wait
-    local preset=$1
-    shift
-    echo "== test $preset $* ($SECONDS s)"
-    time ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$((cores * 4))" \
-        --resource-spec-file "$PWD/build/cores.json" "$@" || failed+=("$preset")
+tests=()  # the command
+tests_of() { # tests_of PRESET [CTEST OPTION...]; as many busy tests as cores, besides those that mostly wait
+    tests=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j"$((cores * 4))"
+        --resource-spec-file "$PWD/build/cores.json" "${@:2}")
 }
+run() { # run PRESET [CTEST OPTION...]
+    echo "== test $* ($SECONDS s)"
+    tests_of "$@"
+    time "${tests[@]}" || failed+=("$1")
+}
+
+declare -A begun=() # processes, by the names of their logs
+begin() { # begin NAME PRESET [CTEST OPTION...]; beside what follows, until `result NAME PRESET`
+    echo "== test ${*:2}, beside the following ($SECONDS s)"
+    tests_of "${@:2}"
+    "${first[@]}" "${tests[@]}" >"build/$1-test.log" 2>&1 &
+    begun[$1]=$!
+}
+result() { # result NAME PRESET
+    echo "== test $2: the rest, and the result ($SECONDS s)"
+    wait "${begun[$1]}" || failed+=("$2")
+    unset "begun[$1]"
+    cat "build/$1-test.log"
+}
+trap '[ ${#begun[@]} = 0 ] || kill "${begun[@]}" 2>/dev/null' EXIT
 
 finish() { # reports the result and ends
     if [ ${#failed[@]} != 0 ]; then
@@ -67,31 +86,32 @@ if [ "${1:-}" = --quick ]; then
     finish
 fi
 
+# Tests that must run alone, because their limits are times. They mostly wait.
+alone='^e2e\.(chaos|kill_moments|slow_links)$'
 # Tests that measure times, or take minutes with sanitizers, run once, in the release build; so does the lint.
-timed='^e2e\.(chaos|kill_moments|slow_links|compose|events)$'
+timed="$alone|"'^e2e\.(compose|events)$'
 # Our sanitizers find nothing in browsers and programs of others, and a sweep is many runs of one program.
 outside='^e2e\.(report|page|sweep)$'
 # CMake discards all other settings when the compiler of a build folder changes, so a folder of gcc is removed first.
 grep -qs '^CMAKE_C_COMPILER:.*clang' build/asan/CMakeCache.txt || rm -rf build/asan
+build release
+begin alone release -R "$alone"
+# The builds take the time that these leave. They and the fuzzers have a lower priority.
+first=(nice -n 10)
 build fuzz tests_fuzz
 build asan # everything, with clang, so that its warnings are checked, too
-# Much of what follows waits: for other nodes, for deadlines, or to run alone because its limits are times. The fuzzers use the
-# time that is left, one per core, each for a fixed wall-clock time and at a lower priority.
-echo "== test fuzz, beside the following ($SECONDS s)"
-nice -n 10 ctest --test-dir build/fuzz --output-on-failure --no-tests=error -j"$cores" -L '^fuzz$' >build/fuzz-test.log 2>&1 &
-fuzzers=$!
-trap 'kill $fuzzers 2>/dev/null' EXIT
-run asan -E "^lint\.|$timed|$outside"
 build tsan tests_threads
 build clang tests_arithmetic
-build release
+result alone release
+# Much of what follows waits, too: for other nodes and for deadlines. Each fuzzer runs for a fixed wall-clock time, one per core.
+begin fuzz fuzz -j"$cores" -L '^fuzz$'
+first=()
+run asan -E "^lint\.|$timed|$outside"
 # A node has the same threads whatever it trains: e2e.run covers them. The other excluded tests run programs with one thread.
-run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers|methods|engines|data|model|text|deploy)$|$timed|$outside"
+begin tsan tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers|methods|engines|data|model|text|deploy)$|$timed|$outside"
 # Both compilers must give the same bits with full optimisation.
 run clang -R '^(unit|property)\.(kernels|compress)_' -E kernels_cuda
-run release
-echo "== test fuzz: the rest, and the result ($SECONDS s)"
-wait "$fuzzers" || failed+=(fuzz)
-trap - EXIT
-cat build/fuzz-test.log
+run release -E "$alone"
+result tsan tsan
+result fuzz fuzz
 finish
