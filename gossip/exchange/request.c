@@ -153,6 +153,8 @@ static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge
         edge->busy++;
         return true;
     }
+    if (exchange->active == edge)
+        gossip_turn_crossed(exchange);
     gossip_edge_drop_request(exchange, edge);
     return false;
 }

@@ -313,6 +313,7 @@ static void take_turn(struct gossip_exchange *exchange)
     exchange->round.partner = other ? other->peer : next->peer;
     exchange->round.weight = other ? 0.5f : next->weight;
     exchange->round.due = exchange->clock;
+    exchange->round.turn_ns = exchange->now_ns;
     exchange->round.retries = 0;
     edge = other ? other : edge;
     exchange->round.wanted = next->meets && is_wanted(exchange, edge);

@@ -195,6 +195,7 @@ struct gossip_exchange {
         float weight;               // of the exchange with that partner
         bool live; // the partner's edge has been LIVE; deadline_ns has been running since then
         uint64_t started_ns, deadline_ns, retry_ns;
+        uint64_t turn_ns;  // when the meeting of round `due` was taken up
         uint64_t alone_ns; // others: when a node that can exchange with no other continues anyway
         uint64_t tell_ns;  // sync: when to tell the partner again that we wait
         uint64_t gate_ns;  // bounded: when to stop waiting for neighbours that are behind
@@ -396,6 +397,8 @@ void gossip_round_turn(struct gossip_exchange *exchange);
 // one waits.
 bool gossip_turn_due(const struct gossip_exchange *exchange);
 void gossip_turn_give_up(const struct gossip_exchange *exchange); // the wait for it was in vain
+// The request of this turn was in vain: the other end, which asks first, had just asked.
+void gossip_turn_crossed(struct gossip_exchange *exchange);
 // When to ask for a meeting that begins now; 0: at once.
 uint64_t gossip_turn_asks_at(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 

@@ -16,6 +16,15 @@ uint64_t gossip_turn_asks_at(const struct gossip_exchange *exchange, const struc
     return exchange->now_ns + WAIT_TIMES * gossip_deadline_median(&exchange->answers);
 }
 
+// An end that has the higher id of all its edges, and asks too early in each round, gets no answer to learn
+// from.
+void gossip_turn_crossed(struct gossip_exchange *exchange)
+{
+    BASE_ASSERT(exchange->active && exchange->now_ns >= exchange->round.turn_ns);
+    if (!exchange->options.sync)
+        gossip_deadline_learn(&exchange->answers, exchange->now_ns - exchange->round.turn_ns);
+}
+
 bool gossip_turn_due(const struct gossip_exchange *exchange)
 {
     const struct gossip_edge *edge = gossip_partner_of(exchange);

@@ -94,6 +94,22 @@ static void test_each_round_has_its_exchange(void **state)
     }
 }
 
+// An end with the higher id of all its edges has never had an answer when the links become slow. It asks too
+// early only until it has learned how long the other ends take.
+static void test_an_end_that_asks_too_early_learns_to_wait(void **state)
+{
+    (void)state;
+    for (int bounded = 0; bounded < 2; bounded++) {
+        struct net *net = slow_net(bounded, net_seed(1006));
+        net_settle(net, SECOND / 100);
+        net->bandwidth = 150000;
+        train(net, alike, 6000);
+        printf("%.3f of the packets sent in vain\n", sent_in_vain(net));
+        assert_true(sent_in_vain(net) < 0.08);
+        net_destroy(net);
+    }
+}
+
 // Its neighbours ask it while it makes its steps.
 static void test_no_node_waits_for_the_steps_of_another(void **state)
 {
@@ -204,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_round_has_its_exchange),
+        cmocka_unit_test(test_an_end_that_asks_too_early_learns_to_wait),
         cmocka_unit_test(test_no_node_waits_for_the_steps_of_another),
         cmocka_unit_test(test_a_stopped_neighbour_is_waited_for_once),
         cmocka_unit_test(test_a_neighbour_that_always_refuses_is_given_up),
