@@ -65,6 +65,12 @@ static uint64_t hindmost(const struct gossip_exchange *exchange, enum worth wort
     return least;
 }
 
+// Bounded: only a node that comes back. One that is slow keeps its steps: its neighbours wait for it.
+static bool may_skip(const struct gossip_exchange *exchange)
+{
+    return exchange->options.sync || exchange->round.follows;
+}
+
 // Rounds that every neighbour has passed are not made up. In step a neighbour is at most one boundary ahead;
 // where nodes begin in turn, it may have met all its other neighbours before it waits for this node.
 // One that was away itself, or follows others in turn, is followed only where there is no other: several that
@@ -76,7 +82,7 @@ static uint64_t goes_on_from(const struct gossip_exchange *exchange)
 
     for (enum worth worth = PRESENT; others == UINT64_MAX && worth <= FOLLOWS; worth++)
         others = hindmost(exchange, worth, &furthest);
-    if (!exchange->options.sync || others == UINT64_MAX || others <= exchange->clock + 1 ||
+    if (!may_skip(exchange) || others == UINT64_MAX || others <= exchange->clock + 1 ||
         furthest <= exchange->clock + exchange->round.in_step)
         return exchange->clock;
     return others - 1 < reach ? others - 1 : reach;
@@ -350,7 +356,8 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     exchange->round.open = true;
     gossip_standing_told(exchange, (enum gossip_standing)event->round.standing);
     exchange->round.others = event->round.others;
-    exchange->round.follows = exchange->options.sync && event->round.idle && event->round.follows;
+    exchange->round.follows =
+        (exchange->options.sync || exchange->options.bounded) && event->round.idle && event->round.follows;
     exchange->round.in_step = exchange->round.follows ? event->round.in_step : 0;
     BASE_ASSERT(event->round.weight >= 0 && event->round.weight <= 1);
     exchange->round.next = (struct gossip_meeting){

@@ -173,6 +173,59 @@ static void meet_nobody(struct net *net, size_t node, uint64_t round)
     assert_int_equal(net_step(net, node, &event), BASE_OK);
 }
 
+static void rounds_of_two(struct net *net, uint64_t from, uint64_t to)
+{
+    for (uint64_t round = from; round <= to; round++)
+        for (size_t i = 1; i <= 2; i++) {
+            net_round(net, i, round);
+            net_settle(net, SECOND / 100);
+            assert_false(net->node[i].in_round);
+        }
+}
+
+// The others go on while it pauses. When it continues it takes the round at which they are, and from its
+// question on they wait for it.
+static void test_a_node_that_goes_on_takes_the_round_of_the_others(void **state)
+{
+    struct net *net = bounded_net(3, TOPOLOGY_RING, 4, net_seed(910));
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++)
+        net_round_all(net, round);
+    net->node[0].idle = true;
+    net_round(net, 0, 5);
+    net_settle(net, SECOND / 100);
+    rounds_of_two(net, 6, 20);
+    net->node[0].follows = true;
+    net_round(net, 0, 5);
+    assert_true(net->node[0].in_round);
+    net_settle(net, SECOND / 100);
+    assert_false(net->node[0].in_round);
+    assert_int_equal(net->node[0].goes_on, 19);
+    net_round(net, 1, 21);
+    net_settle(net, SECOND / 100);
+    assert_true(net->node[1].in_round);
+    net->node[0].idle = net->node[0].follows = false;
+    net_round(net, 0, 20);
+    net_settle(net, SECOND / 100);
+    assert_false(net->node[1].in_round);
+    net_destroy(net);
+}
+
+// A slow node does not skip rounds, though all others are ahead.
+static void test_a_slow_node_keeps_its_rounds(void **state)
+{
+    struct net *net = bounded_net(3, TOPOLOGY_RING, 4, net_seed(911));
+
+    (void)state;
+    net_round_all(net, 1);
+    rounds_of_two(net, 2, 5);
+    net_round(net, 0, 2);
+    net_settle(net, SECOND / 100);
+    assert_int_equal(net->node[0].goes_on, 2);
+    net_destroy(net);
+}
+
 // A clock that was lost with a link is sent again over the next one.
 static void test_a_lost_clock_is_sent_again(void **state)
 {
@@ -347,6 +400,8 @@ int main(void)
         cmocka_unit_test(test_async_runs_ahead),
         cmocka_unit_test(test_a_round_ends_by_its_deadline),
         cmocka_unit_test(test_a_node_that_is_gone_or_idle_delays_no_other),
+        cmocka_unit_test(test_a_node_that_goes_on_takes_the_round_of_the_others),
+        cmocka_unit_test(test_a_slow_node_keeps_its_rounds),
         cmocka_unit_test(test_a_lost_clock_is_sent_again),
         cmocka_unit_test(test_all_neighbours_get_the_clock),
         cmocka_unit_test(test_a_clock_is_answered_with_the_round_of_the_node_or_idle),
