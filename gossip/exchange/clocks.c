@@ -13,6 +13,7 @@
 #define PACE_ROUNDS 64.0
 #define PACE_MAX    16.0 // beyond this a pace is more likely a pause
 #define SYNC_DELAY  1u   // sync: rounds that a neighbour in step may be behind
+#define LOST_TIMES  2u   // bounded: deadlines; the view drops a dead peer a second after its link broke
 
 // In doubt is what became of a request, not where the peer is. In HELLO the peer may not have opened the edge
 // yet, and would not answer.
@@ -219,9 +220,25 @@ bool gossip_clocks_untold(const struct gossip_exchange *exchange)
     return false;
 }
 
+static uint64_t lost_until(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->lost_ns + LOST_TIMES * gossip_edge_patience(exchange, edge);
+}
+
+// Until its link is back or the view drops the peer, its last round counts: where several die at once, a node
+// between two of them meets nobody, and the others would have left it behind by the time they become its
+// neighbours.
+static bool is_lost(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    const bool lost = edge->state == GOSSIP_EDGE_DOWN && edge->lost_ns > 0;
+
+    return exchange->options.bounded && !exchange->options.sync && lost && edge->heard &&
+           exchange->now_ns < lost_until(exchange, edge);
+}
+
 static bool is_behind(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (!is_counted(exchange, edge) || edge->late || edge->silent)
+    if (edge->late || edge->silent || !(is_counted(exchange, edge) || is_lost(exchange, edge)))
         return false;
     if (!edge->heard) // its clock is behind its blocks
         return exchange->options.bounded && edge->state == GOSSIP_EDGE_RESYNC;
@@ -237,6 +254,19 @@ bool gossip_clocks_wait(const struct gossip_exchange *exchange)
         if (is_behind(exchange, exchange->edges[i]))
             return true;
     return false;
+}
+
+uint64_t gossip_clocks_until(const struct gossip_exchange *exchange)
+{
+    uint64_t until_ns = exchange->round.gate_ns;
+
+    BASE_ASSERT(exchange->round.open);
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        const struct gossip_edge *edge = exchange->edges[i];
+        if (is_lost(exchange, edge) && lost_until(exchange, edge) < until_ns)
+            until_ns = lost_until(exchange, edge);
+    }
+    return until_ns;
 }
 
 void gossip_clocks_give_up(struct gossip_exchange *exchange)

@@ -117,8 +117,8 @@ struct gossip_exchange_event {
         uint64_t pace_ns; // time of one local step of this node; 0: not known
         bool idle;        // bounded: until its next round no other node needs to wait for this one (it has
                           // finished or is paused), and this node waits for none
-        bool follows;     // sync, idle: the node is about to continue. The round lasts until every LIVE
-                          // neighbour has reported its current round, at most one deadline
+        bool follows; // sync, bounded, idle: the node is about to continue. The round lasts until every LIVE
+                      // neighbour has reported its current round, at most one deadline
         uint64_t in_step; // follows: how many rounds a neighbour that waits for this node may be ahead; this
                           // node then stays where it is
         bool others; // other nodes in the view train, so this node should not train alone. Sync: while no

@@ -492,7 +492,7 @@ uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
         return exchange->round.alone_ns;
     if (waits_for_answers(exchange))
         return answers_until(exchange);
-    return gossip_clocks_wait(exchange) ? exchange->round.gate_ns : UINT64_MAX;
+    return gossip_clocks_wait(exchange) ? gossip_clocks_until(exchange) : UINT64_MAX;
 }
 
 // The round ends without its exchange.

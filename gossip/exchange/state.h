@@ -33,7 +33,7 @@ struct gossip_edge {
     bool owed;                       // sync: the clock that we last told the peer still determines whether it
                                      // waits for us; it must be told of changes
     bool introduced;                 // sync: the peer has been told a clock over this link
-    enum gossip_inquiry inquiry;     // sync, for a round that follows
+    enum gossip_inquiry inquiry;     // for a round that follows
     unsigned unreplied;              // inquiries over this link without an answer so far
     bool follows;                    // the peer has asked for our round and has not reported its own since
     bool waited_for;                 // a round waited in vain for this edge to become live; no round waits
@@ -190,7 +190,7 @@ struct gossip_exchange {
         struct gossip_meeting next; // of this round
         bool others;                // other nodes train: no local step alone in sync, only few in async
         uint64_t in_step;           // follows: how many rounds a neighbour that waits for us may be ahead
-        bool follows;               // sync: it ends once all neighbours have reported their rounds
+        bool follows;               // it ends once all neighbours have reported their rounds
         struct gossip_id partner;   // of round `due`
         float weight;               // of the exchange with that partner
         bool live; // the partner's edge has been LIVE; deadline_ns has been running since then
@@ -432,7 +432,7 @@ void gossip_clocks_reopened(struct gossip_edge *edge);
 // CLOCK.
 void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         const struct gossip_clock *theirs, struct gossip_exchange_actions *actions);
-// Sync, a round that follows: until when it waits for an answer; 0: it waits for none.
+// A round that follows: until when it waits for an answer; 0: it waits for none.
 uint64_t gossip_clocks_inquire_until(const struct gossip_exchange *exchange);
 // Is the peer known to be ahead of us?
 bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
@@ -443,6 +443,8 @@ void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange
 bool gossip_clocks_untold(const struct gossip_exchange *exchange);
 // Is a neighbour too far behind for our round to end?
 bool gossip_clocks_wait(const struct gossip_exchange *exchange);
+// When that may change without an event.
+uint64_t gossip_clocks_until(const struct gossip_exchange *exchange);
 // Stops waiting for such neighbours until their rounds have changed.
 void gossip_clocks_give_up(struct gossip_exchange *exchange);
 

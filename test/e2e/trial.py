@@ -229,11 +229,12 @@ class Result:
 
     def leads(self):
         """(lead, over, of): the largest lead of any node over a living neighbour, in rounds; the largest one without the round of rest
-        in an odd ring, and whose it was: (node, neighbour, seconds, lead)."""
+        in an odd ring or that of a neighbour at its boundary, and whose it was: (node, neighbour, seconds, lead)."""
         most, over, of = 0, 0, None
         for life in self.lives.values():
             for t, r in zip(life.times, life.rounds):
-                rest = self.trial.mode == "sync" and life.rests_at(t)
+                # Bounded: the neighbour may have done one round more, and stand at its boundary.
+                rest = self.trial.mode == "bounded" or (self.trial.mode == "sync" and life.rests_at(t))
                 for name, other in self.together(life, t):
                     most = max(most, r - other)
                     if r - other - rest > over:

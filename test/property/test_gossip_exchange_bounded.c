@@ -129,7 +129,7 @@ static void test_a_node_that_is_gone_or_idle_delays_no_other(void **state)
     net_settle(net, SECOND / 100);
     assert_true(net->node[0].in_round); // for 1 and 2
     net_unlink(net, 0, 1);
-    net_settle(net, SECOND / 100);
+    net_settle(net, SECOND / 2); // the link does not come back
     assert_true(net->node[0].in_round);
     net->node[2].idle = true;
     net_round(net, 2, 2);
@@ -155,6 +155,35 @@ static void test_a_node_that_is_gone_or_idle_delays_no_other(void **state)
     assert_true(net->node[0].in_round); // now it waits for node 2
     assert_int_equal(waits_of(net, 0), 0);
     net_destroy(net);
+}
+
+// The broken link may come back, or the view drops the peer. Until then its last round counts, for a deadline
+// at most.
+static void test_a_broken_link_is_waited_for_once(void **state)
+{
+    (void)state;
+    for (int unmet = 0; unmet < 2; unmet++) {
+        struct net *net = bounded_net(2, TOPOLOGY_RING, 1, net_seed(912));
+        net_round_all(net, 1);
+        net_settle(net, SECOND / 100);
+        net_unlink(net, 0, 1);
+        const uint64_t begun_ns = net->now_ns;
+        net_round(net, 0, 2);
+        assert_false(net->node[0].in_round);
+        net_round(net, 0, 3);
+        net_settle(net, SECOND / 100);
+        assert_true(net->node[0].in_round);
+        if (unmet) {
+            struct gossip_exchange_event event = {
+                .kind = GOSSIP_EXCHANGE_LINK_DOWN, .peer = net_id(1), .unmet = true};
+            assert_int_equal(net_step(net, 0, &event), BASE_OK);
+        }
+        while (net->node[0].in_round)
+            net_settle(net, SECOND / 100);
+        assert_true(net->now_ns - begun_ns < (unmet ? SECOND / 20 : SECOND / 2));
+        assert_int_equal(waits_of(net, 0), 0);
+        net_destroy(net);
+    }
 }
 
 static uint64_t clock_known(const struct net *net, size_t node, size_t peer)
@@ -400,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_async_runs_ahead),
         cmocka_unit_test(test_a_round_ends_by_its_deadline),
         cmocka_unit_test(test_a_node_that_is_gone_or_idle_delays_no_other),
+        cmocka_unit_test(test_a_broken_link_is_waited_for_once),
         cmocka_unit_test(test_a_node_that_goes_on_takes_the_round_of_the_others),
         cmocka_unit_test(test_a_slow_node_keeps_its_rounds),
         cmocka_unit_test(test_a_lost_clock_is_sent_again),
