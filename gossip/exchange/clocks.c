@@ -115,7 +115,8 @@ static bool waits_in_vain(const struct gossip_exchange *exchange, const struct g
 
 // A peer that asks gets an answer; one that waits for us (sync) gets our round if we have passed its own, or
 // do not meet it there. An answer needs none: the question said where we are, and we may be about to leave
-// it.
+// it. For the same reason a node that follows only asks and answers: a neighbour that follows, too, would
+// take the round that this one is about to leave.
 void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         const struct gossip_clock *theirs, struct gossip_exchange_actions *actions)
 {
@@ -132,7 +133,7 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
     const bool in_vain = waits_in_vain(exchange, edge);
     if (asks)
         message.as.clock.why = GOSSIP_CLOCK_ANSWERS;
-    else if (answers || !(passed || in_vain))
+    else if (answers || exchange->round.follows || !(passed || in_vain))
         return;
     edge->told |= in_vain; // once in a round: otherwise two that meet others would answer each other for ever
     edge->owed |= message.as.clock.round == GOSSIP_CLOCK_IDLE;
@@ -171,13 +172,10 @@ static bool is_counted(const struct gossip_exchange *exchange, const struct goss
     return edge->state == GOSSIP_EDGE_LIVE || (waits && edge->state == GOSSIP_EDGE_RESYNC);
 }
 
-// Sync: its two ends begin to compare their models, and know nothing of each other's rounds. A node that is
-// about to take another round tells that one.
+// Sync: its two ends begin to compare their models, and know nothing of each other's rounds.
 static bool is_to_be_introduced(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    const bool follows = exchange->round.open && exchange->round.follows;
-
-    return exchange->options.sync && exchange->begun && !follows && edge->state == GOSSIP_EDGE_RESYNC &&
+    return exchange->options.sync && exchange->begun && edge->state == GOSSIP_EDGE_RESYNC &&
            !edge->introduced;
 }
 
@@ -187,6 +185,8 @@ static bool is_to_be_told(const struct gossip_exchange *exchange, const struct g
 
     if (edge->inquiry == GOSSIP_INQUIRY_DUE)
         return can_ask(edge);
+    if (exchange->round.follows)
+        return false;
     if (is_to_be_introduced(exchange, edge))
         return true;
     return is_counted(exchange, edge) && !edge->told &&

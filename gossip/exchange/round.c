@@ -388,8 +388,8 @@ struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange)
 // A neighbour that is past this round may wait for this node, and must hear in time that the round lasts.
 static bool is_to_hear(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return exchange->options.sync && exchange->round.open && edge->state == GOSSIP_EDGE_LIVE && !edge->told &&
-           gossip_clocks_passed(exchange, edge);
+    return exchange->options.sync && exchange->round.open && !exchange->round.follows &&
+           edge->state == GOSSIP_EDGE_LIVE && !edge->told && gossip_clocks_passed(exchange, edge);
 }
 
 static uint64_t hears_at(const struct gossip_exchange *exchange, const struct gossip_edge *edge)

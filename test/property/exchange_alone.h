@@ -29,6 +29,16 @@ static inline void round_lasts(struct net *net, size_t node, uint64_t least_ms, 
     assert_in_range(net->now_ns - begun_ns, least_ms * MS, (most_ms + 1) * MS);
 }
 
+// A CLOCK of any kind arrives from `from`.
+static inline void hears(struct net *net, size_t node, size_t from, uint64_t round, uint8_t why)
+{
+    struct gossip_message clock = {.kind = GOSSIP_CLOCK, .as.clock = {.round = round, .why = why}};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(from), .message = &clock};
+
+    assert_int_equal(net_step(net, node, &event), BASE_OK);
+}
+
 static inline void latest_clock(struct net *net, size_t node, const struct gossip_exchange_event *event,
                                 const struct gossip_exchange_actions *actions)
 {

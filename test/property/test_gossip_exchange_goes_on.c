@@ -326,6 +326,48 @@ static void test_a_node_that_follows_a_follower_waits_for_its_round(void **state
     }
 }
 
+static void count_told(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                       const struct gossip_exchange_actions *actions)
+{
+    size_t *told = net->watcher;
+
+    (void)event;
+    for (size_t i = 0; i < actions->count && node == 1; i++) {
+        const struct gossip_message *message = &actions->list[i].message;
+        if (actions->list[i].kind == GOSSIP_EXCHANGE_SEND && message->kind == GOSSIP_CLOCK)
+            *told += message->as.clock.why == GOSSIP_CLOCK_TELLS;
+    }
+}
+
+// It is about to leave its round: a neighbour that follows, too, would take that one. It only asks, and
+// answers, whatever it hears meanwhile.
+static void test_a_node_that_follows_does_not_tell_its_old_round(void **state)
+{
+    struct net *net = net_of(2, net_seed(929));
+    size_t told = 0;
+
+    (void)state;
+    for (uint64_t r = 1; r <= 5; r++)
+        net_round_all(net, r);
+    net->watch = count_told;
+    net->watcher = &told;
+    net->node[0].paused = true;
+    net->node[1].idle = net->node[1].follows = true;
+    net_round(net, 1, 5);
+    hears(net, 1, 0, 3, GOSSIP_CLOCK_TELLS);  // behind
+    hears(net, 1, 0, 20, GOSSIP_CLOCK_TELLS); // it would wait for this node
+    net_settle(net, 50 * MS);                 // a long round
+    assert_true(net->node[1].in_round);
+    assert_int_equal(told, 0);
+    hears(net, 1, 0, 22, GOSSIP_CLOCK_ANSWERS);
+    assert_int_equal(net->node[1].goes_on, 21);
+    net->node[1].idle = net->node[1].follows = false;
+    net_round(net, 1, 21);
+    net_settle(net, 50 * MS);
+    assert_true(told > 0); // it has gone on
+    net_destroy(net);
+}
+
 // Neighbours wait for a node that asks; if it pauses again at once, they do not.
 static void test_a_node_that_asks_and_pauses_again_delays_no_other(void **state)
 {
@@ -380,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_a_late_answer_does_not_answer_a_later_question),
         cmocka_unit_test(test_two_nodes_that_go_on_do_not_delay_each_other),
         cmocka_unit_test(test_a_node_that_follows_a_follower_waits_for_its_round),
+        cmocka_unit_test(test_a_node_that_follows_does_not_tell_its_old_round),
         cmocka_unit_test(test_a_node_that_asks_and_pauses_again_delays_no_other),
         cmocka_unit_test(test_a_node_that_answered_as_idle_tells_when_it_goes_on),
     };

@@ -26,16 +26,6 @@ static void counts(struct net *net, struct clocks *clocks)
     net->watcher = clocks;
 }
 
-// A CLOCK of any kind arrives from `from`.
-static void hears(struct net *net, size_t node, size_t from, uint64_t round, uint8_t why)
-{
-    struct gossip_message clock = {.kind = GOSSIP_CLOCK, .as.clock = {.round = round, .why = why}};
-    struct gossip_exchange_event event = {
-        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(from), .message = &clock};
-
-    assert_int_equal(net_step(net, node, &event), BASE_OK);
-}
-
 static void meets(struct net *net, size_t node, size_t partner, uint64_t round)
 {
     net->node[node].in_round = true;
