@@ -91,6 +91,12 @@ bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct g
     return edge->heard && edge->round > exchange->clock;
 }
 
+// It is about to take the round of its neighbours: neither its old round nor that it is idle is to be told.
+static bool is_between_rounds(const struct gossip_exchange *exchange)
+{
+    return exchange->round.follows || exchange->round.leaves;
+}
+
 // A peer that follows is about to continue, so we wait for it.
 static uint64_t clock_to_tell(const struct gossip_exchange *exchange)
 {
@@ -133,7 +139,7 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
     const bool in_vain = waits_in_vain(exchange, edge);
     if (asks)
         message.as.clock.why = GOSSIP_CLOCK_ANSWERS;
-    else if (answers || exchange->round.follows || !(passed || in_vain))
+    else if (answers || is_between_rounds(exchange) || !(passed || in_vain))
         return;
     edge->told |= in_vain; // once in a round: otherwise two that meet others would answer each other for ever
     edge->owed |= message.as.clock.round == GOSSIP_CLOCK_IDLE;
@@ -185,7 +191,7 @@ static bool is_to_be_told(const struct gossip_exchange *exchange, const struct g
 
     if (edge->inquiry == GOSSIP_INQUIRY_DUE)
         return can_ask(edge);
-    if (exchange->round.follows)
+    if (is_between_rounds(exchange))
         return false;
     if (is_to_be_introduced(exchange, edge))
         return true;

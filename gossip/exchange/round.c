@@ -126,6 +126,7 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
         exchange->second_moved = false;
     }
     gossip_sum_hand_out(exchange);
+    exchange->round.leaves = exchange->round.follows;
     exchange->round.open = exchange->round.follows = false;
     BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
     actions->list[actions->count++] =
@@ -358,6 +359,7 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     exchange->round.others = event->round.others;
     exchange->round.follows =
         (exchange->options.sync || exchange->options.bounded) && event->round.idle && event->round.follows;
+    exchange->round.leaves = false;
     exchange->round.in_step = exchange->round.follows ? event->round.in_step : 0;
     BASE_ASSERT(event->round.weight >= 0 && event->round.weight <= 1);
     exchange->round.next = (struct gossip_meeting){

@@ -191,6 +191,7 @@ struct gossip_exchange {
         bool others;                // other nodes train: no local step alone in sync, only few in async
         uint64_t in_step;           // follows: how many rounds a neighbour that waits for us may be ahead
         bool follows;               // it ends once all neighbours have reported their rounds
+        bool leaves;                // such a round has ended; the next ROUND is about to come
         struct gossip_id partner;   // of round `due`
         float weight;               // of the exchange with that partner
         bool live; // the partner's edge has been LIVE; deadline_ns has been running since then

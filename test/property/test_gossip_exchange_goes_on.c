@@ -361,6 +361,9 @@ static void test_a_node_that_follows_does_not_tell_its_old_round(void **state)
     assert_int_equal(told, 0);
     hears(net, 1, 0, 22, GOSSIP_CLOCK_ANSWERS);
     assert_int_equal(net->node[1].goes_on, 21);
+    hears(net, 1, 0, 3, GOSSIP_CLOCK_TELLS); // its next round has not begun: it is not idle, either
+    net_settle(net, 50 * MS);
+    assert_int_equal(told, 0);
     net->node[1].idle = net->node[1].follows = false;
     net_round(net, 1, 21);
     net_settle(net, 50 * MS);
