@@ -50,7 +50,9 @@ uint64_t gossip_deadline_after(const struct gossip_deadline *deadline, uint64_t 
         uint64_t sample = deadline->samples_ns[i];
         spread[i] = sample > middle ? sample - middle : middle - sample;
     }
-    uint64_t wait = middle + 6 * median(spread, deadline->count);
+    // One answer says nothing about the spread: half of it is assumed (RFC 6298, section 2.2).
+    uint64_t spreads = deadline->count > 1 ? median(spread, deadline->count) : middle / 2;
+    uint64_t wait = middle + 6 * spreads;
     if (wait < floor_ns)
         wait = floor_ns;
     return wait < ceiling_ns ? wait : ceiling_ns;

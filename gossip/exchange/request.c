@@ -259,7 +259,8 @@ enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
 static void learn_answer(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     BASE_ASSERT(exchange->now_ns >= edge->sent_ns);
-    gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
+    if (!exchange->options.sync) // gossip_partner_note learns how long the round has waited
+        gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
     gossip_deadline_learn(&exchange->answers, exchange->now_ns - edge->sent_ns);
 }
 

@@ -134,12 +134,14 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
 }
 
 // How long a node that waits for a request stays silent: longer than it usually waits, so that rounds in step
-// are not disturbed.
+// are not disturbed, but not for so long that the other end cannot answer before the deadline.
 static uint64_t quiet_for(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     uint64_t least = gossip_partner_soon(exchange, edge) + 1;
     uint64_t often = 2 * gossip_deadline_median(&edge->answers);
+    uint64_t most = gossip_edge_patience(exchange, edge) / 2;
 
+    often = often < most ? often : most;
     return least > often ? least : often;
 }
 

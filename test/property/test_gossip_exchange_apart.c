@@ -158,12 +158,71 @@ static void test_neighbours_wait_for_a_node_that_waits(void **state)
     }
 }
 
+// Node `late` comes to a round `ms` after the other one.
+static void meets_late(struct net *net, size_t late, uint64_t round, unsigned ms)
+{
+    const uint64_t then_ns = net->now_ns + ms * 1000000ull;
+
+    net_round(net, 1 - late, round);
+    net_settle(net, then_ns - net->now_ns);
+    net->now_ns = then_ns;
+    net_round(net, late, round);
+    net_settle(net, SECOND / 20);
+}
+
+// A deadline of no more than the first answer would be missed by the next one that takes a little longer.
+static void test_one_answer_does_not_make_a_strict_deadline(void **state)
+{
+    struct net *net = linked_net(2, D, true, net_seed(174));
+
+    (void)state;
+    meets_late(net, 1, 1, 300);
+    meets_late(net, 1, 2, 500);
+    assert_int_equal(net_count(net, COUNTER(timeouts)), 0);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 4); // on both ends
+    net_destroy(net);
+}
+
+static void count_clocks(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                         const struct gossip_exchange_actions *actions)
+{
+    size_t *clocks = net->watcher;
+
+    (void)event;
+    for (size_t i = 0; i < actions->count && node == 1; i++)
+        *clocks +=
+            actions->list[i].kind == GOSSIP_EXCHANGE_SEND && actions->list[i].message.kind == GOSSIP_CLOCK;
+}
+
+// Its waits are often nearly as long as its deadline. The other end must hear in time that it is waited for:
+// only then does it say that it is behind.
+static void test_a_node_that_waits_says_so_before_its_deadline(void **state)
+{
+    struct net *net = linked_net(2, D, true, net_seed(175)); // the deadline is 100 ms
+    size_t clocks = 0;
+
+    (void)state;
+    for (uint64_t round = 1; round <= 8; round++)
+        meets_late(net, 0, round, 80);
+    net->watch = count_clocks;
+    net->watcher = &clocks;
+    net_round(net, 1, 9);
+    net_settle(net, 45 * TICK_NS);
+    assert_int_equal(clocks, 0);
+    net_settle(net, 45 * TICK_NS);
+    assert_true(net->node[1].in_round);
+    assert_int_equal(clocks, 1);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nodes_that_are_behind_catch_up),
         cmocka_unit_test(test_a_death_delays_each_neighbour_once),
         cmocka_unit_test(test_neighbours_wait_for_a_node_that_waits),
+        cmocka_unit_test(test_one_answer_does_not_make_a_strict_deadline),
+        cmocka_unit_test(test_a_node_that_waits_says_so_before_its_deadline),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
