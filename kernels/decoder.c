@@ -68,13 +68,11 @@ static void linear_backward(const struct kernels *k, const struct kernels_linear
     const struct kernels_sgd add = {.rate = -1.0f}; // to -= -1 * from
     k->gemm(true, false, l->inputs, l->outputs, l->rows, 1.0f, x, grad, l->accumulate ? 1.0f : 0.0f, grad_w);
     k->column_sum(l->rows, l->outputs, grad, l->accumulate ? scratch : grad_bias);
-    if (l->accumulate) {
+    if (l->accumulate)
         k->sgd_step(l->outputs, &add, scratch, NULL, NULL, grad_bias);
-    }
     k->gemm(false, true, l->rows, l->inputs, l->outputs, 1.0f, grad, w, 0.0f, grad_x);
-    if (kept != NULL) {
+    if (kept != NULL)
         k->sequence->gelu_backward(l->rows * l->inputs, kept, grad_x);
-    }
 }
 
 static void logits(const struct kernels *k, const struct kernels_linear *l, const void *x, const float *w,

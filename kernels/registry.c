@@ -40,9 +40,8 @@ static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reaso
     char path[4096];
     const char *name = "p2pml_cuda.so";
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - strlen(name) - 1);
-    if (length <= 0) {
+    if (length <= 0)
         return base_fail(why, BASE_EIO, "/proc/self/exe cannot be read, so the place of %s is unknown", name);
-    }
     path[length] = '\0';
     char *slash = strrchr(path, '/');
     strcpy(slash != NULL ? slash + 1 : path, name);
@@ -67,12 +66,10 @@ static enum base_error open_cuda(unsigned threads, const struct kernels **table,
     kernels_cuda_opener *opener = NULL;
     const struct kernels *host = NULL, *device = NULL;
     enum base_error error = open_cpu(threads, &host, why);
-    if (error == BASE_OK) {
+    if (error == BASE_OK)
         error = load_cuda(&opener, why);
-    }
-    if (error == BASE_OK) {
+    if (error == BASE_OK)
         error = opener(&device, description, sizeof description, why);
-    }
     if (error == BASE_OK) {
         cuda_table = *device;
         cuda_table.host = host;
@@ -102,15 +99,12 @@ static enum base_error open_cuda(unsigned threads, const struct kernels **table,
 enum base_error kernels_open(const char *device, unsigned threads, const struct kernels **table,
                              struct base_reason *why)
 {
-    if (threads == 0) {
+    if (threads == 0)
         return base_fail(why, BASE_EINVAL, "0 threads for BLAS; expected at least 1");
-    }
-    if (strcmp(device, "cpu") == 0) {
+    if (strcmp(device, "cpu") == 0)
         return open_cpu(threads, table, why);
-    }
-    if (strcmp(device, "cuda") == 0) {
+    if (strcmp(device, "cuda") == 0)
         return open_cuda(threads, table, why);
-    }
     if (strcmp(device, "auto") == 0) {
         struct base_reason unused;
         return open_cuda(threads, table, &unused) == BASE_OK ? BASE_OK : open_cpu(threads, table, why);
@@ -135,9 +129,8 @@ const char *kernels_slowed_by(void)
 {
     static char text[256];
     const char *wanted = getenv("OPENBLAS_CORETYPE");
-    if (!kernels_cpu_blas_lags()) {
+    if (!kernels_cpu_blas_lags())
         return NULL;
-    }
     if (wanted == NULL || wanted[0] == '\0') {
         return "OpenBLAS does not know this processor and took a core with narrower instructions than it "
                "has; "

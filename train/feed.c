@@ -12,13 +12,11 @@ static void shuffle_epoch(struct train_feed *feed)
 {
     struct base_rng rng;
     base_rng_seed_stream(&rng, feed->seed, feed->epoch);
-    for (size_t i = 0; i < feed->data->examples; i++) {
+    for (size_t i = 0; i < feed->data->examples; i++)
         feed->order[i] = (uint32_t)i;
-    }
     // A batch of all sparse examples is the same in any order, and memory is read fastest in this one.
-    if (feed->data->csr == NULL || feed->batch < feed->data->examples) {
+    if (feed->data->csr == NULL || feed->batch < feed->data->examples)
         base_rng_shuffle(&rng, feed->order, feed->data->examples);
-    }
     feed->phase = feed->data->tokens != NULL ? (size_t)base_rng_below(&rng, feed->data->features) : 0;
 }
 
@@ -116,18 +114,15 @@ void train_feed_next(struct train_feed *feed)
 {
     const struct train_dataset *data = feed->data;
     for (size_t i = 0; i < feed->batch;) {
-        if (feed->position == data->examples) {
+        if (feed->position == data->examples)
             train_feed_seek(feed, feed->epoch + 1, 0);
-        }
-        if (data->csr != NULL) {
+        if (data->csr != NULL)
             i += gather_rows(feed, i);
-        } else {
+        else
             gather(feed, feed->order[feed->position++], i++);
-        }
     }
-    if (feed->input.x != feed->stage.x) {
+    if (feed->input.x != feed->stage.x)
         feed->kernels->upload(feed->input.x, feed->stage.x, feed->batch * width_of(data) * sizeof(float));
-    }
     if (feed->input.labels != feed->stage.labels) {
         feed->kernels->upload(feed->input.labels, feed->stage.labels,
                               feed->batch * train_dataset_labels(data) * sizeof *data->labels);

@@ -54,17 +54,15 @@ static bool alloc_layers(struct train_model *model)
         const struct train_layer *layer = &plan->layers[i];
         const size_t count = train_shape_count(&layer->out);
         struct train_layer_floats floats = {0};
-        if (layer->type->floats != NULL) {
+        if (layer->type->floats != NULL)
             layer->type->floats(layer, model->kernels, batch, &floats);
-        }
         widest = i + 1 < plan->n_layers && count > widest ? count : widest;
         scratch = floats.scratch > scratch ? floats.scratch : scratch;
         model->memory[i].y = get(model, floats.y > 0 ? floats.y : batch * count, &complete);
         model->memory[i].kept = floats.kept > 0 ? get(model, floats.kept, &complete) : NULL;
     }
-    for (size_t i = 0; i < 2 && i + 1 < plan->n_layers; i++) {
+    for (size_t i = 0; i < 2 && i + 1 < plan->n_layers; i++)
         model->delta[i] = get(model, batch * widest, &complete);
-    }
     model->scratch = get(model, scratch, &complete);
     return complete && model->memory != NULL;
 }
@@ -111,9 +109,8 @@ enum base_error train_model_create(const struct train_model_spec *spec, const st
         error =
             base_fail(why, BASE_EINVAL, "a batch of %zu examples; expected 1 to %u", max_batch, LIMIT_BATCH);
     }
-    if (error == BASE_OK) {
+    if (error == BASE_OK)
         error = check_kernels(&plan, kernels, why);
-    }
     struct train_model *model = error == BASE_OK ? calloc(1, sizeof *model) : NULL;
     if (model == NULL) {
         train_plan_destroy(&plan);
@@ -137,14 +134,11 @@ enum base_error train_model_create(const struct train_model_spec *spec, const st
 static enum base_error check_name(const struct train_tensor *tensors, size_t at, struct base_reason *why)
 {
     const char *name = tensors[at].name;
-    if (name[0] == '\0') {
+    if (name[0] == '\0')
         return base_fail(why, BASE_EINVAL, "tensor %zu has no name", at);
-    }
-    for (size_t i = 0; i < at; i++) {
-        if (strcmp(tensors[i].name, name) == 0) {
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(tensors[i].name, name) == 0)
             return base_fail(why, BASE_EINVAL, "tensors %zu and %zu are both named '%s'", i, at, name);
-        }
-    }
     return BASE_OK;
 }
 
@@ -153,9 +147,8 @@ static size_t count_elements(const struct train_tensor *tensor)
 {
     size_t count = 1;
     for (size_t dim = 0; dim < tensor->n_dims; dim++) {
-        if (tensor->shape[dim] == 0 || tensor->shape[dim] > LIMIT_PARAMETERS / count) {
+        if (tensor->shape[dim] == 0 || tensor->shape[dim] > LIMIT_PARAMETERS / count)
             return 0;
-        }
         count *= tensor->shape[dim];
     }
     return count;
@@ -166,9 +159,8 @@ static enum base_error lay_out_tensors(struct train_model *model, struct base_re
     for (size_t i = 0; i < model->plan.n_tensors; i++) {
         struct train_tensor *tensor = &model->plan.tensors[i];
         enum base_error error = check_name(model->plan.tensors, i, why);
-        if (error != BASE_OK) {
+        if (error != BASE_OK)
             return error;
-        }
         BASE_ASSERT(tensor->n_dims <= TRAIN_DIMS);
         tensor->count = count_elements(tensor);
         tensor->offset = model->plan.parameters;
@@ -191,9 +183,8 @@ enum base_error train_model_create_tensors(const struct train_tensor *tensors, s
                          LIMIT_TENSORS);
     }
     struct train_model *model = calloc(1, sizeof *model);
-    if (model != NULL) {
+    if (model != NULL)
         model->plan.tensors = calloc(count, sizeof *tensors);
-    }
     if (model == NULL || model->plan.tensors == NULL) {
         free(model);
         return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu tensors", count);
@@ -213,9 +204,8 @@ enum base_error train_model_create_tensors(const struct train_tensor *tensors, s
 
 void train_model_destroy(struct train_model *model)
 {
-    if (model == NULL) {
+    if (model == NULL)
         return;
-    }
     const struct kernels *k = model->kernels;
     for (size_t i = 0; i < model->plan.n_layers && model->memory != NULL; i++) {
         k->release(model->memory[i].y);
@@ -272,9 +262,8 @@ const struct train_tensor *train_model_tensors(const struct train_model *model, 
 static uint64_t chain(uint64_t hash, uint64_t value)
 {
     uint8_t bytes[8];
-    for (size_t i = 0; i < sizeof bytes; i++) {
+    for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(value >> (8 * i));
-    }
     return base_hash_bytes(hash, bytes, sizeof bytes);
 }
 
@@ -284,9 +273,8 @@ uint64_t train_model_schema(const struct train_model *model)
     for (size_t i = 0; i < model->plan.n_tensors; i++) {
         const struct train_tensor *tensor = &model->plan.tensors[i];
         hash = base_hash_bytes(hash, tensor->name, strlen(tensor->name));
-        for (size_t d = 0; d < tensor->n_dims || d < 2; d++) {
+        for (size_t d = 0; d < tensor->n_dims || d < 2; d++)
             hash = chain(hash, tensor->shape[d]);
-        }
         hash = chain(hash, tensor->offset);
     }
     if (model->spec.kind > TRAIN_MLP) { // properties that tensors do not show, such as the number of heads
@@ -316,9 +304,8 @@ void train_model_initialise(const struct train_model *model, uint64_t seed, floa
         const struct train_layer *layer = &model->plan.layers[i];
         struct base_rng rng;
         base_rng_seed_stream(&rng, seed, i);
-        if (layer->type->initialise != NULL) {
+        if (layer->type->initialise != NULL)
             layer->type->initialise(layer, &rng, parameters);
-        }
     }
 }
 
@@ -390,9 +377,8 @@ bool train_model_gives(const struct train_model *model, size_t rows)
     for (size_t i = 0; i < model->plan.n_layers; i++) {
         const struct train_layer *layer = &model->plan.layers[i];
         if (layer->n_tensors > 0 &&
-            (layer->type->gives == NULL || !layer->type->gives(layer, model->kernels, rows))) {
+            (layer->type->gives == NULL || !layer->type->gives(layer, model->kernels, rows)))
             return false;
-        }
     }
     return true;
 }
@@ -427,11 +413,10 @@ void train_model_logits(struct train_model *model, const float *parameters, cons
     const struct train_rows dense = {.x = x, .features = model->spec.inputs};
     forward(model, parameters, model->plan.in.rows ? &dense : x, rows, false);
     const struct train_layer *last = &model->plan.layers[model->plan.n_layers - 1];
-    if (last->type->download != NULL) {
+    if (last->type->download != NULL)
         last->type->download(last, &model->pass, top(model), logits);
-    } else {
+    else
         k->download(logits, top(model), rows_of(model, rows) * model->spec.classes * sizeof *logits);
-    }
 }
 
 void train_model_gradient_regression(struct train_model *model, const float *parameters, const float *x,
@@ -472,9 +457,8 @@ static float *answer(struct train_model *model, const float *parameters, const s
 static const uint32_t *labels_of(struct train_model *model, const struct train_dataset *data, size_t first,
                                  size_t rows)
 {
-    if (data->tokens == NULL) {
+    if (data->tokens == NULL)
         return data->labels + rows_of(model, first);
-    }
     for (size_t i = 0; i < rows; i++) {
         train_tokens_window(data, first + i, 0, model->window + i * data->features,
                             model->next + i * data->features);
@@ -522,24 +506,21 @@ void train_model_evaluate(struct train_model *model, const float *parameters,
     BASE_ASSERT(model->plan.in.ids == (data->tokens != NULL));
     BASE_ASSERT(model->plan.in.rows || data->csr == NULL);
     *score = (struct train_score){NAN, NAN, NAN};
-    if (regression && !train_regress_begin(data->outputs, &sums)) {
+    if (regression && !train_regress_begin(data->outputs, &sums))
         return; // out of memory: not measured
-    }
     for (size_t first = 0; first < data->examples; first += model->max_batch) {
         const size_t left = data->examples - first, rows = left < model->max_batch ? left : model->max_batch;
         struct kernels_loss batch;
-        if (regression) {
+        if (regression)
             evaluate_targets(model, parameters, data, first, rows, &sums, &batch);
-        } else {
+        else
             evaluate_classes(model, parameters, data, first, rows, &batch);
-        }
         loss_sum += batch.loss_sum;
         correct += batch.correct;
     }
     const double labelled = data->examples > 0 ? (double)rows_of(model, data->examples) : 1.0;
     score->loss = loss_sum / labelled;
     score->accuracy = (double)correct / labelled;
-    if (regression) {
+    if (regression)
         train_regress_end(&sums, data, &score->accuracy, &score->rmse);
-    }
 }

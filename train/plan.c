@@ -94,13 +94,11 @@ static enum base_error place(struct train_plan *plan, struct train_layer *layer,
 {
     layer->in = layer->index > 0 ? plan->layers[layer->index - 1].out : plan->in;
     enum base_error error = layer->type->check(layer, &layer->in, &layer->out, why);
-    if (error != BASE_OK) {
+    if (error != BASE_OK)
         return base_fail_context(why, error, "layer '%s' (%s)", layer->name, layer->type->name);
-    }
     const size_t first = plan->n_tensors;
-    if (layer->type->tensors != NULL) {
+    if (layer->type->tensors != NULL)
         layer->type->tensors(layer, &(struct train_tensor_list){.plan = plan, .layer = layer});
-    }
     layer->n_tensors = plan->n_tensors - first;
     if (plan->parameters > LIMIT_PARAMETERS || plan->n_tensors > LIMIT_TENSORS) {
         return base_fail(why, BASE_EINVAL,
@@ -114,20 +112,17 @@ enum base_error train_plan_fill(struct train_plan *plan, struct base_reason *why
 {
     for (size_t i = 0; i < plan->n_layers && !plan->full; i++) {
         const enum base_error error = place(plan, &plan->layers[i], why);
-        if (error != BASE_OK) {
+        if (error != BASE_OK)
             return error;
-        }
     }
-    if (plan->full) {
+    if (plan->full)
         return base_fail(why, BASE_ENOMEM, "out of memory for the layers of a model");
-    }
     const struct train_tensor *tensors = plan->tensors; // they do not move from here on
     for (size_t i = 0; i < plan->n_layers; i++) {
         plan->layers[i].tensors = tensors;
         plan->layers[i].layers = plan->layers;
-        if (plan->layers[i].n_tensors > 0) {
+        if (plan->layers[i].n_tensors > 0)
             tensors += plan->layers[i].n_tensors;
-        }
     }
     plan->out = plan->layers[plan->n_layers - 1].out;
     return BASE_OK;
@@ -138,9 +133,8 @@ enum base_error train_plan_create(const struct train_model_spec *spec, struct tr
 {
     *plan = (struct train_plan){0};
     enum base_error error = check_spec(spec, why);
-    if (error != BASE_OK) {
+    if (error != BASE_OK)
         return error;
-    }
     train_model_type(spec->kind)->build(spec, plan);
     error = train_plan_fill(plan, why);
     if (error != BASE_OK) {
@@ -163,9 +157,8 @@ void train_abroad_begin(const struct train_tensor *tensor, struct train_abroad_w
 {
     const struct train_abroad *abroad = &tensor->abroad;
     size_t stride[TRAIN_DIMS], below = 1;
-    for (size_t i = abroad->n_view; i-- > 0; below *= abroad->view[i]) {
+    for (size_t i = abroad->n_view; i-- > 0; below *= abroad->view[i])
         stride[i] = below;
-    }
     BASE_ASSERT(below == tensor->count);
     *walk = (struct train_abroad_walk){.n_dims = abroad->n_view};
     for (size_t i = 0; i < abroad->n_view; i++) {
@@ -179,9 +172,8 @@ size_t train_abroad_next(struct train_abroad_walk *walk)
     const size_t place = walk->place;
     for (size_t i = walk->n_dims; i-- > 0;) {
         walk->place += walk->stride[i];
-        if (++walk->at[i] < walk->extent[i]) {
+        if (++walk->at[i] < walk->extent[i])
             break;
-        }
         walk->place -= walk->extent[i] * walk->stride[i];
         walk->at[i] = 0;
     }
@@ -201,13 +193,11 @@ enum base_error train_spec_parse(const char *text, struct train_model_spec *spec
     const size_t word = strcspn(text, " ");
     for (int kind = 0; kind < TRAIN_MODELS; kind++) {
         const struct train_model_type *type = train_model_type((enum train_model_kind)kind);
-        if (strlen(type->name) != word || strncmp(type->name, text, word) != 0 || type->parse == NULL) {
+        if (strlen(type->name) != word || strncmp(type->name, text, word) != 0 || type->parse == NULL)
             continue;
-        }
         struct train_model_spec parsed = {.kind = (enum train_model_kind)kind};
-        if (!type->parse(text + word, &parsed)) {
+        if (!type->parse(text + word, &parsed))
             return base_fail(why, BASE_EFORMAT, "'%.100s' is not a model of kind %s", text, type->name);
-        }
         const enum base_error error = train_spec_check(&parsed, why);
         *spec = error == BASE_OK ? parsed : *spec;
         return error;

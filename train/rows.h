@@ -45,9 +45,8 @@ static inline size_t train_row_column(const struct train_row *row, size_t i)
 static inline struct train_row train_rows_at(const struct train_rows *rows, size_t example)
 {
     const size_t row = rows->row != NULL ? rows->row[example] : rows->first + example;
-    if (rows->csr == NULL) {
+    if (rows->csr == NULL)
         return (struct train_row){.value = rows->x + row * rows->features, .count = rows->features};
-    }
     const size_t at = rows->csr->start[row];
     return (struct train_row){.column = rows->csr->column + at,
                               .value = rows->csr->value + at,

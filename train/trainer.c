@@ -54,9 +54,8 @@ static bool alloc_vector(const struct train_trainer *trainer, struct vector *vec
 
 static void release_vector(const struct train_trainer *trainer, struct vector *vector)
 {
-    if (vector->host != vector->device) {
+    if (vector->host != vector->device)
         free(vector->host);
-    }
     trainer->kernels->release(vector->device);
 }
 
@@ -71,9 +70,8 @@ static bool alloc_order(struct train_trainer *trainer)
     const size_t features = train_model_spec(trainer->model)->inputs;
     size_t tensors, blocks = trainer->options.blocks;
     blocks = blocks < 1 ? 1 : blocks > features ? features : blocks;
-    if (!train_model_takes_rows(trainer->model)) {
+    if (!train_model_takes_rows(trainer->model))
         return true;
-    }
     trainer->shrink.features = features;
     trainer->shrink.outputs = train_model_tensors(trainer->model, &tensors)->count / features;
     trainer->shrink.blocks = blocks;
@@ -96,13 +94,11 @@ static bool alloc_all(struct train_trainer *trainer)
 {
     bool complete = alloc_order(trainer) && alloc_vector(trainer, &trainer->x);
     complete = complete && (trainer->options.uncorrected || alloc_vector(trainer, &trainer->correction));
-    for (size_t i = 0; i < TRAIN_STATES; i++) {
+    for (size_t i = 0; i < TRAIN_STATES; i++)
         complete = complete && (!needs_state(trainer, i) || alloc_vector(trainer, &trainer->state[i]));
-    }
     const size_t bytes = trainer->count * sizeof(float);
-    if (complete && !takes_pieces(trainer)) {
+    if (complete && !takes_pieces(trainer))
         complete = (trainer->gradient = trainer->kernels->alloc(bytes)) != NULL;
-    }
     if (trainer->options.clip_norm > 0.0) {
         trainer->norm = trainer->kernels->alloc(sizeof *trainer->norm);
         complete = complete && trainer->norm != NULL;
@@ -116,16 +112,14 @@ static bool alloc_all(struct train_trainer *trainer)
 
 static void send(const struct train_trainer *trainer, const struct vector *vector)
 {
-    if (vector->device != vector->host) {
+    if (vector->device != vector->host)
         trainer->kernels->upload(vector->device, vector->host, trainer->count * sizeof(float));
-    }
 }
 
 static void bring(const struct train_trainer *trainer, const struct vector *vector)
 {
-    if (vector->device != vector->host) {
+    if (vector->device != vector->host)
         trainer->kernels->download(vector->host, vector->device, trainer->count * sizeof(float));
-    }
 }
 
 enum base_error train_trainer_create(const struct train_options *options, struct train_model *model,
@@ -133,19 +127,15 @@ enum base_error train_trainer_create(const struct train_options *options, struct
                                      struct train_trainer **out, struct base_reason *why)
 {
     enum base_error error = train_options_check(options, why);
-    if (error == BASE_OK) {
+    if (error == BASE_OK)
         error = train_fit_data(options, model, data, why);
-    }
-    if (error == BASE_OK) {
+    if (error == BASE_OK)
         error = train_fit_kernels(options, train_model_kernels(model), why);
-    }
-    if (error != BASE_OK) {
+    if (error != BASE_OK)
         return error;
-    }
     struct train_trainer *trainer = calloc(1, sizeof *trainer);
-    if (trainer == NULL) {
+    if (trainer == NULL)
         return base_fail(why, BASE_ENOMEM, "out of memory for the trainer");
-    }
     trainer->options = *options;
     trainer->optimizer = train_optimizer(options->optimizer);
     trainer->model = model;
@@ -170,9 +160,8 @@ enum base_error train_trainer_hold(struct train_model *model, float *vector, flo
                                    float *correction, struct train_trainer **out)
 {
     struct train_trainer *trainer = calloc(1, sizeof *trainer);
-    if (trainer == NULL) {
+    if (trainer == NULL)
         return BASE_ENOMEM;
-    }
     trainer->holds = true;
     trainer->model = model;
     trainer->kernels = train_model_kernels(model)->host;
@@ -188,18 +177,16 @@ enum base_error train_trainer_hold(struct train_model *model, float *vector, flo
 
 void train_trainer_destroy(struct train_trainer *trainer)
 {
-    if (trainer == NULL) {
+    if (trainer == NULL)
         return;
-    }
     if (trainer->holds) {
         free(trainer);
         return;
     }
     release_vector(trainer, &trainer->x);
     release_vector(trainer, &trainer->correction);
-    for (size_t i = 0; i < TRAIN_STATES; i++) {
+    for (size_t i = 0; i < TRAIN_STATES; i++)
         release_vector(trainer, &trainer->state[i]);
-    }
     train_feed_destroy(&trainer->feed);
     trainer->kernels->release(trainer->gradient);
     trainer->kernels->release(trainer->norm);
@@ -215,17 +202,14 @@ enum base_error train_trainer_replace(struct train_trainer *trainer, const struc
     struct train_feed feed;
     options.weight = weight;
     enum base_error error = train_options_check(&options, why);
-    if (error == BASE_OK) {
+    if (error == BASE_OK)
         error = train_fit_data(&options, trainer->model, data, why);
-    }
-    if (error != BASE_OK) {
+    if (error != BASE_OK)
         return error;
-    }
     error = train_feed_create(trainer->kernels, data, &options.augment, train_fit_batch(&options, data),
                               options.seed, trainer->feed.epoch + 1, &feed);
-    if (error != BASE_OK) {
+    if (error != BASE_OK)
         return base_fail(why, error, "out of memory for the order of %zu examples", data->examples);
-    }
     train_feed_destroy(&trainer->feed);
     trainer->feed = feed;
     trainer->options.weight = weight;
@@ -244,9 +228,8 @@ const struct train_model *train_trainer_of(const struct train_trainer *trainer)
 
 void train_trainer_round_begin(struct train_trainer *trainer)
 {
-    if (trainer->round != NULL) {
+    if (trainer->round != NULL)
         trainer->kernels->vectors->copy(trainer->round, trainer->x.device, trainer->count * sizeof(float));
-    }
 }
 
 // gradient += mu * (x - x_round): a step of SGD with the rate -mu. For the elements from .. to-1.
@@ -271,17 +254,13 @@ static double rate_at(const struct train_trainer *trainer, uint64_t step)
 {
     const struct train_schedule *schedule = &trainer->options.schedule;
     double factor = 1.0;
-    if (step < schedule->warmup) {
+    if (step < schedule->warmup)
         return trainer->options.rate * trainer->scale * (double)(step + 1) / (double)(schedule->warmup + 1);
-    }
-    if (schedule->decay == TRAIN_DECAY_COSINE) {
+    if (schedule->decay == TRAIN_DECAY_COSINE)
         factor = cosine(schedule, step, trainer->options.steps);
-    }
-    for (size_t i = 0; i < schedule->count; i++) {
-        if ((double)step / (double)trainer->options.steps >= schedule->at[i]) {
+    for (size_t i = 0; i < schedule->count; i++)
+        if ((double)step / (double)trainer->options.steps >= schedule->at[i])
             factor = schedule->factor[i];
-        }
-    }
     return trainer->options.rate * factor * trainer->scale;
 }
 
@@ -297,9 +276,8 @@ static void update(struct train_trainer *trainer, const float *correction, size_
                                   .gradient = gradient,
                                   .correction = correction != NULL ? correction + from : NULL,
                                   .x = trainer->x.device + from};
-    for (size_t i = 0; i < TRAIN_STATES; i++) {
+    for (size_t i = 0; i < TRAIN_STATES; i++)
         update.state[i] = trainer->state[i].device != NULL ? trainer->state[i].device + from : NULL;
-    }
     trainer->optimizer->step(&update);
 }
 
@@ -333,9 +311,8 @@ static void owe(struct train_trainer *trainer, uint64_t step)
 
 void train_trainer_unsettle(struct train_trainer *trainer)
 {
-    if (train_trainer_settles(trainer) && trainer->step > 0) {
+    if (train_trainer_settles(trainer) && trainer->step > 0)
         owe(trainer, trainer->step - 1);
-    }
 }
 
 void train_trainer_settle(struct train_trainer *trainer)
@@ -360,9 +337,8 @@ static void update_block(struct train_trainer *trainer, const float *correction)
     update(trainer, correction, block.from, block.to, trainer->gradient + block.from);
     update(trainer, correction, weights, trainer->count, trainer->gradient + weights);
     owe(trainer, trainer->step);
-    if (trainer->shrink.due) {
+    if (trainer->shrink.due)
         train_shrink_filter(block.to - block.from, trainer->shrink.t1, trainer->x.host + block.from);
-    }
 }
 
 static void restrict_gradient(struct train_trainer *trainer)
@@ -409,9 +385,8 @@ static void clip(struct train_trainer *trainer)
 {
     const struct kernels *k = trainer->kernels;
     float square = 0.0f;
-    if (trainer->norm == NULL) {
+    if (trainer->norm == NULL)
         return;
-    }
     k->gemm(false, true, 1, 1, trainer->count, 1.0f, trainer->gradient, trainer->gradient, 0.0f,
             trainer->norm);
     k->wait();
@@ -450,16 +425,14 @@ static void step_at_once(struct train_trainer *trainer, const float *correction,
     const size_t batch = trainer->feed.batch,
                  most = train_fit_part(&trainer->options, trainer->feed.data, batch);
     restrict_gradient(trainer);
-    for (size_t first = 0; first < batch; first += most) {
+    for (size_t first = 0; first < batch; first += most)
         add_part(trainer, first, batch - first < most ? batch - first : most, loss);
-    }
     add_proximal(trainer, 0, trainer->count, trainer->gradient);
     clip(trainer);
-    if (trainer->shrink.blocks > 0) {
+    if (trainer->shrink.blocks > 0)
         update_block(trainer, correction);
-    } else {
+    else
         update(trainer, correction, 0, trainer->count, trainer->gradient);
-    }
 }
 
 void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
@@ -470,11 +443,10 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
     train_feed_next(&trainer->feed);
     *loss = (struct kernels_loss){0};
     train_trainer_settle(trainer);
-    if (trainer->gradient == NULL) {
+    if (trainer->gradient == NULL)
         step_in_pieces(trainer, correction, loss);
-    } else {
+    else
         step_at_once(trainer, correction, loss);
-    }
     trainer->kernels->wait(); // the next batch may now be gathered
     trainer->step++;
     *rows = trainer->feed.batch * train_dataset_labels(trainer->feed.data);
@@ -541,17 +513,15 @@ float *train_trainer_correction(struct train_trainer *trainer)
 void train_trainer_fetch(struct train_trainer *trainer)
 {
     bring(trainer, &trainer->x);
-    if (shared_state(trainer) != NULL) {
+    if (shared_state(trainer) != NULL)
         bring(trainer, shared_state(trainer));
-    }
 }
 
 void train_trainer_store(struct train_trainer *trainer)
 {
     send(trainer, &trainer->x);
-    if (shared_state(trainer) != NULL) {
+    if (shared_state(trainer) != NULL)
         send(trainer, shared_state(trainer));
-    }
     send(trainer, &trainer->correction);
 }
 
@@ -571,17 +541,15 @@ size_t train_trainer_state_vectors(struct train_trainer *trainer,
 
 void train_trainer_store_state(struct train_trainer *trainer)
 {
-    for (size_t i = 0; i < TRAIN_STATES; i++) {
+    for (size_t i = 0; i < TRAIN_STATES; i++)
         send(trainer, &trainer->state[i]);
-    }
 }
 
 struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)
 {
     const struct train_feed *feed = &trainer->feed;
-    if (trainer->holds) {
+    if (trainer->holds)
         return (struct train_cursor){.step = trainer->step};
-    }
     // A resumed node begins with the first data set. While another one is in use, the position is the end of
     // an epoch of the first.
     return (struct train_cursor){.step = trainer->step,
@@ -594,21 +562,18 @@ struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)
 enum base_error train_trainer_seek(struct train_trainer *trainer, const struct train_cursor *cursor)
 {
     if (trainer->holds) {
-        if (cursor->epoch != 0 || cursor->position != 0 || cursor->seed != 0) {
+        if (cursor->epoch != 0 || cursor->position != 0 || cursor->seed != 0)
             return BASE_EINVAL;
-        }
         train_trainer_advance(trainer, cursor->step);
         return BASE_OK;
     }
     // At the end of an epoch `position` equals the number of examples; the next batch begins the next epoch.
-    if (cursor->seed != trainer->feed.seed || cursor->position > trainer->home->examples) {
+    if (cursor->seed != trainer->feed.seed || cursor->position > trainer->home->examples)
         return BASE_EINVAL;
-    }
-    if (trainer->feed.data == trainer->home) {
+    if (trainer->feed.data == trainer->home)
         train_feed_seek(&trainer->feed, cursor->epoch, cursor->position);
-    } else {
+    else
         train_feed_seek(&trainer->feed, cursor->epoch + 1, 0);
-    }
     trainer->shrink.due = false;
     train_trainer_store(trainer);
     train_trainer_advance(trainer, cursor->step);
@@ -620,9 +585,8 @@ enum base_error train_trainer_seek(struct train_trainer *trainer, const struct t
 void train_trainer_advance(struct train_trainer *trainer, uint64_t step)
 {
     trainer->step = step;
-    if (!trainer->lends) {
+    if (!trainer->lends)
         train_trainer_store(trainer);
-    }
 }
 
 struct train_vectors train_trainer_lend(struct train_trainer *trainer)

@@ -47,9 +47,8 @@ static inline uint64_t lane_sum(__m256i x)
     uint32_t lane[LANES];
     _mm256_storeu_si256((__m256i *)lane, x);
     uint64_t total = 0;
-    for (unsigned i = 0; i < LANES; i++) {
+    for (unsigned i = 0; i < LANES; i++)
         total += lane[i];
-    }
     return total;
 }
 
@@ -59,9 +58,8 @@ static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t s
     const __m128i first = _mm_cvtsi32_si128((int)shift);
     __m256i sum[KERNELS_CODING_SHIFTS], any = _mm256_setzero_si256();
     uint64_t total[KERNELS_CODING_SHIFTS] = {0};
-    for (unsigned j = 0; j < KERNELS_CODING_SHIFTS; j++) {
+    for (unsigned j = 0; j < KERNELS_CODING_SHIFTS; j++)
         sum[j] = _mm256_setzero_si256();
-    }
     size_t i = 0;
     for (; i + LANES <= count; i += LANES) {
         const __m256i now = load(index + i);
@@ -77,14 +75,12 @@ static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t s
     for (uint32_t next = i > 0 ? index[i - 1] + 1 : 0; i < count; next = index[i++] + 1) {
         const uint32_t gap = index[i] - next;
         rest |= gap | index[i];
-        for (unsigned j = 0; j < KERNELS_CODING_SHIFTS; j++) {
+        for (unsigned j = 0; j < KERNELS_CODING_SHIFTS; j++)
             total[j] += gap >> (shift + j);
-        }
     }
     const bool ascending = _mm256_movemask_ps(_mm256_castsi256_ps(any)) == 0 && rest >> 31 == 0;
-    for (unsigned j = 0; j < KERNELS_CODING_SHIFTS && ascending; j++) {
+    for (unsigned j = 0; j < KERNELS_CODING_SHIFTS && ascending; j++)
         sums[j] = total[j] + lane_sum(sum[j]);
-    }
     return ascending;
 }
 
@@ -117,9 +113,8 @@ static __attribute__((noinline)) void mark_each(uint8_t *bits, uint64_t from, __
 {
     uint32_t position[LANES];
     _mm256_storeu_si256((__m256i *)position, ahead);
-    for (size_t i = 0; i < LANES; i++) {
+    for (size_t i = 0; i < LANES; i++)
         plain_mark(bits, from + position[i]);
-    }
 }
 
 // Marks 8 bits at the ascending distances `ahead` from the current position; `length` ends after the last
@@ -205,9 +200,8 @@ static void bitmap_write(size_t count, const uint32_t *index, uint8_t *bits, siz
         marker_put(&marker, _mm256_sub_epi32(load(index + i), _mm256_set1_epi32((int)done)),
                    (uint64_t)index[i + LANES - 1] + 1 - done);
     }
-    for (; i < count; i++) {
+    for (; i < count; i++)
         plain_mark(bits, index[i]);
-    }
 }
 
 // How to extract 8 low parts of one width from their bytes: four from each of two loads.
@@ -259,9 +253,8 @@ static uint64_t sum(size_t count, unsigned width, const uint8_t *low, size_t low
         }
         total += lane_sum(lanes);
     }
-    for (; i < count; i++) {
+    for (; i < count; i++)
         total += plain_low(low, low_bytes, i, width);
-    }
     return total;
 }
 
@@ -297,9 +290,8 @@ static inline void positions(const uint8_t *bits, size_t bytes, uint64_t at, siz
             number = _mm256_add_epi32(number, _mm256_set1_epi32(8));
         }
     }
-    if (found < count) {
+    if (found < count)
         memset(position + found, 0, (count - found) * sizeof *position);
-    }
 }
 
 // Reads all except the remainder of a block, which is left to the plain loop.

@@ -39,9 +39,8 @@ static uint64_t sum(size_t count, unsigned width, const uint8_t *low, size_t low
 {
     uint64_t total = 0;
     if (width > FETCH_WIDTH) {
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count; i++)
             total += plain_low(low, low_bytes, i, width);
-        }
         return total;
     }
     const struct fetch fetch = fetch_of(width);
@@ -81,9 +80,8 @@ static inline void positions(const uint8_t *bits, size_t bytes, uint64_t at, siz
             number = _mm512_add_epi32(number, _mm512_set1_epi32(16));
         }
     }
-    if (found < count) {
+    if (found < count)
         memset(position + found, 0, (count - found) * sizeof *position);
-    }
 }
 
 static inline void rice_join(const struct kernels_streams *streams, const struct fetch *fetch,

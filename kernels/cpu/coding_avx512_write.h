@@ -58,9 +58,8 @@ static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t s
 {
     const __m512i first = _mm512_set1_epi32((int)shift);
     __m512i sum[KERNELS_CODING_SHIFTS], any = _mm512_setzero_si512();
-    for (unsigned j = 0; j < KERNELS_CODING_SHIFTS; j++) {
+    for (unsigned j = 0; j < KERNELS_CODING_SHIFTS; j++)
         sum[j] = _mm512_setzero_si512();
-    }
     for (size_t i = 0; i < count; i += LANES) {
         const bool inside = i > 0 && i + LANES <= count;
         __m512i now, gap;
@@ -78,9 +77,8 @@ static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t s
         }
     }
     const bool ascending = _mm512_movepi32_mask(any) == 0;
-    for (unsigned j = 0; j < KERNELS_CODING_SHIFTS && ascending; j++) {
+    for (unsigned j = 0; j < KERNELS_CODING_SHIFTS && ascending; j++)
         sums[j] = lane_sum(sum[j]);
-    }
     return ascending;
 }
 
@@ -98,18 +96,16 @@ static inline void marker_store(const struct marker *marker)
         memcpy(marker->bits + at, &marker->word, 8);
         return;
     }
-    for (unsigned i = 0; at + i < marker->bytes; i++) {
+    for (unsigned i = 0; at + i < marker->bytes; i++)
         marker->bits[at + i] = (uint8_t)(marker->word >> 8 * i);
-    }
 }
 
 static __attribute__((noinline)) void mark_each(uint8_t *bits, uint64_t from, __m512i ahead, size_t count)
 {
     uint32_t position[LANES];
     _mm512_storeu_si512(position, ahead);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         plain_mark(bits, from + position[i]);
-    }
 }
 
 // Sets the bits at the distances `ahead` from the current position one by one, if they are far apart or fewer
@@ -222,14 +218,12 @@ static inline void packer_put(struct packer *packer, __m512i x, size_t entries)
     uint8_t all[PACK_WIDTH + 16] = {0};
     const bool inside = entries >= LANES && (size_t)(packer->end - packer->at) >= packer->width + 16;
     uint8_t *to = __builtin_expect(inside, 1) ? packer->at : all;
-    if (packer->width <= 8) {
+    if (packer->width <= 8)
         pack_bytes(to, x, packer);
-    } else {
+    else
         pack_words(to, x, packer);
-    }
-    if (__builtin_expect(!inside, 0)) {
+    if (__builtin_expect(!inside, 0))
         memcpy(packer->at, all, ((entries < LANES ? entries : LANES) * packer->width + 7) / 8);
-    }
     packer->at += 2 * packer->width;
 }
 
@@ -255,9 +249,8 @@ static void rice_write(size_t count, const uint32_t *index, unsigned width, uint
         rice_put(gaps_at_end(0, count, index, &unused), width, &marker, &packer);
         i = LANES;
     }
-    for (; i + LANES <= count; i += LANES) {
+    for (; i + LANES <= count; i += LANES)
         rice_put(gaps_of(_mm512_loadu_si512(index + i), index + i), width, &marker, &packer);
-    }
     marker_store(&marker);
     plain_rice_write(i, count, index, i > 0 ? index[i - 1] + 1 : 0, width, marker.bit, high, low);
 }
@@ -281,11 +274,10 @@ static void fano_write(size_t count, const uint32_t *index, uint32_t base, unsig
         const uint32_t zeros = (uint32_t)(marker.bit - i);
         const __m512i ahead = _mm512_sub_epi32(place, _mm512_set1_epi32((int)zeros));
         packer_put(&packer, offset, left);
-        if (left >= LANES) {
+        if (left >= LANES)
             marker_put_ahead(&marker, ahead, ((index[i + LANES - 1] - base) >> width) + LANES - zeros);
-        } else {
+        else
             marker_spread(&marker, ahead, left, 0);
-        }
     }
     marker_store(&marker);
 }
@@ -299,11 +291,10 @@ static void bitmap_write(size_t count, const uint32_t *index, uint8_t *bits, siz
         const uint32_t done = (uint32_t)marker.bit;
         const __m512i now = _mm512_maskz_loadu_epi32(lanes_of(left), index + i);
         const __m512i ahead = _mm512_sub_epi32(now, _mm512_set1_epi32((int)done));
-        if (left >= LANES) {
+        if (left >= LANES)
             marker_put_ahead(&marker, ahead, (uint64_t)index[i + LANES - 1] + 1 - done);
-        } else {
+        else
             marker_spread(&marker, ahead, left, 0);
-        }
     }
     marker_store(&marker);
 }

@@ -11,14 +11,12 @@ static inline uint64_t plain_load(const uint8_t *at, size_t bytes)
 {
     uint64_t word = 0;
     if (bytes >= 8) {
-        for (unsigned i = 0; i < 8; i++) { // one load
+        for (unsigned i = 0; i < 8; i++) // one load
             word |= (uint64_t)at[i] << 8 * i;
-        }
         return word;
     }
-    for (unsigned i = 0; i < bytes; i++) {
+    for (unsigned i = 0; i < bytes; i++)
         word |= (uint64_t)at[i] << 8 * i;
-    }
     return word;
 }
 
@@ -39,9 +37,8 @@ static inline void plain_pack(struct plain_packer *packer, uint32_t value)
     packer->held |= (uint64_t)(value & ((1u << packer->width) - 1)) << packer->used;
     packer->used += packer->width;
     if (packer->used >= 32) {
-        for (unsigned i = 0; i < 4; i++) { // one store
+        for (unsigned i = 0; i < 4; i++) // one store
             packer->at[i] = (uint8_t)(packer->held >> 8 * i);
-        }
         packer->at += 4;
         packer->held >>= 32;
         packer->used -= 32;
@@ -50,17 +47,15 @@ static inline void plain_pack(struct plain_packer *packer, uint32_t value)
 
 static inline void plain_pack_end(struct plain_packer *packer)
 {
-    for (unsigned done = 0; done < packer->used; done += 8) {
+    for (unsigned done = 0; done < packer->used; done += 8)
         *packer->at++ = (uint8_t)(packer->held >> done);
-    }
 }
 
 static inline uint32_t plain_low(const uint8_t *low, size_t low_bytes, uint64_t entry, unsigned width)
 {
     const uint64_t bit = entry * width, byte = bit >> 3;
-    if (byte >= low_bytes) {
+    if (byte >= low_bytes)
         return 0;
-    }
     return (uint32_t)(plain_load(low + byte, low_bytes - byte) >> (bit & 7)) & ((1u << width) - 1);
 }
 
@@ -101,9 +96,8 @@ static inline size_t plain_positions(const uint8_t *bits, size_t bytes, uint64_t
     for (size_t byte = (size_t)(at >> 6) * 8; byte < bytes && found < count; byte += 8) {
         uint64_t word = plain_load(bits + byte, bytes - byte) >> skip << skip;
         skip = 0;
-        for (; word != 0 && found < count; word &= word - 1) {
+        for (; word != 0 && found < count; word &= word - 1)
             position[found++] = (uint32_t)(byte * 8 + (unsigned)__builtin_ctzll(word));
-        }
     }
     return found;
 }

@@ -12,15 +12,13 @@ static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t s
     for (size_t i = 0; i < count; i++) {
         const uint32_t gap = index[i] - next;
         any |= gap | index[i];
-        for (unsigned j = 0; j < KERNELS_CODING_SHIFTS; j++) {
+        for (unsigned j = 0; j < KERNELS_CODING_SHIFTS; j++)
             sum[j] += gap >> (shift + j);
-        }
         next = index[i] + 1;
     }
     const bool ascending = any >> 31 == 0;
-    if (ascending) {
+    if (ascending)
         memcpy(sums, sum, sizeof sum);
-    }
     return ascending;
 }
 
@@ -43,9 +41,8 @@ static void fano_write(size_t count, const uint32_t *index, uint32_t base, unsig
 static void bitmap_write(size_t count, const uint32_t *index, uint8_t *bits, size_t bytes)
 {
     memset(bits, 0, bytes);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         plain_mark(bits, index[i]);
-    }
 }
 
 // Counts the bits of all bytes at once, then sums the bytes (Warren, Hacker's Delight, 5-1).
@@ -60,18 +57,16 @@ static unsigned ones_of(uint64_t word)
 static size_t ones(const uint8_t *bits, size_t bytes)
 {
     size_t set = 0, at = 0;
-    for (; at + 8 <= bytes; at += 8) {
+    for (; at + 8 <= bytes; at += 8)
         set += ones_of(plain_load(bits + at, 8));
-    }
     return set + ones_of(plain_load(bits + at, bytes - at));
 }
 
 static uint64_t sum(size_t count, unsigned width, const uint8_t *low, size_t low_bytes)
 {
     uint64_t total = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         total += plain_low(low, low_bytes, i, width);
-    }
     return total;
 }
 

@@ -10,9 +10,8 @@
 static size_t ones(const uint8_t *bits, size_t bytes)
 {
     size_t set = 0, at = 0;
-    for (; at + 8 <= bytes; at += 8) {
+    for (; at + 8 <= bytes; at += 8)
         set += (size_t)__builtin_popcountll(plain_load(bits + at, 8));
-    }
     return set + (size_t)__builtin_popcountll(plain_load(bits + at, bytes - at));
 }
 

@@ -19,17 +19,14 @@
 
 void *kernels_cpu_alloc(size_t bytes)
 {
-    if (bytes > SIZE_MAX - ALIGNMENT) {
+    if (bytes > SIZE_MAX - ALIGNMENT)
         return NULL;
-    }
     size_t rounded = bytes == 0 ? ALIGNMENT : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     void *memory = NULL;
-    if (posix_memalign(&memory, rounded < LARGE ? ALIGNMENT : HUGE_PAGE, rounded) != 0) {
+    if (posix_memalign(&memory, rounded < LARGE ? ALIGNMENT : HUGE_PAGE, rounded) != 0)
         return NULL;
-    }
-    if (rounded >= LARGE) {
+    if (rounded >= LARGE)
         (void)madvise(memory, rounded, MADV_HUGEPAGE); // a kernel without huge pages returns ordinary ones
-    }
     return memset(memory, 0, rounded);
 }
 
@@ -40,9 +37,8 @@ void kernels_cpu_release(void *memory)
 
 void kernels_cpu_copy(void *to, const void *from, size_t bytes)
 {
-    if (bytes > 0 && to != from) {
+    if (bytes > 0 && to != from)
         memcpy(to, from, bytes);
-    }
 }
 
 void kernels_cpu_wait(void)
@@ -62,9 +58,8 @@ static blasint leading(size_t columns)
 
 void kernels_cpu_product(const struct kernels_cpu_product *p)
 {
-    if (p->m == 0 || p->n == 0) {
+    if (p->m == 0 || p->n == 0)
         return;
-    }
     cblas_sgemm(CblasRowMajor, p->transpose_a ? CblasTrans : CblasNoTrans,
                 p->transpose_b ? CblasTrans : CblasNoTrans, blas_int(p->m), blas_int(p->n), blas_int(p->k),
                 p->alpha, p->a, leading(p->stride_a), p->b, leading(p->stride_b), p->beta, p->c,
@@ -139,11 +134,9 @@ static const struct path paths[] = {
 
 const struct kernels *kernels_cpu_table(const char *name)
 {
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        if ((name == NULL || strcmp(name, paths[i].name) == 0) && paths[i].available()) {
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        if ((name == NULL || strcmp(name, paths[i].name) == 0) && paths[i].available())
             return paths[i].table;
-        }
-    }
     return NULL;
 }
 
@@ -159,9 +152,8 @@ unsigned kernels_cpu_threads(void)
 
 static bool is_one_of(const char *name, const char *const *names)
 {
-    while (*names != NULL && strcasecmp(name, *names) != 0) {
+    while (*names != NULL && strcasecmp(name, *names) != 0)
         names++;
-    }
     return *names != NULL;
 }
 
@@ -172,12 +164,10 @@ bool kernels_cpu_blas_lags(void)
     static const char *const avx2[] = {"Haswell", "Zen", "Excavator", NULL};
     const char *core = openblas_get_corename();
     const bool wide = is_one_of(core, avx512);
-    if (kernels_cpu_threads() == 1 && kernels_cpu_table(NULL) != &kernels_cpu_scalar) {
+    if (kernels_cpu_threads() == 1 && kernels_cpu_table(NULL) != &kernels_cpu_scalar)
         return false; // the products are those of gemm_body.h
-    }
-    if (kernels_cpu_table("avx512") != NULL) {
+    if (kernels_cpu_table("avx512") != NULL)
         return !wide;
-    }
     return kernels_cpu_table("avx2") != NULL && !wide && !is_one_of(core, avx2);
 }
 
@@ -189,9 +179,8 @@ void kernels_cpu_describe(const struct kernels *table, char *text, size_t capaci
     size_t words = strcspn(config, " ");
     words += config[words] == ' ' ? 1 + strcspn(config + words + 1, " ") : 0;
     const char *path = "";
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         path = paths[i].table == table ? paths[i].name : path;
-    }
     const unsigned threads = kernels_cpu_threads();
     (void)snprintf(text, capacity, "cpu: %.*s %s, %u thread%s, %s loops", (int)words, config,
                    openblas_get_corename(), threads, base_plural(threads), path);

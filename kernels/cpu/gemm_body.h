@@ -48,11 +48,9 @@ INLINE void turn_block(const float *from, size_t stride, size_t lines, size_t wi
     }
     transpose(block);
     UNROLL
-    for (size_t i = 0; i < LANES; i++) {
-        if (i < width) {
+    for (size_t i = 0; i < LANES; i++)
+        if (i < width)
             store(to + i * wide, block[i]);
-        }
-    }
 }
 
 // At most LANES lines of `count` elements, `stride` apart, become columns: element i of line l is to[i * wide
@@ -61,12 +59,10 @@ INLINE void turn_block(const float *from, size_t stride, size_t lines, size_t wi
 static void turn(const float *from, size_t stride, size_t lines, size_t count, float *to, size_t wide)
 {
     size_t at = 0;
-    for (; at + LANES <= count; at += LANES) {
+    for (; at + LANES <= count; at += LANES)
         turn_block(from + at, stride, lines, LANES, to + at * wide, wide);
-    }
-    if (at < count) {
+    if (at < count)
         turn_block(from + at, stride, lines, count - at, to + at * wide, wide);
-    }
 }
 
 // Rows [i, i + rows) of A, of the terms of a part, become [terms, rows].
@@ -78,9 +74,8 @@ static void pack_rows(const struct kernels_cpu_product *p, const struct part *pa
         return;
     }
     const float *from = p->a + part->first * p->stride_a + i;
-    for (size_t l = 0; l < part->count; l++, from += p->stride_a, to += rows) {
+    for (size_t l = 0; l < part->count; l++, from += p->stride_a, to += rows)
         store(to, load_some(from, rows));
-    }
 }
 
 static size_t wide_for(size_t columns)
@@ -102,9 +97,8 @@ static void pack_strip(const struct kernels_cpu_product *p, const struct part *p
             continue;
         }
         const float *from = p->b + part->first * p->stride_b + j + half;
-        for (size_t l = 0; l < part->count; l++, from += p->stride_b) {
+        for (size_t l = 0; l < part->count; l++, from += p->stride_b)
             store(to + l * wide + half, count < LANES ? load_some(from, count) : load(from));
-        }
     }
 }
 
@@ -132,9 +126,8 @@ static struct part part_of(const struct kernels_cpu_product *p, size_t first, si
 // What a taker reads beside a tile.
 static struct ahead beside(const struct kernels_cpu_product *p, size_t rows, size_t columns, size_t at)
 {
-    if (p->taker == NULL || p->taker->beside[0] == NULL) {
+    if (p->taker == NULL || p->taker->beside[0] == NULL)
         return (struct ahead){.rows = 0};
-    }
     return (struct ahead){.row = (const char *)(p->taker->beside[0] + at),
                           .bytes = columns * sizeof *p->b,
                           .stride = p->n * sizeof *p->b,
@@ -196,12 +189,10 @@ static bool is_strip(const struct kernels_cpu_product *p)
 static const float *pack_panel(const struct kernels_cpu_product *p, const struct part *part, size_t first,
                                size_t columns, float *strips)
 {
-    if (is_strip(p)) {
+    if (is_strip(p))
         return p->b + part->first * p->n;
-    }
-    for (size_t j = 0; j < columns; j += TILE_COLUMNS) {
+    for (size_t j = 0; j < columns; j += TILE_COLUMNS)
         pack_strip(p, part, first + j, smaller(TILE_COLUMNS, columns - j), strips + j * part->count);
-    }
     return strips;
 }
 
@@ -216,11 +207,10 @@ static void hold_b(const struct kernels_cpu_product *p)
         for (size_t j = 0; j < p->n; j += wide) {
             const size_t columns = smaller(wide, p->n - j);
             const struct panel panel = {j, columns, pack_panel(p, &part, j, columns, strips)};
-            if (p->taker != NULL) {
+            if (p->taker != NULL)
                 give_rows(p, &part, &panel);
-            } else {
+            else
                 over_rows(p, &part, &panel, 0, p->m, p->c + j, p->stride_c);
-            }
         }
         first += part.count;
     }
@@ -253,9 +243,8 @@ static void down_strip(const struct kernels_cpu_product *p, const struct part *p
     const size_t columns = smaller(TILE_COLUMNS, p->n - j);
     struct ahead ahead = next_strip(p, part, j + TILE_COLUMNS, blocks_of(rows));
     bool packing = !p->transpose_b && columns == TILE_COLUMNS;
-    if (!packing) {
+    if (!packing)
         pack_strip(p, part, j, columns, strip);
-    }
     size_t i = 0;
     for (size_t blocks = blocks_of(rows); blocks > 0; blocks--) {
         const size_t height = share(rows - i, blocks);
@@ -296,9 +285,8 @@ static void hold_a(const struct kernels_cpu_product *p)
         for (size_t i = 0; i < p->m; i += most) {
             const size_t rows = smaller(most, p->m - i);
             pack_group(p, &part, i, rows, a);
-            for (size_t j = 0; j < p->n; j += TILE_COLUMNS) {
+            for (size_t j = 0; j < p->n; j += TILE_COLUMNS)
                 down_strip(p, &part, j, i, rows, a, strip);
-            }
         }
         first += part.count;
     }
@@ -308,11 +296,10 @@ static void hold_a(const struct kernels_cpu_product *p)
 static void multiply(const struct kernels_cpu_product *p)
 {
     const bool fits = p->n <= HELD / smaller(p->k, PART_TERMS);
-    if (p->taker == NULL && p->m < p->n && (!fits || p->m <= LARGE / p->n)) {
+    if (p->taker == NULL && p->m < p->n && (!fits || p->m <= LARGE / p->n))
         hold_a(p);
-    } else {
+    else
         hold_b(p);
-    }
 }
 
 // Rows [i, i + rows) of C, by way of their transpose.
@@ -338,9 +325,8 @@ static void multiply_turned(const struct kernels_cpu_product *p, size_t i, size_
         const size_t line = (lines - 1) / LANES * LANES;
         turn(turned + line * rows, rows, lines - line, rows, c + line, p->n);
     }
-    for (size_t at = 0; at < rows * p->n; at += LANES) {
+    for (size_t at = 0; at < rows * p->n; at += LANES)
         put(&(struct target){.alpha = 1.0f, .beta = p->beta}, to + at, load(c + at), rows * p->n - at);
-    }
 }
 
 // A vector times a matrix, or a dot product: BLAS has loops for these.
@@ -356,12 +342,10 @@ void GEMM(product)(const struct kernels_cpu_product *p)
         return;
     }
     const size_t turned = p->n < NARROW && p->m >= NARROW && p->stride_c == p->n ? p->m : 0;
-    for (size_t i = 0; i < turned; i += TURNED) {
+    for (size_t i = 0; i < turned; i += TURNED)
         multiply_turned(p, i, smaller(TURNED, p->m - i));
-    }
-    if (turned == 0) {
+    if (turned == 0)
         multiply(p);
-    }
 }
 
 void GEMM(gemm)(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha, const float *a,

@@ -62,9 +62,8 @@ INLINE void ahead_step(struct ahead *ahead)
     for (size_t line = 0; line < ahead->lines && ahead->rows > 0; line++) {
         __builtin_prefetch(ahead->row + ahead->at, 0, 2);
         ahead->at += LINE;
-        if (ahead->at >= ahead->bytes) {
+        if (ahead->at >= ahead->bytes)
             ahead_next_row(ahead);
-        }
     }
 }
 
@@ -77,11 +76,10 @@ INLINE vec scaled(const struct target *to, vec sum, vec old)
 // With beta 0, C is not read.
 INLINE void put(const struct target *to, float *c, vec sum, size_t columns)
 {
-    if (columns >= LANES) {
+    if (columns >= LANES)
         store(c, scaled(to, sum, to->beta != 0.0f ? load(c) : zeros()));
-    } else {
+    else
         store_some(c, scaled(to, sum, to->beta != 0.0f ? load_some(c, columns) : zeros()), columns);
-    }
 }
 
 INLINE void tile(bool packing, size_t rows, size_t vectors, const struct factors *f, const struct target *to,
@@ -92,9 +90,8 @@ INLINE void tile(bool packing, size_t rows, size_t vectors, const struct factors
     float *strip = f->strip;
     vec sum[TILE_ROWS][2];
     UNROLL
-    for (size_t r = 0; r < rows; r++) {
+    for (size_t r = 0; r < rows; r++)
         sum[r][0] = sum[r][1] = zeros();
-    }
     for (size_t step = 0; step < f->terms; step += STEP) {
         ahead_step(ahead);
         for (size_t l = smaller(STEP, f->terms - step); l > 0; l--, a += rows, b += stride_b) {
@@ -115,9 +112,8 @@ INLINE void tile(bool packing, size_t rows, size_t vectors, const struct factors
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         put(to, to->c + r * to->stride, sum[r][0], to->columns);
-        if (vectors > 1) {
+        if (vectors > 1)
             put(to, to->c + r * to->stride + LANES, sum[r][1], to->columns - LANES);
-        }
     }
 }
 
@@ -151,11 +147,10 @@ INLINE void tile_rows(bool packing, size_t vectors, size_t rows, const struct fa
 
 static void tile_packed(size_t rows, const struct factors *f, const struct target *to, struct ahead *ahead)
 {
-    if (to->columns > LANES) {
+    if (to->columns > LANES)
         tile_rows(false, 2, rows, f, to, ahead);
-    } else {
+    else
         tile_rows(false, 1, rows, f, to, ahead);
-    }
 }
 
 static void tile_packing(size_t rows, const struct factors *f, const struct target *to, struct ahead *ahead)

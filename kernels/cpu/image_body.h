@@ -50,18 +50,16 @@ NOT_INLINE void store_part(float *to, vec value, size_t count)
 {
     float all[LANES];
     memcpy(all, &value, sizeof all);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         to[i] = all[i];
-    }
 }
 
 INLINE void store_some(float *to, vec value, size_t count)
 {
-    if (count >= LANES) {
+    if (count >= LANES)
         *(loose *)to = value;
-    } else {
+    else
         store_part(to, value, count);
-    }
 }
 
 INLINE size_t smaller(size_t a, size_t b)
@@ -102,31 +100,27 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
-        for (size_t v = 0; v < vectors; v++) {
+        for (size_t v = 0; v < vectors; v++)
             sum[r][v] = s->bias != NULL ? load(s->bias + j + v * LANES) : (vec){0};
-        }
     }
     const float *w = s->w + j;
     const size_t step = s->step;
     for (size_t line = 0; line < s->lines; line++) {
         const float *x[TRIPLES];
         UNROLL
-        for (size_t i = 0; i < TRIPLES; i++) {
+        for (size_t i = 0; i < TRIPLES; i++)
             x[i] = s->x + line * s->line_stride + 3 * i * step;
-        }
         for (size_t l = 0; l < s->run; l++, w += s->w_columns) {
             vec row[TILE_VECTORS];
             UNROLL
-            for (size_t v = 0; v < vectors; v++) {
+            for (size_t v = 0; v < vectors; v++)
                 row[v] = load(w + v * LANES);
-            }
             UNROLL
             for (size_t r = 0; r < rows; r++) {
                 const float factor = x[r / 3][r % 3 * step + l];
                 UNROLL
-                for (size_t v = 0; v < vectors; v++) {
+                for (size_t v = 0; v < vectors; v++)
                     sum[r][v] += factor * row[v];
-                }
             }
         }
     }
@@ -136,14 +130,12 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
         UNROLL
         for (size_t v = 0; v < vectors; v++) {
             vec value = sum[r][v];
-            if (relu) {
+            if (relu)
                 value = (vec)((bits)value & ~(bits)(value < (vec){0})); // NaN stays NaN
-            }
             float *to = s->y + r * s->y_step + j + v * LANES;
             const size_t left = s->room - j - v * LANES;
-            if (add) {
+            if (add)
                 value += left < LANES ? load_part(to, left) : load(to);
-            }
             store_some(to, value, left);
         }
     }
@@ -245,9 +237,8 @@ static void pad_columns(size_t rows, size_t columns, const float *from, float *t
 static const float *with_border(const struct kernels_conv *c, const float *x, float *room)
 {
     const size_t wide = (c->width + 2 * c->padding) * c->channels, border = c->padding * c->channels;
-    if (c->padding == 0) {
+    if (c->padding == 0)
         return x;
-    }
     memset(room, 0, c->padding * wide * sizeof *room);
     float *line = room + c->padding * wide;
     for (size_t i = 0; i < c->height; i++, line += wide, x += c->width * c->channels) {
@@ -308,15 +299,13 @@ INLINE void outer_pixel(size_t rows, size_t vectors, const float *x, const float
 {
     vec row[TILE_VECTORS];
     UNROLL
-    for (size_t v = 0; v < vectors; v++) {
+    for (size_t v = 0; v < vectors; v++)
         row[v] = load(dy + v * LANES);
-    }
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
-        for (size_t v = 0; v < vectors; v++) {
+        for (size_t v = 0; v < vectors; v++)
             sum[r][v] += x[r] * row[v];
-        }
     }
 }
 
@@ -333,9 +322,8 @@ INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
-        for (size_t v = 0; v < vectors; v++) {
+        for (size_t v = 0; v < vectors; v++)
             sum[r][v] = odd[r][v] = (vec){0};
-        }
     }
     const bool pairs = o->pairs && rows * vectors <= FEW_SUMS;
     const float *dy = o->dy + j;
@@ -346,9 +334,8 @@ INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_
             outer_pixel(rows, vectors, x, dy, sum);
             outer_pixel(rows, vectors, x + o->step, dy + o->dy_step, odd);
         }
-        for (; p < o->pixels; p++, x += o->step, dy += o->dy_step) {
+        for (; p < o->pixels; p++, x += o->step, dy += o->dy_step)
             outer_pixel(rows, vectors, x, dy, sum);
-        }
     }
     UNROLL
     for (size_t r = 0; r < rows; r++) {
@@ -357,9 +344,8 @@ INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_
             const size_t left = o->columns - j - v * LANES;
             sum[r][v] += pairs ? odd[r][v] : (vec){0};
             float *to = o->dw + r * o->columns + j + v * LANES;
-            if (o->add) {
+            if (o->add)
                 sum[r][v] += left < LANES ? load_part(to, left) : load(to);
-            }
             store_some(to, sum[r][v], left);
         }
     }
@@ -400,11 +386,9 @@ static void turn(const struct kernels_conv *c, const float *weight, float *turne
     const size_t window = c->size * c->size, columns = padded(c->channels);
     for (size_t at = 0; at < window; at++) {
         const float *from = weight + (window - 1 - at) * c->channels * c->outputs;
-        for (size_t o = 0; o < c->outputs; o++, turned += columns) {
-            for (size_t i = 0; i < columns; i++) {
+        for (size_t o = 0; o < c->outputs; o++, turned += columns)
+            for (size_t i = 0; i < columns; i++)
                 turned[i] = i < c->channels ? from[i * c->outputs + o] : 0.0f;
-            }
-        }
     }
 }
 
@@ -416,9 +400,8 @@ static void conv_input(const struct kernels_conv *c, const float *dy, bool last_
     const size_t wide = (c->width + c->size - 1) * c->outputs, border = c->size - 1 - c->padding;
     for (size_t y = 0; y < c->out_height; y++) {
         float *line = room + (border + y * c->stride) * wide + border * c->outputs;
-        for (size_t x = 0; x < c->out_width; x++, dy += c->outputs) {
+        for (size_t x = 0; x < c->out_width; x++, dy += c->outputs)
             memcpy(line + x * c->stride * c->outputs, dy, c->outputs * sizeof *dy);
-        }
     }
     const struct sweep s = {.x = room,
                             .line_stride = wide,
@@ -439,18 +422,15 @@ static void conv_input(const struct kernels_conv *c, const float *dy, bool last_
 
 static void mask(size_t count, const float *restrict y, float *restrict dy)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
-    }
 }
 
 static void add_rows(size_t rows, size_t columns, const float *restrict from, float *restrict sum)
 {
-    for (size_t r = 0; r < rows; r++, from += columns) {
-        for (size_t c = 0; c < columns; c++) {
+    for (size_t r = 0; r < rows; r++, from += columns)
+        for (size_t c = 0; c < columns; c++)
             sum[c] += from[c];
-        }
-    }
 }
 
 // The same, one vector of columns at a time.
@@ -460,14 +440,11 @@ static void sum_rows(size_t rows, size_t columns, const float *from, float *sum)
         const size_t left = smaller(columns - c, LANES);
         vec all[4] = {load_part(sum + c, left)}; // additions to one sum wait for each other
         size_t r = 0;
-        for (; (r + 3) * columns + c + LANES <= rows * columns; r += 4) {
-            for (size_t i = 0; i < 4; i++) {
+        for (; (r + 3) * columns + c + LANES <= rows * columns; r += 4)
+            for (size_t i = 0; i < 4; i++)
                 all[i] += load(from + (r + i) * columns + c);
-            }
-        }
-        for (; r < rows; r++) {
+        for (; r < rows; r++)
             all[r % 4] += load_part(from + r * columns + c, left);
-        }
         store_some(sum + c, (all[0] + all[1]) + (all[2] + all[3]), left);
     }
 }
@@ -505,9 +482,8 @@ static void conv_backward(const struct kernels_conv *c, const float *x, const fl
     const struct kernels_cpu_conv_rooms r = rooms_of(c);
     const size_t in = c->height * c->width * c->channels, pixels = c->out_height * c->out_width,
                  out = pixels * c->outputs;
-    if (dbias != NULL && !accumulate) {
+    if (dbias != NULL && !accumulate)
         memset(dbias, 0, c->outputs * sizeof *dbias);
-    }
     if (dx != NULL && is_narrow(c)) {
         turn_lines(c, weight, scratch + r.turned);
     } else if (dx != NULL) {
@@ -516,19 +492,16 @@ static void conv_backward(const struct kernels_conv *c, const float *x, const fl
     }
     for (size_t i = 0; i < c->images; i++) {
         const bool last = i + 1 == c->images;
-        if (c->relu) {
+        if (c->relu)
             mask(out, y + i * out, dy + i * out);
-        }
-        if (dbias != NULL) {
+        if (dbias != NULL)
             sum_rows(pixels, c->outputs, dy + i * out, dbias);
-        }
         const float *image = with_border(c, x + i * in, scratch + r.image);
         conv_weight(c, image, dy + i * out, last, accumulate || i > 0, scratch + r.gradient, dweight);
-        if (dx != NULL && is_narrow(c)) {
+        if (dx != NULL && is_narrow(c))
             conv_narrow_input(c, dy + i * out, scratch + r.turned, (c->images - i) * in, dx + i * in);
-        } else if (dx != NULL) {
+        else if (dx != NULL)
             conv_input(c, dy + i * out, last, scratch + r.turned, scratch + r.spread, dx + i * in);
-        }
     }
 }
 

@@ -16,11 +16,9 @@ static void turn_lines(const struct kernels_conv *c, const float *weight, float 
 {
     const size_t run = c->size * c->channels, wide = padded(run);
     for (size_t y = 0; y < c->size; y++, weight += run * c->outputs) {
-        for (size_t o = 0; o < c->outputs; o++, turned += wide) {
-            for (size_t l = 0; l < wide; l++) {
+        for (size_t o = 0; o < c->outputs; o++, turned += wide)
+            for (size_t l = 0; l < wide; l++)
                 turned[l] = l < run ? weight[l * c->outputs + o] : 0.0f;
-            }
-        }
     }
 }
 
@@ -45,9 +43,8 @@ static void conv_narrow_input(const struct kernels_conv *c, const float *dy, con
                                     .y_step = c->stride * line,
                                     .room = last + wide <= left ? wide : run,
                                     .add = true};
-            for (size_t j = 0; j < wide; j += TILE_COLUMNS) {
+            for (size_t j = 0; j < wide; j += TILE_COLUMNS)
                 sweep_line(s, c->out_height, j + TILE_COLUMNS <= wide ? 2 : 1, j);
-            }
         }
     }
 }

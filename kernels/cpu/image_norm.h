@@ -8,11 +8,9 @@ static void norm_statistics(const struct kernels_group_norm *n, const float *x, 
     const double count = (double)(width * n->pixels);
     for (size_t g = 0; g < n->groups; g++) {
         double sum = 0, square = 0;
-        for (size_t p = 0; p < n->pixels; p++) {
-            for (size_t c = 0; c < width; c++) {
+        for (size_t p = 0; p < n->pixels; p++)
+            for (size_t c = 0; c < width; c++)
                 sum += (double)x[p * n->channels + g * width + c];
-            }
-        }
         const double middle = sum / count;
         for (size_t p = 0; p < n->pixels; p++) {
             for (size_t c = 0; c < width; c++) {
@@ -61,9 +59,8 @@ static void norm_backward(const struct kernels_group_norm *n, const float *x, co
         const float *restrict in = x + i * image_size;
         float *restrict up = dy + i * image_size;
         float *restrict down = dx != NULL ? dx + i * image_size : NULL;
-        if (n->relu) {
+        if (n->relu)
             mask(image_size, y + i * image_size, up);
-        }
         memset(scratch, 0, 2 * channels * sizeof *scratch);
         for (size_t c = 0; c < channels; c++) {
             middle[c] = kept[c / width];

@@ -57,12 +57,10 @@ static void max_pool(const struct kernels_pool *p, const float *x, uint32_t *pla
             const bool vectors = in_vectors(p, image, oy);
             for (size_t ox = 0; ox < p->out_width; ox++, y += p->channels, place += p->channels) {
                 const float *window = window_at(p, x, image, oy, ox);
-                if (!vectors) {
+                if (!vectors)
                     max_window(p, window, place, y);
-                }
-                for (size_t c = 0; c < p->channels && vectors; c += LANES) {
+                for (size_t c = 0; c < p->channels && vectors; c += LANES)
                     max_vector(p, window + c, place + c, y + c);
-                }
             }
         }
     }
@@ -94,9 +92,8 @@ static void max_backward_window(const struct kernels_pool *p, const uint32_t *pl
     for (size_t i = 0; i < p->size_y * p->size_x; i++) {
         float *restrict to = dx + (i / p->size_x * p->width + i % p->size_x) * p->channels;
         const uint32_t here = (uint32_t)i;
-        for (size_t c = 0; c < p->channels; c++) {
+        for (size_t c = 0; c < p->channels; c++)
             to[c] += place[c] == here ? dy[c] : 0.0f;
-        }
     }
 }
 
@@ -104,22 +101,18 @@ static void max_pool_backward(const struct kernels_pool *p, const uint32_t *plac
 {
     const size_t line = p->width * p->channels, out = p->out_width * p->channels;
     const bool apart = p->stride == p->size_x && p->stride == p->size_y; // each dx belongs to one window
-    if (!apart) {
+    if (!apart)
         memset(dx, 0, p->images * p->height * line * sizeof *dx);
-    }
     for (size_t image = 0; image < p->images; image++) {
         for (size_t oy = 0; oy < p->out_height; oy++, place += out, dy += out) {
             float *first = dx + (image * p->height + oy * p->stride) * line;
             const bool vectors = apart && in_vectors(p, image, oy);
-            for (size_t i = 0; i < p->size_y && vectors; i++) {
+            for (size_t i = 0; i < p->size_y && vectors; i++)
                 max_backward_line(p, i, place, dy, first + i * line);
-            }
-            if (apart && !vectors) {
+            if (apart && !vectors)
                 memset(first, 0, p->size_y * line * sizeof *dx);
-            }
-            for (size_t c = 0; c < out && !vectors; c += p->channels) {
+            for (size_t c = 0; c < out && !vectors; c += p->channels)
                 max_backward_window(p, place + c, dy + c, first + c * p->stride);
-            }
         }
         if (apart) {
             const size_t covered = p->out_height * p->size_y;
@@ -136,12 +129,10 @@ static void mean_pool(const struct kernels_pool *p, const float *x, float *y)
             for (size_t ox = 0; ox < p->out_width; ox++, y += p->channels) {
                 const float *window = window_at(p, x, image, oy, ox);
                 memset(y, 0, p->channels * sizeof *y);
-                for (size_t line = 0; line < p->size_y; line++) {
+                for (size_t line = 0; line < p->size_y; line++)
                     add_rows(p->size_x, p->channels, window + line * p->width * p->channels, y);
-                }
-                for (size_t c = 0; c < p->channels; c++) {
+                for (size_t c = 0; c < p->channels; c++)
                     y[c] *= share;
-                }
             }
         }
     }
@@ -158,9 +149,8 @@ static void mean_pool_backward(const struct kernels_pool *p, const float *dy, fl
                 for (size_t i = 0; i < p->size_y * p->size_x; i++) {
                     float *restrict to =
                         dx + first + (i / p->size_x * p->width + i % p->size_x) * p->channels;
-                    for (size_t c = 0; c < p->channels; c++) {
+                    for (size_t c = 0; c < p->channels; c++)
                         to[c] += share * dy[c];
-                    }
                 }
             }
         }

@@ -14,12 +14,10 @@ static void shortcut(const struct kernels_shortcut *s, const float *x, float *re
     for (size_t line = 0; line < s->images * s->height; line++) {
         for (size_t column = 0; column < s->width; column++, y += s->outputs) {
             const float *restrict from = x + pixel_below(s, line, column);
-            for (size_t c = 0; c < s->channels; c++) {
+            for (size_t c = 0; c < s->channels; c++)
                 y[c] += from[c];
-            }
-            for (size_t c = 0; c < s->outputs; c++) {
+            for (size_t c = 0; c < s->outputs; c++)
                 y[c] = 0.0f > y[c] ? 0.0f : y[c];
-            }
         }
     }
 }
@@ -29,9 +27,8 @@ static void shortcut_backward(const struct kernels_shortcut *s, const float *res
     for (size_t line = 0; line < s->images * s->height; line++) {
         for (size_t column = 0; column < s->width; column++, dy += s->outputs) {
             float *restrict to = dx + pixel_below(s, line, column);
-            for (size_t c = 0; c < s->channels; c++) {
+            for (size_t c = 0; c < s->channels; c++)
                 to[c] += dy[c];
-            }
         }
     }
 }

@@ -10,11 +10,9 @@
 
 static void bias_add(size_t rows, size_t cols, const float *restrict bias, float *restrict z)
 {
-    for (size_t r = 0; r < rows; r++, z += cols) {
-        for (size_t c = 0; c < cols; c++) {
+    for (size_t r = 0; r < rows; r++, z += cols)
+        for (size_t c = 0; c < cols; c++)
             z[c] += bias[c];
-        }
-    }
 }
 
 static void bias_add_relu(size_t rows, size_t cols, const float *restrict bias, float *restrict z)
@@ -29,40 +27,32 @@ static void bias_add_relu(size_t rows, size_t cols, const float *restrict bias, 
 
 static void relu_backward(size_t count, const float *restrict activation, float *restrict grad)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         grad[i] = activation[i] > 0.0f ? grad[i] : 0.0f;
-    }
 }
 
 static void column_sum(size_t rows, size_t cols, const float *restrict z, float *restrict sum)
 {
     memset(sum, 0, cols * sizeof *sum);
-    for (size_t r = 0; r < rows; r++, z += cols) {
-        for (size_t c = 0; c < cols; c++) {
+    for (size_t r = 0; r < rows; r++, z += cols)
+        for (size_t c = 0; c < cols; c++)
             sum[c] += z[c];
-        }
-    }
 }
 
 static float row_max(size_t count, const float *z)
 {
     float lane[LANES];
-    for (size_t l = 0; l < LANES; l++) {
+    for (size_t l = 0; l < LANES; l++)
         lane[l] = z[0];
-    }
     size_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        for (size_t l = 0; l < LANES; l++) {
+    for (; i + LANES <= count; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
             lane[l] = z[i + l] > lane[l] ? z[i + l] : lane[l];
-        }
-    }
     float max = z[0];
-    for (; i < count; i++) {
+    for (; i < count; i++)
         max = z[i] > max ? z[i] : max;
-    }
-    for (size_t l = 0; l < LANES; l++) {
+    for (size_t l = 0; l < LANES; l++)
         max = lane[l] > max ? lane[l] : max;
-    }
     return max;
 }
 
@@ -74,22 +64,19 @@ static void shift_rows(size_t rows, size_t cols, float *restrict z, const uint32
         const size_t label = labels[r];
         const float max = row_max(cols, z);
         bool correct = z[label] == max;
-        for (size_t c = 0; correct && c < label; c++) {
+        for (size_t c = 0; correct && c < label; c++)
             correct = z[c] < max;
-        }
         loss->correct += correct;
-        for (size_t c = 0; c < cols; c++) {
+        for (size_t c = 0; c < cols; c++)
             z[c] -= max;
-        }
         loss->loss_sum -= (double)z[label];
     }
 }
 
 static void exp_all(size_t count, float *z)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         z[i] = exp_nonpositive(z[i]);
-    }
 }
 
 static void normalise_rows(size_t rows, size_t cols, float *restrict z, const uint32_t *restrict labels,
@@ -99,9 +86,8 @@ static void normalise_rows(size_t rows, size_t cols, float *restrict z, const ui
         const float sum = row_sum(cols, z);
         const float factor = scale / sum;
         loss->loss_sum += log((double)sum);
-        for (size_t c = 0; c < cols; c++) {
+        for (size_t c = 0; c < cols; c++)
             z[c] *= factor;
-        }
         z[labels[r]] -= scale;
     }
 }
@@ -177,9 +163,8 @@ sgd_loop(size_t count, const struct kernels_sgd *options, const float *restrict 
             direction = momentum * m[i] + direction;
             m[i] = direction;
         }
-        if (corrected) {
+        if (corrected)
             direction -= correction[i];
-        }
         x[i] -= rate * direction;
     }
 }
@@ -189,15 +174,14 @@ static void sgd_step(size_t count, const struct kernels_sgd *options, const floa
 {
     const bool heavy = m != NULL;
     BASE_ASSERT(heavy || options->momentum == 0.0f);
-    if (heavy && correction != NULL) {
+    if (heavy && correction != NULL)
         sgd_loop(count, options, grad, correction, m, x, true, true);
-    } else if (heavy) {
+    else if (heavy)
         sgd_loop(count, options, grad, NULL, m, x, true, false);
-    } else if (correction != NULL) {
+    else if (correction != NULL)
         sgd_loop(count, options, grad, correction, NULL, x, false, true);
-    } else {
+    else
         sgd_loop(count, options, grad, NULL, NULL, x, false, false);
-    }
 }
 
 static inline __attribute__((always_inline)) void
@@ -213,9 +197,8 @@ adamw_loop(size_t count, const struct kernels_adamw *options, const float *restr
         m[i] = o.beta1 * m[i] + rest1 * g;
         v[i] = o.beta2 * v[i] + rest2 * (g * g);
         float direction = (m[i] * unbias1) / (sqrtf(v[i] * unbias2) + o.epsilon) + o.weight_decay * x[i];
-        if (corrected) {
+        if (corrected)
             direction -= correction[i];
-        }
         x[i] -= o.rate * direction;
     }
 }
@@ -223,11 +206,10 @@ adamw_loop(size_t count, const struct kernels_adamw *options, const float *restr
 static void adamw_step(size_t count, const struct kernels_adamw *options, const float *grad,
                        const float *correction, float *m, float *v, float *x)
 {
-    if (correction != NULL) {
+    if (correction != NULL)
         adamw_loop(count, options, grad, correction, m, v, x, true);
-    } else {
+    else
         adamw_loop(count, options, grad, NULL, m, v, x, false);
-    }
 }
 
 static inline __attribute__((always_inline)) void
@@ -240,9 +222,8 @@ lion_loop(size_t count, const struct kernels_lion *options, const float *restric
         const float g = grad[i], mean = o.beta1 * m[i] + rest1 * g;
         const float sign = mean > 0.0f ? 1.0f : mean < 0.0f ? -1.0f : mean; // NaN stays NaN
         float direction = sign + o.weight_decay * x[i];
-        if (corrected) {
+        if (corrected)
             direction -= correction[i];
-        }
         m[i] = o.beta2 * m[i] + rest2 * g;
         x[i] -= o.rate * direction;
     }
@@ -251,11 +232,10 @@ lion_loop(size_t count, const struct kernels_lion *options, const float *restric
 static void lion_step(size_t count, const struct kernels_lion *options, const float *grad,
                       const float *correction, float *m, float *x)
 {
-    if (correction != NULL) {
+    if (correction != NULL)
         lion_loop(count, options, grad, correction, m, x, true);
-    } else {
+    else
         lion_loop(count, options, grad, NULL, m, x, false);
-    }
 }
 
 // The sub-table `name` of this path: kernels_cpu_<name>_<path>.

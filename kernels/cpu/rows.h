@@ -10,11 +10,9 @@
 
 static inline float lanes_sum(float lane[LANES])
 {
-    for (size_t width = LANES / 2; width > 0; width /= 2) {
-        for (size_t l = 0; l < width; l++) {
+    for (size_t width = LANES / 2; width > 0; width /= 2)
+        for (size_t l = 0; l < width; l++)
             lane[l] += lane[l + width];
-        }
-    }
     return lane[0];
 }
 
@@ -22,14 +20,11 @@ static inline float row_sum(size_t count, const float *z)
 {
     float lane[LANES] = {0.0f}, rest = 0.0f;
     size_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        for (size_t l = 0; l < LANES; l++) {
+    for (; i + LANES <= count; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
             lane[l] += z[i + l];
-        }
-    }
-    for (; i < count; i++) {
+    for (; i < count; i++)
         rest += z[i];
-    }
     return lanes_sum(lane) + rest;
 }
 

@@ -20,9 +20,8 @@ void kernels_cpu_select_sample(const struct kernels_difference *a, size_t sample
         const size_t width = (uint64_t)(run + 1) * a->count / runs - from; // >= RUN
         const size_t shift = (size_t)((mixed(run) >> 32) * (width - RUN + 1) >> 32);
         const size_t at = (from + shift) / RUN * RUN; // whole cache lines; never past the stretch
-        for (size_t i = 0; i < RUN; i++) {
+        for (size_t i = 0; i < RUN; i++)
             magnitude[run * RUN + i] = select_magnitude(select_at(a, at + i));
-        }
     }
 }
 
@@ -33,12 +32,10 @@ void kernels_cpu_select_pick(const struct kernels_difference *a, size_t entries,
     for (size_t i = 0; i < entries; i++) {
         if (i + ahead < entries) {
             __builtin_prefetch(a->x + index[i + ahead]);
-            if (a->r != NULL) {
+            if (a->r != NULL)
                 __builtin_prefetch(a->r + index[i + ahead]);
-            }
-            if (a->r_bf16 != NULL) {
+            if (a->r_bf16 != NULL)
                 __builtin_prefetch(a->r_bf16 + index[i + ahead]);
-            }
         }
         value[i] = select_at(a, index[i]);
     }

@@ -41,13 +41,12 @@ INLINE void pass(const struct kernels_difference *a, vector_step *step, void *co
 {
     struct total total = total_zero();
     const enum select_reference kind = select_reference(a);
-    if (kind == SELECT_BF16) {
+    if (kind == SELECT_BF16)
         each_vector(a, SELECT_BF16, &total, step, context);
-    } else if (kind == SELECT_FP32) {
+    else if (kind == SELECT_FP32)
         each_vector(a, SELECT_FP32, &total, step, context);
-    } else {
+    else
         each_vector(a, SELECT_NONE, &total, step, context);
-    }
     total_tell(&total, a->count, kind != SELECT_NONE, seen);
 }
 
@@ -92,9 +91,8 @@ struct binning_few {
 INLINE void few_count(struct binning_few *few)
 {
     const size_t waiting = few->b.waiting;
-    for (size_t i = 0; i < waiting; i++) {
+    for (size_t i = 0; i < waiting; i++)
         few->bins[few->b.bin[i]]++;
-    }
     few->b.waiting = 0;
 }
 
@@ -102,9 +100,8 @@ INLINE void few_step(void *context, v_bits magnitude, unsigned lanes)
 {
     struct binning_few *few = context;
     bins_pack(&few->b, magnitude, lanes);
-    if (few->b.waiting > WAITING) {
+    if (few->b.waiting > WAITING)
         few_count(few);
-    }
 }
 
 static void histogram_few(const struct kernels_difference *a, uint32_t floor, unsigned shift,
@@ -136,9 +133,8 @@ INLINE void many_count(struct binning_many *many)
         counts[2 * bin[i]]++;
         counts[2 * bin[i + 1] + 1]++;
     }
-    if (i < waiting) {
+    if (i < waiting)
         counts[2 * bin[i]]++;
-    }
     many->b.waiting = 0;
 }
 
@@ -146,9 +142,8 @@ INLINE void many_step(void *context, v_bits magnitude, unsigned lanes)
 {
     struct binning_many *many = context;
     bins_pack(&many->b, magnitude, lanes);
-    if (many->b.waiting > WAITING) {
+    if (many->b.waiting > WAITING)
         many_count(many);
-    }
 }
 
 static void histogram(const struct kernels_difference *a, uint32_t floor, unsigned shift,
@@ -164,9 +159,8 @@ static void histogram(const struct kernels_difference *a, uint32_t floor, unsign
     memset(counts, 0, sizeof counts);
     pass(a, many_step, &many, seen);
     many_count(&many);
-    for (size_t i = 0; i < KERNELS_BINS; i++) {
+    for (size_t i = 0; i < KERNELS_BINS; i++)
         bins[i] = (uint64_t)counts[2 * i] + counts[2 * i + 1];
-    }
     bins[KERNELS_BINS - 1] += many.b.above;
 }
 
@@ -180,9 +174,8 @@ INLINE void count_step(void *context, v_bits magnitude, unsigned lanes)
 {
     (void)lanes; // lanes without an element are zero, which is below every floor
     struct counting *c = context;
-    for (size_t j = 0; j < FLOORS; j++) {
+    for (size_t j = 0; j < FLOORS; j++)
         c->reached[j] = v_count(c->reached[j], magnitude, c->bound[j]);
-    }
 }
 
 static void count(const struct kernels_difference *a, const uint32_t *floors, size_t n, uint64_t *counts,
@@ -198,9 +191,8 @@ static void count(const struct kernels_difference *a, const uint32_t *floors, si
         uint32_t lanes[LANES];
         memcpy(lanes, &c.reached[j], sizeof lanes);
         counts[j] = 0;
-        for (size_t i = 0; i < LANES; i++) {
+        for (size_t i = 0; i < LANES; i++)
             counts[j] += lanes[i];
-        }
     }
 }
 

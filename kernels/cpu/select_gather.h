@@ -17,11 +17,10 @@ INLINE void put(struct entries *to, unsigned mask, size_t at, v_float d, unsigne
     const unsigned found = (unsigned)__builtin_popcount(mask);
     const v_bits index = v_pack_bits(mask, v_count_from((uint32_t)at));
     const v_float value = v_pack_float(mask, d);
-    if (found <= width) {
+    if (found <= width)
         v_store_some(to->index + to->found, to->value + to->found, index, value, width);
-    } else {
+    else
         v_store_some(to->index + to->found, to->value + to->found, index, value, LANES);
-    }
     to->found += found;
 }
 
@@ -86,9 +85,8 @@ static __attribute__((noinline)) size_t gather_edge(const struct kernels_differe
         v_float d = look_first(a, at, lanes, kind, &part);
         unsigned mask = v_reach(v_magnitude(d), bound);
         if ((size_t)__builtin_popcount(mask) > room - to->found) {
-            for (size_t fits = room - to->found; fits > 0; fits--) {
+            for (size_t fits = room - to->found; fits > 0; fits--)
                 mask &= mask - 1;
-            }
             lanes = (unsigned)__builtin_ctz(mask);
             part = before;
             d = look_first(a, at, lanes, kind, &part);
@@ -128,13 +126,12 @@ INLINE size_t gather_from(const struct kernels_difference *a, size_t first, uint
     for (; a->count - at >= PIECE && (room - to->found >= PIECE || floor > SELECT_MAGNITUDE); at += PIECE) {
         const size_t before = to->found;
         ask_to_write(to, last);
-        if (last < DENSE) {
+        if (last < DENSE)
             gather_thin(a, at, bound, kind, to, total);
-        } else if (last < DENSER) {
+        else if (last < DENSER)
             gather_dense(a, at, bound, kind, 4, to, total);
-        } else {
+        else
             gather_dense(a, at, bound, kind, LANES, to, total);
-        }
         last = to->found - before;
     }
     return at;
@@ -167,9 +164,8 @@ static size_t gather(const struct kernels_difference *a, size_t first, uint32_t 
         const size_t end = a->count - at < PIECE ? a->count : at + PIECE;
         const size_t stop = gather_edge(a, at, end, floor, room, &to, &total);
         at = stop;
-        if (stop < end) {
+        if (stop < end)
             break;
-        }
     }
     total_tell(&total, at - first, kind, seen);
     return to.found;

@@ -13,9 +13,8 @@ static inline uint32_t larger(uint32_t a, uint32_t b)
 
 static inline float apart(const struct kernels_difference *a, size_t i, enum select_reference kind)
 {
-    if (kind == SELECT_BF16) {
+    if (kind == SELECT_BF16)
         return a->x[i] - bf16_widen(a->r_bf16[i]);
-    }
     return kind == SELECT_FP32 ? a->x[i] - a->r[i] : a->x[i];
 }
 
@@ -59,13 +58,12 @@ static inline __attribute__((always_inline)) void see(const struct kernels_diffe
 static void see_piece(const struct kernels_difference *a, size_t from, size_t to, struct kernels_seen *seen)
 {
     const enum select_reference kind = select_reference(a);
-    if (kind == SELECT_BF16) {
+    if (kind == SELECT_BF16)
         see(a, from, to, SELECT_BF16, seen);
-    } else if (kind == SELECT_FP32) {
+    else if (kind == SELECT_FP32)
         see(a, from, to, SELECT_FP32, seen);
-    } else {
+    else
         see(a, from, to, SELECT_NONE, seen);
-    }
     seen->read += to - from;
 }
 
@@ -109,12 +107,10 @@ static size_t gather_edge(const struct kernels_difference *a, size_t from, size_
 {
     for (size_t i = from; i < to; i++) {
         const float d = select_at(a, i);
-        if (select_magnitude(d) < floor) {
+        if (select_magnitude(d) < floor)
             continue;
-        }
-        if (*found == room) {
+        if (*found == room)
             return i;
-        }
         index[*found] = (uint32_t)i;
         value[(*found)++] = d;
     }
@@ -131,9 +127,8 @@ static size_t gather(const struct kernels_difference *a, size_t first, uint32_t 
         if (room - found < to - at) {
             const size_t stop = gather_edge(a, at, to, floor, room, index, value, &found);
             see_piece(a, at, stop, seen);
-            if (stop < to) {
+            if (stop < to)
                 break;
-            }
         } else {
             found += gather_of(a, at, to, floor, index + found, value + found);
             see_piece(a, at, to, seen);
@@ -159,9 +154,8 @@ static void histogram(const struct kernels_difference *a, uint32_t floor, unsign
         see_piece(a, at, to, seen);
         at = to;
     }
-    for (size_t i = 0; i < KERNELS_BINS; i++) {
+    for (size_t i = 0; i < KERNELS_BINS; i++)
         bins[i] = (uint64_t)counts[0][i] + counts[1][i];
-    }
 }
 
 static void count(const struct kernels_difference *a, const uint32_t *floors, size_t n, uint64_t *counts,
@@ -172,15 +166,13 @@ static void count(const struct kernels_difference *a, const uint32_t *floors, si
     for (size_t at = 0; at < a->count;) {
         const size_t to = piece_end(at, a->count);
         float piece[PIECE];
-        for (size_t i = at; i < to; i++) {
+        for (size_t i = at; i < to; i++)
             piece[i - at] = select_at(a, i);
-        }
         for (size_t j = 0; j < n; j++) {
             uint32_t reached = 0;
             const uint32_t floor = floors[j];
-            for (size_t i = 0; i < to - at; i++) {
+            for (size_t i = 0; i < to - at; i++)
                 reached += select_magnitude(piece[i]) >= floor;
-            }
             counts[j] += reached;
         }
         see_piece(a, at, to, seen);

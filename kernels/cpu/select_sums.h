@@ -39,9 +39,8 @@ INLINE struct partial partial_zero(void)
 INLINE void total_add(struct total *total, const struct partial *part, bool differs)
 {
     total->a = v_double_add(total->a, part->a);
-    if (differs) {
+    if (differs)
         total->x = v_double_add(total->x, part->x);
-    }
     total->largest = v_max(total->largest, part->largest);
 }
 
@@ -57,21 +56,18 @@ static void total_tell(const struct total *total, size_t read, bool differs, str
         seen->a_energy += a[i];
         seen->x_energy += x[i];
     }
-    for (size_t i = 0; i < LANES; i++) {
+    for (size_t i = 0; i < LANES; i++)
         seen->largest = largest[i] > seen->largest ? largest[i] : seen->largest;
-    }
 }
 
 // The lanes, from element `at` on, that are in the open run.
 INLINE unsigned open_lanes(const struct kernels_difference *a, size_t at)
 {
     unsigned lanes = 0;
-    if (at + (LANES - 1) - a->open_first >= a->open_count + (LANES - 1)) {
+    if (at + (LANES - 1) - a->open_first >= a->open_count + (LANES - 1))
         return 0;
-    }
-    for (unsigned i = 0; i < LANES; i++) {
+    for (unsigned i = 0; i < LANES; i++)
         lanes |= (unsigned)(at + i - a->open_first < a->open_count) << i;
-    }
     return lanes;
 }
 
@@ -100,9 +96,8 @@ INLINE v_float seen(const struct kernels_difference *a, size_t at, enum select_r
 {
     v_float d = kind != SELECT_NONE ? v_sub(x, r) : x;
     part->a = v_square_add(part->a, d);
-    if (kind != SELECT_NONE) {
+    if (kind != SELECT_NONE)
         part->x = v_square_add(part->x, x);
-    }
     d = far_enough(a, at, kind, r, d);
     part->largest = v_max(part->largest, v_magnitude(d));
     return d;

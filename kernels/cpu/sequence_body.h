@@ -14,9 +14,8 @@ static void embed(size_t rows, size_t tokens, size_t width, const uint32_t *ids,
 {
     for (size_t r = 0; r < rows; r++, out += width) {
         const float *of_token = token + (size_t)ids[r] * width, *of_place = place + r % tokens * width;
-        for (size_t c = 0; c < width; c++) {
+        for (size_t c = 0; c < width; c++)
             out[c] = of_token[c] + of_place[c];
-        }
     }
 }
 
@@ -25,9 +24,8 @@ static void embed_backward(size_t rows, size_t width, const uint32_t *ids, const
 {
     for (size_t r = 0; r < rows; r++, grad += width) {
         float *of_token = token + (size_t)ids[r] * width;
-        for (size_t c = 0; c < width; c++) {
+        for (size_t c = 0; c < width; c++)
             of_token[c] += grad[c];
-        }
     }
 }
 
@@ -43,9 +41,8 @@ static float sum_of_squares(size_t count, const float *x, float mean)
             lane[l] += d * d;
         }
     }
-    for (; i < count; i++) {
+    for (; i < count; i++)
         rest += (x[i] - mean) * (x[i] - mean);
-    }
     return lanes_sum(lane) + rest;
 }
 
@@ -58,9 +55,8 @@ static void layernorm(size_t rows, size_t cols, const float *restrict x, const f
         const float s = 1.0f / sqrtf(sum_of_squares(cols, x, m) / (float)cols + NORM_EPSILON);
         mean[r] = m;
         inverse[r] = s;
-        for (size_t c = 0; c < cols; c++) {
+        for (size_t c = 0; c < cols; c++)
             out[c] = (x[c] - m) * s * gain[c] + bias[c];
-        }
     }
 }
 
@@ -68,14 +64,11 @@ static float row_product(size_t count, const float *a, const float *b)
 {
     float lane[LANES] = {0.0f}, rest = 0.0f;
     size_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        for (size_t l = 0; l < LANES; l++) {
+    for (; i + LANES <= count; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
             lane[l] += a[i + l] * b[i + l];
-        }
-    }
-    for (; i < count; i++) {
+    for (; i < count; i++)
         rest += a[i] * b[i];
-    }
     return lanes_sum(lane) + rest;
 }
 
@@ -85,14 +78,11 @@ static float normal_product(size_t count, const float *grad, const float *gain, 
 {
     float lane[LANES] = {0.0f}, rest = 0.0f;
     size_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        for (size_t l = 0; l < LANES; l++) {
+    for (; i + LANES <= count; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
             lane[l] += grad[i + l] * gain[i + l] * ((x[i + l] - mean) * inverse);
-        }
-    }
-    for (; i < count; i++) {
+    for (; i < count; i++)
         rest += grad[i] * gain[i] * ((x[i] - mean) * inverse);
-    }
     return lanes_sum(lane) + rest;
 }
 
@@ -173,19 +163,16 @@ static void bias_gelu(size_t rows, size_t cols, const float *restrict bias, floa
 
 static void gelu_backward(size_t count, const float *restrict slope, float *restrict grad)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         grad[i] *= slope[i];
-    }
 }
 
 static void residual(size_t rows, size_t cols, const float *restrict bias, const float *restrict x,
                      float *restrict out)
 {
-    for (size_t r = 0; r < rows; r++, x += cols, out += cols) {
-        for (size_t c = 0; c < cols; c++) {
+    for (size_t r = 0; r < rows; r++, x += cols, out += cols)
+        for (size_t c = 0; c < cols; c++)
             out[c] = x[c] + bias[c];
-        }
-    }
 }
 
 // --- attention ---
@@ -281,18 +268,16 @@ static void sum_of_keys(const struct head *h, size_t count, size_t block, float 
 static void exp_scores(size_t first, size_t block, const float *restrict level, float *restrict scores)
 {
     for (size_t key = 0; key < first + block; key++, scores += block) {
-        for (size_t c = 0; c < block; c++) {
+        for (size_t c = 0; c < block; c++)
             scores[c] = exp_nonpositive(scores[c] - level[c]);
-        }
         memset(scores, 0, (key > first ? key - first : 0) * sizeof *scores);
     }
 }
 
 static void column_most(size_t first, size_t block, const float *restrict scores, float *restrict most)
 {
-    for (size_t c = 0; c < block; c++) {
+    for (size_t c = 0; c < block; c++)
         most[c] = -INFINITY;
-    }
     for (size_t key = 0; key < first + block; key++, scores += block) {
         const int32_t start = key > first ? (int32_t)(key - first) : 0, end = (int32_t)block;
         for (int32_t c = 0; c < end; c++) {
@@ -305,11 +290,9 @@ static void column_most(size_t first, size_t block, const float *restrict scores
 static void column_sums(size_t rows, size_t cols, const float *restrict z, float *restrict sum)
 {
     memset(sum, 0, cols * sizeof *sum);
-    for (size_t r = 0; r < rows; r++, z += cols) {
-        for (size_t c = 0; c < cols; c++) {
+    for (size_t r = 0; r < rows; r++, z += cols)
+        for (size_t c = 0; c < cols; c++)
             sum[c] += z[c];
-        }
-    }
 }
 
 static void head_forward(const struct head *h, float *out, float *log_sum)
@@ -324,9 +307,8 @@ static void head_forward(const struct head *h, float *out, float *log_sum)
         sum_of_keys(h, keys, block, 1.0f, h->scores, h->v, to, h->out_stride);
         for (size_t c = 0; c < block; c++, to += h->out_stride) {
             const float share = 1.0f / h->sum[c];
-            for (size_t w = 0; w < h->width; w++) {
+            for (size_t w = 0; w < h->width; w++)
                 to[w] *= share;
-            }
             log_sum[first + c] = h->most[c] + logf(h->sum[c]);
         }
     }
@@ -347,11 +329,9 @@ static void attention(const struct kernels_attention *shape, const float *qkv, f
 static void grad_of_scores(size_t keys, size_t block, const float *restrict shares,
                            const float *restrict back, float *restrict grad)
 {
-    for (size_t key = 0; key < keys; key++, shares += block, grad += block) {
-        for (size_t c = 0; c < block; c++) {
+    for (size_t key = 0; key < keys; key++, shares += block, grad += block)
+        for (size_t c = 0; c < block; c++)
             grad[c] = shares[c] * (grad[c] - back[c]);
-        }
-    }
 }
 
 // The gradients of q, k and v from the queries first .. first + block - 1. The last block comes first: it
@@ -364,9 +344,8 @@ static void block_backward(const struct head *h, size_t first, size_t block, con
     const float beta = keys < h->tokens ? 1.0f : 0.0f;
     score(h, keys, block, h->scale, h->k, h->stride, q, h->stride, h->scores);
     exp_scores(first, block, log_sum + first, h->scores);
-    for (size_t c = 0; c < block; c++) {
+    for (size_t c = 0; c < block; c++)
         h->sum[c] = row_product(h->width, of_block + c * all, out + (first + c) * all);
-    }
     sum_of_queries(h, keys, block, 1.0f, h->scores, of_block, all, beta, grad_q + 2 * all);
     score(h, keys, block, 1.0f, h->v, h->stride, of_block, all, h->grad_scores);
     grad_of_scores(keys, block, h->scores, h->sum, h->grad_scores);

@@ -38,9 +38,8 @@ static struct kernels_cuda_entries entries_of(const struct kernels_entries *e)
 
 static void exchange(const struct kernels_exchange *e, uint64_t *hash)
 {
-    if (e->mine.count == 0 && e->theirs.count == 0) {
+    if (e->mine.count == 0 && e->theirs.count == 0)
         return;
-    }
     BASE_ASSERT(!e->r_bf16 && !e->correction_bf16); // gossip/exchange refuses them here
     struct sums *device = sums_begin();
     const struct kernels_cuda_exchange arguments = {
@@ -61,9 +60,8 @@ static void exchange(const struct kernels_exchange *e, uint64_t *hash)
 
 static uint64_t hash(const float *x, size_t count, size_t first, bool magnitudes)
 {
-    if (count == 0) {
+    if (count == 0)
         return 0;
-    }
     struct sums *device = sums_begin();
     const struct kernels_cuda_hash arguments = {x, count, first, magnitudes, &device->hash, &device->largest};
     kernels_cuda_hash(&arguments, blocks_along(count));
@@ -72,9 +70,8 @@ static uint64_t hash(const float *x, size_t count, size_t first, bool magnitudes
 
 static bool all_finite(const float *x, size_t count)
 {
-    if (count == 0) {
+    if (count == 0)
         return true;
-    }
     struct sums *device = sums_begin();
     const struct kernels_cuda_hash arguments = {x, count, 0, false, &device->hash, &device->largest};
     kernels_cuda_largest(&arguments, blocks_along(count));

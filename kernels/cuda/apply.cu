@@ -17,11 +17,10 @@ DEVICE size_t lower_bound(const struct kernels_cuda_entries *e, size_t from, siz
 {
     while (from < end) {
         const size_t middle = from + (end - from) / 2;
-        if (index_of(e, middle) < index) {
+        if (index_of(e, middle) < index)
             from = middle + 1;
-        } else {
+        else
             end = middle;
-        }
     }
     return from;
 }
@@ -30,19 +29,16 @@ DEVICE size_t lower_bound(const struct kernels_cuda_entries *e, size_t from, siz
 DEVICE uint64_t exchange_element(const struct kernels_cuda_exchange *e, size_t i, float mine, float theirs)
 {
     const float force = e->weight * (theirs - mine);
-    if (e->x != NULL) {
+    if (e->x != NULL)
         e->x[i] += force;
-    }
-    if (e->pending != NULL) {
+    if (e->pending != NULL)
         e->pending[i] += force;
-    }
     if (e->correction != NULL)
         e->correction[i] += e->gain * force;
     if (e->correction_sum != NULL)
         e->correction_sum[i] += e->gain * force;
-    if (e->r == NULL) {
+    if (e->r == NULL)
         return 0;
-    }
     const float before = e->r[i], after = before + 0.5f * (mine + theirs);
     e->r[i] = after;
     return hash_element(i, after) - hash_element(i, before);
@@ -62,14 +58,12 @@ DEVICE uint64_t exchange_entries(const struct kernels_cuda_exchange *e,
     }
     block_barrier();
     const size_t i = from + thread_index();
-    if (i > last) {
+    if (i > last)
         return 0;
-    }
     const size_t index = index_of(own, i), at = lower_bound(other, bound[0], bound[1], index);
     const int both = at < bound[1] && index_of(other, at) == index;
-    if (both && !is_mine) {
+    if (both && !is_mine)
         return 0;
-    }
     const float value = own->value[i], answer = both ? other->value[at] : 0.0f;
     return exchange_element(e, index, is_mine ? value : answer, is_mine ? answer : value);
 }
@@ -81,9 +75,8 @@ KERNEL(exchange_kernel, struct kernels_cuda_exchange, e)
     const struct kernels_cuda_entries own = is_mine ? e.mine : e.theirs, other = is_mine ? e.theirs : e.mine;
     const size_t from = (block_index() - (is_mine ? 0 : of_mine)) * THREADS;
     const uint64_t grown = block_sum_u64(exchange_entries(&e, &own, &other, from, is_mine));
-    if (thread_index() == 0) {
+    if (thread_index() == 0)
         atomic_add_u64(e.hash, grown);
-    }
 }
 
 KERNEL(hash_kernel, struct kernels_cuda_hash, h)
@@ -103,9 +96,8 @@ KERNEL(hash_kernel, struct kernels_cuda_hash, h)
         }
     }
     sum = block_sum_u64(sum);
-    if (thread_index() == 0) {
+    if (thread_index() == 0)
         atomic_add_u64(h.hash, sum);
-    }
 }
 
 KERNEL(largest_kernel, struct kernels_cuda_hash, h)
@@ -120,9 +112,8 @@ KERNEL(largest_kernel, struct kernels_cuda_hash, h)
         }
     }
     largest = warp_max_u32(largest);
-    if (lane_index() == 0) {
+    if (lane_index() == 0)
         atomic_max_u32(h.largest, largest);
-    }
 }
 
 void kernels_cuda_exchange(const struct kernels_cuda_exchange *exchange)

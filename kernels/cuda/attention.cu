@@ -114,18 +114,16 @@ DEVICE void outer_add(float4 x, float4 y, float sum[4][4])
     UNROLL
     for (unsigned i = 0; i < 4; i++) {
         UNROLL
-        for (unsigned j = 0; j < 4; j++) {
+        for (unsigned j = 0; j < 4; j++)
             sum[i][j] = fmaf(rows[i], columns[j], sum[i][j]);
-        }
     }
 }
 
 DEVICE void set_zero(float sum[4][4])
 {
     UNROLL
-    for (unsigned i = 0; i < 16; i++) {
+    for (unsigned i = 0; i < 16; i++)
         sum[i / 4][i % 4] = 0.0f;
-    }
 }
 
 // The products of all rows of a with all rows of b.
@@ -140,9 +138,8 @@ DEVICE void multiply_rows(const struct head_rows *a, const struct head_rows *b, 
         stage_turned(b, first, width, s->b);
         block_barrier();
         UNROLL
-        for (unsigned d = 0; d < DEPTH; d++) {
+        for (unsigned d = 0; d < DEPTH; d++)
             outer_add(s->a[d * (PLACE / 4) + y], s->b[d * (PLACE / 4) + x], product);
-        }
     }
 }
 
@@ -156,9 +153,8 @@ DEVICE void multiply_tile(const struct head_rows *b, size_t panel, size_t width,
         stage_panel(b, first, panel, width, s->b);
         block_barrier();
         UNROLL
-        for (unsigned d = 0; d < DEPTH; d++) {
+        for (unsigned d = 0; d < DEPTH; d++)
             outer_add(s->tile[(first + d) * (PLACE / 4) + y], s->b[d * (PLACE / 4) + x], sum);
-        }
     }
 }
 
@@ -185,11 +181,9 @@ DEVICE void write_panel(float value[4][4], const float factor[4], float *to, siz
 {
     const unsigned y = thread_index() / 16, x = thread_index() % 16;
     for (unsigned i = 0; i < 4; i++) {
-        for (unsigned j = 0; j < 4; j++) {
-            if (4 * y + i < count && panel + 4 * x + j < width) {
+        for (unsigned j = 0; j < 4; j++)
+            if (4 * y + i < count && panel + 4 * x + j < width)
                 to[(4 * y + i) * stride + panel + 4 * x + j] = value[i][j] * factor[i];
-            }
-        }
     }
 }
 
@@ -217,9 +211,8 @@ DEVICE float row_max(float value)
 
 DEVICE float row_total(float value)
 {
-    for (unsigned distance = 8; distance > 0; distance /= 2) {
+    for (unsigned distance = 8; distance > 0; distance /= 2)
         value += warp_xor_f32(value, distance);
-    }
     return value;
 }
 
@@ -242,9 +235,8 @@ DEVICE void softmax_tile(float score[4][4], float scale, size_t query, size_t ke
         const float before = expf(state->max[i] - max);
         state->sum[i] = state->sum[i] * before + row_total(sum);
         state->max[i] = max;
-        for (unsigned j = 0; j < 4; j++) {
+        for (unsigned j = 0; j < 4; j++)
             out[i][j] *= before;
-        }
     }
 }
 
@@ -291,16 +283,13 @@ KERNEL(attention_back_kernel, struct attention_args, a)
     const size_t sequence = at / tokens / a.shape.heads;
     const size_t first = ((sequence * tokens + token) * a.shape.heads + head) * a.shape.width;
     float sum = 0.0f;
-    if (sequence >= a.shape.sequences) {
+    if (sequence >= a.shape.sequences)
         return; // the whole warp
-    }
-    for (size_t w = lane_index(); w < a.shape.width; w += WARP) {
+    for (size_t w = lane_index(); w < a.shape.width; w += WARP)
         sum += a.out[first + w] * a.grad[first + w];
-    }
     sum = warp_sum_f32(sum);
-    if (lane_index() == 0) {
+    if (lane_index() == 0)
         a.to[at] = sum;
-    }
 }
 
 // The share of a key in a query, and the gradient of its score: share * (grad - back).

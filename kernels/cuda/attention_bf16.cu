@@ -143,9 +143,8 @@ INLINE void half_load_rows(const struct half_rows *rows, uint32_t first, unsigne
 INLINE void half_set_zero(float sum[][4], unsigned columns)
 {
     UNROLL
-    for (unsigned n = 0; n < columns; n++) {
+    for (unsigned n = 0; n < columns; n++)
         sum[n][0] = sum[n][1] = sum[n][2] = sum[n][3] = 0.0f;
-    }
 }
 
 // The products of the warp's rows with 16 * pairs rows of a tile, from row `first` on.
@@ -196,9 +195,8 @@ INLINE void half_mask(float score[][4], unsigned pairs, uint32_t row, uint32_t c
         UNROLL
         for (unsigned i = 0; i < 4; i++) {
             const uint32_t of_row = r + i / 2 * 8, of_column = c + 8 * n + i % 2;
-            if (turned ? of_row > of_column : of_column > of_row) {
+            if (turned ? of_row > of_column : of_column > of_row)
                 score[n][i] = -INFINITY;
-            }
         }
     }
 }
@@ -211,12 +209,10 @@ INLINE void half_write_rows(float sum[][4], unsigned steps, float upper, float l
     uint16_t *const at = to + (row * stride + lane_index() % 4 * 2);
     UNROLL
     for (unsigned n = 0; n < 2 * steps; n++) {
-        if (row < count) {
+        if (row < count)
             pair_store(at + 8 * n, pair_bf16(sum[n][0] * upper, sum[n][1] * upper));
-        }
-        if (row + 8 < count) {
+        if (row + 8 < count)
             pair_store(at + 8 * stride + 8 * n, pair_bf16(sum[n][2] * lower, sum[n][3] * lower));
-        }
     }
 }
 
@@ -248,9 +244,8 @@ INLINE void half_softmax(float score[][4], unsigned pairs, float scale, unsigned
     for (unsigned half = 0; half < 2; half++) {
         float max = state->max[half], sum = 0.0f;
         UNROLL
-        for (unsigned n = 0; n < 2 * pairs; n++) {
+        for (unsigned n = 0; n < 2 * pairs; n++)
             max = fmaxf(max, fmaxf(score[n][2 * half], score[n][2 * half + 1]));
-        }
         max = quad_max(max);
         const float before = fast_exp2((state->max[half] - max) * scale), level = max * scale;
         UNROLL
@@ -291,14 +286,12 @@ INLINE void half_attend(const struct half_args *a, const struct half_tiles *tile
         const unsigned at = tile % 2 * tile_rows * 2 * steps;
         copies_wait();
         block_barrier(); // the tile is whole, and no thread reads the one before it any more
-        if (key + tile_rows < end) {
+        if (key + tile_rows < end)
             half_fetch_both(&k, &v, tile + 1, tile_rows, steps, tiles);
-        }
         if (key < first + WARP_ROWS && first < a->tokens) {
             half_multiply_rows(&queries, tiles->a + at, 0, tile_rows / 16, steps, score);
-            if (key + tile_rows > first + 1) {
+            if (key + tile_rows > first + 1)
                 half_mask(score, tile_rows / 16, first, key, 0);
-            }
             half_softmax(score, tile_rows / 16, scale, steps, &state, out);
             half_multiply_tile(score, tiles->b + at, 0, tile_rows / 16, steps, out);
         }
@@ -307,12 +300,10 @@ INLINE void half_attend(const struct half_args *a, const struct half_tiles *tile
     const float upper = quad_total(state.sum[0]), lower = quad_total(state.sum[1]);
     half_write_rows(out, steps, 1.0f / upper, 1.0f / lower, to, k.stride / 3, first, a->tokens);
     float *const log_sum = a->to_sums + (size_t)p.of_head * a->tokens;
-    if (lane_index() % 4 == 0 && row < a->tokens) {
+    if (lane_index() % 4 == 0 && row < a->tokens)
         log_sum[row] = state.max[0] * scale / LOG2_E + logf(upper);
-    }
-    if (lane_index() % 4 == 0 && row + 8 < a->tokens) {
+    if (lane_index() % 4 == 0 && row + 8 < a->tokens)
         log_sum[row + 8] = state.max[1] * scale / LOG2_E + logf(lower);
-    }
 }
 
 #define FORWARD_KERNEL(width, tile_rows, keys_pairs, queries_pairs, KIND)                                    \
@@ -345,9 +336,8 @@ KERNEL(attention_bf16_back_kernel, struct half_args, a)
             sum = fmaf(float_of(out[i] & 0xffff0000u), float_of(grad[i] & 0xffff0000u), sum);
         }
     }
-    for (unsigned distance = BACK_LANES / 2; distance > 0; distance /= 2) {
+    for (unsigned distance = BACK_LANES / 2; distance > 0; distance /= 2)
         sum += warp_xor_f32(sum, distance);
-    }
     if (lane == 0 && at < rows * a.heads) {
         const size_t head = at % a.heads, row = at / a.heads;
         a.to_sums[(row / a.tokens * a.heads + head) * a.tokens + row % a.tokens] = sum;
@@ -374,15 +364,13 @@ INLINE void half_back_to_queries(struct half_queries *w, const float4 *k, const 
     float score[2 * PAIRS_MAX][4], slope[2 * PAIRS_MAX][4];
     half_multiply_rows(&w->q, k, part, pairs, steps, score);
     half_multiply_rows(&w->grad, v, part, pairs, steps, slope);
-    if (key + 16 * pairs > w->first + 1) {
+    if (key + 16 * pairs > w->first + 1)
         half_mask(score, pairs, w->first, key, 0);
-    }
     UNROLL
     for (unsigned n = 0; n < 2 * pairs; n++) {
         UNROLL
-        for (unsigned i = 0; i < 4; i++) {
+        for (unsigned i = 0; i < 4; i++)
             half_shares(&score[n][i], &slope[n][i], scale, w->level[i / 2], w->offset[i / 2]);
-        }
     }
     half_multiply_tile(slope, k, part, pairs, steps, grad_q);
 }
@@ -416,9 +404,8 @@ INLINE void half_attend_queries(const struct half_args *a, const struct half_til
         const unsigned at = tile % 2 * tile_rows * 2 * steps;
         copies_wait();
         block_barrier(); // the tile is whole, and no thread reads the one before it any more
-        if ((tile + 1) * tile_rows < end) {
+        if ((tile + 1) * tile_rows < end)
             half_fetch_both(&k, &v, tile + 1, tile_rows, steps, tiles);
-        }
         UNROLL
         for (unsigned part = 0; part < tile_rows; part += 16 * pairs) {
             const uint32_t key = tile * tile_rows + part;
@@ -445,9 +432,8 @@ INLINE void half_back_to_keys(struct half_keys *w, const struct half_tiles *tile
     float score[2 * PAIRS_MAX][4], slope[2 * PAIRS_MAX][4];
     half_multiply_rows(&w->k, tile->a, part, pairs, steps, score);
     half_multiply_rows(&w->v, tile->b, part, pairs, steps, slope);
-    if (query < w->first + WARP_ROWS - 1) {
+    if (query < w->first + WARP_ROWS - 1)
         half_mask(score, pairs, w->first, query, 1);
-    }
     UNROLL
     for (unsigned n = 0; n < 2 * pairs; n++) {
         UNROLL
@@ -499,15 +485,13 @@ INLINE void half_attend_keys(const struct half_args *a, const struct half_tiles 
         const struct half_tiles now = {tiles->a + at, tiles->b + at, tiles->level + row, tiles->offset + row};
         copies_wait();
         block_barrier(); // the tile is whole, and no thread reads the one before it any more
-        if ((tile + 1) * tile_rows < a->tokens) {
+        if ((tile + 1) * tile_rows < a->tokens)
             half_fetch_queries(a, &p, &q, &grad, tile + 1, tile_rows, steps, tiles);
-        }
         UNROLL
         for (unsigned part = 0; part < tile_rows; part += 16 * pairs) {
             const uint32_t query = tile * tile_rows + part;
-            if (query + 16 * pairs > w.first && w.first < a->tokens) {
+            if (query + 16 * pairs > w.first && w.first < a->tokens)
                 half_back_to_keys(&w, &now, part, query, pairs, steps, a->scale * LOG2_E);
-            }
         }
     }
     uint16_t *const to = a->to + (q.first - a->qkv) + q.stride / 3; // beside k

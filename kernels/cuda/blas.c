@@ -33,9 +33,8 @@ static int blas_int(size_t value)
 void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                        const float *a, const float *b, float beta, float *c)
 {
-    if (m == 0 || n == 0) {
+    if (m == 0 || n == 0)
         return;
-    }
     const size_t lda = transpose_a ? m : k, ldb = transpose_b ? k : n;
     must_blas(cublasSgemm(blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                           transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, blas_int(n), blas_int(m), blas_int(k),

@@ -78,13 +78,11 @@ static bool describe(const struct kind *k, struct plan *plan)
     if (!works(cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F)) ||
         !set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a) ||
         !set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b) ||
-        !set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)) {
+        !set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue))
         return false;
-    }
     if (k->after >= KERNELS_CUDA_BIAS_GELU &&
-        !set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &stride, sizeof stride)) {
+        !set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &stride, sizeof stride))
         return false;
-    }
     const uint64_t cols_b = k->transpose_b ? k->k : k->n, rows_b = k->transpose_b ? k->n : k->k,
                    cols_a = k->transpose_a ? k->m : k->k, rows_a = k->transpose_a ? k->k : k->m;
     return works(cublasLtMatrixLayoutCreate(&plan->a, CUDA_R_16BF, cols_b, rows_b, (int64_t)cols_b)) &&
@@ -118,9 +116,8 @@ static bool choose(struct plan *plan)
                                                    &workspace, sizeof workspace)) &&
         works(cublasLtMatmulAlgoGetHeuristic(lt.handle, plan->operation, plan->a, plan->b, plan->c, plan->d,
                                              preference, 1, &best, &found));
-    if (preference != NULL) {
+    if (preference != NULL)
         (void)cublasLtMatmulPreferenceDestroy(preference);
-    }
     plan->algorithm = best.algo;
     return asked && found > 0;
 }
@@ -139,14 +136,11 @@ static struct plan *plan_for(const struct kernels_cuda_multiply *p)
     kind.narrow = p->narrow;
     kind.after = p->after;
     kind.adds = p->add != NULL;
-    for (size_t i = 0; i < lt.count; i++) {
-        if (memcmp(&lt.plans[i].kind, &kind, sizeof kind) == 0) {
+    for (size_t i = 0; i < lt.count; i++)
+        if (memcmp(&lt.plans[i].kind, &kind, sizeof kind) == 0)
             return &lt.plans[i];
-        }
-    }
-    if (lt.count == PLANS) {
+    if (lt.count == PLANS)
         return NULL;
-    }
     struct plan *plan = &lt.plans[lt.count++];
     plan->kind = kind;
     plan->possible = describe(&kind, plan) && point(plan, p) && choose(plan);
@@ -170,9 +164,8 @@ bool kernels_cuda_multiply(const struct kernels_cuda_multiply *p)
         kernels_cuda_multiply_plain(p);
         return true;
     }
-    if (pthread_mutex_lock(&lt.lock) != 0) {
+    if (pthread_mutex_lock(&lt.lock) != 0)
         return false;
-    }
     const bool done = multiply(p);
     (void)pthread_mutex_unlock(&lt.lock);
     return done;

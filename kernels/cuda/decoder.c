@@ -67,11 +67,10 @@ static void attention_bf16(const struct kernels *k, const struct kernels_attenti
 {
     (void)k;
     (void)scratch;
-    if (kernels_cuda_attention_bf16_takes(shape)) {
+    if (kernels_cuda_attention_bf16_takes(shape))
         kernels_cuda_attention_bf16(shape, qkv, out, log_sum);
-    } else {
+    else
         attention_wide(shape, qkv, out, log_sum);
-    }
     kernels_cuda_launched("attention");
 }
 
@@ -156,9 +155,8 @@ static void linear(const struct kernels *k, const struct kernels_linear *l, cons
                    const float *bias, void *y)
 {
     (void)k;
-    if (is_empty(l)) {
+    if (is_empty(l))
         return;
-    }
     const struct factors f = factors_begin(l, w, bias);
     struct kernels_cuda_multiply product = forward_of(l, x, &f);
     product.d = y;
@@ -176,9 +174,8 @@ static void linear_gelu(const struct kernels *k, const struct kernels_linear *l,
                         const float *w, const float *bias, void *kept, void *y)
 {
     (void)k;
-    if (is_empty(l)) {
+    if (is_empty(l))
         return;
-    }
     const struct factors f = factors_begin(l, w, bias);
     struct kernels_cuda_multiply product = forward_of(l, x, &f);
     product.d = y;
@@ -197,9 +194,8 @@ static void linear_add(const struct kernels *k, const struct kernels_linear *l, 
                        const float *bias, const float *skip, float *y)
 {
     (void)k;
-    if (is_empty(l)) {
+    if (is_empty(l))
         return;
-    }
     const struct factors f = factors_begin(l, w, bias);
     struct kernels_cuda_multiply product = forward_of(l, x, &f);
     product.d = y;
@@ -213,9 +209,8 @@ static void linear_add(const struct kernels *k, const struct kernels_linear *l, 
             product.add = y;
         }
         multiply_only(&product);
-        if (skip == NULL) {
+        if (skip == NULL)
             kernels_cuda_bias(l->rows, l->outputs, bias, y, 0);
-        }
     }
     factors_end("linear_add");
 }
@@ -237,9 +232,8 @@ static void linear_backward(const struct kernels *k, const struct kernels_linear
                             float *grad_bias, void *grad_x)
 {
     (void)k;
-    if (is_empty(l)) {
+    if (is_empty(l))
         return;
-    }
     const struct kernels_cuda_multiply of_w = {.transpose_a = true,
                                                .m = l->inputs,
                                                .n = l->outputs,
@@ -290,9 +284,8 @@ static void logits(const struct kernels *k, const struct kernels_linear *l, cons
                    void *y)
 {
     (void)k;
-    if (is_empty(l)) {
+    if (is_empty(l))
         return;
-    }
     const struct kernels_cuda_multiply product = {.transpose_b = true,
                                                   .m = l->rows,
                                                   .n = stride_of(l),
@@ -334,9 +327,8 @@ static void rows_of_head(const struct kernels_linear *l, const uint16_t *x, cons
                                                   .b = x,
                                                   .add = l->accumulate ? grad_w + first * l->inputs : NULL,
                                                   .d = grad_w + first * l->inputs};
-    if (count > 0) {
+    if (count > 0)
         multiply_only(&product);
-    }
 }
 
 // A product whose number of rows is no multiple of 8 is slow: the last rows of W get one of their own.
@@ -345,9 +337,8 @@ static void logits_backward(const struct kernels *k, const struct kernels_linear
 {
     const size_t whole = l->outputs / LOGITS_MULTIPLE * LOGITS_MULTIPLE;
     (void)k;
-    if (is_empty(l)) {
+    if (is_empty(l))
         return;
-    }
     rows_of_head(l, x, grad, 0, whole, grad_w);
     rows_of_head(l, x, grad, whole, l->outputs - whole, grad_w);
     const struct kernels_cuda_multiply of_x = {.m = l->rows,

@@ -43,9 +43,8 @@ DEVICE struct four load_four_bf16(const uint16_t *x)
     const uint64_t bits = *(const uint64_t *)x;
     struct four f;
     UNROLL
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 4; i++)
         f.at[i] = from_bf16((uint16_t)(bits >> 16 * i));
-    }
     return f;
 }
 
@@ -53,9 +52,8 @@ DEVICE void store_four_bf16(uint16_t *to, const struct four *f)
 {
     uint64_t bits = 0;
     UNROLL
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 4; i++)
         bits |= (uint64_t)bf16_of(f->at[i]) << 16 * i;
-    }
     *(uint64_t *)to = bits;
 }
 
@@ -73,9 +71,8 @@ KERNEL(norm_fours_kernel, struct norm_rows, n)
     const size_t r = (size_t)block_index() * WARPS + warp_index(), at = r * n.cols;
     struct four x[KEPT];
     float sum = 0.0f, squares = 0.0f;
-    if (r >= n.rows) {
+    if (r >= n.rows)
         return; // the whole warp
-    }
     UNROLL
     for (unsigned g = 0; g < KEPT; g++) {
         const size_t c = g * WIDE + 4 * lane_index();
@@ -89,9 +86,8 @@ KERNEL(norm_fours_kernel, struct norm_rows, n)
     for (unsigned g = 0; g < KEPT; g++) {
         if (g * WIDE + 4 * lane_index() < n.cols) {
             UNROLL
-            for (unsigned i = 0; i < 4; i++) {
+            for (unsigned i = 0; i < 4; i++)
                 squares += (x[g].at[i] - mean) * (x[g].at[i] - mean);
-            }
         }
     }
     const float inverse = 1.0f / sqrtf(warp_sum_f32(squares) / (float)n.cols + LAYERNORM_EPSILON);
@@ -100,9 +96,8 @@ KERNEL(norm_fours_kernel, struct norm_rows, n)
         const size_t c = g * WIDE + 4 * lane_index();
         if (c < n.cols) {
             UNROLL
-            for (unsigned i = 0; i < 4; i++) {
+            for (unsigned i = 0; i < 4; i++)
                 x[g].at[i] = (x[g].at[i] - mean) * inverse * n.gain[c + i] + n.bias[c + i];
-            }
             store_four_bf16(n.out + at + c, &x[g]);
         }
     }
@@ -115,14 +110,12 @@ KERNEL(norm_fours_kernel, struct norm_rows, n)
 KERNEL(norm_kernel, struct norm_rows, n)
 {
     const size_t r = (size_t)block_index() * WARPS + warp_index();
-    if (r >= n.rows) {
+    if (r >= n.rows)
         return; // the whole warp
-    }
     const float *x = n.x + r * n.cols;
     const struct row_level level = row_level_of(x, n.cols);
-    for (size_t c = lane_index(); c < n.cols; c += WARP) {
+    for (size_t c = lane_index(); c < n.cols; c += WARP)
         n.out[r * n.cols + c] = bf16_of((x[c] - level.mean) * level.inverse * n.gain[c] + n.bias[c]);
-    }
     if (lane_index() == 0) {
         n.mean[r] = level.mean;
         n.inverse[r] = level.inverse;
@@ -141,9 +134,8 @@ struct norm_gradient {
 KERNEL(norm_backward_fours_kernel, struct norm_gradient, n)
 {
     const size_t r = (size_t)block_index() * WARPS + warp_index(), at = r * n.cols;
-    if (r >= n.rows) {
+    if (r >= n.rows)
         return; // the whole warp
-    }
     const float mean = n.mean[r], inverse = n.inverse[r];
     struct four normal[KEPT], grad[KEPT], to[KEPT]; // grad: times gain
     float sum = 0.0f, sum_x = 0.0f;
@@ -153,9 +145,8 @@ KERNEL(norm_backward_fours_kernel, struct norm_gradient, n)
         if (c < n.cols) {
             normal[g] = load_four(n.x + at + c);
             grad[g] = load_four_bf16(n.grad + at + c);
-            if (n.skip != NULL) {
+            if (n.skip != NULL)
                 to[g] = load_four(n.skip + at + c);
-            }
         }
     }
     UNROLL
@@ -189,9 +180,8 @@ KERNEL(norm_backward_fours_kernel, struct norm_gradient, n)
 KERNEL(norm_backward_kernel, struct norm_gradient, n)
 {
     const size_t r = (size_t)block_index() * WARPS + warp_index(), at = r * n.cols;
-    if (r >= n.rows) {
+    if (r >= n.rows)
         return; // the whole warp
-    }
     const float *x = n.x + at, mean = n.mean[r], inverse = n.inverse[r];
     float sum = 0.0f, sum_x = 0.0f;
     for (size_t c = lane_index(); c < n.cols; c += WARP) {
@@ -243,9 +233,8 @@ DEVICE void store_two_sums(const float sum[2], float *part, size_t column, size_
     block_barrier();
     for (unsigned i = 0; i < 2 && warp_index() == 0 && column + i < cols; i++) {
         float all = sum[i];
-        for (unsigned w = 1; w < WARPS; w++) {
+        for (unsigned w = 1; w < WARPS; w++)
             all += part[2 * (w * WARP + lane_index()) + i];
-        }
         to[column + i] = all;
     }
     block_barrier();
@@ -308,9 +297,8 @@ DEVICE struct row_part bf16_row_part(const uint16_t *z, size_t cols)
     for (size_t c = 4 * thread_index(); c < cols; c += 4 * THREADS) {
         struct four x = load_four_bf16(z + c);
         UNROLL
-        for (unsigned i = 0; i < 4; i++) {
+        for (unsigned i = 0; i < 4; i++)
             x.at[i] = c + i < cols ? x.at[i] : -INFINITY;
-        }
         row_part_add(&p, x.at, c, 1);
     }
     return p;
@@ -333,9 +321,8 @@ KERNEL(bf16_softmax_kernel, struct bf16_softmax, s)
         }
         store_four_bf16(z + c, &x);
     }
-    if (thread_index() == 0) {
+    if (thread_index() == 0)
         row_loss(&s.row_losses[block_index()], &row, of_label, label);
-    }
 }
 
 // --- after a product ---
@@ -388,11 +375,10 @@ void kernels_cuda_layernorm_bf16(size_t rows, size_t cols, const float *x, const
 {
     const struct norm_rows n = {rows, cols, x, gain, bias, out, mean, inverse};
     const unsigned blocks = (unsigned)((rows + WARPS - 1) / WARPS);
-    if (fours(cols, x, out, NULL)) {
+    if (fours(cols, x, out, NULL))
         LAUNCH(norm_fours_kernel, blocks, n);
-    } else {
+    else
         LAUNCH(norm_kernel, blocks, n);
-    }
 }
 
 void kernels_cuda_layernorm_backward_bf16(size_t rows, size_t cols, const uint16_t *grad, const float *x,
@@ -404,11 +390,10 @@ void kernels_cuda_layernorm_backward_bf16(size_t rows, size_t cols, const uint16
     const struct norm_gradient n = {rows, cols, tiles, grad, x, gain, mean, inverse, skip, grad_x, parts};
     const unsigned blocks = (unsigned)((rows + WARPS - 1) / WARPS);
     LAUNCH(norm_parts_kernel, (unsigned)(tiles * slabs), n);
-    if (fours(cols, x, skip, grad_x) && (uintptr_t)grad % 8 == 0) {
+    if (fours(cols, x, skip, grad_x) && (uintptr_t)grad % 8 == 0)
         LAUNCH(norm_backward_fours_kernel, blocks, n);
-    } else {
+    else
         LAUNCH(norm_backward_kernel, blocks, n);
-    }
 }
 
 void kernels_cuda_column_sum_bf16(size_t rows, size_t cols, const uint16_t *z, float *parts, float *sum)
@@ -417,9 +402,8 @@ void kernels_cuda_column_sum_bf16(size_t rows, size_t cols, const uint16_t *z, f
     const size_t tiles = (cols + 2 * WARP - 1) / (2 * WARP);
     const struct bf16_columns s = {rows, cols, tiles, z, slabs > 1 ? parts : sum};
     LAUNCH(bf16_column_sum_kernel, (unsigned)(tiles * slabs), s);
-    if (slabs > 1) {
+    if (slabs > 1)
         kernels_cuda_column_sum(slabs, cols, parts, parts + slabs * cols, sum);
-    }
 }
 
 void kernels_cuda_bias_bf16(size_t rows, size_t cols, const float *bias, uint16_t *z)

@@ -78,17 +78,15 @@ DEVICE unsigned warp_index(void)
 
 DEVICE uint32_t warp_sum_u32(uint32_t value)
 {
-    for (unsigned distance = WARP / 2; distance > 0; distance /= 2) {
+    for (unsigned distance = WARP / 2; distance > 0; distance /= 2)
         value += warp_xor_u32(value, distance);
-    }
     return value;
 }
 
 DEVICE uint64_t warp_sum_u64(uint64_t value)
 {
-    for (unsigned distance = WARP / 2; distance > 0; distance /= 2) {
+    for (unsigned distance = WARP / 2; distance > 0; distance /= 2)
         value += warp_xor_u64(value, distance);
-    }
     return value;
 }
 
@@ -103,17 +101,15 @@ DEVICE uint32_t warp_max_u32(uint32_t value)
 
 DEVICE double warp_sum_f64(double value)
 {
-    for (unsigned distance = WARP / 2; distance > 0; distance /= 2) {
+    for (unsigned distance = WARP / 2; distance > 0; distance /= 2)
         value += warp_xor_f64(value, distance);
-    }
     return value;
 }
 
 DEVICE float warp_sum_f32(float value)
 {
-    for (unsigned distance = WARP / 2; distance > 0; distance /= 2) {
+    for (unsigned distance = WARP / 2; distance > 0; distance /= 2)
         value += warp_xor_f32(value, distance);
-    }
     return value;
 }
 
@@ -122,14 +118,12 @@ DEVICE uint64_t block_sum_u64(uint64_t value)
 {
     SHARED(uint64_t, part, WARPS);
     value = warp_sum_u64(value);
-    if (lane_index() == 0) {
+    if (lane_index() == 0)
         part[warp_index()] = value;
-    }
     block_barrier();
     uint64_t sum = 0;
-    for (unsigned w = 0; w < WARPS; w++) {
+    for (unsigned w = 0; w < WARPS; w++)
         sum += part[w];
-    }
     block_barrier();
     return sum;
 }
@@ -138,14 +132,12 @@ DEVICE float block_sum_f32(float value)
 {
     SHARED(float, part, WARPS);
     value = warp_sum_f32(value);
-    if (lane_index() == 0) {
+    if (lane_index() == 0)
         part[warp_index()] = value;
-    }
     block_barrier();
     float sum = 0.0f;
-    for (unsigned w = 0; w < WARPS; w++) {
+    for (unsigned w = 0; w < WARPS; w++)
         sum += part[w];
-    }
     block_barrier();
     return sum;
 }

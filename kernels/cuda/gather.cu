@@ -25,9 +25,8 @@ DEVICE uint64_t look_back(const uint64_t *words, size_t tile)
         const uint32_t known = warp_ballot((word & TILE_UP_TO) != 0);
         const unsigned last = known != 0 ? first_bit(known) : WARP - 1;
         before += warp_sum_u64(lane <= last ? word & TILE_COUNT : 0);
-        if (known != 0) {
+        if (known != 0)
             break;
-        }
     }
     return before;
 }
@@ -36,9 +35,8 @@ DEVICE uint64_t look_back(const uint64_t *words, size_t tile)
 DEVICE size_t next_tile(const struct kernels_cuda_order *order)
 {
     SHARED(uint32_t, ticket, 1);
-    if (thread_index() == 0) {
+    if (thread_index() == 0)
         ticket[0] = atomic_add_u32(order->tickets, 1);
-    }
     block_barrier();
     return ticket[0];
 }
@@ -49,9 +47,8 @@ DEVICE uint64_t entries_before(const struct kernels_cuda_order *order, size_t ti
 {
     SHARED(uint64_t, entries, WARPS);
     SHARED(uint64_t, before_tile, 1);
-    if (lane_index() == 0) {
+    if (lane_index() == 0)
         entries[warp_index()] = warp_entries;
-    }
     memory_fence();
     block_barrier();
     uint64_t own = 0, before_warp = 0;
@@ -60,16 +57,14 @@ DEVICE uint64_t entries_before(const struct kernels_cuda_order *order, size_t ti
         own += entries[w];
     }
     if (warp_index() == 0) {
-        if (lane_index() == 0) {
+        if (lane_index() == 0)
             word_store(order->words + tile, (tile == 0 ? TILE_UP_TO : TILE_OWN) | own);
-        }
         const uint64_t before = look_back(order->words, tile);
         if (lane_index() == 0) {
             word_store(order->words + tile, TILE_UP_TO | (before + own));
             before_tile[0] = before;
-            if (tile == order->tiles - 1) {
+            if (tile == order->tiles - 1)
                 *order->entries = before + own;
-            }
         }
     }
     memory_fence();
@@ -109,9 +104,8 @@ KERNEL(gather_kernel, struct kernels_cuda_gather, g)
     struct energies energies = {0.0, 0.0, 0};
     piece_read(&g.vector, tile, &piece, &energies);
     uint32_t hits = 0;
-    for (unsigned e = 0; e < PER_THREAD; e++) {
+    for (unsigned e = 0; e < PER_THREAD; e++)
         hits |= (uint32_t)(magnitude_of(piece.a[e]) >= g.floor) << e;
-    }
     const uint64_t place = entries_before(&g.order, tile, warp_sum_u32(bits_set(hits)));
     entries_write(&g, tile, &piece, hits, place);
     energies_write(&energies, g.seen + tile);
@@ -167,9 +161,8 @@ KERNEL(keep_kernel, struct kernels_cuda_keep, k)
     }
     const uint64_t counts = entries_before(&k.order, tile, warp_sum_u64(kinds));
     struct ranks before = {counts & (TIE - 1), counts / TIE};
-    for (unsigned e = 0; e < PER_THREAD; e++) {
+    for (unsigned e = 0; e < PER_THREAD; e++)
         keep_write(&k, index[e], value[e], kind_of(&k, keep_index(tile, e), value[e]), &before);
-    }
 }
 
 void kernels_cuda_gather(const struct kernels_cuda_gather *gather)

@@ -44,9 +44,8 @@ KERNEL(group_norm_kernel, struct group_norm, a)
     const struct group g = group_of(&a.n);
     const uint32_t count = (uint32_t)(g.width * a.n.pixels);
     float sum = 0.0f, squares = 0.0f;
-    for (uint32_t i = thread_index(); i < count; i += THREADS) {
+    for (uint32_t i = thread_index(); i < count; i += THREADS)
         sum += a.x[group_place(&a.n, &g, i)];
-    }
     const float mean = block_sum_f32(sum) / (float)count;
     for (uint32_t i = thread_index(); i < count; i += THREADS) {
         const float d = a.x[group_place(&a.n, &g, i)] - mean;
@@ -95,9 +94,8 @@ KERNEL(group_norm_backward_kernel, struct group_norm, a)
     float sum_x = 0.0f, sum = 0.0f;
     channel_sums(&a, &g, mean, scale, with_x, plain);
     block_barrier();
-    if (a.to == NULL) {
+    if (a.to == NULL)
         return;
-    }
     for (size_t c = g.first + thread_index(); c < g.first + g.width; c += THREADS) {
         sum_x += a.gamma[c] * with_x[c];
         sum += a.gamma[c] * plain[c];

@@ -37,9 +37,8 @@ static size_t column_sum_floats(size_t rows, size_t cols)
 static const float *columns_of(const struct kernels_conv *part, const struct product *p, const float *x,
                                float *columns)
 {
-    if (p->direct) {
+    if (p->direct)
         return x;
-    }
     kernels_cuda_columns(part, x, columns);
     kernels_cuda_launched("the windows of conv");
     return columns;
@@ -68,9 +67,8 @@ static void convolve(kernels_cuda_product *multiply, const struct kernels_conv *
         multiply(false, false, part.images * p.pixels, c->outputs, p.inputs, 1.0f, from, weight, 0.0f,
                  y + first * p.y_image);
     }
-    if (!p.direct) {
+    if (!p.direct)
         kernels_cuda_end();
-    }
     add_bias(c, bias, y);
 }
 
@@ -113,9 +111,8 @@ static void differentiate(kernels_cuda_product *multiply, const struct kernels_c
         kernels_cuda_relu_backward(c->images * p.y_image, y, dy);
         kernels_cuda_launched("the mask of conv");
     }
-    if (dbias != NULL) {
+    if (dbias != NULL)
         bias_gradient(c, dy, accumulate, temporary, dbias);
-    }
     for (size_t first = 0; first < c->images; first += at_once) {
         struct kernels_conv part = *c;
         part.images = c->images - first < at_once ? c->images - first : at_once;
@@ -231,9 +228,8 @@ static void norm_backward(const struct kernels_group_norm *n, const float *x, co
     const size_t parts = n->images * 2 * n->channels;
     float *temporary =
         kernels_cuda_begin((parts + column_sum_floats(n->images, 2 * n->channels)) * sizeof *temporary);
-    if (n->relu) {
+    if (n->relu)
         kernels_cuda_relu_backward(n->images * n->pixels * n->channels, y, dy);
-    }
     kernels_cuda_group_norm_backward(n, x, gamma, kept, dy, temporary, dx);
     kernels_cuda_column_sum(n->images, 2 * n->channels, temporary, temporary + parts, scratch);
     kernels_cuda_pair(n->channels, accumulate, scratch, dgamma, dbeta);

@@ -15,14 +15,12 @@ struct layernorm_rows {
 KERNEL(layernorm_kernel, struct layernorm_rows, n)
 {
     const size_t r = (size_t)block_index() * WARPS + warp_index();
-    if (r >= n.rows) {
+    if (r >= n.rows)
         return; // the whole warp
-    }
     const float *x = n.x + r * n.cols;
     const struct row_level level = row_level_of(x, n.cols);
-    for (size_t c = lane_index(); c < n.cols; c += WARP) {
+    for (size_t c = lane_index(); c < n.cols; c += WARP)
         n.out[r * n.cols + c] = (x[c] - level.mean) * level.inverse * n.gain[c] + n.bias[c];
-    }
     if (lane_index() == 0) {
         n.mean[r] = level.mean;
         n.inverse[r] = level.inverse;
@@ -39,9 +37,8 @@ struct layernorm_gradient {
 KERNEL(layernorm_backward_kernel, struct layernorm_gradient, n)
 {
     const size_t r = (size_t)block_index() * WARPS + warp_index(), at = r * n.cols;
-    if (r >= n.rows) {
+    if (r >= n.rows)
         return; // the whole warp
-    }
     const float *x = n.x + at, *grad = n.grad + at, mean = n.mean[r], inverse = n.inverse[r];
     float sum = 0.0f, sum_x = 0.0f;
     for (size_t c = lane_index(); c < n.cols; c += WARP) {

@@ -25,9 +25,8 @@ static void must(cudaError_t status, const char *what)
 
 static void *begin(struct temporary *t, size_t bytes)
 {
-    if (pthread_mutex_lock(&t->lock) != 0) {
+    if (pthread_mutex_lock(&t->lock) != 0)
         abort();
-    }
     if (bytes > t->bytes) {
         must(cudaFree(t->memory), "releasing temporary memory");
         must(cudaMalloc(&t->memory, bytes), "allocating temporary memory");
@@ -38,9 +37,8 @@ static void *begin(struct temporary *t, size_t bytes)
 
 static void end(struct temporary *t)
 {
-    if (pthread_mutex_unlock(&t->lock) != 0) {
+    if (pthread_mutex_unlock(&t->lock) != 0)
         abort();
-    }
 }
 
 void *kernels_cuda_begin(size_t bytes)

@@ -14,13 +14,11 @@ DEVICE struct row_level row_level_of(const float *x, size_t cols)
 {
     struct row_level level;
     float sum = 0.0f, squares = 0.0f;
-    for (size_t c = lane_index(); c < cols; c += WARP) {
+    for (size_t c = lane_index(); c < cols; c += WARP)
         sum += x[c];
-    }
     level.mean = warp_sum_f32(sum) / (float)cols;
-    for (size_t c = lane_index(); c < cols; c += WARP) {
+    for (size_t c = lane_index(); c < cols; c += WARP)
         squares += (x[c] - level.mean) * (x[c] - level.mean);
-    }
     level.inverse = 1.0f / sqrtf(warp_sum_f32(squares) / (float)cols + LAYERNORM_EPSILON);
     return level;
 }

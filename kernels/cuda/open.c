@@ -28,16 +28,13 @@ enum base_error kernels_cuda_open(const struct kernels **table, char *descriptio
 {
     int version = 0;
     enum base_error error = open_device(why);
-    if (error == BASE_OK) {
+    if (error == BASE_OK)
         error = kernels_cuda_blas_start(&version, why);
-    }
-    if (error != BASE_OK) {
+    if (error != BASE_OK)
         return error;
-    }
     struct cudaDeviceProp device;
-    if (cudaGetDeviceProperties(&device, 0) != cudaSuccess) {
+    if (cudaGetDeviceProperties(&device, 0) != cudaSuccess)
         return base_fail(why, BASE_ENOTFOUND, "CUDA device 0 does not say what it is; use device 'cpu'");
-    }
     (void)snprintf(description, capacity, "cuda: %s, sm_%d%d, cuBLAS %d.%d.%d", device.name, device.major,
                    device.minor, version / 10000, version / 100 % 100, version % 100);
     static struct kernels opened;

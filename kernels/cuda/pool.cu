@@ -53,9 +53,8 @@ KERNEL(mean_pool_kernel, struct pool_args, a)
     for (uint32_t i = thread_index(); i < count; i += THREADS) {
         const float *window = a.from + window_at(p, block_index(), i / channels) + i % channels;
         float sum = 0.0f;
-        for (size_t w = 0; w < p->size_y * p->size_x; w++) {
+        for (size_t w = 0; w < p->size_y * p->size_x; w++)
             sum += window[within_window(p, w)];
-        }
         a.to[(size_t)block_index() * count + i] = sum * share;
     }
 }
@@ -85,11 +84,10 @@ KERNEL(pool_backward_kernel, struct pool_args, a)
                 const size_t at =
                     ((image * p->out_height + oy) * p->out_width + ox) * channels + i % channels;
                 const size_t place = (y - oy * p->stride) * p->size_x + x - ox * p->stride;
-                if (a.places == NULL) {
+                if (a.places == NULL)
                     sum += share * a.from[at];
-                } else {
+                else
                     sum += a.places[at] == place ? a.from[at] : 0.0f;
-                }
             }
         }
         a.to[(size_t)block_index() * count + i] = sum;
@@ -116,9 +114,8 @@ KERNEL(shortcut_kernel, struct shortcut_args, a)
     for (uint32_t i = thread_index(); i < count; i += THREADS) {
         const uint32_t c = i % outputs;
         float value = y[i];
-        if (c < a.s.channels) {
+        if (c < a.s.channels)
             value += a.from[shortcut_pixel(&a.s, block_index(), i / outputs) + c];
-        }
         y[i] = 0.0f > value ? 0.0f : value;
     }
 }

@@ -63,9 +63,8 @@ static size_t gather(const struct kernels_difference *a, size_t first, uint32_t 
                      uint32_t *index, float *value, struct kernels_seen *seen)
 {
     *seen = (struct kernels_seen){0};
-    if (first >= a->count) {
+    if (first >= a->count)
         return 0;
-    }
     const size_t tiles = tiles_of(a->count - first);
     const size_t words = offsetof(struct results, counts) + tiles * sizeof(uint64_t);
     struct results *device =
@@ -96,9 +95,8 @@ static size_t gather(const struct kernels_difference *a, size_t first, uint32_t 
 
 static size_t keep(size_t entries, uint32_t *index, float *value, uint32_t low, uint32_t high, size_t ties)
 {
-    if (entries == 0) {
+    if (entries == 0)
         return 0;
-    }
     const size_t tiles = tiles_of(entries);
     const size_t words = offsetof(struct results, counts) + tiles * sizeof(uint64_t);
     struct results *device = kernels_cuda_begin(words), host;
@@ -152,9 +150,8 @@ static void histogram(const struct kernels_difference *a, uint32_t floor, unsign
         kernels_cuda_launched("histogram");
         results_fetch(s.device, s.places, s.blocks, &host, sizeof host, a->count, seen);
         kernels_cuda_end();
-        if (floor == 0) { // the zeros behind the end of the last tile
+        if (floor == 0) // the zeros behind the end of the last tile
             host.counts[0] -= s.tiles * KERNELS_CUDA_TILE - a->count;
-        }
     }
     memcpy(bins, host.counts, sizeof host.counts);
 }
@@ -168,9 +165,8 @@ static void count(const struct kernels_difference *a, const uint32_t *floors, si
     if (a->count > 0) {
         const struct strided s = strided_begin(a);
         struct kernels_cuda_count c = {vector_from(a, 0), s.tiles, {0}, s.device->counts, s.places};
-        for (size_t f = 0; f < KERNELS_CUDA_FLOORS; f++) {
+        for (size_t f = 0; f < KERNELS_CUDA_FLOORS; f++)
             c.floors[f] = f < n ? floors[f] : UINT32_MAX;
-        }
         kernels_cuda_count(&c, s.blocks);
         kernels_cuda_launched("count");
         results_fetch(s.device, s.places, s.blocks, &host,
@@ -178,9 +174,8 @@ static void count(const struct kernels_difference *a, const uint32_t *floors, si
                       seen);
         kernels_cuda_end();
     }
-    for (size_t f = 0; f < n; f++) {
+    for (size_t f = 0; f < n; f++)
         counts[f] = floors[f] == 0 ? a->count : host.counts[f];
-    }
 }
 
 static void pick(const struct kernels_difference *a, size_t entries, const uint32_t *index, float *value)

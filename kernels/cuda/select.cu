@@ -30,9 +30,8 @@ KERNEL(reduce_kernel, struct reduction, r)
 KERNEL(histogram_kernel, struct kernels_cuda_histogram, h)
 {
     SHARED(uint32_t, own, KERNELS_CUDA_BINS);
-    for (unsigned b = thread_index(); b < KERNELS_CUDA_BINS; b += THREADS) {
+    for (unsigned b = thread_index(); b < KERNELS_CUDA_BINS; b += THREADS)
         own[b] = 0;
-    }
     block_barrier();
     struct energies energies = {0.0, 0.0, 0};
     for (size_t tile = block_index(); tile < h.tiles; tile += block_count()) {
@@ -44,20 +43,17 @@ KERNEL(histogram_kernel, struct kernels_cuda_histogram, h)
             const uint32_t last = wide < KERNELS_CUDA_BINS ? wide : KERNELS_CUDA_BINS - 1;
             const uint32_t bin = magnitude >= h.floor ? last : KERNELS_CUDA_BINS; // that bin: none
             if (warp_ballot(bin != warp_from_u32(bin, 0)) == 0) {
-                if (lane_index() == 0 && bin < KERNELS_CUDA_BINS) {
+                if (lane_index() == 0 && bin < KERNELS_CUDA_BINS)
                     (void)atomic_add_u32(own + bin, WARP);
-                }
             } else if (bin < KERNELS_CUDA_BINS) {
                 (void)atomic_add_u32(own + bin, 1);
             }
         }
     }
     block_barrier();
-    for (unsigned b = thread_index(); b < KERNELS_CUDA_BINS; b += THREADS) {
-        if (own[b] != 0) {
+    for (unsigned b = thread_index(); b < KERNELS_CUDA_BINS; b += THREADS)
+        if (own[b] != 0)
             atomic_add_u64(h.bins + b, own[b]);
-        }
-    }
     energies_write(&energies, h.seen + block_index());
 }
 
@@ -66,25 +62,22 @@ KERNEL(histogram_kernel, struct kernels_cuda_histogram, h)
 KERNEL(count_kernel, struct kernels_cuda_count, c)
 {
     uint32_t above[KERNELS_CUDA_FLOORS];
-    for (unsigned f = 0; f < KERNELS_CUDA_FLOORS; f++) {
+    for (unsigned f = 0; f < KERNELS_CUDA_FLOORS; f++)
         above[f] = 0;
-    }
     struct energies energies = {0.0, 0.0, 0};
     for (size_t tile = block_index(); tile < c.tiles; tile += block_count()) {
         struct piece piece;
         piece_read(&c.vector, tile, &piece, &energies);
         for (unsigned e = 0; e < PER_THREAD; e++) {
             const uint32_t magnitude = magnitude_of(piece.a[e]);
-            for (unsigned f = 0; f < KERNELS_CUDA_FLOORS; f++) {
+            for (unsigned f = 0; f < KERNELS_CUDA_FLOORS; f++)
                 above[f] += magnitude >= c.floors[f];
-            }
         }
     }
     for (unsigned f = 0; f < KERNELS_CUDA_FLOORS; f++) {
         const uint64_t sum = block_sum_u64(above[f]);
-        if (thread_index() == 0) {
+        if (thread_index() == 0)
             atomic_add_u64(c.counts + f, sum);
-        }
     }
     energies_write(&energies, c.seen + block_index());
 }

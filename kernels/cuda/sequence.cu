@@ -79,14 +79,12 @@ KERNEL(embed_sum_kernel, struct embedding_gradient, e)
 {
     const size_t at = block_index() / e.tiles, c = block_index() % e.tiles * THREADS + thread_index();
     const size_t end = e.end[at];
-    if (end == 0 || c >= e.width) {
+    if (end == 0 || c >= e.width)
         return;
-    }
     float *token = e.token + e.ids[e.order[at]] * e.width + c;
     float sum = *token;
-    for (size_t i = at; i < end; i++) {
+    for (size_t i = at; i < end; i++)
         sum += e.grad[e.order[i] * e.width + c];
-    }
     *token = sum;
 }
 

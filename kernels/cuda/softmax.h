@@ -36,9 +36,8 @@ DEVICE void row_part_add(struct row_part *p, const float z[4], size_t first, siz
         p->max = max;
     }
     UNROLL
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 4; i++)
         p->sum += z[i] == -INFINITY ? 0.0f : expf(z[i] - max);
-    }
 }
 
 DEVICE float block_max(float value)
@@ -48,14 +47,12 @@ DEVICE float block_max(float value)
         const float other = warp_xor_f32(value, distance);
         value = other > value ? other : value;
     }
-    if (lane_index() == 0) {
+    if (lane_index() == 0)
         part[warp_index()] = value;
-    }
     block_barrier();
     float max = part[0];
-    for (unsigned w = 1; w < WARPS; w++) {
+    for (unsigned w = 1; w < WARPS; w++)
         max = part[w] > max ? part[w] : max;
-    }
     block_barrier();
     return max;
 }
@@ -64,14 +61,12 @@ DEVICE uint32_t block_least_u32(uint32_t value)
 {
     SHARED(uint32_t, part, WARPS);
     const uint32_t of_warp = warp_max_u32(~value);
-    if (lane_index() == 0) {
+    if (lane_index() == 0)
         part[warp_index()] = of_warp;
-    }
     block_barrier();
     uint32_t most = 0;
-    for (unsigned w = 0; w < WARPS; w++) {
+    for (unsigned w = 0; w < WARPS; w++)
         most = part[w] > most ? part[w] : most;
-    }
     block_barrier();
     return ~most;
 }

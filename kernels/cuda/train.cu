@@ -56,15 +56,13 @@ KERNEL(column_sum_kernel, struct column_sum, s)
     const size_t first = slab * KERNELS_CUDA_SLAB;
     const size_t end = first + KERNELS_CUDA_SLAB < s.rows ? first + KERNELS_CUDA_SLAB : s.rows;
     float sum = 0.0f;
-    for (size_t r = first + warp_index(); r < end && column < s.cols; r += WARPS) {
+    for (size_t r = first + warp_index(); r < end && column < s.cols; r += WARPS)
         sum += s.z[r * s.cols + column];
-    }
     part[thread_index()] = sum;
     block_barrier();
     if (warp_index() == 0 && column < s.cols) {
-        for (unsigned w = 1; w < WARPS; w++) {
+        for (unsigned w = 1; w < WARPS; w++)
             sum += part[w * WARP + lane_index()];
-        }
         s.sum[slab * s.cols + column] = sum;
     }
 }
@@ -85,9 +83,8 @@ DEVICE struct row_part softmax_part(const float *z, size_t cols)
     for (size_t first = thread_index(); first < cols; first += 4 * THREADS) {
         float x[4]; // all are read before the first is used
         UNROLL
-        for (unsigned i = 0; i < 4; i++) {
+        for (unsigned i = 0; i < 4; i++)
             x[i] = first + i * THREADS < cols ? z[first + i * THREADS] : -INFINITY;
-        }
         row_part_add(&p, x, first, THREADS);
     }
     return p;
@@ -101,12 +98,10 @@ KERNEL(softmax_kernel, struct softmax, s)
     const float of_label = z[label];
     const struct row_part mine = softmax_part(z, s.cols), row = row_part_of_block(&mine);
     const float factor = s.scale / row.sum;
-    for (size_t c = thread_index(); c < s.cols; c += THREADS) {
+    for (size_t c = thread_index(); c < s.cols; c += THREADS)
         z[c] = expf(z[c] - row.max) * factor - (c == label ? s.scale : 0.0f);
-    }
-    if (thread_index() == 0) {
+    if (thread_index() == 0)
         row_loss(&s.row_losses[block_index()], &row, of_label, label);
-    }
 }
 
 // One block.
@@ -120,14 +115,12 @@ KERNEL(loss_kernel, struct softmax, s)
         correct += s.row_losses[r].correct;
     }
     sum = warp_sum_f64(sum);
-    if (lane_index() == 0) {
+    if (lane_index() == 0)
         part[warp_index()] = sum;
-    }
     correct = block_sum_u64(correct); // and a barrier
     if (thread_index() == 0) {
-        for (unsigned w = 1; w < WARPS; w++) {
+        for (unsigned w = 1; w < WARPS; w++)
             sum += part[w];
-        }
         s.total->loss_sum = sum;
         s.total->correct = correct;
     }

@@ -36,9 +36,8 @@ static void read_section(enum kernels_format format, size_t count, const uint8_t
 
 static bool valid(enum kernels_format format, size_t count, const uint8_t *section)
 {
-    if (count == 0) {
+    if (count == 0)
         return true;
-    }
     struct kernels_cuda_section s = section_of(format, count);
     uint32_t broken = 0;
     s.in = section;

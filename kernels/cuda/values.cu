@@ -78,9 +78,8 @@ DEVICE float lanes_sum(const float part[PER_LANE])
         sum += part[j];
         sum += next;
     }
-    for (unsigned width = 8; width > 0; width /= 2) {
+    for (unsigned width = 8; width > 0; width /= 2)
         sum += warp_xor_f32(sum, width);
-    }
     return float_of(warp_from_u32(bits_of(sum), 0));
 }
 
@@ -108,18 +107,16 @@ DEVICE float block_smallest(const struct block *b)
 DEVICE float block_sum(const struct block *b)
 {
     float part[PER_LANE];
-    for (unsigned j = 0; j < PER_LANE; j++) {
+    for (unsigned j = 0; j < PER_LANE; j++)
         part[j] = absolute(b->value[j]) * (1.0f / 256.0f);
-    }
     return lanes_sum(part);
 }
 
 // The mean of `count` magnitudes from their sum / 256: 0 if that is denormal; always finite.
 DEVICE float mean_of(float sum, unsigned count)
 {
-    if (count == 0) {
+    if (count == 0)
         return 0.0f;
-    }
     const float mean = sum * (256.0f / (float)count);
     const uint32_t bits = bits_of(mean);
     return bits < NORMAL ? 0.0f : bits > LARGEST ? float_of(LARGEST) : mean;
@@ -127,9 +124,8 @@ DEVICE float mean_of(float sum, unsigned count)
 
 DEVICE float scale_of(float largest)
 {
-    if (largest < 127.0f * float_of(NORMAL)) {
+    if (largest < 127.0f * float_of(NORMAL))
         return 0.0f;
-    }
     const float scale = largest / 127.0f;
     return bits_of(127.0f * scale) >= INFINITE ? float_of(bits_of(scale) - 1) : scale;
 }
@@ -138,9 +134,8 @@ DEVICE float scale_of(float largest)
 
 DEVICE void scale_write(uint8_t *out, float scale)
 {
-    if (lane_index() == 0) {
+    if (lane_index() == 0)
         *(uint32_t *)out = bits_of(scale);
-    }
 }
 
 // The codes of `each` adjacent lanes form a byte; the first lane writes it.
@@ -148,12 +143,10 @@ DEVICE void codes_write(uint32_t code, unsigned bits, unsigned j, const struct b
 {
     const unsigned each = 8 / bits, entry = j * WARP + lane_index();
     uint32_t byte = (code & ((1u << bits) - 1)) << bits * (lane_index() % each);
-    for (unsigned distance = 1; distance < each; distance *= 2) {
+    for (unsigned distance = 1; distance < each; distance *= 2)
         byte |= warp_xor_u32(byte, distance);
-    }
-    if (lane_index() % each == 0 && entry < b->count) {
+    if (lane_index() % each == 0 && entry < b->count)
         out[entry / each] = (uint8_t)byte;
-    }
 }
 
 DEVICE void int8_write(struct block *b, uint8_t *out)
@@ -248,24 +241,22 @@ DEVICE void sign_write(struct block *b, uint8_t *out)
 
 DEVICE void block_write(const struct kernels_cuda_section *s, struct block *b, uint8_t *out)
 {
-    if (s->format == KERNELS_INT8) {
+    if (s->format == KERNELS_INT8)
         int8_write(b, out);
-    } else if (s->format == KERNELS_INT4) {
+    else if (s->format == KERNELS_INT4)
         int4_write(b, out);
-    } else if (s->format == KERNELS_INT2) {
+    else if (s->format == KERNELS_INT2)
         int2_write(b, out);
-    } else {
+    else
         sign_write(b, out);
-    }
 }
 
 KERNEL(blocks_write_kernel, struct kernels_cuda_section, s)
 {
     const size_t block = (size_t)block_index() * WARPS + warp_index();
     struct block b = {{0.0f}, block * BLOCK, 0};
-    if (b.first >= s.count) {
+    if (b.first >= s.count)
         return; // a whole warp
-    }
     b.count = s.count - b.first < BLOCK ? (unsigned)(s.count - b.first) : BLOCK;
     for (unsigned j = 0; j < PER_LANE; j++) {
         const unsigned entry = j * WARP + lane_index();
@@ -274,9 +265,8 @@ KERNEL(blocks_write_kernel, struct kernels_cuda_section, s)
     block_write(&s, &b, s.out + block * s.block_bytes);
     for (unsigned j = 0; j < PER_LANE; j++) {
         const unsigned entry = j * WARP + lane_index();
-        if (entry < b.count) {
+        if (entry < b.count)
             s.value[b.first + entry] = b.value[j];
-        }
     }
 }
 

@@ -18,9 +18,8 @@ DEVICE uint32_t code_at(const uint8_t *in, unsigned bits, unsigned entry)
 DEVICE float block_value(unsigned format, const uint8_t *in, unsigned entry)
 {
     const float scale = float_of(word_at(in));
-    if (format == KERNELS_INT8) {
+    if (format == KERNELS_INT8)
         return scale * (float)(int8_t)in[4 + entry];
-    }
     if (format == KERNELS_INT4) {
         const uint32_t code = code_at(in + 8, 4, entry);
         return float_of(bits_of(int4_level(scale, float_of(word_at(in + 4)), code & 7)) | (code & 8) << 28);
@@ -37,15 +36,14 @@ KERNEL(read_kernel, struct kernels_cuda_section, s)
 {
     EACH(i, s.count)
     {
-        if (s.format == KERNELS_FP32) {
+        if (s.format == KERNELS_FP32)
             s.value[i] = float_of(((const uint32_t *)s.in)[i]);
-        } else if (s.format == KERNELS_FP16) {
+        else if (s.format == KERNELS_FP16)
             s.value[i] = half_to(((const uint16_t *)s.in)[i]);
-        } else if (s.format == KERNELS_BF16) {
+        else if (s.format == KERNELS_BF16)
             s.value[i] = float_of((uint32_t)((const uint16_t *)s.in)[i] << 16);
-        } else {
+        else
             s.value[i] = block_value(s.format, s.in + i / BLOCK * s.block_bytes, (unsigned)(i % BLOCK));
-        }
     }
 }
 
@@ -58,12 +56,10 @@ DEVICE int scale_valid(uint32_t scale)
 DEVICE int scales_valid(unsigned format, const uint8_t *in)
 {
     const uint32_t scale = word_at(in);
-    if (format == KERNELS_INT8) {
+    if (format == KERNELS_INT8)
         return scale_valid(scale) && bits_of(127.0f * float_of(scale)) < INFINITE;
-    }
-    if (format == KERNELS_SIGN) {
+    if (format == KERNELS_SIGN)
         return scale_valid(scale);
-    }
     const uint32_t high = word_at(in + 4);
     return scale_valid(scale) && scale_valid(high) && scale <= high &&
            (format != KERNELS_INT4 || high == 0 || high >= KERNELS_INT4_MIN);
@@ -80,9 +76,8 @@ DEVICE int codes_valid(const uint8_t *codes, unsigned bits, unsigned entry, uint
 DEVICE int block_entry_valid(unsigned format, const uint8_t *in, unsigned entry, int last)
 {
     const uint32_t none = UINT32_MAX, scale = word_at(in);
-    if (format == KERNELS_INT8) {
+    if (format == KERNELS_INT8)
         return codes_valid(in + 4, 8, entry, 0x80u, last) && (scale != 0 || in[4 + entry] == 0);
-    }
     if (format == KERNELS_INT4 || format == KERNELS_INT2) {
         const unsigned bits = format == KERNELS_INT4 ? 4 : 2;
         return codes_valid(in + 8, bits, entry, scale == 0 ? 1u << (bits - 1) : none, last) &&
@@ -93,15 +88,12 @@ DEVICE int block_entry_valid(unsigned format, const uint8_t *in, unsigned entry,
 
 DEVICE int entry_valid(const struct kernels_cuda_section *s, size_t i)
 {
-    if (s->format == KERNELS_FP32) {
+    if (s->format == KERNELS_FP32)
         return (((const uint32_t *)s->in)[i] & MAGNITUDE_BITS) < INFINITE;
-    }
-    if (s->format == KERNELS_FP16) {
+    if (s->format == KERNELS_FP16)
         return (((const uint16_t *)s->in)[i] & 0x7fffu) < 0x7c00u;
-    }
-    if (s->format == KERNELS_BF16) {
+    if (s->format == KERNELS_BF16)
         return (((const uint16_t *)s->in)[i] & 0x7fffu) < 0x7f80u;
-    }
     const uint8_t *in = s->in + i / BLOCK * s->block_bytes;
     return (i % BLOCK != 0 || scales_valid(s->format, in)) &&
            block_entry_valid(s->format, in, (unsigned)(i % BLOCK), i + 1 == s->count);
@@ -111,9 +103,8 @@ KERNEL(valid_kernel, struct kernels_cuda_section, s)
 {
     EACH(i, s.count)
     {
-        if (!entry_valid(&s, i)) {
+        if (!entry_valid(&s, i))
             *s.broken = 1; // all threads write the same
-        }
     }
 }
 

@@ -70,9 +70,8 @@ static struct kernels_cuda_seen places_fetch(struct kernels_cuda_seen *places, u
 
 static float settle(size_t count, const float *pending, float *v)
 {
-    if (count == 0) {
+    if (count == 0)
         return 0.0f;
-    }
     const unsigned blocks = blocks_over(count);
     struct kernels_cuda_seen *places = places_begin(blocks);
     const struct kernels_cuda_settle arguments = {count, pending, v, places + 1};
@@ -85,9 +84,8 @@ static float settle(size_t count, const float *pending, float *v)
 
 static double energy(size_t count, const float *x, const float *y)
 {
-    if (count == 0) {
+    if (count == 0)
         return 0.0;
-    }
     const unsigned blocks = blocks_over(count);
     struct kernels_cuda_seen *places = places_begin(blocks);
     const struct kernels_cuda_energy arguments = {count, x, y, places + 1};

@@ -52,9 +52,8 @@ KERNEL(moments_kernel, struct kernels_cuda_moments, m)
         const float least = before > 0.0f ? 0.25f * before : 0.0f;
         const float after = before + force > least ? before + force : least;
         m.v[i] = after;
-        if (m.pending != NULL) {
+        if (m.pending != NULL)
             m.pending[i] += m.whole ? force : after - before;
-        }
     }
 }
 

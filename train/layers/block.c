@@ -12,9 +12,8 @@ static enum base_error check(const struct train_layer *layer, const struct train
                              struct train_shape *out, struct base_reason *why)
 {
     const size_t heads = layer->d.decoder.heads, width = train_shape_width(in);
-    if (in->ids) {
+    if (in->ids)
         return base_fail(why, BASE_EINVAL, "it takes numbers, but the layer below gives ids");
-    }
     if (heads == 0 || width % heads != 0) {
         return base_fail(why, BASE_EINVAL, "width %zu and %zu heads; expected heads that divide the width",
                          width, heads);
@@ -38,11 +37,10 @@ static void tensors(const struct train_layer *layer, struct train_tensor_list *l
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         char name[LIMIT_TENSOR_NAME_BYTES / 2];
         (void)snprintf(name, sizeof name, "%s.weight", all[i].name);
-        if (all[i].inputs > 0) {
+        if (all[i].inputs > 0)
             (void)train_tensor_add(list, name, 2, (const size_t[]){all[i].inputs, all[i].outputs});
-        } else {
+        else
             (void)train_tensor_add(list, name, 1, &all[i].outputs);
-        }
         (void)snprintf(name, sizeof name, "%s.bias", all[i].name);
         (void)train_tensor_add(list, name, 1, &all[i].outputs);
     }

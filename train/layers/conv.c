@@ -25,9 +25,8 @@ static enum base_error check(const struct train_layer *layer, const struct train
                              struct train_shape *out, struct base_reason *why)
 {
     const size_t size = layer->d.conv.size, padding = layer->d.conv.padding;
-    if (in->ids) {
+    if (in->ids)
         return base_fail(why, BASE_EINVAL, "it takes images, but the layer below gives ids");
-    }
     if (size == 0 || size > TRAIN_WINDOW_MAX || padding >= size || layer->d.conv.stride == 0 ||
         layer->d.conv.outputs == 0 || layer->d.conv.outputs > LIMIT_CLASSES || in->channels > LIMIT_CLASSES) {
         return base_fail(
@@ -57,9 +56,8 @@ static void tensors(const struct train_layer *layer, struct train_tensor_list *l
     train_tensor_permute(
         train_tensor_add(list, "weight", 4, (const size_t[]){size, size, layer->in.channels, outputs}),
         (const size_t[]){3, 2, 0, 1});
-    if (layer->d.conv.bias) {
+    if (layer->d.conv.bias)
         (void)train_tensor_add(list, "bias", 1, &outputs);
-    }
 }
 
 static void floats(const struct train_layer *layer, const struct kernels *kernels, size_t examples,

@@ -6,9 +6,8 @@ static enum base_error check(const struct train_layer *layer, const struct train
                              struct train_shape *out, struct base_reason *why)
 {
     const size_t width = layer->d.decoder.width;
-    if (!in->ids) {
+    if (!in->ids)
         return base_fail(why, BASE_EINVAL, "it takes ids of tokens, but the layer below gives numbers");
-    }
     if (width == 0 || width > LIMIT_PARAMETERS || in->vocabulary > LIMIT_PARAMETERS / width ||
         in->positions > LIMIT_PARAMETERS / width) {
         return base_fail(
@@ -42,9 +41,8 @@ static void floats(const struct train_layer *layer, const struct kernels *kernel
 
 static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)
 {
-    for (size_t i = 0; i < layer->n_tensors; i++) {
+    for (size_t i = 0; i < layer->n_tensors; i++)
         train_layer_normal(rng, 0.02, layer->tensors[i].count, parameters + layer->tensors[i].offset);
-    }
 }
 
 static void drop(const struct train_layer *layer, const struct train_pass *pass, float *y)

@@ -17,16 +17,14 @@ size_t train_shape_count(const struct train_shape *shape)
 
 void train_layer_normal(struct base_rng *rng, double deviation, size_t count, float *values)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         values[i] = (float)(deviation * base_rng_normal(rng));
-    }
 }
 
 void train_layer_fill(size_t count, float value, float *values)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         values[i] = value;
-    }
 }
 
 uint64_t train_layer_stream(const struct train_layer *layer, const struct train_pass *pass, unsigned which)
@@ -45,9 +43,8 @@ void train_layer_column_sum(const struct train_pass *pass, size_t rows, size_t c
                             float *scratch, float *gradient)
 {
     pass->kernels->column_sum(rows, cols, z, pass->accumulate ? scratch : gradient);
-    if (pass->accumulate) {
+    if (pass->accumulate)
         train_layer_add(pass->kernels, cols, scratch, gradient);
-    }
 }
 
 void train_layer_he(struct base_rng *rng, size_t fan_in, size_t count, float *weight)

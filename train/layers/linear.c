@@ -12,9 +12,8 @@ static enum base_error check(const struct train_layer *layer, const struct train
                              struct train_shape *out, struct base_reason *why)
 {
     const size_t outputs = layer->d.linear.outputs, inputs = train_shape_width(in);
-    if (in->ids) {
+    if (in->ids)
         return base_fail(why, BASE_EINVAL, "it takes numbers, but the layer below gives ids");
-    }
     if (outputs == 0 || outputs > LIMIT_PARAMETERS || inputs > LIMIT_PARAMETERS / outputs) {
         return base_fail(why, BASE_EINVAL, "its weight has %zu x %zu elements; expected 1 to %u in all",
                          inputs, outputs, LIMIT_PARAMETERS);
@@ -91,9 +90,8 @@ static void give_gradient(const struct train_layer *layer, const struct train_pa
     const size_t rows = rows_of(layer, pass->examples), outputs = layer->d.linear.outputs;
     struct part weight = {pass->taker, layer->tensors[0].offset};
     struct kernels_taker taker = {.take = take_part, .owner = &weight};
-    for (size_t i = 0; i < KERNELS_BESIDE && pass->taker->beside[i] != NULL; i++) {
+    for (size_t i = 0; i < KERNELS_BESIDE && pass->taker->beside[i] != NULL; i++)
         taker.beside[i] = pass->taker->beside[i] + weight.offset;
-    }
     k->gemm_pieces(train_shape_width(&layer->in), outputs, rows, x, dy, &taker);
     k->column_sum(rows, outputs, dy, pass->scratch);
     pass->taker->take(pass->taker->owner, layer->tensors[1].offset, outputs, pass->scratch);
@@ -116,18 +114,16 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     const size_t rows = rows_of(layer, pass->examples), inputs = train_shape_width(&layer->in),
                  outputs = layer->d.linear.outputs;
     (void)kept;
-    if (layer->d.linear.relu) {
+    if (layer->d.linear.relu)
         k->relu_backward(rows * outputs, y, dy);
-    }
     if (dx != NULL) {
         k->gemm(false, true, rows, inputs, outputs, 1.0f, dy, parameters + layer->tensors[0].offset, 0.0f,
                 dx);
     }
-    if (pass->taker != NULL) {
+    if (pass->taker != NULL)
         give_gradient(layer, pass, x, dy);
-    } else {
+    else
         write_gradient(layer, pass, x, dy, gradient);
-    }
 }
 
 static const struct train_layer_type type = {

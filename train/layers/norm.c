@@ -47,9 +47,8 @@ static void floats(const struct train_layer *layer, const struct kernels *kernel
 static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)
 {
     (void)rng;
-    for (size_t i = 0; i < layer->tensors[0].count; i++) {
+    for (size_t i = 0; i < layer->tensors[0].count; i++)
         parameters[layer->tensors[0].offset + i] = 1.0f;
-    }
 }
 
 static void forward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,

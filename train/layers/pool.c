@@ -47,11 +47,10 @@ static void forward(const struct train_layer *layer, const struct train_pass *pa
 {
     const struct kernels_pool p = shape_of(layer, pass->examples);
     (void)parameters;
-    if (layer->d.pool.mean) {
+    if (layer->d.pool.mean)
         pass->kernels->image->mean_pool(&p, x, y);
-    } else {
+    else
         pass->kernels->image->max_pool(&p, x, (uint32_t *)(void *)kept, y);
-    }
 }
 
 static void backward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
@@ -59,14 +58,12 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
 {
     const struct kernels_pool p = shape_of(layer, pass->examples);
     (void)parameters, (void)x, (void)y, (void)gradient;
-    if (dx == NULL) {
+    if (dx == NULL)
         return;
-    }
-    if (layer->d.pool.mean) {
+    if (layer->d.pool.mean)
         pass->kernels->image->mean_pool_backward(&p, dy, dx);
-    } else {
+    else
         pass->kernels->image->max_pool_backward(&p, (const uint32_t *)(const void *)kept, dy, dx);
-    }
 }
 
 static const struct train_layer_type type = {

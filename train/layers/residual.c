@@ -70,9 +70,8 @@ static enum base_error check(const struct train_layer *layer, const struct train
         const struct train_layer part = part_of(layer, i);
         const struct train_shape below = at;
         const enum base_error error = part.type->check(&part, &below, &at, why);
-        if (error != BASE_OK) {
+        if (error != BASE_OK)
             return error;
-        }
     }
     *out = at;
     return BASE_OK;
@@ -110,9 +109,8 @@ static void initialise(const struct train_layer *layer, struct base_rng *rng, fl
 {
     struct parts parts;
     divide(layer, 1, &parts);
-    for (size_t i = 0; i < PARTS; i++) {
+    for (size_t i = 0; i < PARTS; i++)
         parts.at[i].type->initialise(&parts.at[i], rng, parameters);
-    }
 }
 
 static struct kernels_shortcut shortcut_of(const struct train_layer *layer, size_t examples)
@@ -159,9 +157,8 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
                                    gradient);
         up = down;
     }
-    if (dx != NULL) {
+    if (dx != NULL)
         pass->kernels->image->shortcut_backward(&s, dy, dx);
-    }
 }
 
 static const struct train_layer_type type = {

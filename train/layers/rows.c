@@ -11,9 +11,8 @@ static enum base_error check(const struct train_layer *layer, const struct train
                              struct train_shape *out, struct base_reason *why)
 {
     const size_t outputs = layer->d.rows.outputs;
-    if (!in->rows) {
+    if (!in->rows)
         return base_fail(why, BASE_EINVAL, "it takes rows, but the layer below gives other numbers");
-    }
     if (outputs == 0 || outputs > LIMIT_CLASSES || in->channels > LIMIT_PARAMETERS / outputs) {
         return base_fail(why, BASE_EINVAL, "its weight has %zu x %zu elements; expected 1 to %u in all",
                          in->channels, outputs, LIMIT_PARAMETERS);
@@ -44,14 +43,12 @@ static float margin(const struct train_row *row, const float *weight, float bias
     const size_t count = row->count;
     float sum = bias;
     if (column == NULL) {
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count; i++)
             sum += value[i] * weight[row->first + i];
-        }
         return sum;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         sum += value[i] * weight[column[i]];
-    }
     return sum;
 }
 
@@ -61,9 +58,8 @@ static void margins(const struct train_row *row, const float *weight, const floa
     memcpy(y, bias, outputs * sizeof *y);
     for (size_t i = 0; i < row->count; i++) {
         const float *w = weight + train_row_column(row, i) * outputs;
-        for (size_t k = 0; k < outputs; k++) {
+        for (size_t k = 0; k < outputs; k++)
             y[k] += row->value[i] * w[k];
-        }
     }
 }
 
@@ -89,15 +85,12 @@ static void forward(const struct train_layer *layer, const struct train_pass *pa
 static struct train_row within(struct train_row row, const struct train_pass *pass)
 {
     size_t from = 0;
-    if (pass->to == 0) {
+    if (pass->to == 0)
         return row;
-    }
-    while (from < row.count && train_row_column(&row, from) < pass->from) {
+    while (from < row.count && train_row_column(&row, from) < pass->from)
         from++;
-    }
-    while (row.count > from && train_row_column(&row, row.count - 1) >= pass->to) {
+    while (row.count > from && train_row_column(&row, row.count - 1) >= pass->to)
         row.count--;
-    }
     return (struct train_row){.column = row.column != NULL ? row.column + from : NULL,
                               .value = row.value + from,
                               .count = row.count - from,
@@ -108,17 +101,15 @@ static void add_row(const struct train_row *row, const float *dy, size_t outputs
 {
     for (size_t i = 0; i < row->count; i++) {
         float *w = weight + train_row_column(row, i) * outputs;
-        for (size_t k = 0; k < outputs; k++) {
+        for (size_t k = 0; k < outputs; k++)
             w[k] += row->value[i] * dy[k];
-        }
     }
 }
 
 static void add_dense_single(size_t count, const float *restrict value, float dy, float *restrict weight)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         weight[i] += value[i] * dy;
-    }
 }
 
 // The columns of a row differ, so four of its sums are read before one is written.
@@ -130,16 +121,13 @@ static void add_row_single(const struct train_row *row, float dy, float *restric
     size_t i = 0;
     for (; i + 4 <= count; i += 4) {
         float sum[4];
-        for (size_t k = 0; k < 4; k++) {
+        for (size_t k = 0; k < 4; k++)
             sum[k] = weight[column[i + k]] + value[i + k] * dy;
-        }
-        for (size_t k = 0; k < 4; k++) {
+        for (size_t k = 0; k < 4; k++)
             weight[column[i + k]] = sum[k];
-        }
     }
-    for (; i < count; i++) {
+    for (; i < count; i++)
         weight[column[i]] += value[i] * dy;
-    }
 }
 
 static void backward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
@@ -156,18 +144,16 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     for (size_t e = 0; e < pass->examples; e++) {
         const struct train_row row = within(train_rows_at(x, e), pass);
         if (outputs == 1) {
-            if (row.column != NULL) {
+            if (row.column != NULL)
                 add_row_single(&row, dy[2 * e + 1], weight);
-            } else {
+            else
                 add_dense_single(row.count, row.value, dy[2 * e + 1], weight + row.first);
-            }
             bias[0] += dy[2 * e + 1];
             continue;
         }
         add_row(&row, dy + e * outputs, outputs, weight);
-        for (size_t k = 0; k < outputs; k++) {
+        for (size_t k = 0; k < outputs; k++)
             bias[k] += dy[e * outputs + k];
-        }
     }
 }
 

@@ -7,9 +7,8 @@ enum { GAIN, BIAS };
 static enum base_error check(const struct train_layer *layer, const struct train_shape *in,
                              struct train_shape *out, struct base_reason *why)
 {
-    if (in->ids) {
+    if (in->ids)
         return base_fail(why, BASE_EINVAL, "it takes numbers, but the layer below gives ids");
-    }
     *out = (struct train_shape){
         .positions = in->positions, .height = 1, .width = 1, .channels = layer->d.decoder.vocabulary};
     return BASE_OK;
