@@ -1,6 +1,5 @@
 // What a late node takes from the cluster, and what this node tells late nodes.
 #include "base/log.h"
-#include "node/config/compatibility.h"
 #include "node/loop_private.h"
 #include <event2/event.h>
 #include <inttypes.h>

@@ -1,6 +1,5 @@
 // Carries out the actions of gossip/life: messages to learner and worker, flags of this node's record, wanted
 // links, lines for people.
-#include "base/log.h"
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>

@@ -1,7 +1,6 @@
 // Built-in digits. The points of a glyph are jittered, joined by curves, sheared, rotated, scaled, distorted
 // by a smooth random field and drawn with a pen of varying width; then noise is added. Only operations whose
 // rounding IEEE 754 defines are used, so example i of a seed is the same picture on every machine.
-#include "base/limits.h"
 #include "base/rng.h"
 #include "train/glyphs.h"
 #include "train/loaders.h"

@@ -1,7 +1,6 @@
 // The part of zip that numpy.savez writes: members stored or deflated, found through the directory at the end
 // (APPNOTE 4.3). Every offset is checked against the length of the file.
 #include "base/cursor.h"
-#include "base/limits.h"
 #include "train/npy_private.h"
 #include "train/unpack.h"
 #include <string.h>

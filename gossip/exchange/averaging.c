@@ -4,7 +4,6 @@
 #include "gossip/exchange/state.h"
 
 #include <math.h>
-#include <string.h>
 
 #define ABSENT_ROUNDS 16 // an edge without an exchange for this many rounds was absent
 #define FALLEN        16 // times by which step scales may fall at once before `lately` counts

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include <float.h>
-#include <string.h>
 
 // The lower median: if half of the meetings are with an attacker, it is still the norm of an honest
 // neighbour.

@@ -1,5 +1,4 @@
 #include "lab/cli/command.h"
-#include "lab/experiment/options.h"
 #include "lab/model/generate.h"
 #include "lab/model/model.h"
 

@@ -1,5 +1,4 @@
 #include "lab/cli/command.h"
-#include "lab/experiment/options.h"
 #include "lab/report/report.h"
 
 #include <getopt.h>

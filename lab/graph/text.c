@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 
 static void print_amount(FILE *out, double bytes)
 {

@@ -1,7 +1,5 @@
 #include "lab/model/model.h"
 
-#include <string.h>
-
 #define BATCH_MAX    128u
 #define BATCH_TOKENS ((size_t)1 << 10) // of a model of text
 #define BATCH_VALUES ((size_t)1 << 20) // inputs of one batch, where rows are wide

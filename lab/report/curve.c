@@ -1,7 +1,6 @@
 #include "lab/report/curve.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 const char *lab_axis_name(enum lab_axis axis)

@@ -3,7 +3,6 @@
 #include "lab/report/page.h"
 
 #include <math.h>
-#include <string.h>
 
 #define EVENTS_MAX 200u  // listed for a case; further ones are only counted
 #define EDGES_MAX  6000u // drawn for a graph

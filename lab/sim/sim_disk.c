@@ -1,6 +1,5 @@
 #include "lab/sim/sim_process.h"
 #include <stdlib.h>
-#include <string.h>
 
 static void clear(struct sim_checkpoint *checkpoint)
 {

@@ -1,6 +1,5 @@
 // Carries out the decisions of gossip/graph about the view and the links of a process.
 #include "lab/sim/sim_process.h"
-#include <stdlib.h>
 
 void sim_graph_start(struct sim_node *node)
 {

@@ -1,6 +1,5 @@
 #include "lab/sim/sim_net.h"
 
-#include "base/error.h"
 #include "lab/sim/sim_stream.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 // The paths of the simulated network: whether and when packets arrive.
-#include "base/error.h"
 #include "lab/sim/sim_stream.h"
 #include <math.h>
 #include <stdlib.h>

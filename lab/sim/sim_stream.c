@@ -4,7 +4,6 @@
 #include "lab/sim/sim_stream.h"
 #include "base/array.h"
 
-#include "base/error.h"
 #include <stdlib.h>
 
 #define RETRY_NS      (200 * SIM_MS)

@@ -1,6 +1,5 @@
 // The counterpart of node/learn/learner.c in the daemon: local steps, outer momentum, evaluation.
 #include "lab/virtual/simulate_private.h"
-#include "node/learn/momentum.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/plural.h"
-#include "node/queue/clock.h"
 #include <stdlib.h>
 #include <string.h>
 

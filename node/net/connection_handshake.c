@@ -3,7 +3,6 @@
 #include "node/net/connection_private.h"
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 // The socket moves to the stream thread, with the bytes that followed the handshake.

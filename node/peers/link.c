@@ -1,6 +1,5 @@
 // One link: its socket and session, and the bytes of greetings and BYEs.
 #include "node/peers/private.h"
-#include "node/queue/clock.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "node/queue/condition.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
