@@ -6,39 +6,10 @@
 #define LANES      8u
 #define TILE_ROWS  6u // with two vectors: 12 accumulators, two of B, one of A: 15 of the 16 registers
 #define GEMM(noun) kernels_cpu_##noun##_avx2
+#define MM(noun)   _mm256_##noun
 #define INLINE     static inline __attribute__((always_inline))
 
 typedef __m256 vec;
-
-INLINE vec zeros(void)
-{
-    return _mm256_setzero_ps();
-}
-
-INLINE vec spread(float value)
-{
-    return _mm256_set1_ps(value);
-}
-
-INLINE vec times(vec a, vec b)
-{
-    return _mm256_mul_ps(a, b);
-}
-
-INLINE vec fused(vec a, vec b, vec c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-INLINE vec load(const float *p)
-{
-    return _mm256_loadu_ps(p);
-}
-
-INLINE void store(float *p, vec value)
-{
-    _mm256_storeu_ps(p, value);
-}
 
 INLINE __m256i first(size_t count)
 {

@@ -5,39 +5,10 @@
 #define LANES      16u
 #define TILE_ROWS  14u // with two vectors: 28 accumulators, two of B, one of A: 31 of the 32 registers
 #define GEMM(noun) kernels_cpu_##noun##_avx512
+#define MM(noun)   _mm512_##noun
 #define INLINE     static inline __attribute__((always_inline))
 
 typedef __m512 vec;
-
-INLINE vec zeros(void)
-{
-    return _mm512_setzero_ps();
-}
-
-INLINE vec spread(float value)
-{
-    return _mm512_set1_ps(value);
-}
-
-INLINE vec times(vec a, vec b)
-{
-    return _mm512_mul_ps(a, b);
-}
-
-INLINE vec fused(vec a, vec b, vec c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-INLINE vec load(const float *p)
-{
-    return _mm512_loadu_ps(p);
-}
-
-INLINE void store(float *p, vec value)
-{
-    _mm512_storeu_ps(p, value);
-}
 
 INLINE __mmask16 first(size_t count)
 {

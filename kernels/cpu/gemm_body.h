@@ -1,5 +1,6 @@
 // Matrix products on one thread, compiled for each instruction set by the file that includes it. That file
-// names LANES, TILE_ROWS and GEMM(noun), and defines INLINE, vec and the few operations on it.
+// names LANES, TILE_ROWS, GEMM(noun) and MM(noun), the intrinsics of its vectors, and defines INLINE, vec and
+// the few operations on it that differ by more than a name.
 //
 // A tile of C, TILE_ROWS by two vectors, stays in registers. Both factors are packed: A as [terms, rows of a
 // tile], B in strips of the columns of a tile, [terms, columns]. The smaller of the two is packed once and

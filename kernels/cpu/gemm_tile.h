@@ -15,6 +15,36 @@
 #define UNROLL _Pragma("clang loop unroll(full)")
 #endif
 
+INLINE vec zeros(void)
+{
+    return MM(setzero_ps)();
+}
+
+INLINE vec spread(float value)
+{
+    return MM(set1_ps)(value);
+}
+
+INLINE vec times(vec a, vec b)
+{
+    return MM(mul_ps)(a, b);
+}
+
+INLINE vec fused(vec a, vec b, vec c)
+{
+    return MM(fmadd_ps)(a, b, c);
+}
+
+INLINE vec load(const float *p)
+{
+    return MM(loadu_ps)(p);
+}
+
+INLINE void store(float *p, vec value)
+{
+    MM(storeu_ps)(p, value);
+}
+
 // The factors of a tile. a: [terms, rows]. b: a strip; or [terms, columns] with rows stride_b apart, which
 // the tile also packs into `strip`.
 struct factors {

@@ -2,32 +2,21 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define LANES        8u
-#define SELECT_TABLE kernels_cpu_select_avx2
+#define LANES         8u
+#define SELECT_TABLE  kernels_cpu_select_avx2
+#define MM(noun)      _mm256_##noun
+#define MM_BITS(noun) _mm256_##noun##_si256
 
 typedef __m256 v_float;
 typedef __m256i v_bits;
 typedef __m256d v_double;
 
-static inline v_float v_zero(void)
-{
-    return _mm256_setzero_ps();
-}
-
-static inline v_float v_load(const float *p)
-{
-    return _mm256_loadu_ps(p);
-}
+#include "kernels/cpu/select_vector.h"
 
 static inline v_float v_load_first(const float *p, unsigned lanes)
 {
     const __m256i steps = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)lanes), steps));
-}
-
-static inline v_bits v_load_bits(const uint32_t *p)
-{
-    return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
 static inline v_float v_load_bf16(const uint16_t *p)
@@ -36,36 +25,9 @@ static inline v_float v_load_bf16(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
-static inline v_float v_sub(v_float a, v_float b)
-{
-    return _mm256_sub_ps(a, b);
-}
-
 static inline v_float v_square_add(v_float sum, v_float x)
 {
     return _mm256_add_ps(sum, _mm256_mul_ps(x, x));
-}
-
-static inline v_bits v_set(uint32_t bits)
-{
-    return _mm256_set1_epi32((int32_t)bits);
-}
-
-static inline v_bits v_magnitude(v_float x)
-{
-    return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
-}
-
-static inline v_bits v_max(v_bits a, v_bits b)
-{
-    return _mm256_max_epu32(a, b);
-}
-
-// The bits of bf16_step, for numbers that are exact in bf16.
-static inline v_bits v_bf16_step(v_float r)
-{
-    const v_bits exponent = _mm256_and_si256(_mm256_castps_si256(r), v_set(0x7f800000u));
-    return _mm256_max_epi32(_mm256_sub_epi32(exponent, v_set(7u << 23)), _mm256_setzero_si256());
 }
 
 // Zero in lanes whose magnitude does not exceed `bits`, except in the lanes of `all`.
@@ -77,16 +39,6 @@ static inline v_float v_keep_above(v_float d, v_bits bits, unsigned all)
         kept = _mm256_or_si256(kept, _mm256_cmpeq_epi32(_mm256_and_si256(v_set(all), lane), lane));
     }
     return _mm256_and_ps(d, _mm256_castsi256_ps(kept));
-}
-
-static inline v_bits v_sub_bits(v_bits a, v_bits b)
-{
-    return _mm256_sub_epi32(a, b);
-}
-
-static inline v_bits v_shift_right(v_bits a, unsigned shift)
-{
-    return _mm256_srl_epi32(a, _mm_cvtsi32_si128((int)shift));
 }
 
 // Magnitudes and floors, which are at least 1, are compared as signed numbers: a >= floor is a > floor - 1.
@@ -126,28 +78,6 @@ static inline v_bits v_pack_bits(unsigned mask, v_bits a)
 static inline v_float v_pack_float(unsigned mask, v_float a)
 {
     return _mm256_permutevar8x32_ps(a, v_order(mask));
-}
-
-static inline void v_store_bits(uint32_t *to, v_bits a)
-{
-    _mm256_storeu_si256((__m256i *)(void *)to, a);
-}
-
-// Stores the first 4 lanes, or all.
-static inline void v_store_some(uint32_t *index, float *value, v_bits i, v_float v, unsigned lanes)
-{
-    if (lanes == 4) {
-        _mm_storeu_si128((__m128i *)(void *)index, _mm256_castsi256_si128(i));
-        _mm_storeu_ps(value, _mm256_castps256_ps128(v));
-    } else {
-        _mm256_storeu_si256((__m256i *)(void *)index, i);
-        _mm256_storeu_ps(value, v);
-    }
-}
-
-static inline v_double v_double_zero(void)
-{
-    return _mm256_setzero_pd();
 }
 
 static inline v_double v_double_add(v_double sum, v_float a)

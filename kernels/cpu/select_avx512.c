@@ -2,31 +2,20 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define LANES        16u
-#define SELECT_TABLE kernels_cpu_select_avx512
+#define LANES         16u
+#define SELECT_TABLE  kernels_cpu_select_avx512
+#define MM(noun)      _mm512_##noun
+#define MM_BITS(noun) _mm512_##noun##_si512
 
 typedef __m512 v_float;
 typedef __m512i v_bits;
 typedef __m512d v_double;
 
-static inline v_float v_zero(void)
-{
-    return _mm512_setzero_ps();
-}
-
-static inline v_float v_load(const float *p)
-{
-    return _mm512_loadu_ps(p);
-}
+#include "kernels/cpu/select_vector.h"
 
 static inline v_float v_load_first(const float *p, unsigned lanes)
 {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << lanes) - 1), p);
-}
-
-static inline v_bits v_load_bits(const uint32_t *p)
-{
-    return _mm512_loadu_si512(p);
 }
 
 static inline v_float v_load_bf16(const uint16_t *p)
@@ -35,53 +24,16 @@ static inline v_float v_load_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
-static inline v_float v_sub(v_float a, v_float b)
-{
-    return _mm512_sub_ps(a, b);
-}
-
 // sum + x * x, for energies, which need not be the same on every path.
 static inline v_float v_square_add(v_float sum, v_float x)
 {
     return _mm512_fmadd_ps(x, x, sum);
 }
 
-static inline v_bits v_set(uint32_t bits)
-{
-    return _mm512_set1_epi32((int32_t)bits);
-}
-
-static inline v_bits v_magnitude(v_float x)
-{
-    return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
-}
-
-static inline v_bits v_max(v_bits a, v_bits b)
-{
-    return _mm512_max_epu32(a, b);
-}
-
-// The bits of bf16_step, for numbers that are exact in bf16.
-static inline v_bits v_bf16_step(v_float r)
-{
-    const v_bits exponent = _mm512_and_si512(_mm512_castps_si512(r), v_set(0x7f800000u));
-    return _mm512_max_epi32(_mm512_sub_epi32(exponent, v_set(7u << 23)), _mm512_setzero_si512());
-}
-
 // Zero in lanes whose magnitude does not exceed `bits`, except in the lanes of `all`.
 static inline v_float v_keep_above(v_float d, v_bits bits, unsigned all)
 {
     return _mm512_maskz_mov_ps((__mmask16)(_mm512_cmpgt_epu32_mask(v_magnitude(d), bits) | all), d);
-}
-
-static inline v_bits v_sub_bits(v_bits a, v_bits b)
-{
-    return _mm512_sub_epi32(a, b);
-}
-
-static inline v_bits v_shift_right(v_bits a, unsigned shift)
-{
-    return _mm512_srl_epi32(a, _mm_cvtsi32_si128((int)shift));
 }
 
 // The value that v_reach compares with, for this floor.
@@ -115,28 +67,6 @@ static inline v_bits v_pack_bits(unsigned mask, v_bits a)
 static inline v_float v_pack_float(unsigned mask, v_float a)
 {
     return _mm512_maskz_compress_ps((__mmask16)mask, a);
-}
-
-static inline void v_store_bits(uint32_t *to, v_bits a)
-{
-    _mm512_storeu_si512(to, a);
-}
-
-// Stores the first 4 lanes, or all.
-static inline void v_store_some(uint32_t *index, float *value, v_bits i, v_float v, unsigned lanes)
-{
-    if (lanes == 4) {
-        _mm_storeu_si128((__m128i *)(void *)index, _mm512_castsi512_si128(i));
-        _mm_storeu_ps(value, _mm512_castps512_ps128(v));
-    } else {
-        _mm512_storeu_si512(index, i);
-        _mm512_storeu_ps(value, v);
-    }
-}
-
-static inline v_double v_double_zero(void)
-{
-    return _mm512_setzero_pd();
 }
 
 static inline v_double v_double_add(v_double sum, v_float a)
