@@ -318,3 +318,12 @@ enum base_error base_directory_make(const char *path, struct base_reason *why)
     free(copy);
     return error;
 }
+
+char *base_text_close(FILE *out, char **text)
+{
+    const bool failed = ferror(out);
+    if (!fclose(out) && !failed)
+        return *text;
+    free(*text);
+    return NULL;
+}

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct base_span {
     const void *data;
@@ -40,5 +41,9 @@ void base_file_sweep(const char *directory, const char *beginning);
 
 // Creates a directory and its parents if they are missing, and checks that the directory can be written to.
 enum base_error base_directory_make(const char *path, struct base_reason *why) BASE_CHECK;
+
+// Closes the stream that open_memstream has opened for *text and returns the text, which the caller frees.
+// NULL: something could not be written; the text is freed.
+char *base_text_close(FILE *out, char **text);
 
 #endif

@@ -412,15 +412,11 @@ void node_setup_destroy(struct node_setup *s)
     struct base_reason why;
     if (node_checkpoint_end(&s->beside, BESIDE_NS, &why) != BASE_OK) // a host program keeps running
         base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", why.text);
-    if (s->metrics)
-        node_metrics_close(s->metrics);
+    node_metrics_close(s->metrics);
     node_tensorboard_close(s->tensorboard);
-    if (s->exchange)
-        gossip_exchange_destroy(s->exchange);
-    if (s->trainer)
-        train_trainer_destroy(s->trainer);
-    if (s->model)
-        train_model_destroy(s->model);
+    gossip_exchange_destroy(s->exchange);
+    train_trainer_destroy(s->trainer);
+    train_model_destroy(s->model);
     node_scaling_destroy(s->scaling);
     train_dataset_destroy(&s->train);
     train_dataset_destroy(&s->test);

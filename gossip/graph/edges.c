@@ -1,4 +1,5 @@
 // The edges of a node: they follow from its graph and its links, and are forgotten when no longer needed.
+#include "base/array.h"
 #include "gossip/exchange/exchange.h"
 #include "gossip/graph/graph.h"
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct gossip_edges {
     struct gossip_graph *graph;
     bool local, fetching;
     struct linked *link; // [count] ascending by id
-    size_t count, capacity;
+    size_t count;
     enum { SETTLED, GOING_DOWN, COMING_UP } turn;  // the changes that gossip_edges_next looks for
     size_t at;                                     // the first link it still has to check
     enum { NOTHING, NEW_GRAPH, EDGES, KEPT } look; // the list that gossip_edges_forget processes
@@ -45,14 +46,12 @@ void gossip_edges_destroy(struct gossip_edges *edges)
 
 static void changed(struct gossip_edges *edges)
 {
-    BASE_ASSERT(edges->count <= edges->capacity);
     edges->turn = GOING_DOWN;
     edges->at = 0;
 }
 
 void gossip_edges_follow(struct gossip_edges *edges, struct gossip_graph *graph)
 {
-    BASE_ASSERT(edges->count <= edges->capacity);
     gossip_graph_drop(edges->graph);
     edges->graph = graph;
     for (size_t i = 0; i < edges->count; i++)
@@ -78,15 +77,11 @@ static size_t find(const struct gossip_edges *edges, const struct gossip_id *pee
 
 static enum base_error insert(struct gossip_edges *edges, size_t at, const struct gossip_id *peer)
 {
-    BASE_ASSERT(at <= edges->count && edges->count <= edges->capacity);
-    if (edges->count == edges->capacity) {
-        size_t capacity = edges->capacity ? 2 * edges->capacity : 16;
-        struct linked *link = realloc(edges->link, capacity * sizeof *link);
-        if (!link)
-            return BASE_ENOMEM;
-        edges->link = link;
-        edges->capacity = capacity;
-    }
+    BASE_ASSERT(at <= edges->count);
+    struct linked *link = base_array_grow(edges->link, edges->count, sizeof *link);
+    if (!link)
+        return BASE_ENOMEM;
+    edges->link = link;
     memmove(&edges->link[at + 1], &edges->link[at], (edges->count - at) * sizeof *edges->link);
     edges->link[at] = (struct linked){.peer = *peer, .neighbour = gossip_graph_meets(edges->graph, peer)};
     edges->count++;
@@ -123,7 +118,6 @@ void gossip_edges_fetching(struct gossip_edges *edges, bool fetching)
 {
     if (edges->fetching == fetching)
         return;
-    BASE_ASSERT(edges->count <= edges->capacity);
     edges->fetching = fetching;
     changed(edges);
 }

@@ -81,10 +81,8 @@ static enum base_error train(struct workers *workers, const struct node_config *
         run->done = !error;
     }
 out:
-    if (trainer)
-        train_trainer_destroy(trainer);
-    if (model)
-        train_model_destroy(model);
+    train_trainer_destroy(trainer);
+    train_model_destroy(model);
     free(start);
     return error;
 }

@@ -48,8 +48,7 @@ enum base_error lab_workbench_open(struct lab_workbench *bench, struct base_reas
 
 void lab_workbench_close(struct lab_workbench *bench)
 {
-    if (bench->model)
-        train_model_destroy(bench->model);
+    train_model_destroy(bench->model);
     train_dataset_destroy(&bench->train);
     train_dataset_destroy(&bench->test);
     *bench = (struct lab_workbench){0};

@@ -98,10 +98,8 @@ void lab_shard_trainers_destroy(struct lab_shard_trainers *shard_trainers)
         return;
     for (size_t i = 0; shard_trainers->list && i < shard_trainers->count; i++) {
         struct shard_trainer *shard_trainer = &shard_trainers->list[i];
-        if (shard_trainer->trainer)
-            train_trainer_destroy(shard_trainer->trainer);
-        if (shard_trainer->model)
-            train_model_destroy(shard_trainer->model);
+        train_trainer_destroy(shard_trainer->trainer);
+        train_model_destroy(shard_trainer->model);
         train_dataset_destroy(&shard_trainer->shard);
         drop_shared(shard_trainer->shared);
     }

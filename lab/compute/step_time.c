@@ -66,10 +66,8 @@ enum base_error lab_step_time_measure(const struct lab_workbench *bench, uint64_
                                    &trainer, why);
     if (!error)
         *step_ns = lab_step_time_round(median_step(bench, trainer));
-    if (trainer)
-        train_trainer_destroy(trainer);
-    if (model)
-        train_model_destroy(model);
+    train_trainer_destroy(trainer);
+    train_model_destroy(model);
     free(start);
     return error;
 }

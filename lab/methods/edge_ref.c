@@ -336,8 +336,7 @@ static void drop(struct rounds_world *world)
 {
     struct state *state = world->state;
     for (size_t i = 0; state && state->node && i < world->n; i++)
-        if (state->node[i].exchange)
-            gossip_exchange_destroy(state->node[i].exchange);
+        gossip_exchange_destroy(state->node[i].exchange);
     if (state)
         free(state->node);
     free(state);

@@ -48,8 +48,7 @@ void lab_model_close(struct lab_model *model)
 {
     if (model->parameters)
         model->kernels->release(model->parameters);
-    if (model->model)
-        train_model_destroy(model->model);
+    train_model_destroy(model->model);
     node_model_free(&model->file);
     *model = (struct lab_model){0};
 }

@@ -1,6 +1,8 @@
 // results.csv (RFC 4180, but lines end with a newline only): the rows of results.jsonl, flat.
 #include "lab/record/results_private.h"
 
+#include "base/file.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,11 +157,7 @@ char *lab_results_csv(const json_t *rows, const json_t *keys)
     collect_targets(&t);
     put_head(&t);
     json_array_foreach(rows, i, row) put_row(&t, row);
-    bool bad = ferror(t.out);
-    if (fclose(t.out) || bad) {
-        free(text);
-        text = NULL;
-    }
+    text = base_text_close(t.out, &text);
 out:
     json_decref(t.targets);
     return text;

@@ -1,6 +1,8 @@
 // Groups the runs by their settings, and names each group by the settings that differ.
 #include "lab/report/run_results.h"
 
+#include "base/array.h"
+
 #include <ctype.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -44,12 +46,8 @@ static enum base_error place(struct lab_run_results *results, struct lab_record 
     c->runs++;
     if (!counts(results, record))
         return BASE_OK;
-    struct lab_record **more = realloc(c->records, (c->n_records + 1) * sizeof *more);
-    if (!more)
-        return BASE_ENOMEM;
-    c->records = more;
-    c->records[c->n_records++] = record;
-    return BASE_OK;
+    return base_array_add(&c->records, &c->n_records, &record, sizeof(struct lab_record *)) ? BASE_OK
+                                                                                            : BASE_ENOMEM;
 }
 
 static bool varies(const struct lab_run_results *results, const char *key)

@@ -15,8 +15,7 @@ static float **own_part(struct sim_node *node, size_t part)
 
 void sim_fetch_end(struct sim_node *node, bool complete)
 {
-    if (node->fetch.joiner)
-        gossip_joiner_destroy(node->fetch.joiner);
+    gossip_joiner_destroy(node->fetch.joiner);
     for (size_t p = 0; p < GOSSIP_PARTS; p++) {
         if (complete && node->fetch.into.part[p])
             memcpy(*own_part(node, p), node->fetch.into.part[p],
@@ -38,8 +37,7 @@ void sim_fetch_start(struct sim_node *node)
 void sim_fetch_stop(struct sim_node *node)
 {
     sim_fetch_end(node, false);
-    if (node->fetch.donor)
-        gossip_donor_destroy(node->fetch.donor);
+    gossip_donor_destroy(node->fetch.donor);
     node->fetch.donor = NULL;
 }
 

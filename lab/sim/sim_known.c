@@ -1,5 +1,6 @@
 #include "lab/sim/sim_known.h"
 
+#include "base/array.h"
 #include "lab/sim/sim_process.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,10 +118,7 @@ static void change(struct sim_world *world, size_t identity, enum gossip_member_
 {
     struct sim_known *known = &world->known;
 
-    if (known->n_changes == known->changes_capacity) {
-        known->changes_capacity = known->changes_capacity ? 2 * known->changes_capacity : 64;
-        known->change = sim_must(realloc(known->change, known->changes_capacity * sizeof *known->change));
-    }
+    known->change = sim_must(base_array_grow(known->change, known->n_changes, sizeof *known->change));
     known->change[known->n_changes++] = (struct sim_change){.identity = (uint32_t)identity,
                                                             .known = known->there[identity],
                                                             .before = known->state[identity],

@@ -27,7 +27,7 @@ struct sim_known {
         bool known;
         enum gossip_member_state before, state;
     } * change;
-    size_t n_changes, changes_capacity;
+    size_t n_changes;
     bool told; // the event that delivers it is in the queue
 };
 

@@ -1,6 +1,8 @@
 // The conditions under which a run's figures hold: the simulated hardware and network, and the seeds.
 #include "lab/summary/summary.h"
 
+#include "base/file.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,11 +36,7 @@ char *lab_simulated_text(const struct lab_summary *s)
             fprintf(out, ", %s %s", key + strlen(SIMULATED), strcmp(value, "[]") == 0 ? "none" : value);
         free(value);
     }
-    const bool failed = ferror(out);
-    if (fclose(out) == 0 && !failed)
-        return text;
-    free(text);
-    return NULL;
+    return base_text_close(out, &text);
 }
 
 void lab_seeds_text(const struct lab_summary *s, char text[LAB_SEEDS_BYTES])

@@ -1,6 +1,8 @@
 // The rows of p2pml top as text.
 #include "lab/top/table.h"
 
+#include "base/file.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -309,9 +311,5 @@ char *lab_top_text(const struct lab_top_table *table, const struct lab_top_view 
     if (out)
         write_page(&page, table, rows);
     free(rows);
-    if (out && fclose(out) != 0) {
-        free(text);
-        text = NULL;
-    }
-    return text;
+    return out ? base_text_close(out, &text) : NULL;
 }

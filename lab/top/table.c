@@ -1,5 +1,7 @@
 #include "lab/top/table.h"
 
+#include "base/array.h"
+
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,18 +17,11 @@ static struct lab_top_node *append(struct lab_top_table *table)
 {
     if (table->count == LIMIT_MEMBERS)
         return NULL;
-    if (table->count == table->capacity) {
-        size_t capacity = table->capacity ? 2 * table->capacity : 16;
-        struct lab_top_node *nodes = realloc(table->nodes, capacity * sizeof *nodes);
-        if (!nodes)
-            return NULL;
-        table->nodes = nodes;
-        table->capacity = capacity;
-    }
-    struct lab_top_node *node = &table->nodes[table->count++];
-    *node = (struct lab_top_node){
+    const struct lab_top_node node = {
         .rate = NAN, .loss = NAN, .score = NAN, .sent = NAN, .received = NAN, .seen_rate = NAN};
-    return node;
+    if (!base_array_add(&table->nodes, &table->count, &node, sizeof node))
+        return NULL;
+    return &table->nodes[table->count - 1];
 }
 
 // Texts of nodes are shown in a terminal: they must not contain control characters.

@@ -46,7 +46,7 @@ struct lab_top_node {
 
 struct lab_top_table {
     struct lab_top_node *nodes;
-    size_t count, capacity;
+    size_t count;
     char cluster[LIMIT_NODE_NAME_BYTES];
 };
 

@@ -24,8 +24,7 @@ enum base_error simulate_points_create(struct simulation *s, struct base_reason 
 void simulate_points_destroy(struct simulation *s)
 {
     for (size_t i = 0; s->evaluators && i < lab_pool_threads(s->pool); i++)
-        if (s->evaluators[i].model)
-            train_model_destroy(s->evaluators[i].model);
+        train_model_destroy(s->evaluators[i].model);
     free(s->evaluators);
 }
 

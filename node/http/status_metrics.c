@@ -1,4 +1,5 @@
 // /metrics: the Prometheus text format.
+#include "base/file.h"
 #include "node/http/glance.h"
 #include "node/http/status.h"
 #include "node/queue/clock.h"
@@ -259,10 +260,5 @@ char *node_status_metrics(const struct node_status *status)
     if (!out)
         return NULL;
     write_metrics(out, status);
-    bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return base_text_close(out, &text);
 }

@@ -1,6 +1,8 @@
 // A schema as texts for people: --help, and a configuration written back as YAML.
 #include "node/schema/private.h"
 
+#include "base/file.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +36,6 @@ static void print_share(const struct node_key *key, size_t *column, FILE *out)
         print_wrapped(words[key->share], column, out);
 }
 
-static char *close_text(FILE *out, char **text)
-{
-    bool failed = ferror(out);
-    if (!fclose(out) && !failed)
-        return *text;
-    free(*text);
-    return NULL;
-}
-
 char *node_schema_help(const struct node_schema *schema)
 {
     char *text = NULL;
@@ -63,7 +56,7 @@ char *node_schema_help(const struct node_schema *schema)
         print_share(key, &column, out);
         fputc('\n', out);
     }
-    return close_text(out, &text);
+    return base_text_close(out, &text);
 }
 
 // Double-quoted YAML. Escapes what libyaml would read as a line break, or refuse.
@@ -208,7 +201,7 @@ char *node_schema_write(const struct node_schema *schema, const void *config)
     if (!out)
         return NULL;
     write_section(schema, config, "", 0, 0, out);
-    return close_text(out, &text);
+    return base_text_close(out, &text);
 }
 
 char *node_schema_value(const struct node_schema *schema, const void *config, const char *key)
@@ -220,5 +213,5 @@ char *node_schema_value(const struct node_schema *schema, const void *config, co
     if (!out)
         return NULL;
     write_value(&schema->keys[index], config, out);
-    return close_text(out, &text);
+    return base_text_close(out, &text);
 }
