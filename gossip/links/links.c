@@ -69,8 +69,7 @@ static void start(struct gossip_links *links)
         const struct gossip_links_target target = {.entry = i};
         call_start(links, &target, &links->entry[i].call);
     }
-    TAILQ_FOREACH(peer, &links->peers, all)
-    {
+    TAILQ_FOREACH(peer, &links->peers, all) {
         const struct gossip_links_target member = call_member(peer);
         if (call_wanted(peer) && links_reserve(links, LINKS_ACTIONS))
             call_start(links, &member, &peer->call);
@@ -192,8 +191,8 @@ static void allow(struct gossip_links *links)
 {
     struct link *link;
     TAILQ_FOREACH(link, &links->links, all)
-    if (link->peer && !pair_allows(links, &link->peer->id) && links_reserve(links, LINKS_ACTIONS))
-        pair_close(links, link, GOSSIP_CLOSE_NOT_ALLOWED);
+        if (link->peer && !pair_allows(links, &link->peer->id) && links_reserve(links, LINKS_ACTIONS))
+            pair_close(links, link, GOSSIP_CLOSE_NOT_ALLOWED);
 }
 
 static void stalled(struct gossip_links *links, struct link *link, bool on)
@@ -267,8 +266,8 @@ static void timer(struct gossip_links *links)
     BASE_ASSERT(links->n_peers == 0 || links->buckets > 0);
     expire_packets(links);
     TAILQ_FOREACH(link, &links->links, all)
-    if (may_go_on(links))
-        pair_timer(links, link);
+        if (may_go_on(links))
+            pair_timer(links, link);
     for (size_t i = 0; i < links->options.entries && may_go_on(links); i++) {
         const struct gossip_links_target target = {.entry = i};
         call_timer(links, &target, &links->entry[i].call);
@@ -301,9 +300,9 @@ static void leave(struct gossip_links *links)
         links_peer_release(links, peer);
     }
     TAILQ_FOREACH(link, &links->links, all)
-    if (link->state != GOSSIP_LINK_CLOSING && links_reserve(links, LINKS_ACTIONS))
-        pair_close(links, link,
-                   link->state == GOSSIP_LINK_ACTIVE ? GOSSIP_CLOSE_LEAVING : GOSSIP_CLOSE_NOT_NEEDED);
+        if (link->state != GOSSIP_LINK_CLOSING && links_reserve(links, LINKS_ACTIONS))
+            pair_close(links, link,
+                       link->state == GOSSIP_LINK_ACTIVE ? GOSSIP_CLOSE_LEAVING : GOSSIP_CLOSE_NOT_NEEDED);
 }
 
 static void on_link(struct gossip_links *links, struct link *link, const struct gossip_links_event *event)
@@ -486,11 +485,11 @@ size_t gossip_links_missing(const struct gossip_links *links, uint64_t now_ns, s
     const struct peer *peer;
     size_t count = 0;
     TAILQ_FOREACH(peer, &links->peers, all)
-    if (is_missing(links, peer, now_ns)) {
-        if (count < capacity)
-            missing[count] = (struct gossip_missing){.peer = peer->id, .since_ns = peer->missing_ns};
-        count++;
-    }
+        if (is_missing(links, peer, now_ns)) {
+            if (count < capacity)
+                missing[count] = (struct gossip_missing){.peer = peer->id, .since_ns = peer->missing_ns};
+            count++;
+        }
     return count;
 }
 
@@ -506,15 +505,14 @@ static void check_peer(const struct gossip_links *links, const struct peer *peer
     const struct link *link;
     size_t undecided = 0, packets = 0;
     const struct packet *p;
-    TAILQ_FOREACH(link, &peer->links, pair)
-    {
+    TAILQ_FOREACH(link, &peer->links, pair) {
         BASE_ASSERT(link->peer == peer && links_find(links, link->handle) == link);
         BASE_ASSERT((link->state == GOSSIP_LINK_ACTIVE) == (peer->active == link));
         BASE_ASSERT(link->state != GOSSIP_LINK_CANDIDATE || peer->active);
         undecided += link->state != GOSSIP_LINK_ACTIVE;
     }
     STAILQ_FOREACH(p, &links->packets, next)
-    packets += p->peer == peer;
+        packets += p->peer == peer;
     BASE_ASSERT(undecided == peer->undecided && packets == peer->packets);
     BASE_ASSERT(!peer->active || peer->call.state == CALL_HELD);
     BASE_ASSERT(!peer->active || peer->packets == 0);
@@ -525,8 +523,7 @@ void gossip_links_check(const struct gossip_links *links)
     const struct link *link;
     const struct peer *peer;
     size_t count = 0, active = 0, half_open = 0;
-    TAILQ_FOREACH(link, &links->links, all)
-    {
+    TAILQ_FOREACH(link, &links->links, all) {
         bool authenticated = link->state >= GOSSIP_LINK_AUTHENTICATED && link->state <= GOSSIP_LINK_ACTIVE;
         BASE_ASSERT((link->peer != NULL) == (authenticated && !link->self));
         BASE_ASSERT(!links->leaving || link->state == GOSSIP_LINK_CLOSING);
@@ -535,7 +532,7 @@ void gossip_links_check(const struct gossip_links *links)
         count++;
     }
     TAILQ_FOREACH(peer, &links->peers, all)
-    check_peer(links, peer);
+        check_peer(links, peer);
     BASE_ASSERT(count == links->totals.links && count <= GOSSIP_LINKS_MAX);
     BASE_ASSERT(active == links->totals.active && half_open == links->n_half_open);
     BASE_ASSERT(links->totals.packets <= GOSSIP_LINKS_PACKETS);

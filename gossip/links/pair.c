@@ -163,8 +163,8 @@ static struct link *successor(const struct peer *peer)
 {
     struct link *link;
     TAILQ_FOREACH(link, &peer->links, pair)
-    if (link->state == GOSSIP_LINK_CANDIDATE)
-        return link;
+        if (link->state == GOSSIP_LINK_CANDIDATE)
+            return link;
     return NULL;
 }
 
@@ -231,8 +231,7 @@ static struct link *oldest_to_go(const struct gossip_links *links, uint64_t host
 {
     struct link *link, *chosen = NULL;
     size_t most = 0;
-    TAILQ_FOREACH(link, &links->links, all)
-    {
+    TAILQ_FOREACH(link, &links->links, all) {
         if (!link->half_open || !may_give_way(links, link, answered_too) || (own && link->host != host))
             continue;
         size_t count = links_half_open(links, link->host);

@@ -155,8 +155,7 @@ static bool grow(struct gossip_links *links)
     struct peer **bucket = calloc(buckets, sizeof *bucket), *peer;
     if (!bucket)
         return links->buckets > 0; // slower, not wrong
-    TAILQ_FOREACH(peer, &links->peers, all)
-    {
+    TAILQ_FOREACH(peer, &links->peers, all) {
         struct peer **head = &bucket[links_hash(links, &peer->id) % buckets];
         peer->next = *head;
         *head = peer;

@@ -55,8 +55,7 @@ static enum base_error take(const json_t *root, struct lab_vocabulary *v, const 
     json_t *value;
     char **list = calloc(v->count, sizeof *list);
     enum base_error error = list ? BASE_OK : base_fail(why, BASE_ENOMEM, "no memory for a vocabulary");
-    json_object_foreach((json_t *)(uintptr_t)root, key, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)root, key, value) {
         const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (!error && (id < 0 || (size_t)id >= v->count || list[id]))
             error =

@@ -33,8 +33,7 @@ static json_t *median_of_events(const json_t *summary, const char *what)
     double *seconds = calloc(json_array_size(events) + 1, sizeof *seconds);
     if (!seconds)
         return NULL;
-    json_array_foreach(events, i, event)
-    {
+    json_array_foreach(events, i, event) {
         const json_t *value = inside(event, what, "median");
         if (json_is_number(value))
             seconds[count++] = json_number_value(value);
@@ -52,8 +51,7 @@ static json_t *mean_of_nodes(const json_t *summary, const char *key)
     size_t count = 0, i;
     if (json_is_number(json_object_get(summary, key)))
         return copy(json_object_get(summary, key));
-    json_array_foreach(nodes, i, node)
-    {
+    json_array_foreach(nodes, i, node) {
         const json_t *value = json_object_get(node, key);
         sum += json_number_value(value);
         count += json_is_number(value);
@@ -66,8 +64,7 @@ static json_t *worst_loss(const json_t *summary)
 {
     const json_t *node, *worst = NULL;
     size_t i;
-    json_array_foreach(json_object_get(summary, "per_node"), i, node)
-    {
+    json_array_foreach(json_object_get(summary, "per_node"), i, node) {
         const json_t *loss = json_object_get(node, "loss");
         if (json_is_true(json_object_get(node, "succeeded")) && json_is_number(loss) &&
             (!worst || json_number_value(loss) > json_number_value(worst)))
@@ -91,7 +88,8 @@ static json_t *targets_json(const json_t *summary)
     const json_t *targets = json_object_get(summary, "targets"), *target;
     json_t *array = json_array();
     size_t i;
-    json_array_foreach(targets, i, target) json_array_append_new(array, target_json(target));
+    json_array_foreach(targets, i, target)
+        json_array_append_new(array, target_json(target));
     return array;
 }
 
@@ -166,8 +164,9 @@ static enum base_error read_sweep(const char *directory, const json_t *sweep, js
 {
     const json_t *runs = json_object_get(sweep, "runs"), *run;
     size_t i;
-    json_array_foreach(runs, i, run) if (!add_row(rows, run, summary_of(directory, run))) return base_fail(
-        why, BASE_ENOMEM, "no memory for the results of '%s'", directory);
+    json_array_foreach(runs, i, run)
+        if (!add_row(rows, run, summary_of(directory, run)))
+            return base_fail(why, BASE_ENOMEM, "no memory for the results of '%s'", directory);
     return BASE_OK;
 }
 
@@ -208,9 +207,9 @@ static char *lines_of(const json_t *rows)
     FILE *out = open_memstream(&text, &bytes);
     if (!out)
         return NULL;
-    json_array_foreach(rows, i, row) good =
-        json_dumpf(row, out, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12)) == 0 &&
-        fputc('\n', out) != EOF && good;
+    json_array_foreach(rows, i, row)
+        good = json_dumpf(row, out, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12)) == 0 &&
+               fputc('\n', out) != EOF && good;
     if (fclose(out) || !good) {
         free(text);
         return NULL;

@@ -67,8 +67,7 @@ static const json_t *find_target(const json_t *row, const json_t *accuracy)
 {
     const json_t *target;
     size_t i;
-    json_array_foreach(json_object_get(row, "targets"), i, target)
-    {
+    json_array_foreach(json_object_get(row, "targets"), i, target) {
         if (same_number(json_object_get(target, "accuracy"), accuracy))
             return target;
     }
@@ -79,8 +78,7 @@ static bool has(const json_t *accuracies, const json_t *accuracy)
 {
     const json_t *known;
     size_t i;
-    json_array_foreach(accuracies, i, known)
-    {
+    json_array_foreach(accuracies, i, known) {
         if (same_number(known, accuracy))
             return true;
     }
@@ -91,10 +89,8 @@ static void collect_targets(struct table *t)
 {
     const json_t *row, *target;
     size_t i, k;
-    json_array_foreach(t->rows, i, row)
-    {
-        json_array_foreach(json_object_get(row, "targets"), k, target)
-        {
+    json_array_foreach(t->rows, i, row) {
+        json_array_foreach(json_object_get(row, "targets"), k, target) {
             json_t *accuracy = json_object_get(target, "accuracy");
             if (json_is_number(accuracy) && !has(t->targets, accuracy))
                 json_array_append(t->targets, accuracy);
@@ -109,20 +105,19 @@ static void put_head(struct table *t)
     size_t i;
     for (size_t k = 0; k < COUNT(before); k++)
         put(t, before[k]);
-    json_array_foreach(t->keys, i, value)
-    {
+    json_array_foreach(t->keys, i, value) {
         snprintf(name, sizeof name, "set.%.100s", json_string_value(value));
         put(t, name);
     }
     const bool r2 = lab_results_are_r2(t->rows);
     for (size_t k = 0; k < LAB_RESULTS_NUMBERS; k++)
         put(t, r2 && strcmp(lab_results_numbers[k], "accuracy") == 0 ? "r2" : lab_results_numbers[k]);
-    json_array_foreach(t->targets, i, value) for (size_t k = 0; k < LAB_RESULTS_COSTS; k++)
-    {
-        snprintf(name, sizeof name, "to_%g.%s", (r2 ? 1 : 100) * json_number_value(value),
-                 lab_results_costs[k]);
-        put(t, name);
-    }
+    json_array_foreach(t->targets, i, value)
+        for (size_t k = 0; k < LAB_RESULTS_COSTS; k++) {
+            snprintf(name, sizeof name, "to_%g.%s", (r2 ? 1 : 100) * json_number_value(value),
+                     lab_results_costs[k]);
+            put(t, name);
+        }
     end_line(t);
 }
 
@@ -136,8 +131,7 @@ static void put_row(struct table *t, const json_t *row)
         put_value(t, json_object_get(json_object_get(row, "settings"), json_string_value(value)));
     for (size_t k = 0; k < LAB_RESULTS_NUMBERS; k++)
         put_value(t, json_object_get(row, lab_results_numbers[k]));
-    json_array_foreach(t->targets, i, value)
-    {
+    json_array_foreach(t->targets, i, value) {
         const json_t *target = find_target(row, value);
         for (size_t k = 0; k < LAB_RESULTS_COSTS; k++)
             put_value(t, json_object_get(target, lab_results_costs[k]));
@@ -156,7 +150,8 @@ char *lab_results_csv(const json_t *rows, const json_t *keys)
         goto out;
     collect_targets(&t);
     put_head(&t);
-    json_array_foreach(rows, i, row) put_row(&t, row);
+    json_array_foreach(rows, i, row)
+        put_row(&t, row);
     text = base_text_close(t.out, &text);
 out:
     json_decref(t.targets);

@@ -26,8 +26,7 @@ bool lab_results_are_r2(const json_t *rows)
 {
     const json_t *row;
     size_t i;
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         const char *measure = json_string_value(json_object_get(row, "measure"));
         if (measure)
             return strcmp(measure, "R2") == 0;
@@ -101,8 +100,7 @@ static void join(const json_t *settings, bool values, const char *none, char *te
     json_t *value;
     size_t used = 0;
     snprintf(text, capacity, "%s", none);
-    json_object_foreach((json_t *)settings, key, value)
-    {
+    json_object_foreach((json_t *)settings, key, value) {
         if (used < capacity)
             used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "",
                                      values ? json_string_value(value) : key);
@@ -179,8 +177,7 @@ void lab_results_print(const json_t *rows, FILE *out)
     struct point *points = calloc(json_array_size(rows) + 1, sizeof *points);
     if (!points)
         return;
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         const json_t *settings = json_object_get(row, "settings");
         size_t k = 0;
         while (k < n_points && !json_equal(points[k].settings, settings))

@@ -103,8 +103,7 @@ static json_t *events_json(const struct lab_case *c, size_t *more)
     for (size_t i = 0; i < c->n_records; i++) {
         const json_t *event;
         size_t j;
-        json_array_foreach(json_object_get(c->records[i]->summary, "events"), j, event)
-        {
+        json_array_foreach(json_object_get(c->records[i]->summary, "events"), j, event) {
             if (json_array_size(array) < EVENTS_MAX)
                 json_array_append_new(array, event_json(c->records[i], event));
             else
@@ -138,8 +137,7 @@ static json_t *place_graph(const struct lab_case *c, json_t *graphs)
         return json_null();
     json_t *made = graph_json(graph), *other;
     size_t i;
-    json_array_foreach(graphs, i, other)
-    {
+    json_array_foreach(graphs, i, other) {
         if (!json_equal(made, other))
             continue;
         json_decref(made);

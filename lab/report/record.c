@@ -41,7 +41,8 @@ static void trim(json_t *summary)
     json_object_del(json_object_get(summary, "lone"), "shards");
     json_t *events = json_object_get(summary, "events"), *event;
     size_t i;
-    json_array_foreach(events, i, event) json_object_del(event, "witnesses");
+    json_array_foreach(events, i, event)
+        json_object_del(event, "witnesses");
 }
 
 static enum base_error read_summary(const char *path, json_t **summary, struct base_reason *why)

@@ -33,8 +33,9 @@ static const json_t *find_target(const json_t *row, double accuracy)
 {
     const json_t *target;
     size_t i;
-    json_array_foreach(json_object_get(row, "targets"), i,
-                       target) if (lab_json_number(target, "accuracy") == accuracy) return target;
+    json_array_foreach(json_object_get(row, "targets"), i, target)
+        if (lab_json_number(target, "accuracy") == accuracy)
+            return target;
     return NULL;
 }
 
@@ -58,8 +59,7 @@ static enum base_error measure_targets(struct lab_case *c, double *scratch)
     c->targets = calloc(count ? count : 1, sizeof *c->targets);
     if (!c->targets)
         return BASE_ENOMEM;
-    json_array_foreach(targets, i, target)
-    {
+    json_array_foreach(targets, i, target) {
         struct lab_target *made = &c->targets[c->n_targets];
         made->accuracy = lab_json_number(target, "accuracy");
         if (!isfinite(made->accuracy))

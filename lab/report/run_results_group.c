@@ -68,8 +68,7 @@ static enum base_error find_varied(struct lab_run_results *results)
     enum base_error error = seen ? BASE_OK : BASE_ENOMEM;
     results->varied = json_array();
     for (size_t i = 0; i < results->n_cases && !error; i++) {
-        json_object_foreach(results->cases[i].settings, key, value)
-        {
+        json_object_foreach(results->cases[i].settings, key, value) {
             if (json_object_get(seen, key) || !varies(results, key))
                 continue;
             if (json_object_set_new(seen, key, json_true()) ||
@@ -106,8 +105,7 @@ static enum base_error make_label(const struct lab_case *c, const json_t *keys, 
     json_t *key;
     size_t i;
     *label = NULL;
-    json_array_foreach(keys, i, key)
-    {
+    json_array_foreach(keys, i, key) {
         const char *value = lab_json_text(c->settings, json_string_value(key), NULL);
         if (!value || i == without)
             continue;

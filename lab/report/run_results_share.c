@@ -11,8 +11,7 @@ static int flatten(const json_t *object, const char *prefix, json_t *flat)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)object, key, value)
-    {
+    json_object_foreach((json_t *)object, key, value) {
         char path[256];
         int length = snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
         if (length < 0 || (size_t)length >= sizeof path)
@@ -46,8 +45,7 @@ static void intersect(json_t *common, const json_t *other)
     const char *key;
     json_t *value;
     void *next;
-    json_object_foreach_safe(common, next, key, value)
-    {
+    json_object_foreach_safe(common, next, key, value) {
         const json_t *theirs = json_object_get(other, key);
         if (!theirs || !json_equal(value, theirs))
             json_object_del(common, key);
@@ -82,9 +80,9 @@ enum base_error lab_run_results_share(struct lab_run_results *results)
     if (!results->shared)
         error = BASE_ENOMEM;
     if (!error)
-        json_object_foreach(
-            common, key, value) if (json_array_append_new(results->shared, json_pack("[s, O]", key, value)))
-            error = BASE_ENOMEM;
+        json_object_foreach(common, key, value)
+            if (json_array_append_new(results->shared, json_pack("[s, O]", key, value)))
+                error = BASE_ENOMEM;
     json_decref(common);
     return error;
 }

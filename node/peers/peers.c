@@ -200,8 +200,8 @@ void node_peers_pause(struct node_peers *peers, bool paused)
     BASE_ASSERT(paused != peers->paused); // the backlog tells each change once
     peers->paused = paused;
     LIST_FOREACH(link, &peers->links, others)
-    if (link->active)
-        node_link_pause(link->link, paused);
+        if (link->active)
+            node_link_pause(link->link, paused);
 }
 
 void node_peers_allow_changed(struct node_peers *peers)
@@ -212,8 +212,7 @@ void node_peers_allow_changed(struct node_peers *peers)
 void node_peers_faults_changed(struct node_peers *peers)
 {
     struct peer_link *link;
-    LIST_FOREACH(link, &peers->links, others)
-    {
+    LIST_FOREACH(link, &peers->links, others) {
         struct gossip_links_event event = {.kind = GOSSIP_LINKS_STALLED, .link = link->handle};
         if (!link->active)
             continue;
@@ -293,10 +292,10 @@ struct node_link_traffic node_peers_traffic(const struct node_peers *peers, cons
         if (gossip_id_compare(&peers->accounts[i].id, peer) == 0)
             sum = peers->accounts[i].traffic;
     LIST_FOREACH(link, &peers->links, others)
-    if (link->authenticated && gossip_id_compare(&link->id, peer) == 0) {
-        struct node_link_traffic t = node_link_traffic(link->link);
-        sum.sent += t.sent;
-        sum.received += t.received;
-    }
+        if (link->authenticated && gossip_id_compare(&link->id, peer) == 0) {
+            struct node_link_traffic t = node_link_traffic(link->link);
+            sum.sent += t.sent;
+            sum.received += t.received;
+        }
     return sum;
 }

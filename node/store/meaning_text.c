@@ -97,9 +97,10 @@ static bool take_names(const json_t *list, size_t most, struct train_names *name
     const json_t *item;
     if (!json_is_array(list) || json_array_size(list) > most)
         return false;
-    json_array_foreach(list, i, item) if (!json_is_string(item) ||
-                                          !train_names_add(names, json_string_value(item),
-                                                           json_string_length(item))) return false;
+    json_array_foreach(list, i, item)
+        if (!json_is_string(item) ||
+            !train_names_add(names, json_string_value(item), json_string_length(item)))
+            return false;
     return true;
 }
 
@@ -113,8 +114,7 @@ static bool take_floats(const json_t *list, size_t count, bool factors, float **
         return true;
     if (!(*values = calloc(count, sizeof **values)))
         return false;
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach(list, i, item) {
         (*values)[i] = (float)json_number_value(item);
         if (!json_is_number(item) || !isfinite((*values)[i]) || (factors && !((*values)[i] > 0)))
             return false;
@@ -132,8 +132,7 @@ static bool take_columns(const json_t *list, struct train_meaning *m)
     m->columns = calloc(count + 1, sizeof *m->columns);
     if (!m->columns)
         return false;
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach(list, i, item) {
         struct train_column *column = &m->columns[m->n_columns++];
         const char *name = json_string_value(json_object_get(item, "name"));
         if (!name || !(column->name = strdup(name)) ||

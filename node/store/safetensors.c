@@ -239,8 +239,9 @@ static enum base_error parse_metadata(json_t *header, struct base_reason *why)
     json_t *value;
     if (metadata && !json_is_object(metadata))
         return base_fail(why, BASE_EFORMAT, "__metadata__ is not an object");
-    json_object_foreach(metadata, key, value) if (!json_is_string(value)) return base_fail(
-        why, BASE_EFORMAT, "metadata '%s' is not a text", key);
+    json_object_foreach(metadata, key, value)
+        if (!json_is_string(value))
+            return base_fail(why, BASE_EFORMAT, "metadata '%s' is not a text", key);
     return BASE_OK;
 }
 
@@ -288,8 +289,9 @@ static enum base_error check_digest(struct node_safetensors *file, int need_dige
     struct node_digest digest = {0};
     const char *key;
     json_t *value;
-    json_object_foreach(metadata, key, value) if (strcmp(key, "digest") != 0)
-        node_digest_pair(&digest, key, json_string_value(value));
+    json_object_foreach(metadata, key, value)
+        if (strcmp(key, "digest") != 0)
+            node_digest_pair(&digest, key, json_string_value(value));
     for (size_t i = 0; i < file->count; i++)
         node_digest_tensor(&digest, &file->tensors[i]);
     char expected[NODE_DIGEST_TEXT];
@@ -344,8 +346,7 @@ static enum base_error parse_all(const uint8_t *bytes, size_t count, int need_di
         return base_fail(why, BASE_ENOMEM, "no memory for %zu tensors", json_object_size(file->header));
     const char *name;
     json_t *entry;
-    json_object_foreach(file->header, name, entry)
-    {
+    json_object_foreach(file->header, name, entry) {
         if (!strcmp(name, "__metadata__"))
             continue;
         BASE_ASSERT(file->count < json_object_size(file->header));
