@@ -333,9 +333,9 @@ static void write_bound(uint8_t bound[BOUND_BYTES], const uint8_t tag[PAIR_BYTES
     base_write_u64(&writer, receiver_generation);
 }
 
-enum base_error gossip_datagram_seal_for(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
-                                         uint64_t generation, const uint8_t *plain, size_t plain_bytes,
-                                         uint8_t *sealed, size_t *sealed_bytes)
+enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
+                                     uint64_t generation, const uint8_t *plain, size_t plain_bytes,
+                                     uint8_t *sealed, size_t *sealed_bytes)
 {
     uint8_t bound[BOUND_BYTES];
     if (plain_bytes > LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD)
@@ -357,13 +357,6 @@ enum base_error gossip_datagram_seal_for(struct gossip_datagrams *datagrams, con
                                                BOUND_BYTES, NULL, sealed + PAIR_BYTES, to->key_out);
     *sealed_bytes = plain_bytes + LIMIT_DATAGRAM_OVERHEAD;
     return BASE_OK;
-}
-
-enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
-                                     const uint8_t *plain, size_t plain_bytes, uint8_t *sealed,
-                                     size_t *sealed_bytes)
-{
-    return gossip_datagram_seal_for(datagrams, peer, 0, plain, plain_bytes, sealed, sealed_bytes);
 }
 
 // Opens a datagram as one from this peer. A plaintext that is not authentic is never written to the caller's

@@ -38,14 +38,11 @@ enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const 
 void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct gossip_id *peer);
 
 // sealed[LIMIT_DATAGRAM_BYTES]; plaintext at most LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD bytes
-// (BASE_ELIMIT). BASE_ENOTFOUND: no such peer. _for: only a process of `generation` opens it; 0: the highest
-// known one, as without.
+// (BASE_ELIMIT). BASE_ENOTFOUND: no such peer. Only a process of `generation` opens it; 0: the highest known
+// one.
 enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
-                                     const uint8_t *plain, size_t plain_bytes, uint8_t *sealed,
-                                     size_t *sealed_bytes) BASE_CHECK;
-enum base_error gossip_datagram_seal_for(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
-                                         uint64_t generation, const uint8_t *plain, size_t plain_bytes,
-                                         uint8_t *sealed, size_t *sealed_bytes) BASE_CHECK;
+                                     uint64_t generation, const uint8_t *plain, size_t plain_bytes,
+                                     uint8_t *sealed, size_t *sealed_bytes) BASE_CHECK;
 // plain[LIMIT_DATAGRAM_BYTES]. After an error the state is unchanged, and no answer may be sent.
 // BASE_EFORMAT: too short or too long. BASE_ENOTFOUND: unknown sender. BASE_EAUTH: forged, modified,
 // reflected, or meant for an earlier process of this node. BASE_ESTATE: a replay, or too old.

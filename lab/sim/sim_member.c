@@ -98,8 +98,8 @@ static bool seal(struct sim_node *node, size_t peer, uint64_t generation, const 
     uint32_t self = (uint32_t)node->self;
 
     if (node->member.datagrams)
-        return gossip_datagram_seal_for(node->member.datagrams, sim_member_id(node, peer), generation, bytes,
-                                        count, sealed, sealed_bytes) == BASE_OK;
+        return gossip_datagram_seal(node->member.datagrams, sim_member_id(node, peer), generation, bytes,
+                                    count, sealed, sealed_bytes) == BASE_OK;
     if (!sim_member_info(node, peer, &info))
         return false;
     if (!generation)

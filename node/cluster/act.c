@@ -16,8 +16,8 @@ static void send_datagram(struct node_cluster *cluster, const struct gossip_memb
     struct node_address to;
     if (gossip_membership_find(cluster->membership, &action->peer, &info) != BASE_OK ||
         !node_endpoints_pick(cluster->endpoints, info.record, node_clock_ns(), reaches, cluster->udp, &to) ||
-        gossip_datagram_seal_for(cluster->datagrams, &action->peer, action->generation, action->bytes,
-                                 action->n_bytes, sealed, &bytes) != BASE_OK)
+        gossip_datagram_seal(cluster->datagrams, &action->peer, action->generation, action->bytes,
+                             action->n_bytes, sealed, &bytes) != BASE_OK)
         return; // as if lost on the way
     (void)node_udp_send(cluster->udp, &to, sealed, bytes);
 }

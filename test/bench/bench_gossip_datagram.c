@@ -88,7 +88,7 @@ static void seal_and_open(struct ends *ends, size_t plain)
     static const uint8_t text[LIMIT_DATAGRAM_BYTES];
     const double start = bench_now_s();
     for (unsigned i = 0; i < ends->count; i++)
-        BASE_ASSERT(gossip_datagram_seal(ends->side[0], &ends->identity[1].id, text, plain,
+        BASE_ASSERT(gossip_datagram_seal(ends->side[0], &ends->identity[1].id, 0, text, plain,
                                          ends->kept[i].bytes, &ends->kept[i].n_bytes) == BASE_OK);
     print_rate("seal", plain, ends->count, bench_now_s() - start);
     for (unsigned i = 0; i < ends->count; i++)
@@ -121,7 +121,7 @@ static void many_peers(struct ends *ends)
     start = bench_now_s();
     for (unsigned i = 0; i < PEERS; i++) {
         memcpy(id.bytes, &i, sizeof i);
-        BASE_ASSERT(gossip_datagram_seal(datagrams, &id, NULL, 0, sealed, &bytes) == BASE_OK);
+        BASE_ASSERT(gossip_datagram_seal(datagrams, &id, 0, NULL, 0, sealed, &bytes) == BASE_OK);
     }
     printf("first datagram to a peer: %.1f us\n", 1e6 * (bench_now_s() - start) / PEERS);
     gossip_datagrams_destroy(datagrams);

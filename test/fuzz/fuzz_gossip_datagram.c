@@ -75,7 +75,7 @@ static enum base_error deliver(struct world *world, unsigned to, const uint8_t *
 
 static void seal(struct world *world, unsigned from, struct kept *kept, const uint8_t *plain, size_t bytes)
 {
-    const enum base_error error = gossip_datagram_seal(world->side[from], &world->identity[1 - from].id,
+    const enum base_error error = gossip_datagram_seal(world->side[from], &world->identity[1 - from].id, 0,
                                                        plain, bytes, kept->sealed, &kept->bytes);
     BASE_ASSERT(error == BASE_OK && kept->bytes == bytes + LIMIT_DATAGRAM_OVERHEAD);
     kept->from = from;

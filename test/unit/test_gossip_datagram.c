@@ -23,11 +23,11 @@ static void test_seal_reports_what_it_cannot_seal(void **state)
     static const uint8_t plain[PLAIN_MAX + 1];
     uint8_t sealed[LIMIT_DATAGRAM_BYTES] = {0};
     size_t bytes = 77;
-    assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, plain, PLAIN_MAX + 1, sealed, &bytes),
+    assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, 0, plain, PLAIN_MAX + 1, sealed, &bytes),
                      BASE_ELIMIT);
-    assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, plain, SIZE_MAX, sealed, &bytes),
+    assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, 0, plain, SIZE_MAX, sealed, &bytes),
                      BASE_ELIMIT);
-    assert_int_equal(gossip_datagram_seal(alice, &identity[MALLORY].id, plain, 1, sealed, &bytes),
+    assert_int_equal(gossip_datagram_seal(alice, &identity[MALLORY].id, 0, plain, 1, sealed, &bytes),
                      BASE_ENOTFOUND);
     assert_int_equal(bytes, 77);
     assert_true(sodium_is_zero(sealed, sizeof sealed));
@@ -65,7 +65,7 @@ static void test_a_datagram_matches_another_implementation(void **state)
     assert_int_equal(gossip_datagrams_peer(datagrams, &bob.id, bob.exchange_public, 9), BASE_OK);
     for (unsigned i = 0; i < 2; i++) // the second: counter 1
         assert_int_equal(
-            gossip_datagram_seal(datagrams, &bob.id, (const uint8_t *)said, strlen(said), sealed, &bytes),
+            gossip_datagram_seal(datagrams, &bob.id, 0, (const uint8_t *)said, strlen(said), sealed, &bytes),
             BASE_OK);
     assert_string_equal(sodium_bin2hex(hex, sizeof hex, sealed, bytes), expected);
     gossip_datagrams_destroy(datagrams);
@@ -222,7 +222,7 @@ static void test_a_full_table_refuses_new_members(void **state)
         size_t bytes = 0;
         numbered_id(&id, i);
         if (i % 64 == 1)
-            assert_int_equal(gossip_datagram_seal(alice, &id, NULL, 0, sealed, &bytes), BASE_OK);
+            assert_int_equal(gossip_datagram_seal(alice, &id, 0, NULL, 0, sealed, &bytes), BASE_OK);
     }
     gossip_datagrams_destroy(alice);
     gossip_datagrams_destroy(other);
@@ -249,13 +249,13 @@ static void test_keys_of_small_order_are_refused(void **state)
         assert_true(crypto_scalarmult(shared, identity[ALICE].exchange_secret, key) != 0 ||
                     sodium_is_zero(shared, sizeof shared));
         assert_int_equal(gossip_datagrams_peer(alice, &identity[BOB].id, key, 1), BASE_EAUTH);
-        assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, NULL, 0, sealed, &bytes),
+        assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, 0, NULL, 0, sealed, &bytes),
                          BASE_ENOTFOUND);
     }
     for (unsigned i = 0; i < 50; i++) {
         fill(key, sizeof key);
         assert_int_equal(gossip_datagrams_peer(alice, &identity[BOB].id, key, 1), BASE_OK);
-        assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, NULL, 0, sealed, &bytes), BASE_OK);
+        assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, 0, NULL, 0, sealed, &bytes), BASE_OK);
     }
     gossip_datagrams_destroy(alice);
 }

@@ -31,8 +31,8 @@ static void test_alice_can_seal_for_an_older_generation(void **state)
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 7), *bob = node(BOB, 3, ALICE, 1);
     struct datagram datagram = datagram_from(alice, BOB, 20);
     assert_int_equal(open_datagram(bob, &datagram, ALICE), BASE_EAUTH);
-    assert_int_equal(gossip_datagram_seal_for(alice, &identity[BOB].id, 3, datagram.plain, 20,
-                                              datagram.sealed, &datagram.sealed_bytes),
+    assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, 3, datagram.plain, 20, datagram.sealed,
+                                          &datagram.sealed_bytes),
                      BASE_OK);
     assert_opens(bob, &datagram, ALICE);
     assert_int_equal(open_datagram(bob, &datagram, ALICE), BASE_ESTATE);
@@ -233,7 +233,7 @@ static void test_a_peer_can_be_forgotten_and_known_again(void **state)
     gossip_datagrams_forget(alice, &identity[MALLORY].id); // a peer that was never known
     gossip_datagrams_forget(alice, &identity[BOB].id);
     gossip_datagrams_forget(alice, &identity[BOB].id);
-    assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, sealed, 1, sealed, &bytes),
+    assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, 0, sealed, 1, sealed, &bytes),
                      BASE_ENOTFOUND);
     const struct datagram unheard = datagram_from(bob, ALICE, 10);
     assert_int_equal(open_datagram(alice, &unheard, BOB), BASE_ENOTFOUND);

@@ -92,7 +92,7 @@ static inline struct datagram datagram_from(struct gossip_datagrams *from, unsig
 {
     struct datagram datagram = {.plain_bytes = plain_bytes};
     fill(datagram.plain, plain_bytes);
-    assert_int_equal(gossip_datagram_seal(from, &identity[to].id, datagram.plain, plain_bytes,
+    assert_int_equal(gossip_datagram_seal(from, &identity[to].id, 0, datagram.plain, plain_bytes,
                                           datagram.sealed, &datagram.sealed_bytes),
                      BASE_OK);
     assert_int_equal(datagram.sealed_bytes, plain_bytes + OVERHEAD);
