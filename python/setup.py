@@ -36,7 +36,7 @@ class BuildWithLibrary(build_py):
         folder = build()
         for name, to in FILES.items():
             shutil.copy2((folder / name).resolve(), into / to)
-            subprocess.run(["strip", "--strip-unneeded", str(into / to)], check=False)
+            subprocess.run([os.environ.get("STRIP", "strip"), "--strip-unneeded", str(into / to)], check=False)
 
 
 class AnyPython(bdist_wheel):
