@@ -1,15 +1,23 @@
-"""What attach costs on the trainer's thread: bench_attach.py [PAIRS]. Two equal models take steps in turns, one of them attached.
+"""What attach costs on the trainer's thread: bench_attach.py [PAIRS]
 
-Between boundaries: median over the pairs of (step with attach - step without - the correction's own pass) / step without.
-At a boundary: time on this thread, in passes over the vector (one pass: a.add_(b) on vectors of that size). Boundary and pass are measured right
-after a step, when the caches hold the data of that step; "warm" compares with a pass whose vectors are still in the caches."""
+Two equal models take steps in turns, one of them attached. All times are of this thread's processor. Without the correction's own pass:
 
+hooks: all that runs before and after the optimiser's own step, timed around it, part of a step without attach (medians).
+step: step with attach - step without, part of a step without; the median over the pairs, and the range that holds the true median with 95%.
+It has what the hooks do to the caches, and the noise of two whole steps.
+
+A boundary is given in passes over the vector (one: a.add_(b) on vectors of that size). Both come right after a step, when the
+caches hold what the step has used; "warm" is against a pass whose vectors are still in the caches from the one before."""
+
+import contextlib
+import math
 import statistics
 import sys
 import tempfile
 import time
 
 import torch
+from torch.optim import optimizer as hooks
 
 import p2pml
 
@@ -44,8 +52,7 @@ def gpt():
         torch.randn(4, 64, 192)
 
 
-def step(model, optimizer, x):
-    return timed(lambda: (optimizer.zero_grad(), model(x).pow(2).mean().backward(), optimizer.step()))
+MODELS = {"resnet20": resnet20, "gpt": gpt}
 
 
 def timed(call):
@@ -54,34 +61,103 @@ def timed(call):
     return time.thread_time() - began
 
 
-def measure(name, make, pairs):
-    (plain, x), (shared, _) = make(), make()
-    ours, theirs = (torch.optim.AdamW(m.parameters(), lr=1e-4) for m in (shared, plain))
-    with tempfile.TemporaryDirectory() as folder:
-        attachment = p2pml.attach(p2pml.join(dir=folder, log__level="error"), shared, ours, every=10 ** 9)
-        d = attachment.node.parameters
-        a, b = torch.zeros(d), torch.zeros(d)
+class Pass:
+    """Stands for the vector: times the correction's pass where it happens."""
+
+    def __init__(self, vector):
+        self.vector, self.seconds = vector, 0.0
+
+    def add_(self, *a, **b):
+        self.seconds = timed(lambda: self.vector.add_(*a, **b))
+
+    def __getattr__(self, name):
+        return getattr(self.vector, name)
+
+
+class Pair:
+    """A model that is attached and one that is not."""
+
+    def __init__(self, make, folder):
+        (self.plain, self.x), (self.shared, _) = make(), make()
+        self.ours, self.theirs = (torch.optim.AdamW(m.parameters(), lr=1e-4) for m in (self.shared, self.plain))
+        self.marks = []
+        # Hooks run in the order of their registration, those of all optimisers before, and after a step, behind those of one.
+        self.ours.register_step_pre_hook(self.mark)
+        self.node = p2pml.join(dir=folder, log__level="error")
+        self.ours.register_step_post_hook(self.mark)
+        self.attachment = p2pml.attach(self.node, self.shared, self.ours, every=10 ** 9)
+        self.ours.register_step_pre_hook(self.mark)
+        self.last = hooks.register_optimizer_step_post_hook(self.mark)
         for _ in range(3):
-            step(shared, ours, x), step(plain, theirs, x)
-        over = []
+            self.step(True), self.step(False)
+
+    def mark(self, optimizer, *_):
+        if optimizer is self.ours:
+            self.marks.append(time.thread_time())
+
+    def step(self, attached):
+        """Seconds."""
+        model, optimizer = (self.shared, self.ours) if attached else (self.plain, self.theirs)
+        if attached:
+            self.marks.clear()
+        with contextlib.nullcontext() if attached else without_p2pml():
+            return timed(lambda: (optimizer.zero_grad(), model(self.x).pow(2).mean().backward(), optimizer.step()))
+
+    def hooks(self):
+        """Seconds of the last step that was attached."""
+        a, b, c, d = self.marks
+        return b - a + d - c
+
+    def close(self):
+        self.last.remove()
+        self.attachment.close()
+
+
+@contextlib.contextmanager
+def without_p2pml():
+    """A program without p2pml has none of its hooks on every optimiser."""
+    held = hooks._global_optimizer_post_hooks
+    kept = dict(held)
+    held.clear()
+    yield
+    held.update(kept)
+
+
+def middle(values):
+    """The range that holds the median of what these are drawn from, with 95%."""
+    values, half = sorted(values), 0.98 * math.sqrt(len(values))
+    return values[max(0, math.floor(len(values) / 2 - half))], values[min(len(values) - 1, math.ceil(len(values) / 2 + half))]
+
+
+def measure(name, pairs):
+    with tempfile.TemporaryDirectory() as folder:
+        pair = Pair(MODELS[name], folder)
+        d = pair.attachment.node.parameters
+        a, b = torch.zeros(d), torch.zeros(d)
+        flat = pair.attachment._flat
+        flat._vector = correction = Pass(flat._vector)
+        over, in_hooks, plain = [], [], []
         for i in range(pairs):
-            turns = [(shared, ours), (plain, theirs)]
-            times = {id(m): step(m, o, x) for m, o in (turns if i % 2 else turns[::-1])}
-            correction = timed(lambda: attachment._flat.correct(1e-4))
-            over.append((times[id(shared)] - times[id(plain)] - correction) / times[id(plain)])
+            times = {attached: pair.step(attached) for attached in ((True, False) if i % 2 else (False, True))}
+            over.append((times[True] - times[False] - correction.seconds) / times[False])
+            in_hooks.append(pair.hooks() - correction.seconds)
+            plain.append(times[False])
+        flat._vector = correction.vector
         boundary, cold, warm = [], [], []
         for _ in range(max(50, pairs)):
-            step(shared, ours, x)
-            boundary.append(timed(attachment.exchange))
-            step(shared, ours, x)
+            pair.step(True)
+            boundary.append(timed(pair.attachment.exchange))
+            pair.step(True)
             cold.append(timed(lambda: a.add_(b)))
             warm.append(statistics.median(timed(lambda: a.add_(b)) for _ in range(5)))
-        boundary, cold, warm = map(statistics.median, (boundary, cold, warm))
-        attachment.close()
-    print(f"{name}: {d} parameters, step {1000 * statistics.median([step(plain, theirs, x) for _ in range(5)]):.1f} ms, between boundaries "
-          f"{100 * statistics.median(over):+.2f}%, a boundary {1e6 * boundary:.0f} us = {boundary / cold:.2f} passes (warm: {boundary / warm:.2f})")
+        step, in_hooks, boundary, cold, warm = map(statistics.median, (plain, in_hooks, boundary, cold, warm))
+        pair.close()
+    low, high = middle(over)
+    print(f"{name}: {d} parameters, step {1000 * step:.1f} ms, hooks {1e6 * in_hooks:.0f} us = {100 * in_hooks / step:.2f}%, step "
+          f"{100 * statistics.median(over):+.2f}% ({100 * low:+.2f} to {100 * high:+.2f}), a boundary {1e6 * boundary:.0f} us = "
+          f"{boundary / cold:.2f} passes (warm: {boundary / warm:.2f})", flush=True)
 
 
 pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-measure("resnet20", resnet20, pairs)
-measure("gpt", gpt, pairs)
+for name in MODELS:
+    measure(name, pairs)
