@@ -91,6 +91,11 @@ class Monitoring(cluster.ClusterTest):
             done = subprocess.run([promtool, *arguments], cwd=ALERTS, capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def progress_of(self, node, members):
+        """The first complete line of progress of a node in which it has a rate and so many members."""
+        lines = [json.loads(x) for x in node.log().split("\n")[:-1] if '"event":"progress"' in x]
+        return next((x for x in lines if x["members"] == members and x["steps_per_s"] is not None), None)
+
     def test_the_log_shows_the_progress_of_training(self):
         ports = cluster.free_ports(4)
         peers = f"127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
@@ -99,9 +104,8 @@ class Monitoring(cluster.ClusterTest):
         json_node = self.node("b", ports[1], ports[3], log__format="json", **more).start()
         text.wait_log(r"progress step \d+ of 100000000 \(0\.\d%\), loss \d+\.\d+, test accuracy \d+\.\d+%, [\d.]+ steps/s, "
                       r"\d.* left, 2 of 2 members, slowest [ab] \(")
-        json_node.wait_log(r'"steps_per_s":\d')
-        line = [json.loads(x) for x in json_node.log().splitlines() if '"event":"progress"' in x and '"steps_per_s":null' not in x][0]
-        self.assertEqual((line["steps"], line["members"], line["condition"], line["node"]), (100_000_000, 2, "fine", "b"))
+        line = cluster.wait_until(lambda: self.progress_of(json_node, members=2), "b reports two members")
+        self.assertEqual((line["steps"], line["condition"], line["node"]), (100_000_000, "fine", "b"))
         self.assertTrue(0 < line["step"] < 100_000_000 and line["steps_per_s"] > 0 and line["left_s"] > 0)
         status = json.loads(get(text, "/status"))
         self.assertEqual([status[k] for k in ("condition", "steps", "members_here", "members_known", "neighbours_linked")],
