@@ -5,12 +5,11 @@
 
 #include "compress/packet.h"
 
-// The numbers are those on the wire. Of two equally short sections the one with the lower number is used,
-// because it is faster to read.
+// The numbers are those on the wire; 2 is no code. Of two equally short sections the one with the lower
+// number is used, because it is faster to read.
 enum indices_kind {
     INDICES_ALL = 0,
     INDICES_BITMAP = 1,
-    INDICES_ELIAS_FANO = 2,
     INDICES_RICE = 3,
     INDICES_SAME_KEYS = 4,
 };
@@ -40,8 +39,7 @@ struct indices_code {
     void (*read)(struct compress_reader *reader, size_t count, uint32_t *index);
 };
 
-extern const struct indices_code indices_all, indices_bitmap, indices_elias_fano, indices_rice,
-    indices_same_keys;
+extern const struct indices_code indices_all, indices_bitmap, indices_rice, indices_same_keys;
 
 // The first parameter for which sums are computed: the best one is nearly always among the first
 // KERNELS_CODING_SHIFTS.

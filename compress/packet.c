@@ -10,7 +10,6 @@
 const struct indices_code *const packet_codes[INDICES_KINDS] = {
     [INDICES_ALL] = &indices_all,
     [INDICES_BITMAP] = &indices_bitmap,
-    [INDICES_ELIAS_FANO] = &indices_elias_fano,
     [INDICES_RICE] = &indices_rice,
     [INDICES_SAME_KEYS] = &indices_same_keys,
 };
@@ -63,6 +62,8 @@ static struct plan plan_smallest(const struct indices_list *list, enum kernels_f
 {
     struct plan plan = {.index_bytes = SIZE_MAX, .value_bytes = kernels_section_bytes(format, list->entries)};
     for (unsigned kind = 0; kind < INDICES_KINDS; kind++) {
+        if (!packet_codes[kind])
+            continue;
         unsigned parameter = 0;
         const size_t bytes = packet_codes[kind]->size(list, &parameter);
         if (bytes < plan.index_bytes) {

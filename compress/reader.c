@@ -13,7 +13,8 @@ static enum base_error header_read(struct base_reader *from, size_t count, size_
     const unsigned kinds = base_read_u8(from), parameter = base_read_u8(from);
     const size_t entries = base_read_u32(from);
     const unsigned format = kinds & 0xfu, code = kinds >> 4;
-    if (from->failed || format >= KERNELS_FORMATS || code >= INDICES_KINDS || entries > count)
+    if (from->failed || format >= KERNELS_FORMATS || code >= INDICES_KINDS || !packet_codes[code] ||
+        entries > count)
         return BASE_EFORMAT;
     if (entries > most)
         return BASE_ELIMIT;

@@ -4,9 +4,8 @@
 //
 // A list of ascending, unique indices below 2^30 becomes two streams: `high` holds the upper part of each
 // entry in unary (that many zeros, then a one), `low` the rest in `width` plain bits per entry. With gap[i] =
-// elements skipped since the previous entry:
-//     Rice (Golomb 1966, Rice 1979)         gap[i] = zeros between ones i - 1 and i << width | low[i]
-//     Elias-Fano (Elias 1974, Fano 1971)    index[i] - base = all zeros before one i << width | low[i]
+// elements skipped since the previous entry, Rice code (Golomb 1966, Rice 1979) has
+//     gap[i] = zeros between ones i - 1 and i << width | low[i]
 #ifndef KERNELS_CODING_H
 #define KERNELS_CODING_H
 
@@ -36,11 +35,8 @@ struct kernels_coding {
     bool (*gaps)(size_t count, const uint32_t *index, unsigned shift, uint64_t sums[KERNELS_CODING_SHIFTS]);
 
     // high_bytes and low_bytes are the exact lengths for this list; both streams are written completely.
-    // Elias-Fano: at most 256 entries, also in fano_read.
     void (*rice_write)(size_t count, const uint32_t *index, unsigned width, uint8_t *high, size_t high_bytes,
                        uint8_t *low, size_t low_bytes);
-    void (*fano_write)(size_t count, const uint32_t *index, uint32_t base, unsigned width, uint8_t *high,
-                       size_t high_bytes, uint8_t *low, size_t low_bytes);
     void (*bitmap_write)(size_t count, const uint32_t *index, uint8_t *bits, size_t bytes);
 
     // ones: the number of set bits. sum: the sum of the low parts; parts beyond the end of the stream count
@@ -52,7 +48,6 @@ struct kernels_coding {
     // indices in range; otherwise the output is undefined, but all accesses stay in bounds.
     void (*rice_read)(const struct kernels_streams *streams, struct kernels_rice *at, size_t count,
                       uint32_t *index);
-    void (*fano_read)(const struct kernels_streams *streams, uint32_t base, size_t count, uint32_t *index);
     // The positions of the next `count` set bits from bit `at` on; returns the position after the last one.
     uint64_t (*bitmap_read)(const uint8_t *bits, size_t bytes, uint64_t at, size_t count, uint32_t *index);
 };

@@ -170,26 +170,6 @@ static void rice_write(size_t count, const uint32_t *index, unsigned width, uint
     plain_rice_write(i, count, index, i > 0 ? index[i - 1] + 1 : 0, width, marker.bit, high, low);
 }
 
-static void fano_write(size_t count, const uint32_t *index, uint32_t base, unsigned width, uint8_t *high,
-                       size_t high_bytes, uint8_t *low, size_t low_bytes)
-{
-    memset(high, 0, high_bytes);
-    const size_t most = packable(count, width, low_bytes);
-    const __m128i shift = _mm_cvtsi32_si128((int)width);
-    const __m256i start = _mm256_set1_epi32((int)base);
-    struct marker marker = {.bits = high, .bytes = high_bytes};
-    size_t i = 0;
-    for (; i < most; i += LANES) {
-        const __m256i offset = _mm256_sub_epi32(load(index + i), start);
-        const __m256i place = _mm256_add_epi32(_mm256_srl_epi32(offset, shift), numbers());
-        const uint32_t zeros = (uint32_t)(marker.bit - i);
-        pack(low + i / LANES * width, offset, width);
-        marker_put(&marker, _mm256_sub_epi32(place, _mm256_set1_epi32((int)zeros)),
-                   ((index[i + LANES - 1] - base) >> width) + LANES - zeros);
-    }
-    plain_fano_write(i, count, index, base, width, high, low);
-}
-
 static void bitmap_write(size_t count, const uint32_t *index, uint8_t *bits, size_t bytes)
 {
     memset(bits, 0, bytes);
@@ -338,37 +318,14 @@ static void rice_read(const struct kernels_streams *streams, struct kernels_rice
     }
 }
 
-static void fano_read(const struct kernels_streams *streams, uint32_t base, size_t count, uint32_t *index)
-{
-    uint32_t position[ROOM];
-    positions(streams->high, streams->high_bytes, 0, count, position);
-    const bool wide = streams->width > FETCH_WIDTH;
-    const struct fetch fetch = fetch_of(wide ? 0 : streams->width);
-    const uint8_t *low = streams->low, *end = low + streams->low_bytes;
-    const __m128i shift = _mm_cvtsi32_si128((int)streams->width);
-    __m256i ones_before = numbers();
-    size_t i = 0;
-    for (; !wide && i + LANES <= count; i += LANES, low += fetch.step) {
-        const size_t left = low < end ? (size_t)(end - low) : 0;
-        const __m256i zeros = _mm256_sll_epi32(_mm256_sub_epi32(load(position + i), ones_before), shift);
-        const __m256i offset = _mm256_or_si256(zeros, fetch_next(&fetch, low, left));
-        _mm256_storeu_si256((__m256i *)(index + i), _mm256_add_epi32(offset, _mm256_set1_epi32((int)base)));
-        ones_before = _mm256_add_epi32(ones_before, _mm256_set1_epi32(8));
-    }
-    memcpy(index + i, position + i, (count - i) * sizeof *index);
-    plain_fano_join(streams, base, i, count, index);
-}
-
 #include "kernels/cpu/coding_words.h"
 
 const struct kernels_coding kernels_cpu_coding_avx2 = {
     .gaps = gaps,
     .rice_write = rice_write,
-    .fano_write = fano_write,
     .bitmap_write = bitmap_write,
     .ones = ones,
     .sum = sum,
     .rice_read = rice_read,
-    .fano_read = fano_read,
     .bitmap_read = bitmap_read,
 };

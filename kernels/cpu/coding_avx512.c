@@ -126,39 +126,14 @@ static void rice_read(const struct kernels_streams *streams, struct kernels_rice
     }
 }
 
-static void fano_read(const struct kernels_streams *streams, uint32_t base, size_t count, uint32_t *index)
-{
-    uint32_t position[ROOM];
-    positions(streams->high, streams->high_bytes, 0, count, position);
-    if (streams->width > FETCH_WIDTH) {
-        memcpy(index, position, count * sizeof *index);
-        plain_fano_join(streams, base, 0, count, index);
-        return;
-    }
-    const struct fetch fetch = fetch_of(streams->width);
-    const uint8_t *low = streams->low, *end = low + streams->low_bytes;
-    const __m512i shift = _mm512_set1_epi32((int)streams->width), start = _mm512_set1_epi32((int)base);
-    __m512i ones_before = numbers();
-    for (size_t i = 0; i < count; i += LANES, low += fetch.step) {
-        const size_t left = low < end ? (size_t)(end - low) : 0;
-        const __m512i place = _mm512_loadu_si512(position + i);
-        const __m512i zeros = _mm512_sllv_epi32(_mm512_sub_epi32(place, ones_before), shift);
-        const __m512i offset = _mm512_or_si512(zeros, fetch_next(&fetch, low, left));
-        _mm512_mask_storeu_epi32(index + i, lanes_of(count - i), _mm512_add_epi32(offset, start));
-        ones_before = _mm512_add_epi32(ones_before, _mm512_set1_epi32(16));
-    }
-}
-
 #include "kernels/cpu/coding_words.h"
 
 const struct kernels_coding kernels_cpu_coding_avx512 = {
     .gaps = gaps,
     .rice_write = rice_write,
-    .fano_write = fano_write,
     .bitmap_write = bitmap_write,
     .ones = ones,
     .sum = sum,
     .rice_read = rice_read,
-    .fano_read = fano_read,
     .bitmap_read = bitmap_read,
 };

@@ -255,33 +255,6 @@ static void rice_write(size_t count, const uint32_t *index, unsigned width, uint
     plain_rice_write(i, count, index, i > 0 ? index[i - 1] + 1 : 0, width, marker.bit, high, low);
 }
 
-static void fano_write(size_t count, const uint32_t *index, uint32_t base, unsigned width, uint8_t *high,
-                       size_t high_bytes, uint8_t *low, size_t low_bytes)
-{
-    memset(high, 0, high_bytes);
-    if (width > PACK_WIDTH) {
-        plain_fano_write(0, count, index, base, width, high, low);
-        return;
-    }
-    struct marker marker = {.bits = high, .bytes = high_bytes};
-    struct packer packer = packer_of(low, low_bytes, width);
-    const __m512i shift = _mm512_set1_epi32((int)width), start = _mm512_set1_epi32((int)base);
-    for (size_t i = 0; i < count; i += LANES) {
-        const size_t left = count - i;
-        const __m512i now = _mm512_maskz_loadu_epi32(lanes_of(left), index + i);
-        const __m512i offset = _mm512_maskz_sub_epi32(lanes_of(left), now, start);
-        const __m512i place = _mm512_add_epi32(_mm512_srlv_epi32(offset, shift), numbers());
-        const uint32_t zeros = (uint32_t)(marker.bit - i);
-        const __m512i ahead = _mm512_sub_epi32(place, _mm512_set1_epi32((int)zeros));
-        packer_put(&packer, offset, left);
-        if (left >= LANES)
-            marker_put_ahead(&marker, ahead, ((index[i + LANES - 1] - base) >> width) + LANES - zeros);
-        else
-            marker_spread(&marker, ahead, left, 0);
-    }
-    marker_store(&marker);
-}
-
 static void bitmap_write(size_t count, const uint32_t *index, uint8_t *bits, size_t bytes)
 {
     memset(bits, 0, bytes);

@@ -75,18 +75,6 @@ static inline void plain_rice_write(size_t entry, size_t count, const uint32_t *
     plain_pack_end(&packer);
 }
 
-static inline void plain_fano_write(size_t entry, size_t count, const uint32_t *index, uint32_t base,
-                                    unsigned width, uint8_t *high, uint8_t *low)
-{
-    struct plain_packer packer = {.at = low + entry / 8 * width, .width = width};
-    for (size_t i = entry; i < count; i++) {
-        const uint32_t offset = index[i] - base;
-        plain_mark(high, (uint64_t)(offset >> width) + i);
-        plain_pack(&packer, offset);
-    }
-    plain_pack_end(&packer);
-}
-
 // The positions of up to `count` set bits from bit `at` on; returns their number.
 static inline size_t plain_positions(const uint8_t *bits, size_t bytes, uint64_t at, size_t count,
                                      uint32_t *position)
@@ -116,16 +104,6 @@ static inline void plain_rice_join(const struct kernels_streams *streams, struct
         next = index[i] + 1;
     }
     *at = (struct kernels_rice){.bit = bit, .entry = at->entry + count, .next = next};
-}
-
-static inline void plain_fano_join(const struct kernels_streams *streams, uint32_t base, size_t entry,
-                                   size_t count, uint32_t *index)
-{
-    for (size_t i = entry; i < count; i++) {
-        const uint32_t zeros = index[i] - (uint32_t)i;
-        index[i] = base + ((zeros << streams->width) |
-                           plain_low(streams->low, streams->low_bytes, i, streams->width));
-    }
 }
 
 #endif

@@ -30,14 +30,6 @@ static void rice_write(size_t count, const uint32_t *index, unsigned width, uint
     plain_rice_write(0, count, index, 0, width, 0, high, low);
 }
 
-static void fano_write(size_t count, const uint32_t *index, uint32_t base, unsigned width, uint8_t *high,
-                       size_t high_bytes, uint8_t *low, size_t low_bytes)
-{
-    (void)low_bytes;
-    memset(high, 0, high_bytes);
-    plain_fano_write(0, count, index, base, width, high, low);
-}
-
 static void bitmap_write(size_t count, const uint32_t *index, uint8_t *bits, size_t bytes)
 {
     memset(bits, 0, bytes);
@@ -80,12 +72,6 @@ static void rice_read(const struct kernels_streams *streams, struct kernels_rice
     }
 }
 
-static void fano_read(const struct kernels_streams *streams, uint32_t base, size_t count, uint32_t *index)
-{
-    (void)plain_positions(streams->high, streams->high_bytes, 0, count, index);
-    plain_fano_join(streams, base, 0, count, index);
-}
-
 static uint64_t bitmap_read(const uint8_t *bits, size_t bytes, uint64_t at, size_t count, uint32_t *index)
 {
     const size_t found = plain_positions(bits, bytes, at, count, index);
@@ -95,11 +81,9 @@ static uint64_t bitmap_read(const uint8_t *bits, size_t bytes, uint64_t at, size
 const struct kernels_coding kernels_cpu_coding_scalar = {
     .gaps = gaps,
     .rice_write = rice_write,
-    .fano_write = fano_write,
     .bitmap_write = bitmap_write,
     .ones = ones,
     .sum = sum,
     .rice_read = rice_read,
-    .fano_read = fano_read,
     .bitmap_read = bitmap_read,
 };

@@ -33,6 +33,8 @@ static void encode(void *context)
     BASE_ASSERT(ascending);
     work->bytes = SIZE_MAX;
     for (unsigned kind = 0; kind < INDICES_KINDS; kind++) {
+        if (!packet_codes[kind])
+            continue;
         unsigned parameter;
         const size_t bytes = packet_codes[kind]->size(&list, &parameter);
         if (bytes < work->bytes) {

@@ -112,29 +112,12 @@ static size_t rice_bytes(const struct list *list)
     return list->entries > 0 ? best : 0;
 }
 
-// The shortest Elias-Fano section, by trying every width of every block.
-static size_t fano_bytes(const struct list *list)
-{
-    size_t bytes = 0;
-    uint32_t base = 0;
-    for (size_t done = 0; done < list->entries; done += 256) {
-        const size_t now = least(list->entries - done, 256);
-        const uint32_t last = list->index[done + now - 1];
-        size_t best = SIZE_MAX;
-        for (unsigned width = 0; width <= 30; width++)
-            best = least(best, bytes_of(now + ((last - base) >> width)) + bytes_of(now * width));
-        bytes += 3 + best;
-        base = last + 1;
-    }
-    return bytes;
-}
-
 static size_t smallest(const struct list *list)
 {
     if (list->entries == list->count)
         return 0;
     const size_t bitmap = list->entries > 0 ? list->index[list->entries - 1] / 8 + 1 : 0;
-    return least(bitmap, least(rice_bytes(list), fano_bytes(list)));
+    return least(bitmap, rice_bytes(list));
 }
 
 static void assert_round_trip(const struct kernels *const *paths, size_t found, const struct list *list,

@@ -137,33 +137,6 @@ static void sums_include_only_what_the_stream_has(void **state)
     }
 }
 
-static void assert_fano(const struct kernels_coding *coding, size_t count, const uint32_t *index,
-                        unsigned width)
-{
-    const uint32_t base = count > 0 ? index[0] / 2 : 0;
-    uint32_t zeros[MOST], offset[MOST];
-    for (size_t i = 0; i < count; i++) {
-        offset[i] = index[i] - base;
-        zeros[i] = (offset[i] >> width) - (i > 0 ? offset[i - 1] >> width : 0);
-    }
-    struct streams s = streams_of(count, zeros, offset, width);
-    uint8_t *high = guarded(s.high_bytes), *low = guarded(s.low_bytes);
-    uint8_t *read = guarded(count * sizeof *index);
-    coding->fano_write(count, index, base, width, high, s.high_bytes, low, s.low_bytes);
-    assert_memory_equal(high, s.high, s.high_bytes);
-    assert_memory_equal(low, s.low, s.low_bytes);
-    assert_guard(high, s.high_bytes);
-    assert_guard(low, s.low_bytes);
-    const struct kernels_streams streams = {high, low, s.high_bytes, s.low_bytes, width};
-    coding->fano_read(&streams, base, count, (uint32_t *)(void *)read);
-    assert_memory_equal(read, index, count * sizeof *index);
-    assert_guard(read, count * sizeof *index);
-    free(read);
-    free(high);
-    free(low);
-    streams_free(&s);
-}
-
 static void assert_bitmap(const struct kernels_coding *coding, size_t count, const uint32_t *index)
 {
     const size_t bytes = count > 0 ? index[count - 1] / 8 + 1 : 0;
@@ -223,8 +196,6 @@ static void every_path_matches_the_definition(void **state)
                 const uint32_t spread = (uint32_t)3 << (width < 18 ? width : 18);
                 indices_make(&rng, count, spread, index);
                 assert_rice(kernels->coding, count, index, width);
-                if (count <= 256)
-                    assert_fano(kernels->coding, count, index, width);
                 if (width < 6)
                     assert_bitmap(kernels->coding, count, index);
                 assert_gaps(kernels->coding, count, index, width < 28 ? width : 28);
