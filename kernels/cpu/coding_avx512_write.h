@@ -213,23 +213,23 @@ static inline void pack_words(uint8_t *at, __m512i x, const struct packer *packe
     }
 }
 
-static inline void packer_put(struct packer *packer, __m512i x, size_t entries)
+static inline void packer_put(struct packer *packer, __m512i x)
 {
     uint8_t all[PACK_WIDTH + 16] = {0};
-    const bool inside = entries >= LANES && (size_t)(packer->end - packer->at) >= packer->width + 16;
+    const bool inside = (size_t)(packer->end - packer->at) >= packer->width + 16;
     uint8_t *to = __builtin_expect(inside, 1) ? packer->at : all;
     if (packer->width <= 8)
         pack_bytes(to, x, packer);
     else
         pack_words(to, x, packer);
     if (__builtin_expect(!inside, 0))
-        memcpy(packer->at, all, ((entries < LANES ? entries : LANES) * packer->width + 7) / 8);
+        memcpy(packer->at, all, 2 * packer->width);
     packer->at += 2 * packer->width;
 }
 
 static inline void rice_put(__m512i gap, unsigned width, struct marker *marker, struct packer *packer)
 {
-    packer_put(packer, gap, LANES);
+    packer_put(packer, gap);
     marker_put_unary(marker, _mm512_srlv_epi32(gap, _mm512_set1_epi32((int)width)));
 }
 
