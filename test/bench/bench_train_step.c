@@ -35,17 +35,16 @@ struct row {
     {                                                                                                        \
         .kind = model, .inputs = (side) * (side) * (depth), .classes = 10, .image = { side, side, depth }    \
     }
-#define MLP(...)                                                                                             \
+#define MLP(layers, ...)                                                                                     \
     {                                                                                                        \
-        .kind = TRAIN_MLP, .inputs = 784, .classes = 10, .hidden = {__VA_ARGS__},                            \
-        .n_hidden = sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t)                                         \
+        .kind = TRAIN_MLP, .inputs = 784, .classes = 10, .hidden = {__VA_ARGS__}, .n_hidden = layers         \
     }
 
 static const struct row rows[] = {
     {.name = "softmax", .spec = {.kind = TRAIN_SOFTMAX, .inputs = 784, .classes = 10}, .batch = 64},
-    {.name = "mlp-256", .spec = MLP(256), .batch = 64},
-    {.name = "mlp-512-512", .spec = MLP(512, 512), .batch = 64},
-    {.name = "mlp-512-512-b256", .spec = MLP(512, 512), .batch = 256},
+    {.name = "mlp-256", .spec = MLP(1, 256), .batch = 64},
+    {.name = "mlp-512-512", .spec = MLP(2, 512, 512), .batch = 64},
+    {.name = "mlp-512-512-b256", .spec = MLP(2, 512, 512), .batch = 256},
     {.name = "lenet", .spec = IMAGE(TRAIN_LENET, 28, 1), .batch = 64},
     {.name = "cnn", .spec = IMAGE(TRAIN_CNN, 28, 1), .batch = 64},
     {.name = "resnet20",
