@@ -108,10 +108,9 @@ begin fuzz fuzz -j"$cores" -L '^fuzz$'
 first=()
 run asan -E "^lint\.|$timed|$outside"
 # A node has the same threads whatever it trains: e2e.run covers them. The other excluded tests run programs with one thread.
-begin tsan tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers|methods|engines|data|model|text|deploy)$|$timed|$outside"
+run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers|methods|engines|data|model|text|deploy)$|$timed|$outside"
 # Both compilers must give the same bits with full optimisation.
 run clang -R '^(unit|property)\.(kernels|compress)_' -E kernels_cuda
 run release -E "$alone"
-result tsan tsan
 result fuzz fuzz
 finish

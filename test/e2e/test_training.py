@@ -151,7 +151,10 @@ class Training(ClusterTest):
             return all("the last step is done" in node.log() for node in nodes[:2])
         wait_until(the_others_have_finished, "the others have done their last step")
         nodes[2].signal(signal.SIGCONT)
-        self.assertLess(self.check_alone(nodes[2], 400), 400)
+        if "this node was away" in nodes[2].wait_exit(0):  # stopped for seconds, on a busy machine: it took the round of the others
+            self.assertEqual(nodes[2].rows()[-1]["step"], 400)
+        else:
+            self.assertLess(self.check_alone(nodes[2], 400), 400)
         self.assertEqual(len(nodes[2].checkpoints()), 1)
         steps = [node.rows()[-1]["step"] for node in nodes[:2] if self.check_finished(node)]
         self.assertEqual(steps, [400, 400])
