@@ -157,8 +157,8 @@ static void test_a_node_that_is_gone_or_idle_delays_no_other(void **state)
     net_destroy(net);
 }
 
-// The broken link may come back, or the view drops the peer. Until then its last round counts, for two deadlines
-// at most.
+// The broken link may come back, or the view drops the peer. Until then its last round counts, for two
+// deadlines at most.
 static void test_a_broken_link_is_waited_for_once(void **state)
 {
     (void)state;
