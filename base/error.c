@@ -5,38 +5,38 @@
 #include <string.h>
 
 // Formats into a separate buffer, because an argument may point into why->text.
-enum base_error base_fail_list(struct base_reason *why, enum base_error code, const char *format,
+enum base_error base_fail_list(struct base_reason *why, enum base_error error, const char *format,
                                va_list arguments)
 {
     struct base_reason text;
     if (!why)
-        return code;
+        return error;
     if (vsnprintf(text.text, sizeof text.text, format, arguments) < 0)
         text.text[0] = 0;
     *why = text;
-    return code;
+    return error;
 }
 
-enum base_error base_fail(struct base_reason *why, enum base_error code, const char *format, ...)
+enum base_error base_fail(struct base_reason *why, enum base_error error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    base_fail_list(why, code, format, arguments);
+    base_fail_list(why, error, format, arguments);
     va_end(arguments);
-    return code;
+    return error;
 }
 
-enum base_error base_fail_context(struct base_reason *why, enum base_error code, const char *format, ...)
+enum base_error base_fail_context(struct base_reason *why, enum base_error error, const char *format, ...)
 {
     if (!why)
-        return code;
+        return error;
     struct base_reason text;
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(text.text, sizeof text.text, format, arguments);
     va_end(arguments);
     if (length < 0)
-        return code;
+        return error;
     size_t used = strlen(text.text);
     size_t old = strnlen(why->text, sizeof why->text - 1);
     const size_t most = sizeof text.text - 1;
@@ -48,7 +48,7 @@ enum base_error base_fail_context(struct base_reason *why, enum base_error code,
         text.text[used + old] = 0;
     }
     *why = text;
-    return code;
+    return error;
 }
 
 void base_reason_tame(struct base_reason *why)
@@ -58,9 +58,9 @@ void base_reason_tame(struct base_reason *why)
             *at = '?';
 }
 
-const char *base_error_name(enum base_error code)
+const char *base_error_name(enum base_error error)
 {
-    switch (code) {
+    switch (error) {
     case BASE_OK:
         return "ok";
     case BASE_ENOMEM:

@@ -34,15 +34,15 @@ struct base_reason {
     char text[2048];
 };
 
-// Fills *why (may be NULL) and returns `code`: `return base_fail(why, BASE_EFORMAT, "...");`
-enum base_error base_fail(struct base_reason *why, enum base_error code, const char *format, ...)
+// Fills *why (may be NULL) and returns `error`: `return base_fail(why, BASE_EFORMAT, "...");`
+enum base_error base_fail(struct base_reason *why, enum base_error error, const char *format, ...)
     BASE_PRINTF(3, 4);
 // As base_fail, with the arguments as a va_list.
-enum base_error base_fail_list(struct base_reason *why, enum base_error code, const char *format,
+enum base_error base_fail_list(struct base_reason *why, enum base_error error, const char *format,
                                va_list arguments) BASE_PRINTF(3, 0);
 
-// Puts "context: " before the text of a reason; returns `code`.
-enum base_error base_fail_context(struct base_reason *why, enum base_error code, const char *format, ...)
+// Puts "context: " before the text of a reason; returns `error`.
+enum base_error base_fail_context(struct base_reason *why, enum base_error error, const char *format, ...)
     BASE_PRINTF(3, 4);
 
 // Control characters become '?', so that names from an untrusted file cannot control a terminal. NULL: does
@@ -50,7 +50,7 @@ enum base_error base_fail_context(struct base_reason *why, enum base_error code,
 void base_reason_tame(struct base_reason *why);
 
 // A short constant name: "out of memory", "wrong format", ...
-const char *base_error_name(enum base_error code);
+const char *base_error_name(enum base_error error);
 
 _Noreturn void base_assert_failed(const char *expression, const char *file, int line);
 #define BASE_ASSERT(expression) ((expression) ? (void)0 : base_assert_failed(#expression, __FILE__, __LINE__))

@@ -19,8 +19,8 @@
 
 static enum base_error failed(struct base_reason *why, const char *verb, const char *path)
 {
-    enum base_error code = errno == ENOENT || errno == ENOTDIR ? BASE_ENOTFOUND : BASE_EIO;
-    return base_fail(why, code, "cannot %s '%s': %s", verb, path, strerror(errno));
+    enum base_error error = errno == ENOENT || errno == ENOTDIR ? BASE_ENOTFOUND : BASE_EIO;
+    return base_fail(why, error, "cannot %s '%s': %s", verb, path, strerror(errno));
 }
 
 static enum base_error too_large(struct base_reason *why, const char *path, size_t limit)
@@ -269,7 +269,7 @@ void base_file_sweep(const char *directory, const char *beginning)
     DIR *entries = opendir(directory);
     const struct dirent *entry;
     struct stat status;
-    while (entries && (entry = readdir(entries)) != NULL) {
+    while (entries && (entry = readdir(entries))) {
         const size_t length = strlen(entry->d_name), ending = sizeof TEMPORARY - 1;
         if (length <= ending || strncmp(entry->d_name, beginning, strlen(beginning)) != 0 ||
             strncmp(entry->d_name + length - ending, TEMPORARY, ending - ANY_CHARACTERS) != 0 ||

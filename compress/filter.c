@@ -22,7 +22,7 @@ const struct compress_filter *compress_filter_at(size_t place)
 static const struct compress_filter *filter_find(const char *name)
 {
     const struct compress_filter *filter = NULL;
-    for (size_t i = 0; (filter = compress_filter_at(i)) != NULL; i++)
+    for (size_t i = 0; (filter = compress_filter_at(i)); i++)
         if (strcmp(filter->name, name) == 0)
             break;
     return filter;
@@ -33,7 +33,7 @@ static enum base_error fail_unknown(const char *name, struct base_reason *why)
     char known[256] = "";
     size_t length = 0;
     const struct compress_filter *filter;
-    for (size_t i = 0; (filter = compress_filter_at(i)) != NULL && length < sizeof known; i++)
+    for (size_t i = 0; (filter = compress_filter_at(i)) && length < sizeof known; i++)
         length +=
             (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "", filter->name);
     return base_fail(why, BASE_ENOTFOUND, "there is no filter \"%.64s\"; expected one of: %s", name, known);

@@ -217,7 +217,7 @@ enum base_error compress_filters_choose(const struct compress_filters *filters,
     *chosen = false;
     if (!compress_filters_remember(filters) || entries->capacity == 0)
         return BASE_OK;
-    if (!kernels->shares_host && (index = malloc(entries->capacity * sizeof *index)) == NULL)
+    if (!kernels->shares_host && !(index = malloc(entries->capacity * sizeof *index)))
         return BASE_ENOMEM;
     size_t count = chain_choose(filters, turn, index, entries->capacity);
     if (count > 0) {

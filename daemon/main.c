@@ -108,41 +108,41 @@ static enum base_error set_defaults(const struct arguments *a, struct node_confi
 {
     if (!a->trainer)
         return node_schema_defaults(&node_config_schema, config, why);
-    const enum base_error code = daemon_address_check(a->trainer, why);
-    return code == BASE_OK ? lib_defaults(config, why) : code;
+    const enum base_error error = daemon_address_check(a->trainer, why);
+    return error ? error : lib_defaults(config, why);
 }
 
 static enum base_error read_config(const struct arguments *a, struct node_config *config,
                                    struct base_reason *why)
 {
     static const char *const others[] = {"P2PML_DATA", "P2PML_SEED", "P2PML_CPU", NULL}; // of tests and tools
-    enum base_error code = set_defaults(a, config, why);
+    enum base_error error = set_defaults(a, config, why);
     const struct node_schema_sources sources = {.path = a->config,
                                                 .environment = environ,
                                                 .others = others,
                                                 .settings = a->assignments,
                                                 .n_settings = a->n_assignments};
-    if (code == BASE_OK)
-        code = node_schema_read_all(&node_config_schema, &sources, config, why);
-    if (code == BASE_OK && (a->joined || a->resume))
-        code = node_joining_read(config, a->joined, why);
-    if (code != BASE_OK)
-        return code;
+    if (!error)
+        error = node_schema_read_all(&node_config_schema, &sources, config, why);
+    if (!error && (a->joined || a->resume))
+        error = node_joining_read(config, a->joined, why);
+    if (error)
+        return error;
     base_log_configure((enum base_log_level)config->log.level, (enum base_log_format)config->log.format,
                        config->node.name);
-    code = node_config_check(config, why);
-    if (code == BASE_OK)
-        code = node_config_check_runnable(config, why);
-    if (code == BASE_OK)
+    error = node_config_check(config, why);
+    if (!error)
+        error = node_config_check_runnable(config, why);
+    if (!error)
         node_config_complete(config);
-    return code;
+    return error;
 }
 
 // For users of the trained model; training continues from the checkpoint instead.
 static int leave_model(struct node_setup *s)
 {
     struct base_reason why = {0};
-    if (node_setup_model_file(s, &why) == BASE_OK)
+    if (!node_setup_model_file(s, &why))
         return EXIT_DONE;
     base_log(BASE_LOG_ERROR, "model_file", "%s", why.text);
     return EXIT_FAILED;
@@ -157,14 +157,14 @@ static int run(struct node_setup *s, bool joined, struct base_reason *why)
                                                  .told_shard = !s->resumed &&
                                                                node_config_is_told(s->config, "data.shard")};
     struct node_threads *threads;
-    if (node_threads_open(&options, &threads, why) != BASE_OK)
+    if (node_threads_open(&options, &threads, why))
         return EXIT_FAILED;
     daemon_process_begun();
     int status = node_threads_run(threads, why);
     if (status == NODE_LOOP_ABANDONED)
         _exit(EXIT_FAILED);          // asked to end at once: the threads still run
     if (status == NODE_LOOP_JOINS) { // likewise, until the program starts again
-        if (node_joining_keep(s->config, node_threads_loop(threads), joined, why) == BASE_OK)
+        if (!node_joining_keep(s->config, node_threads_loop(threads), joined, why))
             return BEGIN_ANEW;
         base_log(BASE_LOG_ERROR, "joins", "%s", why->text);
         _exit(EXIT_FAILED);
@@ -173,7 +173,7 @@ static int run(struct node_setup *s, bool joined, struct base_reason *why)
         status = EXIT_FAILED;
         goto out;
     }
-    if (status == EXIT_DONE && node_starts_end(s->starts_path, why) != BASE_OK)
+    if (status == EXIT_DONE && node_starts_end(s->starts_path, why))
         base_log(BASE_LOG_WARN, "boot", "%s", why->text);
     why->text[0] = 0;
     if (status == EXIT_DONE)
@@ -199,7 +199,7 @@ static int check_data(const struct node_config *config)
 {
     struct train_dataset train = {0}, test = {0};
     struct base_reason why = {""};
-    if (node_data_load(config, config->data.shard, &train, &test, &why) != BASE_OK) {
+    if (node_data_load(config, config->data.shard, &train, &test, &why)) {
         fprintf(stderr, "p2pml-node: data: %s\n", why.text);
         return EXIT_USAGE;
     }
@@ -212,14 +212,14 @@ static int check_data(const struct node_config *config)
         base_log(BASE_LOG_INFO, "data", "%zu examples to train on, %zu to test on; %zu features, %zu %s",
                  train.examples, test.examples, train.features, train.outputs ? train.outputs : train.classes,
                  train.outputs ? "targets" : "classes");
-    const enum base_error code = node_memory_check(config, &train, &why);
-    if (code != BASE_OK)
+    const enum base_error error = node_memory_check(config, &train, &why);
+    if (error)
         fprintf(stderr, "p2pml-node: model: %s\n", why.text);
     else
         puts("configuration is fine");
     train_dataset_destroy(&train);
     train_dataset_destroy(&test);
-    return code == BASE_OK ? EXIT_DONE : EXIT_USAGE;
+    return error ? EXIT_USAGE : EXIT_DONE;
 }
 
 static int serve_trainer(const struct arguments *a, const struct node_config *config)
@@ -244,7 +244,7 @@ static int serve(const struct arguments *a)
     struct node_setup setup;
     struct base_reason why = {0};
     int status = EXIT_USAGE;
-    if (read_config(a, &config, &why) != BASE_OK) {
+    if (read_config(a, &config, &why)) {
         fprintf(stderr, "p2pml-node: %s\n", why.text);
     } else if (a->check && a->trainer) {
         status = puts("configuration is fine") >= 0 ? EXIT_DONE : EXIT_FAILED;
@@ -252,8 +252,7 @@ static int serve(const struct arguments *a)
         status = check_data(&config);
     } else if (a->trainer) {
         status = serve_trainer(a, &config);
-    } else if (daemon_process_check(&why) != BASE_OK ||
-               node_setup_create(&config, &options, &setup, &why) != BASE_OK) {
+    } else if (daemon_process_check(&why) || node_setup_create(&config, &options, &setup, &why)) {
         base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
         status = EXIT_FAILED;
     } else {

@@ -53,7 +53,7 @@ static void linear_gelu(const struct kernels *k, const struct kernels_linear *l,
 static void linear_add(const struct kernels *k, const struct kernels_linear *l, const void *x, const float *w,
                        const float *bias, const float *skip, float *y)
 {
-    if (skip == NULL) {
+    if (!skip) {
         linear(k, l, x, w, bias, y);
         return;
     }
@@ -71,7 +71,7 @@ static void linear_backward(const struct kernels *k, const struct kernels_linear
     if (l->accumulate)
         k->sgd_step(l->outputs, &add, scratch, NULL, NULL, grad_bias);
     k->gemm(false, true, l->rows, l->inputs, l->outputs, 1.0f, grad, w, 0.0f, grad_x);
-    if (kept != NULL)
+    if (kept)
         k->sequence->gelu_backward(l->rows * l->inputs, kept, grad_x);
 }
 

@@ -16,8 +16,8 @@ static char description[256];
 static enum base_error open_cpu(unsigned threads, const struct kernels **table, struct base_reason *why)
 {
     const char *path = getenv("P2PML_CPU");
-    const struct kernels *found = kernels_cpu_table(path != NULL && path[0] != '\0' ? path : NULL);
-    if (found == NULL) {
+    const struct kernels *found = kernels_cpu_table(path && path[0] != '\0' ? path : NULL);
+    if (!found) {
         return base_fail(
             why, BASE_ENOTFOUND,
             "P2PML_CPU names '%s', which this processor or this build lacks; expected scalar, avx2 or "
@@ -44,10 +44,10 @@ static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reaso
         return base_fail(why, BASE_EIO, "/proc/self/exe cannot be read, so the place of %s is unknown", name);
     path[length] = '\0';
     char *slash = strrchr(path, '/');
-    strcpy(slash != NULL ? slash + 1 : path, name);
+    strcpy(slash ? slash + 1 : path, name);
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    void *symbol = module != NULL ? dlsym(module, "kernels_cuda_open") : NULL;
-    if (symbol == NULL) {
+    void *symbol = module ? dlsym(module, "kernels_cuda_open") : NULL;
+    if (!symbol) {
         return base_fail(why, BASE_ENOTFOUND, "the CUDA backend does not load: %s; use device 'cpu'",
                          dlerror());
     }
@@ -59,23 +59,23 @@ static enum base_error open_cuda(unsigned threads, const struct kernels **table,
 {
     // Checked first, because loading the module costs 155 MiB.
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (driver == NULL) {
+    if (!driver) {
         return base_fail(why, BASE_ENOTFOUND,
                          "no CUDA driver (libcuda.so.1) is installed; install it or use 'cpu'");
     }
     kernels_cuda_opener *opener = NULL;
     const struct kernels *host = NULL, *device = NULL;
     enum base_error error = open_cpu(threads, &host, why);
-    if (error == BASE_OK)
+    if (!error)
         error = load_cuda(&opener, why);
-    if (error == BASE_OK)
+    if (!error)
         error = opener(&device, description, sizeof description, why);
-    if (error == BASE_OK) {
+    if (!error) {
         cuda_table = *device;
         cuda_table.host = host;
         cuda_table.coding = host->coding;
-        cuda_table.bf16 = device->bf16 != NULL ? &cuda_bf16 : NULL;
-        if (device->bf16 != NULL) {
+        cuda_table.bf16 = device->bf16 ? &cuda_bf16 : NULL;
+        if (device->bf16) {
             cuda_bf16 = *device->bf16;
             cuda_bf16.host = host;
             cuda_bf16.coding = host->coding;
@@ -107,14 +107,14 @@ enum base_error kernels_open(const char *device, unsigned threads, const struct 
         return open_cuda(threads, table, why);
     if (strcmp(device, "auto") == 0) {
         struct base_reason unused;
-        return open_cuda(threads, table, &unused) == BASE_OK ? BASE_OK : open_cpu(threads, table, why);
+        return !open_cuda(threads, table, &unused) ? BASE_OK : open_cpu(threads, table, why);
     }
     return base_fail(why, BASE_EINVAL, "device '%s' is unknown; expected cpu, cuda or auto", device);
 }
 
 enum base_error kernels_take_bf16(const struct kernels **table, struct base_reason *why)
 {
-    if ((*table)->bf16 == NULL) {
+    if (!(*table)->bf16) {
         return base_fail(why, BASE_EINVAL,
                          "found bf16, which is for CUDA devices from sm_80 on; '%s' computes in fp32 here",
                          (*table)->name);
@@ -131,7 +131,7 @@ const char *kernels_slowed_by(void)
     const char *wanted = getenv("OPENBLAS_CORETYPE");
     if (!kernels_cpu_blas_lags())
         return NULL;
-    if (wanted == NULL || wanted[0] == '\0') {
+    if (!wanted || wanted[0] == '\0') {
         return "OpenBLAS does not know this processor and took a core with narrower instructions than it "
                "has; "
                "OPENBLAS_CORETYPE=SkylakeX (AVX-512) or Haswell (AVX2) sets another";

@@ -12,31 +12,31 @@
 
 enum base_error lib_defaults(struct node_config *config, struct base_reason *why)
 {
-    enum base_error code = node_schema_defaults(&node_config_schema, config, why);
-    if (code == BASE_OK)
-        code = node_schema_assign(&node_config_schema, "default", "train.steps=1000000000000", config, why);
-    return code;
+    enum base_error error = node_schema_defaults(&node_config_schema, config, why);
+    if (!error)
+        error = node_schema_assign(&node_config_schema, "default", "train.steps=1000000000000", config, why);
+    return error;
 }
 
 static enum base_error read_config(struct node_config *config, const struct p2pml_options *o,
                                    struct base_reason *why)
 {
     const struct node_schema *schema = &node_config_schema;
-    enum base_error code = lib_defaults(config, why);
-    if (code == BASE_OK && o->config_file)
-        code = node_schema_read_file(schema, o->config_file, config, why);
-    if (code == BASE_OK && o->config_text)
-        code =
+    enum base_error error = lib_defaults(config, why);
+    if (!error && o->config_file)
+        error = node_schema_read_file(schema, o->config_file, config, why);
+    if (!error && o->config_text)
+        error =
             node_schema_read_text(schema, "config_text", o->config_text, strlen(o->config_text), config, why);
-    for (size_t i = 0; code == BASE_OK && o->settings && o->settings[i]; i++)
-        code = node_schema_assign(schema, "settings", o->settings[i], config, why);
-    if (code == BASE_OK)
-        code = node_config_check(config, why);
-    if (code == BASE_OK)
-        code = node_config_check_runnable(config, why);
-    if (code == BASE_OK)
+    for (size_t i = 0; !error && o->settings && o->settings[i]; i++)
+        error = node_schema_assign(schema, "settings", o->settings[i], config, why);
+    if (!error)
+        error = node_config_check(config, why);
+    if (!error)
+        error = node_config_check_runnable(config, why);
+    if (!error)
         node_config_complete(config);
-    return code;
+    return error;
 }
 
 static enum base_error copy_tensor(const struct p2pml_tensor *from, size_t at, struct train_tensor *to,
@@ -58,9 +58,9 @@ static enum base_error copy_tensor(const struct p2pml_tensor *from, size_t at, s
 enum base_error lib_make_model(const p2pml_node *n, const struct kernels **kernels,
                                struct train_model **model, struct base_reason *why)
 {
-    enum base_error code = kernels_open("cpu", 1, kernels, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = kernels_open("cpu", 1, kernels, why);
+    if (error)
+        return error;
     return train_model_create_tensors(n->tensors, n->n_tensors, *kernels, model, why);
 }
 
@@ -77,13 +77,13 @@ static enum base_error take_tensors(p2pml_node *n, const struct lib_options *o, 
         return base_fail(why, BASE_ENOMEM, "out of memory for %zu tensors", o->n_tensors);
     n->n_tensors = o->n_tensors;
     for (size_t i = 0; i < o->n_tensors; i++) {
-        enum base_error code = copy_tensor(&o->tensors[i], i, &n->tensors[i], why);
-        if (code != BASE_OK)
-            return code;
+        enum base_error error = copy_tensor(&o->tensors[i], i, &n->tensors[i], why);
+        if (error)
+            return error;
     }
-    enum base_error code = lib_make_model(n, &kernels, &model, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = lib_make_model(n, &kernels, &model, why);
+    if (error)
+        return error;
     *parameters = train_model_parameters(model);
     train_model_destroy(model);
     return BASE_OK;
@@ -116,46 +116,46 @@ enum base_error lib_open(const struct lib_options *o, p2pml_node **node, struct 
     n->changes = o->changes;
     n->vectors.file = -1;
     size_t parameters = 0;
-    enum base_error code = BASE_OK;
+    enum base_error error = BASE_OK;
     if (o->config->average.outer_momentum > 0)
-        code = base_fail(why, BASE_EINVAL,
-                         "average.outer_momentum: found %g, expected 0: only the built-in trainer has it",
-                         o->config->average.outer_momentum);
-    if (code == BASE_OK)
-        code = take_tensors(n, o, &parameters, why);
-    if (code == BASE_OK)
-        code = make_vectors(n, parameters, o->shared, why);
-    if (code == BASE_OK)
+        error = base_fail(why, BASE_EINVAL,
+                          "average.outer_momentum: found %g, expected 0: only the built-in trainer has it",
+                          o->config->average.outer_momentum);
+    if (!error)
+        error = take_tensors(n, o, &parameters, why);
+    if (!error)
+        error = make_vectors(n, parameters, o->shared, why);
+    if (!error)
         *node = n;
     else
         lib_free(n);
-    return code;
+    return error;
 }
 
 p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t bytes)
 {
     struct base_reason why = {""};
     struct node_config config = {0};
-    enum base_error code = BASE_OK;
+    enum base_error error = BASE_OK;
     p2pml_node *n = NULL;
     if (options->size != sizeof *options)
-        code = base_fail(&why, BASE_EMISMATCH,
-                         "the program was built for another version of libp2pml: options of %zu bytes, "
-                         "expected %zu",
-                         options->size, sizeof *options);
-    if (code == BASE_OK)
-        code = read_config(&config, options, &why);
-    if (code == BASE_OK) {
+        error = base_fail(&why, BASE_EMISMATCH,
+                          "the program was built for another version of libp2pml: options of %zu bytes, "
+                          "expected %zu",
+                          options->size, sizeof *options);
+    if (!error)
+        error = read_config(&config, options, &why);
+    if (!error) {
         const struct lib_options o = {.config = &config,
                                       .tensors = options->tensors,
                                       .n_tensors = options->n_tensors,
                                       .resume = options->resume,
                                       .changes = options->changes};
-        code = lib_open(&o, &n, &why);
+        error = lib_open(&o, &n, &why);
     }
     if (bytes > 0)
-        snprintf(reason, bytes, "%s", code == BASE_OK ? "" : why.text);
-    if (code != BASE_OK) {
+        snprintf(reason, bytes, "%s", error ? why.text : "");
+    if (error) {
         node_schema_free(&node_config_schema, &config);
         return NULL;
     }

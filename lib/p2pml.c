@@ -90,13 +90,13 @@ static enum base_error make_training(struct node_setup *s, void *context, struct
     const size_t bytes = n->vectors.parameters * sizeof(float);
     s->guest = true;
     s->blob = &n->blob;
-    enum base_error code = lib_make_model(n, &s->kernels, &s->model, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = lib_make_model(n, &s->kernels, &s->model, why);
+    if (error)
+        return error;
     s->start = malloc(bytes);
     if (!s->start ||
         train_trainer_hold(s->model, n->vectors.at[P2PML_MODEL], n->vectors.at[P2PML_SECOND_MOMENT],
-                           n->vectors.at[P2PML_CORRECTION], &s->trainer) != BASE_OK)
+                           n->vectors.at[P2PML_CORRECTION], &s->trainer))
         return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters",
                          n->vectors.parameters);
     if (!s->kernels->host->apply->finite(n->vectors.at[P2PML_MODEL], n->vectors.parameters))
@@ -116,7 +116,7 @@ static void *run(void *argument)
     if (c)
         (void)uselocale(c);
     n->status = node_threads_run(n->threads, &n->why);
-    if (n->status == 0 && node_starts_end(n->setup.starts_path, &n->why) != BASE_OK)
+    if (n->status == 0 && node_starts_end(n->setup.starts_path, &n->why))
         n->status = 1;
     node_hosted_over(n->hosted);
     (void)uselocale(LC_GLOBAL_LOCALE);
@@ -140,20 +140,20 @@ static enum base_error make(p2pml_node *n, struct base_reason *why)
 {
     const struct node_setup_options setup = {
         .version = P2PML_VERSION, .resume = n->resume, .training = make_training, .context = n};
-    enum base_error code = node_setup_create(n->config, &setup, &n->setup, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = node_setup_create(n->config, &setup, &n->setup, why);
+    if (error)
+        return error;
     n->has_setup = true;
-    code = node_hosted_create(n->setup.trainer, &n->blob, n->vectors.at[P2PML_CORRECTION] != NULL, n->changes,
-                              &n->hosted);
-    if (code != BASE_OK)
-        return base_fail(why, code, "no memory or descriptor for the turns of program and node");
+    error = node_hosted_create(n->setup.trainer, &n->blob, n->vectors.at[P2PML_CORRECTION] != NULL,
+                               n->changes, &n->hosted);
+    if (error)
+        return base_fail(why, error, "no memory or descriptor for the turns of program and node");
     const struct node_threads_options threads = {
         .setup = &n->setup, .manager = n->vectors.file >= 0, .hosted = n->hosted};
-    code = node_threads_open(&threads, &n->threads, why);
-    if (code == BASE_OK && pthread_create(&n->thread, NULL, run, n) != 0)
-        code = base_fail(why, BASE_ENOMEM, "no thread can be started");
-    return code;
+    error = node_threads_open(&threads, &n->threads, why);
+    if (!error && pthread_create(&n->thread, NULL, run, n) != 0)
+        error = base_fail(why, BASE_ENOMEM, "no thread can be started");
+    return error;
 }
 
 // Threads inherit the mask: no signal handler of the program ever runs on a thread of the node, and a socket
@@ -164,13 +164,13 @@ static enum base_error make_quietly(p2pml_node *n)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     n->reason.text[0] = 0;
-    enum base_error code = make(n, &n->reason);
-    if (code != BASE_OK)
+    enum base_error error = make(n, &n->reason);
+    if (error)
         unmake(n);
     else
         n->reason.text[0] = 0; // a call that succeeds may leave notes
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code;
+    return error;
 }
 
 static int end(p2pml_node *n)
@@ -287,7 +287,7 @@ int lib_undo(p2pml_node *n)
     if (n->state != LIB_TURN)
         return out_of_order(n, "lib_undo", "there are no steps to undo");
     struct base_reason why = {""};
-    if (n->vectors.file >= 0 && lib_vectors_renew(&n->vectors, &why) != BASE_OK)
+    if (n->vectors.file >= 0 && lib_vectors_renew(&n->vectors, &why))
         base_log(BASE_LOG_WARN, "trainer", "%s; writes of the dropped trainer still reach this node",
                  why.text);
     if (n->blob_set)

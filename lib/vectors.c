@@ -46,20 +46,20 @@ static bool copy_vector(const struct lib_vectors *v, int file, size_t which)
 enum base_error lib_vectors_renew(struct lib_vectors *v, struct base_reason *why)
 {
     int file = -1;
-    enum base_error code = make_file(v, &file, why);
-    for (size_t i = 0; code == BASE_OK && i < LIB_VECTORS; i++)
+    enum base_error error = make_file(v, &file, why);
+    for (size_t i = 0; !error && i < LIB_VECTORS; i++)
         if (v->at[i] && !copy_vector(v, file, i))
-            code = base_fail(why, BASE_ENOMEM, "no memory for a copy of the vectors: %s", strerror(errno));
-    for (size_t i = 0; code == BASE_OK && i < LIB_VECTORS; i++)
+            error = base_fail(why, BASE_ENOMEM, "no memory for a copy of the vectors: %s", strerror(errno));
+    for (size_t i = 0; !error && i < LIB_VECTORS; i++)
         if (v->at[i]) // replaces as many pages of the same kind, which cannot fail
             BASE_ASSERT(map_vector(v, file, i, v->at[i]) == v->at[i]);
-    if (code == BASE_OK) {
+    if (!error) {
         close(v->file);
         v->file = file;
     } else if (file >= 0) {
         close(file);
     }
-    return code;
+    return error;
 }
 
 enum base_error lib_vectors_create(struct lib_vectors *v, size_t parameters, const bool wanted[LIB_VECTORS],
@@ -69,9 +69,9 @@ enum base_error lib_vectors_create(struct lib_vectors *v, size_t parameters, con
     *v = (struct lib_vectors){
         .parameters = parameters, .bytes = (parameters * sizeof(float) + page - 1) / page * page, .file = -1};
     if (shared) {
-        enum base_error code = make_file(v, &v->file, why);
-        if (code != BASE_OK)
-            return code;
+        enum base_error error = make_file(v, &v->file, why);
+        if (error)
+            return error;
     }
     for (size_t i = 0; i < LIB_VECTORS; i++) {
         if (!wanted[i])

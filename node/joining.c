@@ -24,15 +24,14 @@ enum base_error node_joining_read(struct node_config *config, bool again, struct
 {
     const char *origin = again ? NODE_ORIGIN_CLUSTER : NODE_ORIGIN_EARLIER;
     char *text, *rest = NULL;
-    enum base_error code = node_joined_read(config->node.dir, &text, why);
-    if (code != BASE_OK || !text)
-        return code;
-    for (char *line = strtok_r(text, "\n", &rest); line && code == BASE_OK;
-         line = strtok_r(NULL, "\n", &rest))
+    enum base_error error = node_joined_read(config->node.dir, &text, why);
+    if (error || !text)
+        return error;
+    for (char *line = strtok_r(text, "\n", &rest); line && !error; line = strtok_r(NULL, "\n", &rest))
         if (line[0] != '#')
-            code = read_line(config, line, origin, why);
+            error = read_line(config, line, origin, why);
     free(text);
-    return code;
+    return error;
 }
 
 static void tell(const char *reason, const char *lines)
@@ -52,13 +51,13 @@ enum base_error node_joining_keep(const struct node_config *config, const struct
 {
     const char *reason, *lines = node_loop_taken(loop, &reason);
     char *before = NULL;
-    enum base_error code = again ? node_joined_read(config->node.dir, &before, why) : BASE_OK;
-    if (code == BASE_OK)
-        code = node_joined_write(config->node.dir, reason, lines, before, why);
+    enum base_error error = again ? node_joined_read(config->node.dir, &before, why) : BASE_OK;
+    if (!error)
+        error = node_joined_write(config->node.dir, reason, lines, before, why);
     free(before);
-    if (code == BASE_OK)
+    if (!error)
         tell(reason, lines);
-    return code;
+    return error;
 }
 
 void node_joining_restart(int argc, char **argv)

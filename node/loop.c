@@ -102,11 +102,11 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                            .pages = loop->pages,
                                            .datagrams = ports->datagrams};
     memcpy(cluster.links.psk, o->psk, sizeof cluster.links.psk);
-    enum base_error code = node_cluster_create(&cluster, &loop->cluster, why);
+    enum base_error error = node_cluster_create(&cluster, &loop->cluster, why);
     explicit_bzero(cluster.links.psk, sizeof cluster.links.psk);
-    if (code == BASE_OK)
+    if (!error)
         ports->peers = ports->datagrams = -1;
-    return code;
+    return error;
 }
 
 static enum base_error make_http(struct node_loop *loop, int *listener)
@@ -115,10 +115,10 @@ static enum base_error make_http(struct node_loop *loop, int *listener)
         return BASE_OK;
     struct node_http_options options = {
         .base = loop->base, .listener = *listener, .answer = node_loop_answer, .owner = loop};
-    enum base_error code = node_http_create(&options, &loop->http);
-    if (code == BASE_OK)
+    enum base_error error = node_http_create(&options, &loop->http);
+    if (!error)
         *listener = -1;
-    return code;
+    return error;
 }
 
 static bool make_events(struct node_loop *loop)
@@ -153,25 +153,25 @@ static enum base_error make_parts(struct node_loop *loop, struct node_ports *por
 {
     BASE_ASSERT(!loop->base && !loop->cluster && !loop->backlog);
     loop->base = event_base_new();
-    enum base_error code = loop->base
-                               ? node_backlog_create(loop->base, &loop->options.counters->backlog_bytes,
-                                                     NODE_BACKLOG_BYTES + 2 * loop->options.message_limit,
-                                                     worker_congested, loop, &loop->backlog)
-                               : BASE_ENOMEM;
-    if (code == BASE_OK)
-        code = node_loop_make_statistics(loop);
-    if (code == BASE_OK)
-        code = node_loop_make_life(loop);
-    if (code == BASE_OK)
-        code = make_rates(loop);
-    if (code == BASE_OK)
-        code = node_streams_create(loop->base, &loop->streams);
-    if (code == BASE_OK)
-        code = make_http(loop, &ports->http);
-    if (code == BASE_OK && !make_events(loop))
-        code = BASE_ENOMEM;
-    if (code != BASE_OK)
-        return base_fail(why, code, "out of memory, threads or descriptors for the event loop");
+    enum base_error error = loop->base
+                                ? node_backlog_create(loop->base, &loop->options.counters->backlog_bytes,
+                                                      NODE_BACKLOG_BYTES + 2 * loop->options.message_limit,
+                                                      worker_congested, loop, &loop->backlog)
+                                : BASE_ENOMEM;
+    if (!error)
+        error = node_loop_make_statistics(loop);
+    if (!error)
+        error = node_loop_make_life(loop);
+    if (!error)
+        error = make_rates(loop);
+    if (!error)
+        error = node_streams_create(loop->base, &loop->streams);
+    if (!error)
+        error = make_http(loop, &ports->http);
+    if (!error && !make_events(loop))
+        error = BASE_ENOMEM;
+    if (error)
+        return base_fail(why, error, "out of memory, threads or descriptors for the event loop");
     return make_cluster(loop, ports, why);
 }
 
@@ -179,12 +179,12 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
                                  struct base_reason *why)
 {
     struct node_ports ports;
-    enum base_error code = node_loop_bind(options, &ports, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = node_loop_bind(options, &ports, why);
+    if (error)
+        return error;
     struct node_loop *loop = calloc(1, sizeof *loop);
     if (!loop) {
-        code = base_fail(why, BASE_ENOMEM, "no memory for the event loop");
+        error = base_fail(why, BASE_ENOMEM, "no memory for the event loop");
         goto out;
     }
     loop->options = *options;
@@ -206,8 +206,8 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
     loop->pages = node_loop_pages_address(ports.http);
     loop->history.lasts_ns = TICK_NS;
     loop->line_ns = loop->started_ns;
-    code = make_parts(loop, &ports, why);
-    if (code == BASE_OK) {
+    error = make_parts(loop, &ports, why);
+    if (!error) {
         *out = loop;
         return BASE_OK;
     }
@@ -217,7 +217,7 @@ out:
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
         if (left[i] >= 0)
             close(left[i]);
-    return code;
+    return error;
 }
 
 const char *node_loop_cause(const struct node_loop *loop)

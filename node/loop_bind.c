@@ -24,15 +24,15 @@ static enum base_error bind_peers(const char *listen, bool any_port, struct node
 {
     BASE_ASSERT(ports->peers < 0 && ports->datagrams < 0);
     for (int i = 1;; i++) {
-        enum base_error code = node_listener_bind("node.listen", listen, &ports->peers, why);
-        if (code != BASE_OK)
-            return code;
-        code = node_udp_bind(ports->peers, &ports->datagrams, why);
-        if (code == BASE_OK)
-            return code;
+        enum base_error error = node_listener_bind("node.listen", listen, &ports->peers, why);
+        if (error)
+            return error;
+        error = node_udp_bind(ports->peers, &ports->datagrams, why);
+        if (!error)
+            return error;
         close(ports->peers);
         ports->peers = -1;
-        if (code != BASE_ESTATE || !any_port || i == TRIES)
+        if (error != BASE_ESTATE || !any_port || i == TRIES)
             return base_fail_context(why, BASE_EIO, "node.listen");
     }
 }
@@ -45,27 +45,26 @@ static enum base_error bind_next(const struct node_config *config, const char *k
 {
     char host[LIMIT_HOST_BYTES], next[LIMIT_HOST_BYTES + 8];
     uint16_t port = 0;
-    enum base_error code = bind(text, ports, why);
-    if (code == BASE_OK || node_schema_is_set(&node_config_schema, config, key))
-        return code;
-    BASE_ASSERT(node_address_parse(text, host, &port, why) == BASE_OK);
-    for (unsigned i = 1; i <= NEXT_ONES && code != BASE_OK; i++) {
+    enum base_error error = bind(text, ports, why);
+    if (!error || node_schema_is_set(&node_config_schema, config, key))
+        return error;
+    BASE_ASSERT(!node_address_parse(text, host, &port, why));
+    for (unsigned i = 1; i <= NEXT_ONES && error; i++) {
         snprintf(next, sizeof next, "%s:%u", host, i < NEXT_ONES ? port + i : 0);
-        code = bind(next, ports, why);
+        error = bind(next, ports, why);
     }
-    if (code == BASE_OK)
+    if (!error)
         base_log(BASE_LOG_INFO, "port", "%s: %s is in use by another process; this node takes a free port",
                  key, text);
-    return code;
+    return error;
 }
 
 static enum base_error bind_listen(const char *text, struct node_ports *ports, struct base_reason *why)
 {
     char host[LIMIT_HOST_BYTES];
     uint16_t port = 0;
-    enum base_error code = node_address_parse(text, host, &port, why);
-    return code == BASE_OK ? bind_peers(text, port == 0, ports, why)
-                           : base_fail_context(why, code, "node.listen");
+    enum base_error error = node_address_parse(text, host, &port, why);
+    return error ? base_fail_context(why, error, "node.listen") : bind_peers(text, port == 0, ports, why);
 }
 
 static enum base_error bind_http(const char *text, struct node_ports *ports, struct base_reason *why)
@@ -80,26 +79,26 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
     struct node_ports bound = {-1, -1, -1};
     char host[LIMIT_HOST_BYTES];
     uint16_t port;
-    enum base_error code = node_address_parse(config->node.listen, host, &port, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "node.listen");
+    enum base_error error = node_address_parse(config->node.listen, host, &port, why);
+    if (error)
+        return base_fail_context(why, error, "node.listen");
     bool open = !config->cluster.secret_file[0] && !options->allow;
     if (open && !node_address_is_loopback(host))
         return fail_open_bind(config, why);
-    code = bind_next(config, "node.listen", config->node.listen, bind_listen, &bound, why);
-    if (code != BASE_OK)
-        return code;
+    error = bind_next(config, "node.listen", config->node.listen, bind_listen, &bound, why);
+    if (error)
+        return error;
     if (open && !node_listener_is_loopback(bound.peers)) // the name says loopback, but does not resolve to it
-        code = fail_open_bind(config, why);
+        error = fail_open_bind(config, why);
     else if (config->node.http[0] != 0)
-        code = bind_next(config, "node.http", config->node.http, bind_http, &bound, why);
-    if (code == BASE_OK) {
+        error = bind_next(config, "node.http", config->node.http, bind_http, &bound, why);
+    if (!error) {
         *ports = bound;
-        return code;
+        return error;
     }
     close(bound.peers);
     close(bound.datagrams);
-    return code;
+    return error;
 }
 
 struct gossip_address node_loop_pages_address(int listener)

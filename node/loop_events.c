@@ -154,7 +154,7 @@ static void reload_allow_list(struct node_loop *loop)
         return;
     }
     BASE_ASSERT(loop->options.config->cluster.allow_file[0]); // the list came from there
-    if (gossip_allow_list_load(loop->options.config->cluster.allow_file, &fresh, &why) != BASE_OK) {
+    if (gossip_allow_list_load(loop->options.config->cluster.allow_file, &fresh, &why)) {
         base_log(BASE_LOG_ERROR, "reload", "the allow-list stays as it was: %s", why.text);
         return;
     }

@@ -28,7 +28,7 @@ void node_loop_move(struct node_loop *loop, const struct gossip_id *peer, uint32
         return;
     const int used = asprintf(&loop->taken, "data.shard=%" PRIu32 "\n", shard);
     BASE_ASSERT(used > 0); // a few bytes
-    const bool known = gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) == BASE_OK;
+    const bool known = !gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info);
     snprintf(loop->taken_why, sizeof loop->taken_why,
              "%s took shard %" PRIu64 " at the same time: this node takes another one",
              known ? info.record->name : "another node", loop->options.config->data.shard);
@@ -50,7 +50,7 @@ void node_loop_warn_of_duplicate_shard(struct node_loop *loop, const struct goss
     if (loop->options.told_shard) // gossip/life resolves it
         return;
     if (shards < 2 || gossip_id_compare(&loop->duplicate_shard, peer) == 0 ||
-        gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) != BASE_OK ||
+        gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) ||
         info.state != GOSSIP_MEMBER_ALIVE || info.record->shard != own)
         return;
     loop->duplicate_shard = *peer; // reported once, not after every suspicion

@@ -28,7 +28,7 @@ static void fill_edges(const struct node_loop *loop, struct node_status_edge *ro
     for (size_t i = 0; i < loop->n_edges; i++) {
         const struct gossip_id *peer = &loop->edges[i].peer;
         struct gossip_member_info info;
-        bool known = gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) == BASE_OK;
+        bool known = !gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info);
         rows[i] =
             (struct node_status_edge){.edge = loop->edges[i],
                                       .name = known ? info.record->name : "",
@@ -135,7 +135,7 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
 void node_loop_post_status(struct node_loop *loop)
 {
     char *text = render(loop, node_status_json);
-    if (text && node_mailbox_post(loop->options.answers, text) != BASE_OK)
+    if (text && node_mailbox_post(loop->options.answers, text))
         free(text);
 }
 

@@ -46,7 +46,7 @@ void node_loop_gather(struct node_loop *loop, const struct gossip_id *first)
         const struct gossip_message message = gossip_statistics_tell(loop->statistics, i);
         uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
         size_t bytes = 0;
-        BASE_ASSERT(gossip_message_encode_header(&message, header, sizeof header, &bytes) == BASE_OK);
+        BASE_ASSERT(!gossip_message_encode_header(&message, header, sizeof header, &bytes));
         uint8_t *whole = malloc(bytes + message.as.statistics.spreads_bytes);
         if (!whole)
             return;
@@ -65,10 +65,10 @@ bool node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *
     if (error == BASE_EFORMAT)
         node_peers_close(node_cluster_peers(loop->cluster), peer,
                          "statistics that no set of examples can have");
-    else if (error != BASE_OK)
+    else if (error)
         base_log(BASE_LOG_WARN, "statistics", "the statistics of one node are left out: %s",
                  base_error_name(error));
-    return error == BASE_OK;
+    return !error;
 }
 
 static void post_joined(struct node_loop *loop, struct gossip_spread *joined, struct train_spread *spreads)

@@ -91,7 +91,7 @@ static enum base_error open_tables(const struct node_config *config, const struc
                                    bool *answers, struct base_reason *why)
 {
     struct base_reason unanswered = {""};
-    *answers = kernels_open(node_setup_device(config), 1, table, &unanswered) == BASE_OK;
+    *answers = !kernels_open(node_setup_device(config), 1, table, &unanswered);
     if (*answers)
         return BASE_OK;
     base_log(BASE_LOG_WARN, "memory", "device.kind: %s; what it would hold:", unanswered.text);
@@ -105,11 +105,11 @@ enum base_error node_memory_check(const struct node_config *config, const struct
     struct node_memory memory;
     bool answers;
     size_t parameters;
-    enum base_error code = open_tables(config, &table, &answers, why);
-    if (code == BASE_OK)
-        code = node_setup_parameters(config, data, table->host, &parameters, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = open_tables(config, &table, &answers, why);
+    if (!error)
+        error = node_setup_parameters(config, data, table->host, &parameters, why);
+    if (error)
+        return error;
     const bool on_device = !answers || !table->shares_host;
     node_memory_of(config, parameters, on_device, on_device && node_setup_lends(config), &memory);
     say(answers ? table->name : "cuda", &memory.device);

@@ -47,12 +47,12 @@ static enum base_error take_directory(struct node_setup *s, struct base_reason *
 {
     char path[NODE_PATH_BYTES];
     BASE_ASSERT(s->lock < 0);
-    enum base_error code = base_directory_make(s->config->node.dir, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "node.dir");
-    code = node_setup_path(s->config, "lock", path, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = base_directory_make(s->config->node.dir, why);
+    if (error)
+        return base_fail_context(why, error, "node.dir");
+    error = node_setup_path(s->config, "lock", path, why);
+    if (error)
+        return error;
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (s->lock < 0)
         return base_fail(why, BASE_EIO, "node.dir: %s: %s", path, strerror(errno));
@@ -75,17 +75,17 @@ static enum base_error take_identity(struct node_setup *s, struct base_reason *w
     BASE_ASSERT(s->lock >= 0); // no other process makes one here
     if (strlen(configured) >= sizeof path)
         return base_fail(why, BASE_ELIMIT, "node.identity: the path is too long");
-    enum base_error code = BASE_OK;
+    enum base_error error = BASE_OK;
     if (configured[0])
         snprintf(path, sizeof path, "%s", configured);
     else
-        code = node_setup_path(s->config, "identity", path, why);
-    if (code == BASE_OK)
-        code = gossip_identity_load(path, &s->identity, why);
-    if (code == BASE_ENOTFOUND)
-        code = gossip_identity_create(path, &s->identity, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "identity");
+        error = node_setup_path(s->config, "identity", path, why);
+    if (!error)
+        error = gossip_identity_load(path, &s->identity, why);
+    if (error == BASE_ENOTFOUND)
+        error = gossip_identity_create(path, &s->identity, why);
+    if (error)
+        return base_fail_context(why, error, "identity");
     gossip_id_hex(&s->identity.id, hex);
     if (s->config->node.name[0])
         snprintf(s->name, sizeof s->name, "%s", s->config->node.name);
@@ -97,14 +97,14 @@ static enum base_error take_identity(struct node_setup *s, struct base_reason *w
 static enum base_error take_secrets(struct node_setup *s, struct base_reason *why)
 {
     BASE_ASSERT(!s->has_allow);
-    enum base_error code = gossip_secret_load(s->config->cluster.secret_file, s->psk, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "cluster.secret_file");
+    enum base_error error = gossip_secret_load(s->config->cluster.secret_file, s->psk, why);
+    if (error)
+        return base_fail_context(why, error, "cluster.secret_file");
     if (!s->config->cluster.allow_file[0])
         return BASE_OK;
-    code = gossip_allow_list_load(s->config->cluster.allow_file, &s->allow, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "cluster.allow_file");
+    error = gossip_allow_list_load(s->config->cluster.allow_file, &s->allow, why);
+    if (error)
+        return base_fail_context(why, error, "cluster.allow_file");
     s->has_allow = true;
     return BASE_OK;
 }
@@ -112,15 +112,15 @@ static enum base_error take_secrets(struct node_setup *s, struct base_reason *wh
 static enum base_error take_graph(struct node_setup *s, struct base_reason *why)
 {
     BASE_ASSERT(s->name[0]); // its place in the graph may depend on it
-    enum base_error code = node_config_graph(s->config, NULL, 0, &s->graph, why);
-    if (code == BASE_OK)
-        code = node_config_check_place(s->config, s->graph, s->name, why);
+    enum base_error error = node_config_graph(s->config, NULL, 0, &s->graph, why);
+    if (!error)
+        error = node_config_check_place(s->config, s->graph, s->name, why);
     s->topology = (struct topology_options){.kind = (enum topology_kind)s->config->topology.kind,
                                             .seed = s->config->topology.seed,
                                             .rings = (unsigned)s->config->topology.rings,
                                             .base_k = (unsigned)s->config->topology.base_k,
                                             .graph = s->graph};
-    return code;
+    return error;
 }
 
 static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
@@ -144,25 +144,25 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
 static enum base_error write_checkpoint(struct node_setup *s, const struct node_checkpoint_parts *parts,
                                         struct base_reason *why)
 {
-    enum base_error code = node_checkpoint_replace(
+    enum base_error error = node_checkpoint_replace(
         &s->beside, s->config->node.dir, s->config->checkpoint.keep, parts, BESIDE_NS, RESCUE_NS, why);
-    if (code == BASE_OK)
+    if (!error)
         base_log(BASE_LOG_INFO, "checkpoint", "step %llu is written",
                  (unsigned long long)train_trainer_steps_done(s->trainer));
-    return code;
+    return error;
 }
 
 static enum base_error begin_checkpoint(struct node_setup *s, const struct node_checkpoint_parts *parts,
                                         struct base_reason *why)
 {
-    enum base_error code =
+    enum base_error error =
         node_checkpoint_begin(&s->beside, s->config->node.dir, s->config->checkpoint.keep, parts, why);
-    if (code == BASE_ESTATE) {
+    if (error == BASE_ESTATE) {
         base_log(BASE_LOG_WARN, "checkpoint_slow",
                  "%s; this one is skipped (is the disk slow, or checkpoint.every too short?)", why->text);
         return BASE_OK;
     }
-    return code == BASE_OK ? BASE_OK : write_checkpoint(s, parts, why);
+    return error ? write_checkpoint(s, parts, why) : BASE_OK;
 }
 
 enum base_error node_setup_checkpoint(void *context, const struct node_round *round, struct base_reason *why)
@@ -203,20 +203,20 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     char path[NODE_PATH_BYTES];
     BASE_ASSERT(s->model && s->trainer && !s->exchange); // the exchange begins with what is resumed
     if (!resume) {
-        if (node_checkpoint_newest(s->config->node.dir, path, sizeof path, why) == BASE_OK)
+        if (!node_checkpoint_newest(s->config->node.dir, path, sizeof path, why))
             base_log(BASE_LOG_WARN, "fresh_start",
                      "%s exists, but training starts from step 0; --resume would continue from it", path);
         return BASE_OK;
     }
     struct node_checkpoint_parts parts = checkpoint_parts(s);
-    enum base_error code = node_checkpoint_resume(s->config->node.dir, &parts, file, why);
-    if (code == BASE_ENOTFOUND) {
+    enum base_error error = node_checkpoint_resume(s->config->node.dir, &parts, file, why);
+    if (error == BASE_ENOTFOUND) {
         base_log(BASE_LOG_WARN, "fresh_start", "--resume: no checkpoint in %s; training begins at step 0",
                  s->config->node.dir);
         return BASE_OK;
     }
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "--resume");
+    if (error)
+        return base_fail_context(why, error, "--resume");
     s->resumed = true;
     s->round = parts.round;
     s->unsettled = parts.unsettled;
@@ -224,9 +224,9 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     s->open_scale = parts.open_scale;
     s->resumes = parts.resumes + 1;
     train_trainer_store(s->trainer);
-    code = resume_scaling(s, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "--resume");
+    error = resume_scaling(s, why);
+    if (error)
+        return base_fail_context(why, error, "--resume");
     base_log(BASE_LOG_INFO, "resume", "from step %llu, round %llu",
              (unsigned long long)train_trainer_steps_done(s->trainer), (unsigned long long)s->round);
     return BASE_OK;
@@ -252,9 +252,9 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
     const struct node_config *c = s->config;
     size_t d = train_model_parameters(s->model);
     struct gossip_exchange_options options;
-    enum base_error code = node_setup_exchange_options(c, &options, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = node_setup_exchange_options(c, &options, why);
+    if (error)
+        return error;
     options.self = s->identity.id;
     options.kernels = exchange_kernels(s);
     options.parameters = d;
@@ -263,9 +263,9 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
     options.start_owner = s;
     options.model = file ? train_trainer_model(s->trainer) : NULL;
     options.round = s->round;
-    code = gossip_exchange_create(&options, &s->exchange, why);
-    if (code != BASE_OK || !file)
-        return code;
+    error = gossip_exchange_create(&options, &s->exchange, why);
+    if (error || !file)
+        return error;
     node_checkpoint_resume_edges(file, s->exchange);
     if (s->scaling)
         gossip_exchange_scaling(s->exchange, gossip_blob_hash(&s->scaling->blob));
@@ -298,16 +298,16 @@ static size_t largest_message(size_t parameters, bool blob)
 static enum base_error take_start(struct node_setup *s, struct base_reason *why)
 {
     struct timespec now;
-    enum base_error code = node_setup_path(s->config, "boot", s->starts_path, why);
-    if (code == BASE_OK)
-        code = node_setup_path(s->config, "events.jsonl", s->events_path, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = node_setup_path(s->config, "boot", s->starts_path, why);
+    if (!error)
+        error = node_setup_path(s->config, "events.jsonl", s->events_path, why);
+    if (error)
+        return error;
     if (getrandom(&s->instance_id, sizeof s->instance_id, 0) != (ssize_t)sizeof s->instance_id)
         return base_fail(why, BASE_EIO, "the system has no random numbers: %s", strerror(errno));
     clock_gettime(CLOCK_REALTIME, &now);
-    code = node_starts_take(s->starts_path, (uint64_t)now.tv_sec, &s->starts, why);
-    return code == BASE_OK ? code : base_fail_context(why, code, "node.dir");
+    error = node_starts_take(s->starts_path, (uint64_t)now.tv_sec, &s->starts, why);
+    return error ? base_fail_context(why, error, "node.dir") : BASE_OK;
 }
 
 // The code that made the model has filled in its description.
@@ -322,9 +322,9 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     g->parameters = d;
     g->instance_id = s->instance_id;
     s->message_limit = largest_message(d, s->blob);
-    const enum base_error code = node_greeting_settings(s->config, g);
-    if (code != BASE_OK)
-        return code;
+    const enum base_error error = node_greeting_settings(s->config, g);
+    if (error)
+        return error;
     const uint64_t start = base_hash_bytes(0, s->start, d * sizeof *s->start);
     // If nodes gather statistics, one of them starts first, and the others take its model with the scaling
     // that it computed.
@@ -356,38 +356,38 @@ static enum base_error make_all(struct node_setup *s, const struct node_setup_op
     struct node_safetensors *file = NULL;
     char path[NODE_PATH_BYTES];
     BASE_ASSERT(s->config && options->training && options->version);
-    enum base_error code = take_directory(s, why);
-    if (code == BASE_OK)
-        code = take_identity(s, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = take_directory(s, why);
+    if (!error)
+        error = take_identity(s, why);
+    if (error)
+        return error;
     base_log_configure((enum base_log_level)s->config->log.level, (enum base_log_format)s->config->log.format,
                        s->name);
     describe(s, options->version);
-    code = take_secrets(s, why);
-    if (code == BASE_OK)
-        code = take_graph(s, why);
-    if (code == BASE_OK)
-        code = options->training(s, options->context, why);
-    if (code == BASE_OK)
-        code = resume_training(s, options->resume, &file, why);
-    if (code == BASE_OK)
-        code = make_exchange(s, file, why);
+    error = take_secrets(s, why);
+    if (!error)
+        error = take_graph(s, why);
+    if (!error)
+        error = options->training(s, options->context, why);
+    if (!error)
+        error = resume_training(s, options->resume, &file, why);
+    if (!error)
+        error = make_exchange(s, file, why);
     node_safetensors_free(file);
-    if (code == BASE_OK)
-        code = node_setup_path(s->config, "metrics.jsonl", path, why);
-    if (code == BASE_OK)
-        code = node_metrics_open(path, s->name, line_bounds(s->config), &s->metrics, why);
-    if (code == BASE_OK && s->config->metrics.tensorboard[0])
-        code = node_tensorboard_open(s->config->metrics.tensorboard, s->name, &s->tensorboard, why);
-    if (code != BASE_OK)
-        return code;
-    code = take_start(s, why);
-    if (code != BASE_OK)
-        return code;
-    code = make_greeting(s, options->version);
-    if (code != BASE_OK)
-        return base_fail(why, code, "out of memory");
+    if (!error)
+        error = node_setup_path(s->config, "metrics.jsonl", path, why);
+    if (!error)
+        error = node_metrics_open(path, s->name, line_bounds(s->config), &s->metrics, why);
+    if (!error && s->config->metrics.tensorboard[0])
+        error = node_tensorboard_open(s->config->metrics.tensorboard, s->name, &s->tensorboard, why);
+    if (error)
+        return error;
+    error = take_start(s, why);
+    if (error)
+        return error;
+    error = make_greeting(s, options->version);
+    if (error)
+        return base_fail(why, error, "out of memory");
     if (s->seeded) {
         free(s->start);
         s->start = NULL;
@@ -401,16 +401,16 @@ enum base_error node_setup_create(const struct node_config *config, const struct
                                   struct node_setup *setup, struct base_reason *why)
 {
     *setup = (struct node_setup){.config = config, .lock = -1};
-    enum base_error code = make_all(setup, options, why);
-    if (code != BASE_OK)
+    enum base_error error = make_all(setup, options, why);
+    if (error)
         node_setup_destroy(setup);
-    return code;
+    return error;
 }
 
 void node_setup_destroy(struct node_setup *s)
 {
     struct base_reason why;
-    if (node_checkpoint_end(&s->beside, BESIDE_NS, &why) != BASE_OK) // a host program keeps running
+    if (node_checkpoint_end(&s->beside, BESIDE_NS, &why)) // a host program keeps running
         base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", why.text);
     node_metrics_close(s->metrics);
     node_tensorboard_close(s->tensorboard);

@@ -53,11 +53,11 @@ static struct train_model_spec spec_of(const struct node_config *config, const s
 static enum base_error read_start(const struct node_config *config, const struct train_model_spec *spec,
                                   struct node_model_file *file, struct base_reason *why)
 {
-    enum base_error code = train_spec_check(spec, why);
-    if (code != BASE_OK)
-        return code;
-    code = node_model_read(config->model.init, spec, file, why);
-    return code == BASE_OK ? BASE_OK : node_config_at(config, "model.init", why, code);
+    enum base_error error = train_spec_check(spec, why);
+    if (error)
+        return error;
+    error = node_model_read(config->model.init, spec, file, why);
+    return error ? node_config_at(config, "model.init", why, error) : BASE_OK;
 }
 
 enum base_error node_setup_check_start(const struct node_config *config, const struct train_dataset *data,
@@ -65,9 +65,9 @@ enum base_error node_setup_check_start(const struct node_config *config, const s
 {
     struct node_model_file file = {0};
     const struct train_model_spec spec = spec_of(config, data);
-    enum base_error code = config->model.init[0] ? read_start(config, &spec, &file, why) : BASE_OK;
+    enum base_error error = config->model.init[0] ? read_start(config, &spec, &file, why) : BASE_OK;
     node_model_free(&file);
-    return code;
+    return error;
 }
 
 enum base_error node_setup_start(const struct node_config *config, const struct train_model *model,
@@ -78,9 +78,9 @@ enum base_error node_setup_start(const struct node_config *config, const struct 
         train_model_initialise(model, config->model.seed, start);
         return BASE_OK;
     }
-    enum base_error code = read_start(config, train_model_spec(model), &file, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = read_start(config, train_model_spec(model), &file, why);
+    if (error)
+        return error;
     memcpy(start, file.parameters, train_model_parameters(model) * sizeof *start);
     node_model_free(&file);
     return BASE_OK;
@@ -103,9 +103,9 @@ enum base_error node_setup_parameters(const struct node_config *config, const st
 {
     const struct train_model_spec spec = spec_of(config, data);
     struct train_model *model;
-    enum base_error code = train_model_create(&spec, host, 1, &model, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = train_model_create(&spec, host, 1, &model, why);
+    if (error)
+        return error;
     *parameters = train_model_parameters(model);
     train_model_destroy(model);
     return BASE_OK;
@@ -154,9 +154,9 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
         // nodes that share a shard must not see it in the same order
         .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
     };
-    enum base_error code = node_config_schedule(config, &options.schedule, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = node_config_schedule(config, &options.schedule, why);
+    if (error)
+        return error;
     return train_trainer_create(&options, model, data, start, trainer, why);
 }
 
@@ -164,9 +164,9 @@ enum base_error node_setup_exchange_options(const struct node_config *c,
                                             struct gossip_exchange_options *options, struct base_reason *why)
 {
     struct compress_filters filters;
-    enum base_error code = node_config_filters(c, &filters, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = node_config_filters(c, &filters, why);
+    if (error)
+        return error;
     bool moments = train_optimizer((enum train_optimizer_kind)c->train.optimizer)->shared >= 0;
     *options = (struct gossip_exchange_options){
         .ratio = (float)c->average.ratio,

@@ -27,35 +27,35 @@ static enum base_error load_data(struct node_setup *s, struct base_reason *why)
     BASE_ASSERT(!s->scaling && !s->blob);
     if (!node_config_gathers(s->config))
         return node_data_load(s->config, s->config->data.shard, &s->train, &s->test, why);
-    enum base_error code = node_data_load_open(s->config, &s->train, &s->test, why);
-    if (code == BASE_OK)
-        code = node_scaling_create(&s->train, &s->test, &s->scaling, why);
-    if (code == BASE_OK)
+    enum base_error error = node_data_load_open(s->config, &s->train, &s->test, why);
+    if (!error)
+        error = node_scaling_create(&s->train, &s->test, &s->scaling, why);
+    if (!error)
         s->blob = &s->scaling->blob;
-    return code;
+    return error;
 }
 
 static enum base_error open_kernels(struct node_setup *s, const struct kernels *given,
                                     struct base_reason *why)
 {
-    enum base_error code = BASE_OK;
+    enum base_error error = BASE_OK;
     BASE_ASSERT(!s->kernels);
     s->kernels = given;
     if (!given)
-        code =
+        error =
             kernels_open(node_setup_device(s->config), (unsigned)s->config->device.threads, &s->kernels, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "device.kind");
+    if (error)
+        return base_fail_context(why, error, "device.kind");
     if (s->config->device.precision == 1)
-        code = kernels_take_bf16(&s->kernels, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "device.precision");
+        error = kernels_take_bf16(&s->kernels, why);
+    if (error)
+        return base_fail_context(why, error, "device.precision");
     base_log(BASE_LOG_INFO, "backend", "%s", kernels_describe(s->kernels));
     if (!s->kernels->shares_host)
         base_log(BASE_LOG_INFO, "backend",
                  "published model, references and corrections are in the memory of the %s",
                  node_setup_lends(s->config) ? "device" : "host; whole vectors cross the bus in every round");
-    if (kernels_slowed_by() != NULL)
+    if (kernels_slowed_by())
         base_log(BASE_LOG_WARN, "backend", "%s", kernels_slowed_by());
     return BASE_OK;
 }
@@ -63,16 +63,16 @@ static enum base_error open_kernels(struct node_setup *s, const struct kernels *
 enum base_error node_setup_training(struct node_setup *s, void *context, struct base_reason *why)
 {
     BASE_ASSERT(!s->model && !s->trainer && !s->start);
-    enum base_error code = open_kernels(s, context, why);
-    if (code != BASE_OK)
-        return code;
-    code = load_data(s, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "data");
+    enum base_error error = open_kernels(s, context, why);
+    if (error)
+        return error;
+    error = load_data(s, why);
+    if (error)
+        return base_fail_context(why, error, "data");
     s->about = node_setup_about(s->config, &s->train);
-    code = node_setup_model(s->config, &s->train, s->kernels, &s->model, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "model");
+    error = node_setup_model(s->config, &s->train, s->kernels, &s->model, why);
+    if (error)
+        return base_fail_context(why, error, "model");
     size_t d = train_model_parameters(s->model);
     s->start = malloc(d * sizeof *s->start);
     bool outer = s->config->average.outer_momentum > 0;
@@ -82,21 +82,21 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
     }
     if (!s->start || (outer && (!s->outer || !s->round_start)))
         return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters", d);
-    code = node_setup_start(s->config, s->model, s->start, why);
+    error = node_setup_start(s->config, s->model, s->start, why);
     s->seeded = !s->config->model.init[0];
-    if (code != BASE_OK)
-        return code;
+    if (error)
+        return error;
     if (outer)
         memcpy(s->round_start, s->start, d * sizeof *s->round_start);
-    code = node_setup_trainer(s->config, s->name, s->model, &s->train, s->start, &s->trainer, why);
+    error = node_setup_trainer(s->config, s->name, s->model, &s->train, s->start, &s->trainer, why);
     s->trainee = (struct node_built_in){.lends = !s->kernels->shares_host && node_setup_lends(s->config),
                                         .config = s->config,
                                         .trainer = s->trainer,
                                         .outer = s->outer,
                                         .round_start = s->round_start,
                                         .blob = s->blob};
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "train");
+    if (error)
+        return base_fail_context(why, error, "train");
     describe(s);
     return BASE_OK;
 }
@@ -105,9 +105,9 @@ enum base_error node_setup_model_file(struct node_setup *s, struct base_reason *
 {
     char path[NODE_PATH_BYTES];
     struct node_model_file file = {.spec = *train_model_spec(s->model), .about = s->about};
-    enum base_error code = node_setup_path(s->config, NODE_MODEL_LAST, path, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = node_setup_path(s->config, NODE_MODEL_LAST, path, why);
+    if (error)
+        return error;
     snprintf(file.about.origin, sizeof file.about.origin, "node %s, step %llu", s->name,
              (unsigned long long)train_trainer_steps_done(s->trainer));
     train_trainer_fetch(s->trainer);

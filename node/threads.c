@@ -24,19 +24,19 @@ struct node_threads {
 static enum base_error make_boxes(struct node_threads *t)
 {
     struct node_mailbox **boxes[] = {&t->loop_box, &t->worker_box, &t->learner_box, &t->answers};
-    enum base_error code = BASE_OK;
-    for (size_t i = 0; i < sizeof boxes / sizeof *boxes && code == BASE_OK; i++)
-        code = node_mailbox_create(LIMIT_MAILBOX, boxes[i]);
-    return code;
+    enum base_error error = BASE_OK;
+    for (size_t i = 0; i < sizeof boxes / sizeof *boxes && !error; i++)
+        error = node_mailbox_create(LIMIT_MAILBOX, boxes[i]);
+    return error;
 }
 
 static void tell_ports(const struct node_config *config, const struct node_loop *loop)
 {
     char host[LIMIT_HOST_BYTES] = "", http[LIMIT_HOST_BYTES + 32] = "no http";
     uint16_t port;
-    if (config->node.http[0] && node_address_parse(config->node.http, host, &port, NULL) == BASE_OK)
+    if (config->node.http[0] && !node_address_parse(config->node.http, host, &port, NULL))
         snprintf(http, sizeof http, "http on %s (port %u)", host, (unsigned)node_loop_http_port(loop));
-    BASE_ASSERT(node_address_parse(config->node.listen, host, &port, NULL) == BASE_OK); // it was bound
+    BASE_ASSERT(!node_address_parse(config->node.listen, host, &port, NULL)); // it was bound
     base_log(BASE_LOG_INFO, "listening", "peers on %s (port %u), %s", host, (unsigned)node_loop_port(loop),
              http);
 }
@@ -73,11 +73,11 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .answers = t->answers,
                                         .counters = &t->counters};
     memcpy(options.psk, s->psk, sizeof options.psk);
-    enum base_error code = node_loop_create(&options, &t->loop, why);
+    enum base_error error = node_loop_create(&options, &t->loop, why);
     explicit_bzero(options.psk, sizeof options.psk);
-    if (code == BASE_OK)
+    if (!error)
         tell_ports(s->config, t->loop);
-    return code;
+    return error;
 }
 
 enum base_error node_threads_open(const struct node_threads_options *options, struct node_threads **out,
@@ -87,14 +87,14 @@ enum base_error node_threads_open(const struct node_threads_options *options, st
     if (!t)
         return base_fail(why, BASE_ENOMEM, "no memory for the threads");
     t->options = *options;
-    enum base_error code = make_boxes(t);
-    if (code != BASE_OK)
-        (void)base_fail(why, code, "the mailboxes cannot be made: %s", base_error_name(code));
+    enum base_error error = make_boxes(t);
+    if (error)
+        (void)base_fail(why, error, "the mailboxes cannot be made: %s", base_error_name(error));
     else
-        code = open_loop(t, why);
-    if (code != BASE_OK) {
+        error = open_loop(t, why);
+    if (error) {
         node_threads_destroy(t);
-        return code;
+        return error;
     }
     *out = t;
     return BASE_OK;
@@ -144,15 +144,15 @@ static enum base_error start_learner(struct node_threads *t)
 
 static enum base_error start(struct node_threads *t)
 {
-    enum base_error code = start_worker(t);
-    if (code != BASE_OK)
-        return code;
-    code = start_learner(t);
-    if (code != BASE_OK) {
+    enum base_error error = start_worker(t);
+    if (error)
+        return error;
+    error = start_learner(t);
+    if (error) {
         node_mailbox_deliver(t->worker_box, node_message_new(NODE_MESSAGE_STOP));
         node_worker_join(t->worker);
     }
-    return code;
+    return error;
 }
 
 // The loop no longer runs, so this function takes the learner's messages until the learner has written its
@@ -173,9 +173,9 @@ static void end_without_loop(struct node_threads *t)
 
 int node_threads_run(struct node_threads *t, struct base_reason *why)
 {
-    enum base_error code = start(t);
-    if (code != BASE_OK) {
-        (void)base_fail(why, code, "the threads cannot be started: %s", base_error_name(code));
+    enum base_error error = start(t);
+    if (error) {
+        (void)base_fail(why, error, "the threads cannot be started: %s", base_error_name(error));
         return NODE_THREADS_UNSTARTED;
     }
     int status = node_loop_run(t->loop);
@@ -210,7 +210,7 @@ void node_threads_destroy(struct node_threads *t)
 static void try_post(struct node_mailbox *box, enum node_message_kind kind)
 {
     struct node_message *message = node_message_new(kind);
-    if (node_mailbox_post_by(box, message, node_clock_ns() + STATUS_WAIT_NS) != BASE_OK)
+    if (node_mailbox_post_by(box, message, node_clock_ns() + STATUS_WAIT_NS))
         node_message_free(message);
 }
 
@@ -233,7 +233,7 @@ char *node_threads_status(struct node_threads *t)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_ASK_STATUS);
     free(node_mailbox_take(t->answers, 0)); // the answer to a caller that no longer waited
-    if (node_mailbox_post(t->loop_box, message) != BASE_OK) {
+    if (node_mailbox_post(t->loop_box, message)) {
         node_message_free(message);
         return NULL;
     }

@@ -77,7 +77,7 @@ enum base_error train_cifar10_parse(const struct train_bytes *files, size_t n_fi
         train_dataset_allocate(examples, (size_t)CHANNELS * PIXELS, CLASSES, 0, &filled, why);
     if (error)
         return error;
-    if (name_classes(&filled) != BASE_OK) {
+    if (name_classes(&filled)) {
         train_dataset_destroy(&filled);
         return base_fail(why, BASE_ENOMEM, "%s: no memory", files[0].name);
     }

@@ -15,15 +15,15 @@ static void shuffle_epoch(struct train_feed *feed)
     for (size_t i = 0; i < feed->data->examples; i++)
         feed->order[i] = (uint32_t)i;
     // A batch of all sparse examples is the same in any order, and memory is read fastest in this one.
-    if (feed->data->csr == NULL || feed->batch < feed->data->examples)
+    if (!feed->data->csr || feed->batch < feed->data->examples)
         base_rng_shuffle(&rng, feed->order, feed->data->examples);
-    feed->phase = feed->data->tokens != NULL ? (size_t)base_rng_below(&rng, feed->data->features) : 0;
+    feed->phase = feed->data->tokens ? (size_t)base_rng_below(&rng, feed->data->features) : 0;
 }
 
 // The number of 4-byte numbers per example.
 static size_t width_of(const struct train_dataset *data)
 {
-    return data->csr != NULL ? 1 : data->features;
+    return data->csr ? 1 : data->features;
 }
 
 enum base_error train_feed_create(const struct kernels *kernels, const struct train_dataset *data,
@@ -43,8 +43,8 @@ enum base_error train_feed_create(const struct kernels *kernels, const struct tr
         made.stage.labels = kernels->shares_host ? made.input.labels : malloc(label_bytes);
     }
     made.order = malloc(data->examples * sizeof *made.order);
-    if (made.input.x == NULL || made.stage.x == NULL || made.order == NULL ||
-        (made.targets == NULL && (made.input.labels == NULL || made.stage.labels == NULL))) {
+    if (!made.input.x || !made.stage.x || !made.order ||
+        (!made.targets && (!made.input.labels || !made.stage.labels))) {
         train_feed_destroy(&made);
         return BASE_ENOMEM;
     }
@@ -55,7 +55,7 @@ enum base_error train_feed_create(const struct kernels *kernels, const struct tr
 
 void train_feed_destroy(struct train_feed *feed)
 {
-    if (feed->kernels != NULL) {
+    if (feed->kernels) {
         if (!feed->kernels->shares_host) {
             free(feed->stage.x);
             free(feed->stage.labels);
@@ -72,7 +72,7 @@ void train_feed_destroy(struct train_feed *feed)
 static void gather(struct train_feed *feed, size_t row, size_t i)
 {
     const struct train_dataset *data = feed->data;
-    if (data->tokens != NULL) {
+    if (data->tokens) {
         const size_t at = i * data->features;
         train_tokens_window(data, row, feed->phase, (uint32_t *)feed->stage.x + at, feed->stage.labels + at);
         return;
@@ -85,7 +85,7 @@ static void gather(struct train_feed *feed, size_t row, size_t i)
     } else {
         memcpy(to, from, data->features * sizeof *to);
     }
-    if (feed->targets != NULL) {
+    if (feed->targets) {
         memcpy(feed->targets + i * data->outputs, data->targets + row * data->outputs,
                data->outputs * sizeof *data->targets);
     } else {
@@ -116,7 +116,7 @@ void train_feed_next(struct train_feed *feed)
     for (size_t i = 0; i < feed->batch;) {
         if (feed->position == data->examples)
             train_feed_seek(feed, feed->epoch + 1, 0);
-        if (data->csr != NULL)
+        if (data->csr)
             i += gather_rows(feed, i);
         else
             gather(feed, feed->order[feed->position++], i++);

@@ -54,7 +54,7 @@ static enum base_error list(const char *folder, bool folders, struct train_names
     if (!open)
         return base_fail(why, BASE_ENOTFOUND, "%s: cannot be read as a folder: %s", folder, strerror(errno));
     enum base_error error = BASE_OK;
-    for (struct dirent *entry; !error && (entry = readdir(open)) != NULL;) {
+    for (struct dirent *entry; !error && (entry = readdir(open));) {
         if (entry->d_name[0] == '.')
             continue;
         if (!join(path, folder, entry->d_name))

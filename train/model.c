@@ -39,7 +39,7 @@ struct train_model {
 static void *get(const struct train_model *model, size_t count, bool *complete)
 {
     void *memory = model->kernels->alloc(count * sizeof(float));
-    *complete = *complete && memory != NULL;
+    *complete = *complete && memory;
     return memory;
 }
 
@@ -50,11 +50,11 @@ static bool alloc_layers(struct train_model *model)
     size_t widest = 0, scratch = 0;
     bool complete = true;
     model->memory = calloc(plan->n_layers, sizeof *model->memory);
-    for (size_t i = 0; i < plan->n_layers && model->memory != NULL; i++) {
+    for (size_t i = 0; i < plan->n_layers && model->memory; i++) {
         const struct train_layer *layer = &plan->layers[i];
         const size_t count = train_shape_count(&layer->out);
         struct train_layer_floats floats = {0};
-        if (layer->type->floats != NULL)
+        if (layer->type->floats)
             layer->type->floats(layer, model->kernels, batch, &floats);
         widest = i + 1 < plan->n_layers && count > widest ? count : widest;
         scratch = floats.scratch > scratch ? floats.scratch : scratch;
@@ -64,7 +64,7 @@ static bool alloc_layers(struct train_model *model)
     for (size_t i = 0; i < 2 && i + 1 < plan->n_layers; i++)
         model->delta[i] = get(model, batch * widest, &complete);
     model->scratch = get(model, scratch, &complete);
-    return complete && model->memory != NULL;
+    return complete && model->memory;
 }
 
 static bool alloc_workspace(struct train_model *model)
@@ -77,12 +77,12 @@ static bool alloc_workspace(struct train_model *model)
     }
     if (model->spec.loss != TRAIN_CROSS_ENTROPY) {
         model->outputs = malloc(model->max_batch * train_shape_count(out) * sizeof *model->outputs);
-        complete = complete && model->outputs != NULL;
+        complete = complete && model->outputs;
     }
     if (model->plan.in.ids) {
         model->window = malloc(2 * model->max_batch * model->spec.inputs * sizeof *model->window);
-        model->next = model->window != NULL ? model->window + model->max_batch * model->spec.inputs : NULL;
-        complete = complete && model->window != NULL;
+        model->next = model->window ? model->window + model->max_batch * model->spec.inputs : NULL;
+        complete = complete && model->window;
     }
     return complete;
 }
@@ -92,7 +92,7 @@ static enum base_error check_kernels(const struct train_plan *plan, const struct
 {
     for (size_t i = 0; i < plan->n_layers; i++) {
         const struct train_layer *layer = &plan->layers[i];
-        if (layer->type->runs != NULL && !layer->type->runs(kernels)) {
+        if (layer->type->runs && !layer->type->runs(kernels)) {
             return base_fail(why, BASE_EINVAL, "layer '%s' (%s) does not run on '%s'; set device.kind to cpu",
                              layer->name, layer->type->name, kernels->name);
         }
@@ -105,16 +105,16 @@ enum base_error train_model_create(const struct train_model_spec *spec, const st
 {
     struct train_plan plan;
     enum base_error error = train_plan_create(spec, &plan, why);
-    if (error == BASE_OK && (max_batch == 0 || max_batch > LIMIT_BATCH)) {
+    if (!error && (max_batch == 0 || max_batch > LIMIT_BATCH)) {
         error =
             base_fail(why, BASE_EINVAL, "a batch of %zu examples; expected 1 to %u", max_batch, LIMIT_BATCH);
     }
-    if (error == BASE_OK)
+    if (!error)
         error = check_kernels(&plan, kernels, why);
-    struct train_model *model = error == BASE_OK ? calloc(1, sizeof *model) : NULL;
-    if (model == NULL) {
+    struct train_model *model = error ? NULL : calloc(1, sizeof *model);
+    if (!model) {
         train_plan_destroy(&plan);
-        return error != BASE_OK ? error : base_fail(why, BASE_ENOMEM, "out of memory for a model");
+        return error ? error : base_fail(why, BASE_ENOMEM, "out of memory for a model");
     }
     model->spec = *spec;
     model->plan = plan;
@@ -159,7 +159,7 @@ static enum base_error lay_out_tensors(struct train_model *model, struct base_re
     for (size_t i = 0; i < model->plan.n_tensors; i++) {
         struct train_tensor *tensor = &model->plan.tensors[i];
         enum base_error error = check_name(model->plan.tensors, i, why);
-        if (error != BASE_OK)
+        if (error)
             return error;
         BASE_ASSERT(tensor->n_dims <= TRAIN_DIMS);
         tensor->count = count_elements(tensor);
@@ -183,9 +183,9 @@ enum base_error train_model_create_tensors(const struct train_tensor *tensors, s
                          LIMIT_TENSORS);
     }
     struct train_model *model = calloc(1, sizeof *model);
-    if (model != NULL)
+    if (model)
         model->plan.tensors = calloc(count, sizeof *tensors);
-    if (model == NULL || model->plan.tensors == NULL) {
+    if (!model || !model->plan.tensors) {
         free(model);
         return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu tensors", count);
     }
@@ -194,7 +194,7 @@ enum base_error train_model_create_tensors(const struct train_tensor *tensors, s
     model->plan.n_tensors = count;
     memcpy(model->plan.tensors, tensors, count * sizeof *tensors);
     enum base_error error = lay_out_tensors(model, why);
-    if (error != BASE_OK) {
+    if (error) {
         train_model_destroy(model);
         return error;
     }
@@ -204,10 +204,10 @@ enum base_error train_model_create_tensors(const struct train_tensor *tensors, s
 
 void train_model_destroy(struct train_model *model)
 {
-    if (model == NULL)
+    if (!model)
         return;
     const struct kernels *k = model->kernels;
-    for (size_t i = 0; i < model->plan.n_layers && model->memory != NULL; i++) {
+    for (size_t i = 0; i < model->plan.n_layers && model->memory; i++) {
         k->release(model->memory[i].y);
         k->release(model->memory[i].kept);
     }
@@ -304,7 +304,7 @@ void train_model_initialise(const struct train_model *model, uint64_t seed, floa
         const struct train_layer *layer = &model->plan.layers[i];
         struct base_rng rng;
         base_rng_seed_stream(&rng, seed, i);
-        if (layer->type->initialise != NULL)
+        if (layer->type->initialise)
             layer->type->initialise(layer, &rng, parameters);
     }
 }
@@ -325,7 +325,7 @@ static void cross_entropy(const struct train_model *model, const uint32_t *label
                           struct kernels_loss *loss)
 {
     const struct train_layer *last = &model->plan.layers[model->plan.n_layers - 1];
-    if (last->type->loss != NULL) {
+    if (last->type->loss) {
         last->type->loss(last, &model->pass, top(model), labels, scale, loss);
     } else {
         model->kernels->softmax_cross_entropy(rows_of(model, model->pass.examples), model->spec.classes,
@@ -376,8 +376,7 @@ bool train_model_gives(const struct train_model *model, size_t rows)
 {
     for (size_t i = 0; i < model->plan.n_layers; i++) {
         const struct train_layer *layer = &model->plan.layers[i];
-        if (layer->n_tensors > 0 &&
-            (layer->type->gives == NULL || !layer->type->gives(layer, model->kernels, rows)))
+        if (layer->n_tensors > 0 && (!layer->type->gives || !layer->type->gives(layer, model->kernels, rows)))
             return false;
     }
     return true;
@@ -413,7 +412,7 @@ void train_model_logits(struct train_model *model, const float *parameters, cons
     const struct train_rows dense = {.x = x, .features = model->spec.inputs};
     forward(model, parameters, model->plan.in.rows ? &dense : x, rows, false);
     const struct train_layer *last = &model->plan.layers[model->plan.n_layers - 1];
-    if (last->type->download != NULL)
+    if (last->type->download)
         last->type->download(last, &model->pass, top(model), logits);
     else
         k->download(logits, top(model), rows_of(model, rows) * model->spec.classes * sizeof *logits);
@@ -426,7 +425,7 @@ void train_model_gradient_regression(struct train_model *model, const float *par
     const struct kernels *k = model->kernels;
     float *device = top(model);
     const size_t bytes = rows * model->spec.classes * sizeof *device;
-    BASE_ASSERT(rows > 0 && rows <= model->max_batch && model->outputs != NULL);
+    BASE_ASSERT(rows > 0 && rows <= model->max_batch && model->outputs);
     forward(model, parameters, x, rows, true);
     k->download(model->outputs, device, bytes);
     train_regress_loss(model->spec.loss, rows, model->spec.classes, model->outputs, targets,
@@ -442,7 +441,7 @@ static float *answer(struct train_model *model, const float *parameters, const s
     const struct kernels *k = model->kernels;
     const struct train_rows some = {
         .csr = data->csr, .x = data->x, .features = data->features, .first = first};
-    const void *x = data->tokens != NULL  ? (const void *)model->window
+    const void *x = data->tokens          ? (const void *)model->window
                     : model->plan.in.rows ? (const void *)&some
                                           : data->x + first * data->features;
     if (!k->shares_host) {
@@ -457,7 +456,7 @@ static float *answer(struct train_model *model, const float *parameters, const s
 static const uint32_t *labels_of(struct train_model *model, const struct train_dataset *data, size_t first,
                                  size_t rows)
 {
-    if (data->tokens == NULL)
+    if (!data->tokens)
         return data->labels + rows_of(model, first);
     for (size_t i = 0; i < rows; i++) {
         train_tokens_window(data, first + i, 0, model->window + i * data->features,
@@ -504,7 +503,7 @@ void train_model_evaluate(struct train_model *model, const float *parameters,
     BASE_ASSERT(data->features == model->spec.inputs && data->classes <= model->spec.classes);
     BASE_ASSERT(!regression || data->outputs == model->spec.classes);
     BASE_ASSERT(model->plan.in.ids == (data->tokens != NULL));
-    BASE_ASSERT(model->plan.in.rows || data->csr == NULL);
+    BASE_ASSERT(model->plan.in.rows || !data->csr);
     *score = (struct train_score){NAN, NAN, NAN};
     if (regression && !train_regress_begin(data->outputs, &sums))
         return; // out of memory: not measured

@@ -16,7 +16,7 @@ void train_plan_add(struct train_plan *plan, struct train_layer layer, const cha
 {
     struct train_layer *layers =
         plan->full ? NULL : base_array_grow(plan->layers, plan->n_layers, sizeof layer);
-    if (layers == NULL) {
+    if (!layers) {
         plan->full = true;
         return;
     }
@@ -43,7 +43,7 @@ struct train_tensor *train_tensor_add(struct train_tensor_list *list, const char
     BASE_ASSERT(n_dims >= 1 && n_dims <= TRAIN_DIMS);
     struct train_tensor *tensors =
         plan->full ? NULL : base_array_grow(plan->tensors, plan->n_tensors, sizeof *tensors);
-    if (tensors == NULL) {
+    if (!tensors) {
         plan->full = true;
         return &nowhere;
     }
@@ -73,7 +73,7 @@ void train_tensor_permute(struct train_tensor *tensor, const size_t *order)
 static enum base_error check_spec(const struct train_model_spec *spec, struct base_reason *why)
 {
     const struct train_model_type *type = train_model_type(spec->kind);
-    if (type == NULL) {
+    if (!type) {
         return base_fail(why, BASE_EINVAL, "model kind %d is unknown; expected below %d", (int)spec->kind,
                          (int)TRAIN_MODELS);
     }
@@ -86,7 +86,7 @@ static enum base_error check_spec(const struct train_model_spec *spec, struct ba
         return base_fail(why, BASE_EINVAL, "the model has %zu %s; expected %zu to %u", spec->classes,
                          least == 2 ? "classes" : "outputs", least, LIMIT_CLASSES);
     }
-    return type->check != NULL ? type->check(spec, why) : BASE_OK;
+    return type->check ? type->check(spec, why) : BASE_OK;
 }
 
 // Sets the input, output and tensors of a layer.
@@ -94,10 +94,10 @@ static enum base_error place(struct train_plan *plan, struct train_layer *layer,
 {
     layer->in = layer->index > 0 ? plan->layers[layer->index - 1].out : plan->in;
     enum base_error error = layer->type->check(layer, &layer->in, &layer->out, why);
-    if (error != BASE_OK)
+    if (error)
         return base_fail_context(why, error, "layer '%s' (%s)", layer->name, layer->type->name);
     const size_t first = plan->n_tensors;
-    if (layer->type->tensors != NULL)
+    if (layer->type->tensors)
         layer->type->tensors(layer, &(struct train_tensor_list){.plan = plan, .layer = layer});
     layer->n_tensors = plan->n_tensors - first;
     if (plan->parameters > LIMIT_PARAMETERS || plan->n_tensors > LIMIT_TENSORS) {
@@ -112,7 +112,7 @@ enum base_error train_plan_fill(struct train_plan *plan, struct base_reason *why
 {
     for (size_t i = 0; i < plan->n_layers && !plan->full; i++) {
         const enum base_error error = place(plan, &plan->layers[i], why);
-        if (error != BASE_OK)
+        if (error)
             return error;
     }
     if (plan->full)
@@ -133,11 +133,11 @@ enum base_error train_plan_create(const struct train_model_spec *spec, struct tr
 {
     *plan = (struct train_plan){0};
     enum base_error error = check_spec(spec, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     train_model_type(spec->kind)->build(spec, plan);
     error = train_plan_fill(plan, why);
-    if (error != BASE_OK) {
+    if (error) {
         train_plan_destroy(plan);
         return error;
     }
@@ -193,13 +193,13 @@ enum base_error train_spec_parse(const char *text, struct train_model_spec *spec
     const size_t word = strcspn(text, " ");
     for (int kind = 0; kind < TRAIN_MODELS; kind++) {
         const struct train_model_type *type = train_model_type((enum train_model_kind)kind);
-        if (strlen(type->name) != word || strncmp(type->name, text, word) != 0 || type->parse == NULL)
+        if (strlen(type->name) != word || strncmp(type->name, text, word) != 0 || !type->parse)
             continue;
         struct train_model_spec parsed = {.kind = (enum train_model_kind)kind};
         if (!type->parse(text + word, &parsed))
             return base_fail(why, BASE_EFORMAT, "'%.100s' is not a model of kind %s", text, type->name);
         const enum base_error error = train_spec_check(&parsed, why);
-        *spec = error == BASE_OK ? parsed : *spec;
+        *spec = error ? *spec : parsed;
         return error;
     }
     return BASE_ENOTFOUND;

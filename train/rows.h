@@ -39,13 +39,13 @@ struct train_row {
 
 static inline size_t train_row_column(const struct train_row *row, size_t i)
 {
-    return row->column != NULL ? row->column[i] : row->first + i;
+    return row->column ? row->column[i] : row->first + i;
 }
 
 static inline struct train_row train_rows_at(const struct train_rows *rows, size_t example)
 {
-    const size_t row = rows->row != NULL ? rows->row[example] : rows->first + example;
-    if (rows->csr == NULL)
+    const size_t row = rows->row ? rows->row[example] : rows->first + example;
+    if (!rows->csr)
         return (struct train_row){.value = rows->x + row * rows->features, .count = rows->features};
     const size_t at = rows->csr->start[row];
     return (struct train_row){.column = rows->csr->column + at,

@@ -61,7 +61,7 @@ static void keep_categories(struct train_meaning *meaning)
 
 static bool allocate(struct train_dataset *data)
 {
-    if (!data->meaning && (data->meaning = train_meaning_create(data->features)) == NULL)
+    if (!data->meaning && !(data->meaning = train_meaning_create(data->features)))
         return false;
     struct train_meaning *m = data->meaning;
     m->shift = calloc(data->features, sizeof *m->shift);

@@ -26,7 +26,7 @@ static size_t find(const struct train_names *names, const struct train_csv_field
 {
     size_t low = 0, high = names->count;
     char word[LIMIT_TENSOR_NAME_BYTES * 4], *text = word;
-    if (field->length >= sizeof word && (text = malloc(field->length + 1)) == NULL)
+    if (field->length >= sizeof word && !(text = malloc(field->length + 1)))
         return SIZE_MAX;
     memcpy(text, field->at, field->length);
     text[field->length] = 0;

@@ -270,7 +270,7 @@ static enum base_error note_word(struct train_table_column *column, const struct
 {
     const size_t most = column->role == TRAIN_COLUMN_TARGET ? LIMIT_CLASSES : LIMIT_CATEGORIES;
     bool there;
-    if (memchr(field->at, 0, field->length) != NULL)
+    if (memchr(field->at, 0, field->length))
         return base_fail(why, BASE_EFORMAT, "found a zero byte, expected text");
     const size_t at = place_of(&column->set, field->at, field->length, &there);
     if (there)
@@ -347,7 +347,7 @@ static enum base_error look_at_record(struct train_table *table, const struct tr
         if (error)
             return train_table_at(table, csv->line, i, why, error);
     }
-    table->rows += error == BASE_OK;
+    table->rows += !error;
     return error;
 }
 
@@ -446,7 +446,7 @@ enum base_error train_table_mean(const struct train_table *table, struct train_m
 {
     const bool regression = table->options->regression;
     struct train_meaning *meaning = train_meaning_create(0);
-    bool done = meaning && (meaning->columns = calloc(table->count, sizeof *meaning->columns)) != NULL;
+    bool done = meaning && (meaning->columns = calloc(table->count, sizeof *meaning->columns));
     for (size_t i = 0; done && i < table->count; i++)
         done = mean_column(&table->columns[i], regression, meaning);
     if (done)

@@ -129,7 +129,7 @@ struct codes {
 static uint32_t *slot(struct codes *codes, uint32_t code)
 {
     uint32_t **page = &codes->page[code / PAGE];
-    if (!*page && (*page = malloc(PAGE * sizeof **page)) != NULL)
+    if (!*page && (*page = malloc(PAGE * sizeof **page)))
         memset(*page, 0xff, PAGE * sizeof **page);
     return *page ? *page + code % PAGE : NULL;
 }
@@ -174,7 +174,7 @@ static enum base_error walk(const struct train_bytes *text, struct codes *codes,
         length = decode(text->data + at, text->bytes - at, &code);
         if (length == 0 || code == 0)
             return not_text(text, at, why);
-        if ((number = slot(codes, code)) == NULL)
+        if (!(number = slot(codes, code)))
             return no_memory(why);
         if (!ids) {
             *number = 0;
@@ -233,7 +233,7 @@ static enum base_error take_codes(const struct train_names *names, struct codes 
         uint32_t code = 0, *number = NULL;
         const size_t bytes = strlen(names->items[i]);
         const bool one = bytes > 0 && decode((const uint8_t *)names->items[i], bytes, &code) == bytes;
-        if (one && (number = slot(codes, code)) == NULL)
+        if (one && !(number = slot(codes, code)))
             return no_memory(why);
         if (!one || *number != ABSENT)
             return base_fail(why, BASE_EFORMAT,
@@ -281,7 +281,7 @@ enum base_error train_text_parse(const struct train_bytes *text, const struct tr
     const bool characters = options->text == TRAIN_TEXT_CHARACTERS;
     struct codes *codes = calloc(1, sizeof *codes);
     enum base_error error = !codes ? no_memory(why) : mean(text, options, codes, &count, &meaning, why);
-    if (!error && (tokens = make(count)) == NULL)
+    if (!error && !(tokens = make(count)))
         error = base_fail(why, BASE_ENOMEM, "no memory for the %zu characters of %s", count, text->name);
     if (!error && characters)
         error = walk(text, codes, tokens->ids, &tokens->count, why);

@@ -49,7 +49,7 @@ static bool alloc_vector(const struct train_trainer *trainer, struct vector *vec
     const size_t bytes = trainer->count * sizeof(float);
     vector->device = trainer->kernels->alloc(bytes);
     vector->host = trainer->kernels->shares_host ? vector->device : calloc(1, bytes);
-    return vector->device != NULL && vector->host != NULL;
+    return vector->device && vector->host;
 }
 
 static void release_vector(const struct train_trainer *trainer, struct vector *vector)
@@ -62,7 +62,7 @@ static void release_vector(const struct train_trainer *trainer, struct vector *v
 static bool needs_state(const struct train_trainer *trainer, size_t i)
 {
     const struct train_optimizer *o = trainer->optimizer;
-    return o->state[i] != NULL && (o->needs == NULL || o->needs(&trainer->options, i));
+    return o->state[i] && (!o->needs || o->needs(&trainer->options, i));
 }
 
 static bool alloc_order(struct train_trainer *trainer)
@@ -101,11 +101,11 @@ static bool alloc_all(struct train_trainer *trainer)
         complete = (trainer->gradient = trainer->kernels->alloc(bytes)) != NULL;
     if (trainer->options.clip_norm > 0.0) {
         trainer->norm = trainer->kernels->alloc(sizeof *trainer->norm);
-        complete = complete && trainer->norm != NULL;
+        complete = complete && trainer->norm;
     }
     if (trainer->options.proximal > 0.0) {
         trainer->round = trainer->kernels->alloc(bytes);
-        complete = complete && trainer->round != NULL;
+        complete = complete && trainer->round;
     }
     return complete;
 }
@@ -127,14 +127,14 @@ enum base_error train_trainer_create(const struct train_options *options, struct
                                      struct train_trainer **out, struct base_reason *why)
 {
     enum base_error error = train_options_check(options, why);
-    if (error == BASE_OK)
+    if (!error)
         error = train_fit_data(options, model, data, why);
-    if (error == BASE_OK)
+    if (!error)
         error = train_fit_kernels(options, train_model_kernels(model), why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     struct train_trainer *trainer = calloc(1, sizeof *trainer);
-    if (trainer == NULL)
+    if (!trainer)
         return base_fail(why, BASE_ENOMEM, "out of memory for the trainer");
     trainer->options = *options;
     trainer->optimizer = train_optimizer(options->optimizer);
@@ -145,7 +145,7 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     trainer->scale = 1.0;
     if (!alloc_all(trainer) ||
         train_feed_create(trainer->kernels, data, &options->augment, train_fit_batch(options, data),
-                          options->seed, 0, &trainer->feed) != BASE_OK) {
+                          options->seed, 0, &trainer->feed)) {
         train_trainer_destroy(trainer);
         return base_fail(why, BASE_ENOMEM, "out of memory for the vectors of the optimiser");
     }
@@ -160,7 +160,7 @@ enum base_error train_trainer_hold(struct train_model *model, float *vector, flo
                                    float *correction, struct train_trainer **out)
 {
     struct train_trainer *trainer = calloc(1, sizeof *trainer);
-    if (trainer == NULL)
+    if (!trainer)
         return BASE_ENOMEM;
     trainer->holds = true;
     trainer->model = model;
@@ -177,7 +177,7 @@ enum base_error train_trainer_hold(struct train_model *model, float *vector, flo
 
 void train_trainer_destroy(struct train_trainer *trainer)
 {
-    if (trainer == NULL)
+    if (!trainer)
         return;
     if (trainer->holds) {
         free(trainer);
@@ -202,13 +202,13 @@ enum base_error train_trainer_replace(struct train_trainer *trainer, const struc
     struct train_feed feed;
     options.weight = weight;
     enum base_error error = train_options_check(&options, why);
-    if (error == BASE_OK)
+    if (!error)
         error = train_fit_data(&options, trainer->model, data, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     error = train_feed_create(trainer->kernels, data, &options.augment, train_fit_batch(&options, data),
                               options.seed, trainer->feed.epoch + 1, &feed);
-    if (error != BASE_OK)
+    if (error)
         return base_fail(why, error, "out of memory for the order of %zu examples", data->examples);
     train_feed_destroy(&trainer->feed);
     trainer->feed = feed;
@@ -228,7 +228,7 @@ const struct train_model *train_trainer_of(const struct train_trainer *trainer)
 
 void train_trainer_round_begin(struct train_trainer *trainer)
 {
-    if (trainer->round != NULL)
+    if (trainer->round)
         trainer->kernels->vectors->copy(trainer->round, trainer->x.device, trainer->count * sizeof(float));
 }
 
@@ -236,7 +236,7 @@ void train_trainer_round_begin(struct train_trainer *trainer)
 static void add_proximal(struct train_trainer *trainer, size_t from, size_t to, float *gradient)
 {
     const struct kernels_sgd step = {.rate = -(float)trainer->options.proximal};
-    if (trainer->round != NULL) {
+    if (trainer->round) {
         trainer->kernels->sgd_step(to - from, &step, trainer->x.device + from, trainer->round + from, NULL,
                                    gradient);
     }
@@ -274,10 +274,10 @@ static void update(struct train_trainer *trainer, const float *correction, size_
                                   .step = trainer->step,
                                   .rate = (float)train_trainer_rate(trainer),
                                   .gradient = gradient,
-                                  .correction = correction != NULL ? correction + from : NULL,
+                                  .correction = correction ? correction + from : NULL,
                                   .x = trainer->x.device + from};
     for (size_t i = 0; i < TRAIN_STATES; i++)
-        update.state[i] = trainer->state[i].device != NULL ? trainer->state[i].device + from : NULL;
+        update.state[i] = trainer->state[i].device ? trainer->state[i].device + from : NULL;
     trainer->optimizer->step(&update);
 }
 
@@ -359,14 +359,14 @@ static void add_part(struct train_trainer *trainer, size_t first, size_t count, 
     const float share = (float)(count < feed->batch ? weight * (double)count / (double)feed->batch : weight);
     const uint64_t part[] = {trainer->step, first};
     // For sparse examples the row numbers; otherwise numbers or ids.
-    const uint32_t *row = data->csr != NULL ? (const uint32_t *)feed->input.x + first : NULL;
-    const float *numbers = data->csr != NULL ? NULL : (const float *)feed->input.x + first * data->features;
+    const uint32_t *row = data->csr ? (const uint32_t *)feed->input.x + first : NULL;
+    const float *numbers = data->csr ? NULL : (const float *)feed->input.x + first * data->features;
     const struct train_rows rows = {.csr = data->csr, .x = numbers, .features = data->features, .row = row};
     const void *x = train_model_takes_rows(trainer->model) ? (const void *)&rows : numbers;
     struct kernels_loss one = {0};
     train_model_prepare(trainer->model, base_hash_bytes(feed->seed, part, (first > 0 ? 2 : 1) * sizeof *part),
                         first > 0);
-    if (feed->targets != NULL) {
+    if (feed->targets) {
         train_model_gradient_regression(trainer->model, trainer->x.device, numbers,
                                         feed->targets + first * data->outputs, count, share,
                                         trainer->gradient, &one);
@@ -385,7 +385,7 @@ static void clip(struct train_trainer *trainer)
 {
     const struct kernels *k = trainer->kernels;
     float square = 0.0f;
-    if (trainer->norm == NULL)
+    if (!trainer->norm)
         return;
     k->gemm(false, true, 1, 1, trainer->count, 1.0f, trainer->gradient, trainer->gradient, 0.0f,
             trainer->norm);
@@ -438,12 +438,12 @@ static void step_at_once(struct train_trainer *trainer, const float *correction,
 void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
                         size_t *rows)
 {
-    BASE_ASSERT(!use_correction || trainer->correction.device != NULL);
+    BASE_ASSERT(!use_correction || trainer->correction.device);
     const float *correction = use_correction ? trainer->correction.device : NULL;
     train_feed_next(&trainer->feed);
     *loss = (struct kernels_loss){0};
     train_trainer_settle(trainer);
-    if (trainer->gradient == NULL)
+    if (!trainer->gradient)
         step_in_pieces(trainer, correction, loss);
     else
         step_at_once(trainer, correction, loss);
@@ -481,12 +481,12 @@ static struct vector *shared_state(struct train_trainer *trainer)
 float *train_trainer_second_moment(struct train_trainer *trainer)
 {
     const struct vector *shared = shared_state(trainer);
-    return shared != NULL ? shared->host : NULL;
+    return shared ? shared->host : NULL;
 }
 
 static uint64_t copies(const struct vector *vector)
 {
-    return vector->host == NULL ? 0 : vector->host == vector->device ? 1 : 2;
+    return !vector->host ? 0 : vector->host == vector->device ? 1 : 2;
 }
 
 uint64_t train_trainer_memory(const struct train_trainer *trainer)
@@ -501,7 +501,7 @@ uint64_t train_trainer_memory(const struct train_trainer *trainer)
 
 void *train_trainer_scratch(const struct train_trainer *trainer, size_t *bytes)
 {
-    *bytes = trainer->gradient != NULL ? trainer->count * sizeof(float) : 0;
+    *bytes = trainer->gradient ? trainer->count * sizeof(float) : 0;
     return trainer->gradient;
 }
 
@@ -513,14 +513,14 @@ float *train_trainer_correction(struct train_trainer *trainer)
 void train_trainer_fetch(struct train_trainer *trainer)
 {
     bring(trainer, &trainer->x);
-    if (shared_state(trainer) != NULL)
+    if (shared_state(trainer))
         bring(trainer, shared_state(trainer));
 }
 
 void train_trainer_store(struct train_trainer *trainer)
 {
     send(trainer, &trainer->x);
-    if (shared_state(trainer) != NULL)
+    if (shared_state(trainer))
         send(trainer, shared_state(trainer));
     send(trainer, &trainer->correction);
 }
@@ -530,7 +530,7 @@ size_t train_trainer_state_vectors(struct train_trainer *trainer,
 {
     size_t count = 0;
     for (size_t i = 0; i < TRAIN_STATES; i++) {
-        if (trainer->state[i].device != NULL) {
+        if (trainer->state[i].device) {
             bring(trainer, &trainer->state[i]);
             vectors[count++] = (struct train_state_vector){.name = trainer->optimizer->state[i],
                                                            .values = trainer->state[i].host};
@@ -594,6 +594,6 @@ struct train_vectors train_trainer_lend(struct train_trainer *trainer)
     const struct vector *shared = shared_state(trainer);
     trainer->lends = true;
     return (struct train_vectors){.model = trainer->x.device,
-                                  .second_moment = shared != NULL ? shared->device : NULL,
+                                  .second_moment = shared ? shared->device : NULL,
                                   .correction = trainer->correction.device};
 }

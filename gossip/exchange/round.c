@@ -318,6 +318,7 @@ static void take_turn(struct gossip_exchange *exchange)
     struct gossip_edge *edge = next->meets ? gossip_edge_find(exchange, &next->peer) : NULL;
     struct gossip_edge *other = passed_over(exchange, edge);
 
+    BASE_ASSERT(exchange->round.open && (!other || other != edge));
     exchange->round.owes = false;
     exchange->round.partner = other ? other->peer : next->peer;
     exchange->round.weight = other ? 0.5f : next->weight;

@@ -52,6 +52,7 @@ static void changed(struct gossip_edges *edges)
 
 void gossip_edges_follow(struct gossip_edges *edges, struct gossip_graph *graph)
 {
+    BASE_ASSERT(graph && graph != edges->graph);
     gossip_graph_drop(edges->graph);
     edges->graph = graph;
     for (size_t i = 0; i < edges->count; i++)

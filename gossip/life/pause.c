@@ -171,6 +171,7 @@ void life_catch_up(struct gossip_life *life, bool far)
 
 static void fetch_again(struct gossip_life *life, const struct life_progress *cluster)
 {
+    BASE_ASSERT(life_is_far(life, cluster));
     life_tell(life, GOSSIP_LIFE_FAR_BEHIND, life->round, cluster->round);
     life->least_round = cluster->round > life->options.reach ? cluster->round - life->options.reach : 0;
     life_tell_progress(life, &(struct life_progress){life->round, life->step}, false, true);

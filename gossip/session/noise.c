@@ -148,7 +148,7 @@ static enum base_error decrypt_and_hash(struct gossip_noise_symmetric *symmetric
     const uint8_t *sealed = base_read_bytes(in, sealed_bytes);
     if (!sealed || sealed_bytes < TAG)
         return BASE_EFORMAT;
-    if (gossip_noise_open(&symmetric->cipher, symmetric->hash, HASH, sealed, sealed_bytes, plain) != BASE_OK)
+    if (gossip_noise_open(&symmetric->cipher, symmetric->hash, HASH, sealed, sealed_bytes, plain))
         return BASE_EAUTH;
     mix_hash(symmetric, sealed, sealed_bytes);
     return BASE_OK;

@@ -22,7 +22,7 @@ struct pair {
 // The next indices: PIECE of them, or all that are left.
 static const uint32_t *next_indices(const struct kernels_entries *entries, uint32_t counted[PIECE])
 {
-    if (entries->index != NULL)
+    if (entries->index)
         return entries->index;
     for (size_t i = 0; i < PIECE; i++)
         counted[i] = (uint32_t)(entries->first + i);
@@ -31,7 +31,7 @@ static const uint32_t *next_indices(const struct kernels_entries *entries, uint3
 
 static void skip(struct kernels_entries *entries, size_t count)
 {
-    if (entries->index != NULL)
+    if (entries->index)
         entries->index += count;
     entries->value += count;
     entries->first += count;
@@ -165,7 +165,7 @@ static void grow_reference(float *restrict r, const struct piece *restrict piece
         before[i] = r[piece->index[i]];
         after[i] = before[i] + piece->mean[i];
         r[piece->index[i]] = after[i];
-        if (other.start != NULL)
+        if (other.start)
             ask(other, next->index[i]);
     }
     *hash += HASH_CHANGE(piece->count, piece->index, before, after);
@@ -180,7 +180,7 @@ static void grow_reference_bf16(uint16_t *restrict r, const struct piece *restri
         const uint16_t rounded = bf16_nearest(before[i] + piece->mean[i]);
         after[i] = bf16_widen(rounded);
         r[piece->index[i]] = rounded;
-        if (other.start != NULL)
+        if (other.start)
             ask(other, next->index[i]);
     }
     *hash += HASH_CHANGE(piece->count, piece->index, before, after);
@@ -195,8 +195,8 @@ struct target { // a vector to which gain * force is added
 
 static struct lines lines_of(const struct target *target)
 {
-    return target->bf16 != NULL ? (struct lines){(const char *)target->bf16, 1}
-                                : (struct lines){(const char *)target->vector, 2};
+    return target->bf16 ? (struct lines){(const char *)target->bf16, 1}
+                        : (struct lines){(const char *)target->vector, 2};
 }
 
 static void grow(const struct target *target, const struct piece *restrict piece, struct lines other,
@@ -205,7 +205,7 @@ static void grow(const struct target *target, const struct piece *restrict piece
     float *restrict vector = target->vector;
     for (size_t i = 0; i < piece->count; i++) {
         vector[piece->index[i]] += target->gain * piece->force[i];
-        if (other.start != NULL)
+        if (other.start)
             ask(other, next->index[i]);
     }
 }
@@ -218,7 +218,7 @@ static void grow_bf16(const struct target *target, const struct piece *restrict 
         const uint32_t index = piece->index[i];
         const float sum = bf16_widen(vector[index]) + target->gain * piece->force[i];
         vector[index] = bf16_stochastic(sum, (uint32_t)(base_hash_mix(target->rounding + index) >> 48));
-        if (other.start != NULL)
+        if (other.start)
             ask(other, next->index[i]);
     }
 }
@@ -226,36 +226,36 @@ static void grow_bf16(const struct target *target, const struct piece *restrict 
 static void targets_of(const struct kernels_exchange *e, struct target targets[5])
 {
     size_t n = 0;
-    if (e->x != NULL)
+    if (e->x)
         targets[n++] = (struct target){.vector = e->x, .gain = 1.0f};
-    if (e->pending != NULL)
+    if (e->pending)
         targets[n++] = (struct target){.vector = e->pending, .gain = 1.0f};
-    if (e->correction != NULL)
+    if (e->correction)
         targets[n++] = (struct target){.vector = e->correction, .gain = e->gain};
-    if (e->correction_bf16 != NULL)
+    if (e->correction_bf16)
         targets[n++] = (struct target){.bf16 = e->correction_bf16, .gain = e->gain, .rounding = e->rounding};
-    if (e->correction_sum != NULL)
+    if (e->correction_sum)
         targets[n++] = (struct target){.vector = e->correction_sum, .gain = e->gain};
     targets[n] = (struct target){.vector = NULL};
 }
 
 static struct lines first_of(const struct kernels_exchange *e, const struct target *target)
 {
-    if (e->r_bf16 != NULL)
+    if (e->r_bf16)
         return (struct lines){(const char *)e->r_bf16, 1};
-    return e->r != NULL ? (struct lines){(const char *)e->r, 2} : lines_of(target);
+    return e->r ? (struct lines){(const char *)e->r, 2} : lines_of(target);
 }
 
 // Adds one piece to all vectors; `next` is the piece whose lines are prefetched.
 static void add(const struct kernels_exchange *e, const struct target targets[5], const struct piece *piece,
                 const struct piece *next, uint64_t *hash)
 {
-    if (e->r_bf16 != NULL)
+    if (e->r_bf16)
         grow_reference_bf16(e->r_bf16, piece, lines_of(&targets[0]), next, hash);
-    else if (e->r != NULL)
+    else if (e->r)
         grow_reference(e->r, piece, lines_of(&targets[0]), next, hash);
-    for (; targets->vector != NULL || targets->bf16 != NULL; targets++)
-        (targets->bf16 != NULL ? grow_bf16 : grow)(targets, piece, lines_of(&targets[1]), next);
+    for (; targets->vector || targets->bf16; targets++)
+        (targets->bf16 ? grow_bf16 : grow)(targets, piece, lines_of(&targets[1]), next);
 }
 
 // This function is limited by memory, so memory accesses must always overlap with work: while two pieces are

@@ -135,7 +135,7 @@ static const struct path paths[] = {
 const struct kernels *kernels_cpu_table(const char *name)
 {
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
-        if ((name == NULL || strcmp(name, paths[i].name) == 0) && paths[i].available())
+        if ((!name || strcmp(name, paths[i].name) == 0) && paths[i].available())
             return paths[i].table;
     return NULL;
 }
@@ -152,7 +152,7 @@ unsigned kernels_cpu_threads(void)
 
 static bool is_one_of(const char *name, const char *const *names)
 {
-    while (*names != NULL && strcasecmp(name, *names) != 0)
+    while (*names && strcasecmp(name, *names) != 0)
         names++;
     return *names != NULL;
 }
@@ -166,9 +166,9 @@ bool kernels_cpu_blas_lags(void)
     const bool wide = is_one_of(core, avx512);
     if (kernels_cpu_threads() == 1 && kernels_cpu_table(NULL) != &kernels_cpu_scalar)
         return false; // the products are those of gemm_body.h
-    if (kernels_cpu_table("avx512") != NULL)
+    if (kernels_cpu_table("avx512"))
         return !wide;
-    return kernels_cpu_table("avx2") != NULL && !wide && !is_one_of(core, avx2);
+    return kernels_cpu_table("avx2") && !wide && !is_one_of(core, avx2);
 }
 
 void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity)

@@ -127,7 +127,7 @@ static struct part part_of(const struct kernels_cpu_product *p, size_t first, si
 // What a taker reads beside a tile.
 static struct ahead beside(const struct kernels_cpu_product *p, size_t rows, size_t columns, size_t at)
 {
-    if (p->taker == NULL || p->taker->beside[0] == NULL)
+    if (!p->taker || !p->taker->beside[0])
         return (struct ahead){.rows = 0};
     return (struct ahead){.row = (const char *)(p->taker->beside[0] + at),
                           .bytes = columns * sizeof *p->b,
@@ -204,11 +204,11 @@ static void hold_b(const struct kernels_cpu_product *p)
     for (size_t parts = parts_of(p->k); parts > 0; parts--) {
         const struct part part = part_of(p, first, parts);
         const size_t fitting = HELD / part.count / TILE_COLUMNS * TILE_COLUMNS,
-                     wide = p->taker != NULL ? smaller(fitting, WIDEST) : fitting;
+                     wide = p->taker ? smaller(fitting, WIDEST) : fitting;
         for (size_t j = 0; j < p->n; j += wide) {
             const size_t columns = smaller(wide, p->n - j);
             const struct panel panel = {j, columns, pack_panel(p, &part, j, columns, strips)};
-            if (p->taker != NULL)
+            if (p->taker)
                 give_rows(p, &part, &panel);
             else
                 over_rows(p, &part, &panel, 0, p->m, p->c + j, p->stride_c);
@@ -297,7 +297,7 @@ static void hold_a(const struct kernels_cpu_product *p)
 static void multiply(const struct kernels_cpu_product *p)
 {
     const bool fits = p->n <= HELD / smaller(p->k, PART_TERMS);
-    if (p->taker == NULL && p->m < p->n && (!fits || p->m <= LARGE / p->n))
+    if (!p->taker && p->m < p->n && (!fits || p->m <= LARGE / p->n))
         hold_a(p);
     else
         hold_b(p);

@@ -80,7 +80,7 @@ static void ahead_next_row(struct ahead *ahead)
 {
     ahead->at = 0;
     ahead->row += ahead->stride;
-    if (--ahead->rows == 0 && ahead->more > 0 && *ahead->next != NULL) {
+    if (--ahead->rows == 0 && ahead->more > 0 && *ahead->next) {
         ahead->more--;
         ahead->row = (const char *)(*ahead->next++ + ahead->offset);
         ahead->rows = ahead->all_rows;

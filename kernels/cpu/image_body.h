@@ -101,7 +101,7 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
     for (size_t r = 0; r < rows; r++) {
         UNROLL
         for (size_t v = 0; v < vectors; v++)
-            sum[r][v] = s->bias != NULL ? load(s->bias + j + v * LANES) : (vec){0};
+            sum[r][v] = s->bias ? load(s->bias + j + v * LANES) : (vec){0};
     }
     const float *w = s->w + j;
     const size_t step = s->step;
@@ -260,7 +260,7 @@ static void conv(const struct kernels_conv *c, const float *x, const float *weig
         pad_columns(c->size * run, c->outputs, weight, scratch + r.weight);
         weight = scratch + r.weight;
     }
-    if (bias != NULL) {
+    if (bias) {
         pad_columns(1, c->outputs, bias, scratch + r.bias);
         bias = scratch + r.bias;
     }
@@ -482,11 +482,11 @@ static void conv_backward(const struct kernels_conv *c, const float *x, const fl
     const struct kernels_cpu_conv_rooms r = rooms_of(c);
     const size_t in = c->height * c->width * c->channels, pixels = c->out_height * c->out_width,
                  out = pixels * c->outputs;
-    if (dbias != NULL && !accumulate)
+    if (dbias && !accumulate)
         memset(dbias, 0, c->outputs * sizeof *dbias);
-    if (dx != NULL && is_narrow(c)) {
+    if (dx && is_narrow(c)) {
         turn_lines(c, weight, scratch + r.turned);
-    } else if (dx != NULL) {
+    } else if (dx) {
         turn(c, weight, scratch + r.turned);
         memset(scratch + r.spread, 0, (r.gradient - r.spread) * sizeof *scratch);
     }
@@ -494,13 +494,13 @@ static void conv_backward(const struct kernels_conv *c, const float *x, const fl
         const bool last = i + 1 == c->images;
         if (c->relu)
             mask(out, y + i * out, dy + i * out);
-        if (dbias != NULL)
+        if (dbias)
             sum_rows(pixels, c->outputs, dy + i * out, dbias);
         const float *image = with_border(c, x + i * in, scratch + r.image);
         conv_weight(c, image, dy + i * out, last, accumulate || i > 0, scratch + r.gradient, dweight);
-        if (dx != NULL && is_narrow(c))
+        if (dx && is_narrow(c))
             conv_narrow_input(c, dy + i * out, scratch + r.turned, (c->images - i) * in, dx + i * in);
-        else if (dx != NULL)
+        else if (dx)
             conv_input(c, dy + i * out, last, scratch + r.turned, scratch + r.spread, dx + i * in);
     }
 }

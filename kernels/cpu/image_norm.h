@@ -58,7 +58,7 @@ static void norm_backward(const struct kernels_group_norm *n, const float *x, co
     for (size_t i = 0; i < n->images; i++, kept += 2 * n->groups) {
         const float *restrict in = x + i * image_size;
         float *restrict up = dy + i * image_size;
-        float *restrict down = dx != NULL ? dx + i * image_size : NULL;
+        float *restrict down = dx ? dx + i * image_size : NULL;
         if (n->relu)
             mask(image_size, y + i * image_size, up);
         memset(scratch, 0, 2 * channels * sizeof *scratch);
@@ -85,7 +85,7 @@ static void norm_backward(const struct kernels_group_norm *n, const float *x, co
         }
         add_rows(1, channels, with_h, dgamma);
         add_rows(1, channels, plain, dbeta);
-        for (size_t p = 0; p < image_size && dx != NULL; p += channels) {
+        for (size_t p = 0; p < image_size && dx; p += channels) {
             for (size_t c = 0; c < channels; c++) {
                 const float h = (in[p + c] - middle[c]) * scale[c];
                 down[p + c] = scale[c] * (gamma[c] * up[p + c] - mean_plain[c] - h * mean_h[c]);

@@ -174,11 +174,11 @@ static void sgd_step(size_t count, const struct kernels_sgd *options, const floa
 {
     const bool heavy = m != NULL;
     BASE_ASSERT(heavy || options->momentum == 0.0f);
-    if (heavy && correction != NULL)
+    if (heavy && correction)
         sgd_loop(count, options, grad, correction, m, x, true, true);
     else if (heavy)
         sgd_loop(count, options, grad, NULL, m, x, true, false);
-    else if (correction != NULL)
+    else if (correction)
         sgd_loop(count, options, grad, correction, NULL, x, false, true);
     else
         sgd_loop(count, options, grad, NULL, NULL, x, false, false);
@@ -206,7 +206,7 @@ adamw_loop(size_t count, const struct kernels_adamw *options, const float *restr
 static void adamw_step(size_t count, const struct kernels_adamw *options, const float *grad,
                        const float *correction, float *m, float *v, float *x)
 {
-    if (correction != NULL)
+    if (correction)
         adamw_loop(count, options, grad, correction, m, v, x, true);
     else
         adamw_loop(count, options, grad, NULL, m, v, x, false);
@@ -232,7 +232,7 @@ lion_loop(size_t count, const struct kernels_lion *options, const float *restric
 static void lion_step(size_t count, const struct kernels_lion *options, const float *grad,
                       const float *correction, float *m, float *x)
 {
-    if (correction != NULL)
+    if (correction)
         lion_loop(count, options, grad, correction, m, x, true);
     else
         lion_loop(count, options, grad, NULL, m, x, false);

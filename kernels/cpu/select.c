@@ -32,9 +32,9 @@ void kernels_cpu_select_pick(const struct kernels_difference *a, size_t entries,
     for (size_t i = 0; i < entries; i++) {
         if (i + ahead < entries) {
             __builtin_prefetch(a->x + index[i + ahead]);
-            if (a->r != NULL)
+            if (a->r)
                 __builtin_prefetch(a->r + index[i + ahead]);
-            if (a->r_bf16 != NULL)
+            if (a->r_bf16)
                 __builtin_prefetch(a->r_bf16 + index[i + ahead]);
         }
         value[i] = select_at(a, index[i]);

@@ -23,7 +23,7 @@ enum select_reference { SELECT_NONE = 0, SELECT_FP32, SELECT_BF16 };
 
 static inline enum select_reference select_reference(const struct kernels_difference *a)
 {
-    return a->r_bf16 != NULL ? SELECT_BF16 : a->r != NULL ? SELECT_FP32 : SELECT_NONE;
+    return a->r_bf16 ? SELECT_BF16 : a->r ? SELECT_FP32 : SELECT_NONE;
 }
 
 static inline float select_far(const struct kernels_difference *a, size_t i, float d)

@@ -117,7 +117,7 @@ static void layernorm_backward(const struct kernels_norm *n, const float *grad, 
     }
     for (size_t r = 0; r < n->rows; r++) {
         const size_t at = r * cols;
-        if (skip == NULL) {
+        if (!skip) {
             norm_gradients(cols, grad + at, x + at, gain, mean[r], inverse[r], NULL, SKIP_NONE, grad_x + at,
                            grad_gain, grad_bias);
         } else if (skip == grad_x) {

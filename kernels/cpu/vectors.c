@@ -38,7 +38,7 @@ static float settle(size_t count, const float *pending, float *v)
 {
     float largest = 0;
     for (size_t i = 0; i < count; i++) {
-        const float sum = pending != NULL ? v[i] + pending[i] : v[i];
+        const float sum = pending ? v[i] + pending[i] : v[i];
         const float least = v[i] > 0 ? 0.25f * v[i] : 0;
         v[i] = sum > least ? sum : least;
         largest = v[i] > largest ? v[i] : largest;
@@ -53,7 +53,7 @@ static void moments(const struct kernels_moments *m)
         const float least = before > 0 ? 0.25f * before : 0;
         const float after = before + force > least ? before + force : least;
         m->v[i] = after;
-        if (m->pending != NULL)
+        if (m->pending)
             m->pending[i] += m->whole ? force : after - before;
     }
 }
@@ -62,8 +62,8 @@ static double energy(size_t count, const float *x, const float *y)
 {
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
-        const double rest = y != NULL ? (double)x[i] - (double)y[i] : 0;
-        sum += y != NULL ? (double)x[i] * (double)x[i] - rest * rest : (double)x[i] * (double)x[i];
+        const double rest = y ? (double)x[i] - (double)y[i] : 0;
+        sum += y ? (double)x[i] * (double)x[i] - rest * rest : (double)x[i] * (double)x[i];
     }
     return sum;
 }

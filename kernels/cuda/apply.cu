@@ -9,7 +9,7 @@
 
 DEVICE size_t index_of(const struct kernels_cuda_entries *e, size_t i)
 {
-    return e->index != NULL ? e->index[i] : e->first + i;
+    return e->index ? e->index[i] : e->first + i;
 }
 
 // The first entry of [from, end) whose index is at least `index`.
@@ -29,15 +29,15 @@ DEVICE size_t lower_bound(const struct kernels_cuda_entries *e, size_t from, siz
 DEVICE uint64_t exchange_element(const struct kernels_cuda_exchange *e, size_t i, float mine, float theirs)
 {
     const float force = e->weight * (theirs - mine);
-    if (e->x != NULL)
+    if (e->x)
         e->x[i] += force;
-    if (e->pending != NULL)
+    if (e->pending)
         e->pending[i] += force;
-    if (e->correction != NULL)
+    if (e->correction)
         e->correction[i] += e->gain * force;
-    if (e->correction_sum != NULL)
+    if (e->correction_sum)
         e->correction_sum[i] += e->gain * force;
-    if (e->r == NULL)
+    if (!e->r)
         return 0;
     const float before = e->r[i], after = before + 0.5f * (mine + theirs);
     e->r[i] = after;

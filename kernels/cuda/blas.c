@@ -58,7 +58,7 @@ static void multiply(const struct kernels_cuda_multiply *p, float alpha, float b
 
 void kernels_cuda_multiply_plain(const struct kernels_cuda_multiply *p)
 {
-    multiply(p, 1.0f, p->add != NULL ? 1.0f : 0.0f);
+    multiply(p, 1.0f, p->add ? 1.0f : 0.0f);
 }
 
 // Products of vectors have few operations, and one of them is a norm: they stay fp32.
@@ -88,8 +88,8 @@ void kernels_cuda_gemm_bf16(bool transpose_a, bool transpose_b, size_t m, size_t
 
 enum base_error kernels_cuda_blas_start(int *version, struct base_reason *why)
 {
-    if ((blas == NULL && cublasCreate(&blas) != CUBLAS_STATUS_SUCCESS) ||
-        (blas_bf16 == NULL && cublasCreate(&blas_bf16) != CUBLAS_STATUS_SUCCESS)) {
+    if ((!blas && cublasCreate(&blas) != CUBLAS_STATUS_SUCCESS) ||
+        (!blas_bf16 && cublasCreate(&blas_bf16) != CUBLAS_STATUS_SUCCESS)) {
         return base_fail(why, BASE_ENOTFOUND,
                          "cuBLAS does not start on CUDA device 0; is its memory in use?");
     }

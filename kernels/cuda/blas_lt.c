@@ -48,7 +48,7 @@ static bool set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t w
 
 static bool start(void)
 {
-    return lt.handle != NULL ||
+    return lt.handle ||
            (works(cublasLtCreate(&lt.handle)) && cudaMalloc(&lt.workspace, WORKSPACE) == cudaSuccess);
 }
 
@@ -116,7 +116,7 @@ static bool choose(struct plan *plan)
                                                    &workspace, sizeof workspace)) &&
         works(cublasLtMatmulAlgoGetHeuristic(lt.handle, plan->operation, plan->a, plan->b, plan->c, plan->d,
                                              preference, 1, &best, &found));
-    if (preference != NULL)
+    if (preference)
         (void)cublasLtMatmulPreferenceDestroy(preference);
     plan->algorithm = best.algo;
     return asked && found > 0;
@@ -151,16 +151,16 @@ static bool multiply(const struct kernels_cuda_multiply *p)
 {
     const float one = 1.0f, zero = 0.0f;
     const struct plan *plan = start() ? plan_for(p) : NULL;
-    return plan != NULL && plan->possible && point(plan, p) &&
+    return plan && plan->possible && point(plan, p) &&
            works(cublasLtMatmul(lt.handle, plan->operation, &one, p->b, plan->a, p->a, plan->b,
-                                p->add != NULL ? &one : &zero, p->add != NULL ? p->add : p->d, plan->c, p->d,
-                                plan->d, &plan->algorithm, lt.workspace, WORKSPACE, NULL));
+                                p->add ? &one : &zero, p->add ? p->add : p->d, plan->c, p->d, plan->d,
+                                &plan->algorithm, lt.workspace, WORKSPACE, NULL));
 }
 
 bool kernels_cuda_multiply(const struct kernels_cuda_multiply *p)
 {
-    BASE_ASSERT(p->add == NULL || !p->narrow);
-    if (p->after == KERNELS_CUDA_NOTHING && (p->add == NULL || p->add == p->d)) {
+    BASE_ASSERT(!p->add || !p->narrow);
+    if (p->after == KERNELS_CUDA_NOTHING && (!p->add || p->add == p->d)) {
         kernels_cuda_multiply_plain(p);
         return true;
     }

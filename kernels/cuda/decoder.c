@@ -118,7 +118,7 @@ static struct factors factors_begin(const struct kernels_linear *l, const float 
     uint16_t *memory = kernels_cuda_factors_begin((of_w + 3 * of_bias) * sizeof *memory);
     const struct factors f = {memory, memory + of_w, (float *)(void *)(memory + of_w + of_bias)};
     kernels_cuda_to_bf16(l->inputs * l->outputs, w, f.w);
-    if (bias != NULL) {
+    if (bias) {
         kernels_cuda_to_bf16(l->outputs, bias, f.bias16);
         kernels_cuda_copy(f.bias32, bias, l->outputs * sizeof *bias);
     }
@@ -204,12 +204,12 @@ static void linear_add(const struct kernels *k, const struct kernels_linear *l, 
     product.after = KERNELS_CUDA_BIAS;
     product.bias = f.bias32;
     if (!kernels_cuda_multiply(&product)) {
-        if (skip != NULL) {
+        if (skip) {
             kernels_cuda_residual(l->rows, l->outputs, bias, skip, y);
             product.add = y;
         }
         multiply_only(&product);
-        if (skip == NULL)
+        if (!skip)
             kernels_cuda_bias(l->rows, l->outputs, bias, y, 0);
     }
     factors_end("linear_add");
@@ -253,8 +253,8 @@ static void linear_backward(const struct kernels *k, const struct kernels_linear
                                                .b = f.w,
                                                .d = grad_x,
                                                .narrow = true,
-                                               .after = kept != NULL ? KERNELS_CUDA_GELU_BACKWARD
-                                                                     : KERNELS_CUDA_NOTHING,
+                                               .after =
+                                                   kept ? KERNELS_CUDA_GELU_BACKWARD : KERNELS_CUDA_NOTHING,
                                                .kept = (uint16_t *)kept};
     if (!kernels_cuda_multiply(&of_x)) {
         multiply_only(&of_x);

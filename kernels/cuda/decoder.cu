@@ -145,7 +145,7 @@ KERNEL(norm_backward_fours_kernel, struct norm_gradient, n)
         if (c < n.cols) {
             normal[g] = load_four(n.x + at + c);
             grad[g] = load_four_bf16(n.grad + at + c);
-            if (n.skip != NULL)
+            if (n.skip)
                 to[g] = load_four(n.skip + at + c);
         }
     }
@@ -169,7 +169,7 @@ KERNEL(norm_backward_fours_kernel, struct norm_gradient, n)
         if (c < n.cols) {
             UNROLL
             for (unsigned i = 0; i < 4; i++) {
-                const float base = n.skip != NULL ? to[g].at[i] : 0.0f;
+                const float base = n.skip ? to[g].at[i] : 0.0f;
                 to[g].at[i] = base + inverse * (grad[g].at[i] - level - normal[g].at[i] * slope);
             }
             store_four(n.grad_x + at + c, &to[g]);
@@ -191,7 +191,7 @@ KERNEL(norm_backward_kernel, struct norm_gradient, n)
     }
     const float level = warp_sum_f32(sum) / (float)n.cols, slope = warp_sum_f32(sum_x) / (float)n.cols;
     for (size_t c = lane_index(); c < n.cols; c += WARP) {
-        const float normal = (x[c] - mean) * inverse, base = n.skip != NULL ? n.skip[at + c] : 0.0f;
+        const float normal = (x[c] - mean) * inverse, base = n.skip ? n.skip[at + c] : 0.0f;
         n.grad_x[at + c] = base + inverse * (from_bf16(n.grad[at + c]) * n.gain[c] - level - normal * slope);
     }
 }

@@ -94,7 +94,7 @@ KERNEL(group_norm_backward_kernel, struct group_norm, a)
     float sum_x = 0.0f, sum = 0.0f;
     channel_sums(&a, &g, mean, scale, with_x, plain);
     block_barrier();
-    if (a.to == NULL)
+    if (!a.to)
         return;
     for (size_t c = g.first + thread_index(); c < g.first + g.width; c += THREADS) {
         sum_x += a.gamma[c] * with_x[c];

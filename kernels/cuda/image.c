@@ -48,7 +48,7 @@ static void add_bias(const struct kernels_conv *c, const float *bias, float *y)
 {
     const size_t rows = c->images * c->out_height * c->out_width;
     BASE_ASSERT(rows * c->outputs <= UINT32_MAX);
-    if (bias != NULL || c->relu) {
+    if (bias || c->relu) {
         kernels_cuda_bias(rows, c->outputs, bias, y, c->relu);
         kernels_cuda_launched("the bias of conv");
     }
@@ -111,7 +111,7 @@ static void differentiate(kernels_cuda_product *multiply, const struct kernels_c
         kernels_cuda_relu_backward(c->images * p.y_image, y, dy);
         kernels_cuda_launched("the mask of conv");
     }
-    if (dbias != NULL)
+    if (dbias)
         bias_gradient(c, dy, accumulate, temporary, dbias);
     for (size_t first = 0; first < c->images; first += at_once) {
         struct kernels_conv part = *c;
@@ -119,7 +119,7 @@ static void differentiate(kernels_cuda_product *multiply, const struct kernels_c
         const float *from = columns_of(&part, &p, x + first * p.in_image, temporary);
         multiply(true, false, p.inputs, c->outputs, part.images * p.pixels, 1.0f, from,
                  dy + first * p.y_image, accumulate || first > 0 ? 1.0f : 0.0f, dweight);
-        if (dx != NULL) {
+        if (dx) {
             input_gradient(multiply, &part, &p, weight, dy + first * p.y_image, temporary,
                            dx + first * p.in_image);
         }

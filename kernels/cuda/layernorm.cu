@@ -48,7 +48,7 @@ KERNEL(layernorm_backward_kernel, struct layernorm_gradient, n)
     }
     const float level = warp_sum_f32(sum) / (float)n.cols, slope = warp_sum_f32(sum_x) / (float)n.cols;
     for (size_t c = lane_index(); c < n.cols; c += WARP) {
-        const float normal = (x[c] - mean) * inverse, base = n.skip != NULL ? n.skip[at + c] : 0.0f;
+        const float normal = (x[c] - mean) * inverse, base = n.skip ? n.skip[at + c] : 0.0f;
         n.to[at + c] = base + inverse * (grad[c] * n.gain[c] - level - normal * slope);
     }
 }

@@ -28,9 +28,9 @@ enum base_error kernels_cuda_open(const struct kernels **table, char *descriptio
 {
     int version = 0;
     enum base_error error = open_device(why);
-    if (error == BASE_OK)
+    if (!error)
         error = kernels_cuda_blas_start(&version, why);
-    if (error != BASE_OK)
+    if (error)
         return error;
     struct cudaDeviceProp device;
     if (cudaGetDeviceProperties(&device, 0) != cudaSuccess)

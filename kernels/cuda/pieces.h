@@ -48,7 +48,7 @@ DEVICE void piece_load(const struct kernels_cuda_vector *v, size_t tile, float4 
     }
     for (unsigned q = 0; q < QUADS; q++) {
         const size_t at = quad_index(tile, q);
-        r[q] = v->r == NULL ? none : wide ? *(const float4 *)(v->r + at) : quad_load(v->r, at, v->count);
+        r[q] = !v->r ? none : wide ? *(const float4 *)(v->r + at) : quad_load(v->r, at, v->count);
     }
 }
 

@@ -84,7 +84,7 @@ KERNEL(pool_backward_kernel, struct pool_args, a)
                 const size_t at =
                     ((image * p->out_height + oy) * p->out_width + ox) * channels + i % channels;
                 const size_t place = (y - oy * p->stride) * p->size_x + x - ox * p->stride;
-                if (a.places == NULL)
+                if (!a.places)
                     sum += share * a.from[at];
                 else
                     sum += a.places[at] == place ? a.from[at] : 0.0f;

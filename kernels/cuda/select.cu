@@ -86,7 +86,7 @@ KERNEL(count_kernel, struct kernels_cuda_count, c)
 
 DEVICE float element_of(const struct kernels_cuda_vector *v, size_t i)
 {
-    return v->r != NULL ? v->x[i] - v->r[i] : v->x[i];
+    return v->r ? v->x[i] - v->r[i] : v->x[i];
 }
 
 KERNEL(pick_kernel, struct kernels_cuda_pick, p)

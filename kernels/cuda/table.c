@@ -56,7 +56,7 @@ static void softmax_cross_entropy(size_t rows, size_t cols, float *logits, const
 static void sgd_step(size_t count, const struct kernels_sgd *o, const float *grad, const float *correction,
                      float *m, float *x)
 {
-    BASE_ASSERT(m != NULL || o->momentum == 0.0f);
+    BASE_ASSERT(m || o->momentum == 0.0f);
     if (count > 0) {
         const struct kernels_cuda_sgd options = {o->rate, o->momentum, o->weight_decay};
         kernels_cuda_sgd(count, options, grad, correction, m, x);

@@ -21,7 +21,7 @@ KERNEL(bias_kernel, struct bias, b)
     EACH(i, b.count)
     {
         // 32 bits: a long division costs more than the rest
-        const float value = b.z[i] + (b.bias != NULL ? b.bias[(uint32_t)i % b.cols] : 0.0f);
+        const float value = b.z[i] + (b.bias ? b.bias[(uint32_t)i % b.cols] : 0.0f);
         b.z[i] = b.relu && 0.0f > value ? 0.0f : value; // NaN stays NaN
     }
 }
@@ -140,11 +140,11 @@ KERNEL(sgd_kernel, struct sgd, s)
     EACH(i, s.count)
     {
         float direction = s.grad[i] + s.o.weight_decay * s.x[i];
-        if (s.m != NULL) {
+        if (s.m) {
             direction = s.o.momentum * s.m[i] + direction;
             s.m[i] = direction;
         }
-        s.x[i] -= s.o.rate * (s.correction != NULL ? direction - s.correction[i] : direction);
+        s.x[i] -= s.o.rate * (s.correction ? direction - s.correction[i] : direction);
     }
 }
 
@@ -166,7 +166,7 @@ KERNEL(adamw_kernel, struct adamw, a)
             m * a.o.unbias1 / (sqrtf(v * a.o.unbias2) + a.o.epsilon) + a.o.weight_decay * x;
         a.m[i] = m;
         a.v[i] = v;
-        a.x[i] = x - a.o.rate * (a.correction != NULL ? direction - a.correction[i] : direction);
+        a.x[i] = x - a.o.rate * (a.correction ? direction - a.correction[i] : direction);
     }
 }
 
@@ -186,7 +186,7 @@ KERNEL(lion_kernel, struct lion, l)
         const float sign = mean > 0.0f ? 1.0f : mean < 0.0f ? -1.0f : mean; // NaN stays NaN
         const float direction = sign + l.o.weight_decay * x;
         l.m[i] = l.o.beta2 * m + (1.0f - l.o.beta2) * g;
-        l.x[i] = x - l.o.rate * (l.correction != NULL ? direction - l.correction[i] : direction);
+        l.x[i] = x - l.o.rate * (l.correction ? direction - l.correction[i] : direction);
     }
 }
 

@@ -35,7 +35,7 @@ KERNEL(settle_kernel, struct kernels_cuda_settle, s)
     struct energies largest = {0.0, 0.0, 0};
     EACH(i, s.count)
     {
-        const float sum = s.pending != NULL ? s.v[i] + s.pending[i] : s.v[i];
+        const float sum = s.pending ? s.v[i] + s.pending[i] : s.v[i];
         const float least = s.v[i] > 0.0f ? 0.25f * s.v[i] : 0.0f;
         const float v = sum > least ? sum : least;
         s.v[i] = v;
@@ -52,7 +52,7 @@ KERNEL(moments_kernel, struct kernels_cuda_moments, m)
         const float least = before > 0.0f ? 0.25f * before : 0.0f;
         const float after = before + force > least ? before + force : least;
         m.v[i] = after;
-        if (m.pending != NULL)
+        if (m.pending)
             m.pending[i] += m.whole ? force : after - before;
     }
 }
@@ -62,7 +62,7 @@ KERNEL(energy_kernel, struct kernels_cuda_energy, e)
     struct energies sum = {0.0, 0.0, 0};
     EACH(i, e.count)
     {
-        const double x = (double)e.x[i], rest = e.y != NULL ? x - (double)e.y[i] : 0.0;
+        const double x = (double)e.x[i], rest = e.y ? x - (double)e.y[i] : 0.0;
         sum.x += x * x - rest * rest;
     }
     energies_write(&sum, &e.seen[block_index()]);

@@ -183,7 +183,7 @@ static enum base_error load(struct node_config *config, struct train_dataset *da
         return error;
     struct train_dataset quantity = {0};
     whole.model.loss = NODE_LOSS_MSE;
-    if (node_data_load(&whole, NODE_DATA_ALL, &quantity, NULL, NULL) != BASE_OK)
+    if (node_data_load(&whole, NODE_DATA_ALL, &quantity, NULL, NULL))
         return BASE_OK;
     train_dataset_destroy(data);
     *data = quantity;
@@ -286,7 +286,7 @@ int lab_command_data(int argc, char **argv)
         fputs(
             "p2pml data: expected 'p2pml data info FILE' or 'p2pml data fetch NAME'; see 'p2pml help data'\n",
             stderr);
-    } else if (perform(&wanted, &config, &why) != BASE_OK) {
+    } else if (perform(&wanted, &config, &why)) {
         fprintf(stderr, "p2pml data: %s\n", why.text);
     } else {
         status = fflush(stdout) || ferror(stdout) ? LAB_EXIT_FAILED : LAB_EXIT_DONE;

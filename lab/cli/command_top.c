@@ -27,7 +27,7 @@ int lab_command_top(int argc, char **argv)
     }
     if (!options.address)
         options.address = "127.0.0.1:7480";
-    if (node_address_parse(options.address, host, &port, &why) != BASE_OK) {
+    if (node_address_parse(options.address, host, &port, &why)) {
         fprintf(stderr, "p2pml top: %s\n", why.text);
         return LAB_EXIT_USAGE;
     }

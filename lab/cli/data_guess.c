@@ -27,7 +27,7 @@ void lab_data_start(const char *path, char *text, size_t capacity)
     if (file)
         fclose(file);
     if (got > 2 && (uint8_t)text[0] == 0x1f && (uint8_t)text[1] == 0x8b &&
-        train_unpack_file(path, &bytes, &owned, NULL) == BASE_OK) {
+        !train_unpack_file(path, &bytes, &owned, NULL)) {
         got = bytes.bytes < capacity - 1 ? bytes.bytes : capacity - 1;
         memcpy(text, bytes.data, got);
         free(owned);
@@ -112,7 +112,7 @@ static size_t classes_of(const char *labels)
     struct train_bytes bytes;
     uint8_t *owned = NULL;
     size_t most = 0;
-    if (train_unpack_file(labels, &bytes, &owned, NULL) != BASE_OK)
+    if (train_unpack_file(labels, &bytes, &owned, NULL))
         return 0;
     for (size_t i = TRAIN_IDX_LABELS_HEADER_BYTES; i < bytes.bytes; i++)
         most = bytes.data[i] + 1u > most ? bytes.data[i] + 1u : most;

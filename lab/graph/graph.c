@@ -245,7 +245,7 @@ enum base_error lab_topology_measure(const struct lab_topology *t, struct lab_to
     if (error)
         return error;
     error = topology_rounds_to(t->plan, 1e-2, &facts->rounds);
-    facts->rounds_known = error == BASE_OK;
+    facts->rounds_known = !error;
     if (error && error != BASE_ELIMIT)
         return error;
     return measure_deaths(t, facts);

@@ -36,7 +36,7 @@ static void take_bytes(struct lab_lines *lines, const char *bytes, size_t count,
     while (count) {
         const char *newline = memchr(bytes, '\n', count);
         size_t part = newline ? (size_t)(newline - bytes) : count, whole = part + (newline ? 1 : 0);
-        if (!lines->skipping && base_buffer_append(&lines->line, bytes, part, LINE_MAX) != BASE_OK) {
+        if (!lines->skipping && base_buffer_append(&lines->line, bytes, part, LINE_MAX)) {
             lines->skipping = true;
             base_buffer_consume(&lines->line, base_buffer_length(&lines->line));
         }

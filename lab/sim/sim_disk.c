@@ -47,7 +47,7 @@ static bool save_edges(struct sim_node *node, struct sim_checkpoint *latest)
     latest->record = sim_must(calloc(count + 1, sizeof *latest->record));
     for (; latest->count < count; latest->count++) {
         struct gossip_edge_record *record = &latest->record[latest->count];
-        if (gossip_exchange_export(node->train.exchange, latest->count, record) != BASE_OK)
+        if (gossip_exchange_export(node->train.exchange, latest->count, record))
             return false;
         own(latest, record);
     }

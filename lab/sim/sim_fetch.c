@@ -31,7 +31,7 @@ void sim_fetch_start(struct sim_node *node)
     const struct sim_learner *learner = node->world->options.learner;
 
     if (learner)
-        BASE_ASSERT(gossip_donor_create(learner->learner.parameters, &node->fetch.donor) == BASE_OK);
+        BASE_ASSERT(!gossip_donor_create(learner->learner.parameters, &node->fetch.donor));
 }
 
 void sim_fetch_stop(struct sim_node *node)
@@ -54,7 +54,7 @@ void sim_fetch_freeze(struct sim_node *node)
 
     if (!gossip_donor_wants(node->fetch.donor))
         return;
-    if (gossip_donor_freeze(node->fetch.donor, &vectors, sim_node_now(node)) != BASE_OK)
+    if (gossip_donor_freeze(node->fetch.donor, &vectors, sim_node_now(node)))
         sim_world_break(node->world, node->host, "a donor's model could not be frozen");
     while (gossip_donor_waiting(node->fetch.donor, &id, &answer))
         sim_link_send(node, sim_world_find(node->world, &id), &answer);
@@ -68,7 +68,7 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
     // A process that fetches a model itself answers after it has it.
     if (!node->train.exchange || node->faults.miser ||
         gossip_donor_ask(node->fetch.donor, sim_member_id(node, peer), &message->as.ask, sim_node_now(node),
-                         &answer, &answered) != BASE_OK)
+                         &answer, &answered))
         return;
     sim_world_trace(node->world, node->host, "asked", NULL, peer, answered);
     if (node->fetch.joiner)
@@ -139,7 +139,7 @@ static void look(struct sim_node *node)
 void sim_fetch_told(struct sim_node *node, size_t peer, const struct gossip_message *message)
 {
     if (node->fetch.joiner && gossip_joiner_tell(node->fetch.joiner, sim_member_id(node, peer),
-                                                 &message->as.tell, sim_node_now(node)) != BASE_OK)
+                                                 &message->as.tell, sim_node_now(node)))
         SIM_TELL(node, refused, node, peer);
     look(node);
 }
@@ -165,5 +165,5 @@ void sim_fetch_begin(struct sim_node *node)
         node->fetch.into.part[p] =
             *own_part(node, p) ? sim_copy(*own_part(node, p), options.parameters * sizeof(float)) : NULL;
     gossip_donor_thaw(node->fetch.donor); // its copy is obsolete
-    BASE_ASSERT(gossip_joiner_create(&options, &node->fetch.joiner) == BASE_OK);
+    BASE_ASSERT(!gossip_joiner_create(&options, &node->fetch.joiner));
 }

@@ -5,7 +5,7 @@ void sim_graph_start(struct sim_node *node)
 {
     const bool trains = node->world->options.learner;
 
-    BASE_ASSERT(gossip_edges_create(node->world->options.local || !trains, &node->graph.edges) == BASE_OK);
+    BASE_ASSERT(!gossip_edges_create(node->world->options.local || !trains, &node->graph.edges));
 }
 
 void sim_graph_stop(struct sim_node *node)
@@ -35,8 +35,8 @@ static void take_view(struct sim_node *node)
 
     node->graph.plan = sim_plans_take(node->world, view, count);
     sim_plans_drop(node->world, before);
-    BASE_ASSERT(gossip_graph_create(node->graph.plan->plan, sim_member_id(node, node->self), SIZE_MAX,
-                                    &graph) == BASE_OK);
+    BASE_ASSERT(
+        !gossip_graph_create(node->graph.plan->plan, sim_member_id(node, node->self), SIZE_MAX, &graph));
     gossip_edges_follow(node->graph.edges, graph);
     sim_world_trace(node->world, node->host, "view", NULL, count, gossip_graph_neighbours(graph));
     SIM_TELL(node, plan, node);

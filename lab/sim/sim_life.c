@@ -291,7 +291,7 @@ void sim_life_start(struct sim_node *node)
     node->life.look_ns = options.now_ns;
     sim_member_progress(node);
     node->life.n_events = node->life.n_kept = 0;
-    BASE_ASSERT(gossip_life_create(&options, &node->life.rules) == BASE_OK);
+    BASE_ASSERT(!gossip_life_create(&options, &node->life.rules));
 }
 
 void sim_life_stop(struct sim_node *node)

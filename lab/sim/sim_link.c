@@ -63,7 +63,7 @@ static void up(struct sim_node *node, struct sim_link *link)
 
     at->link = link;
     node->news.links_changed = true;
-    BASE_ASSERT(gossip_edges_linked(node->graph.edges, sim_member_id(node, link->peer)) == BASE_OK);
+    BASE_ASSERT(!gossip_edges_linked(node->graph.edges, sim_member_id(node, link->peer)));
     node->world->counts.links++;
     sim_world_trace(node->world, node->host, "linked", NULL, link->peer, link->initiator);
     sim_member_tell(node, GOSSIP_MEMBERSHIP_LINKED, link->peer);
@@ -164,7 +164,7 @@ void sim_link_tell_later(struct sim_node *node, struct gossip_links_event event)
     if (event.kind != GOSSIP_LINKS_MESSAGE)
         event.entropy = base_rng_u64(&node->rng);
     node->links.pending = true;
-    BASE_ASSERT(gossip_links_step(node->links.rules, &event) == BASE_OK);
+    BASE_ASSERT(!gossip_links_step(node->links.rules, &event));
 }
 
 static void carry_out(struct sim_node *node)
@@ -249,7 +249,7 @@ struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t hos
         memcpy(options.psk, world->psk, sizeof options.psk);
         for (size_t i = 0; i < sizeof options.entropy; i++)
             options.entropy[i] = (uint8_t)base_rng_below(&node->rng, 256);
-        BASE_ASSERT(gossip_session_create(&options, &link->session) == BASE_OK);
+        BASE_ASSERT(!gossip_session_create(&options, &link->session));
     }
     return link;
 }
@@ -262,7 +262,7 @@ static void say_who(struct sim_node *node, struct sim_link *link)
         sim_link_introduce(node, link);
         return;
     }
-    BASE_ASSERT(gossip_session_start(link->session, &out) == BASE_OK);
+    BASE_ASSERT(!gossip_session_start(link->session, &out));
     sim_link_write(node, link, &out);
 }
 
@@ -358,7 +358,7 @@ void sim_link_start(struct sim_node *node)
                                                  .entries = node->entries,
                                                  .call_ns = known ? UINT64_MAX / 4 : 0, // sim_call.c
                                                  .now_ns = sim_node_now(node)};
-    BASE_ASSERT(gossip_links_create(&options, &node->links.rules) == BASE_OK);
+    BASE_ASSERT(!gossip_links_create(&options, &node->links.rules));
     node->links.join_ns = UINT64_MAX;
     sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_START});
 }

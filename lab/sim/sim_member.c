@@ -54,12 +54,12 @@ void sim_member_start(struct sim_node *node)
         sim_known_start(node);
         return;
     }
-    BASE_ASSERT(gossip_membership_create(&options, &node->member.membership) == BASE_OK);
+    BASE_ASSERT(!gossip_membership_create(&options, &node->member.membership));
     sim_member_promise(node);
     memcpy(sealing.psk, world->psk, sizeof sealing.psk);
     memcpy(sealing.entropy, &entropy, sizeof sealing.entropy);
     if (world->options.sealed)
-        BASE_ASSERT(gossip_datagrams_create(&sealing, &node->member.datagrams) == BASE_OK);
+        BASE_ASSERT(!gossip_datagrams_create(&sealing, &node->member.datagrams));
 }
 
 void sim_member_stop(struct sim_node *node)
@@ -98,8 +98,8 @@ static bool seal(struct sim_node *node, size_t peer, uint64_t generation, const 
     uint32_t self = (uint32_t)node->self;
 
     if (node->member.datagrams)
-        return gossip_datagram_seal(node->member.datagrams, sim_member_id(node, peer), generation, bytes,
-                                    count, sealed, sealed_bytes) == BASE_OK;
+        return !gossip_datagram_seal(node->member.datagrams, sim_member_id(node, peer), generation, bytes,
+                                     count, sealed, sealed_bytes);
     if (!sim_member_info(node, peer, &info))
         return false;
     if (!generation)
@@ -120,7 +120,7 @@ static bool unseal(struct sim_node *node, const uint8_t *sealed, size_t sealed_b
     uint64_t generation;
 
     if (node->member.datagrams) {
-        if (gossip_datagram_open(node->member.datagrams, sealed, sealed_bytes, bytes, count, &id) != BASE_OK)
+        if (gossip_datagram_open(node->member.datagrams, sealed, sealed_bytes, bytes, count, &id))
             return false;
         *peer = sim_world_find(node->world, &id);
         return *peer != SIZE_MAX;
@@ -193,7 +193,7 @@ static void record(struct sim_node *node, size_t peer)
     enum base_error error =
         gossip_datagrams_peer(node->member.datagrams, sim_member_id(node, peer), info.record->exchange_public,
                               info.record->version.generation);
-    if (error != BASE_OK)
+    if (error)
         sim_world_break(node->world, node->host, "the keys of a member were refused");
 }
 
@@ -279,7 +279,7 @@ void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind ki
 
     if (kind != GOSSIP_MEMBERSHIP_TIMER)
         sim_world_trace(node->world, node->host, "tell", NULL, kind, peer);
-    if (step(node, &event) != BASE_OK)
+    if (step(node, &event))
         sim_world_break(node->world, node->host, "an event without bytes was refused");
 }
 
@@ -293,5 +293,5 @@ bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_wa
                                                   .bytes = bytes,
                                                   .n_bytes = count};
 
-    return step(node, &event) == BASE_OK;
+    return !step(node, &event);
 }

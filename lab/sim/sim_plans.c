@@ -14,7 +14,7 @@ struct sim_plan *sim_plans_take(struct sim_world *world, const struct gossip_rec
         plan = sim_must(calloc(1, sizeof *plan));
         plan->hash = hash;
         plan->next = *bucket;
-        BASE_ASSERT(gossip_plan_create(&world->options.topology, view, count, &plan->plan) == BASE_OK);
+        BASE_ASSERT(!gossip_plan_create(&world->options.topology, view, count, &plan->plan));
         *bucket = plan;
     }
     plan->users++;

@@ -22,7 +22,7 @@ static void take_message(struct sim_node *node, struct sim_link *link, const uin
     struct gossip_message message;
     struct gossip_links_event event = {.kind = GOSSIP_LINKS_MESSAGE, .link = link->handle};
 
-    if (gossip_message_decode(bytes, count, &message) != BASE_OK) {
+    if (gossip_message_decode(bytes, count, &message)) {
         SIM_TELL(node, refused, node, link->peer);
         sim_link_end(node, link, GOSSIP_END_BROKEN);
         return;
@@ -48,10 +48,10 @@ static size_t shake_hands(struct sim_node *node, struct sim_link *link, const ui
     enum base_error error = gossip_session_receive(link->session, bytes, count, &consumed, &out, &event);
 
     sim_link_write(node, link, &out);
-    if (error != BASE_OK) {
+    if (error) {
         sim_world_break(node->world, node->host, "a session broke");
     } else if (event.kind == GOSSIP_SESSION_ESTABLISHED) {
-        BASE_ASSERT(gossip_session_split(link->session, &link->sealer, &link->opener) == BASE_OK);
+        BASE_ASSERT(!gossip_session_split(link->session, &link->sealer, &link->opener));
         sim_link_authenticated(node, link, sim_world_find(node->world, &event.peer));
     }
     return consumed;
@@ -68,13 +68,13 @@ static void receive_sealed(struct sim_node *node, struct sim_link *link, const u
     }
     if (!link->opener || !count)
         return;
-    BASE_ASSERT(base_buffer_append(&link->in, bytes, count, SIZE_MAX) == BASE_OK);
+    BASE_ASSERT(!base_buffer_append(&link->in, bytes, count, SIZE_MAX));
     do {
         size_t consumed = 0;
         if (link->closed || !node->running)
             return;
         if (gossip_opener_take(link->opener, base_buffer_head(&link->in), base_buffer_length(&link->in),
-                               &consumed, &message) != BASE_OK) {
+                               &consumed, &message)) {
             sim_world_break(node->world, node->host, "a session broke");
             return;
         }

@@ -57,10 +57,10 @@ static void seal(struct sim_link *link, const struct gossip_session_part *part, 
     for (size_t i = 0; i < parts; i++)
         most += part[i].bytes;
     most = gossip_sealed_bytes(most) + 2 * GOSSIP_RECORD_OVERHEAD + 64;
-    BASE_ASSERT(base_buffer_reserve(out, most, OUT_MAX, &room) == BASE_OK);
+    BASE_ASSERT(!base_buffer_reserve(out, most, OUT_MAX, &room));
     bytes = gossip_sealer_prompt(link->sealer, part, parts, room);
     if (!bytes) {
-        BASE_ASSERT(gossip_sealer_begin(link->sealer, part, parts) == BASE_OK);
+        BASE_ASSERT(!gossip_sealer_begin(link->sealer, part, parts));
         bytes = gossip_sealer_next(link->sealer, room, most);
     }
     BASE_ASSERT(gossip_sealer_idle(link->sealer));
@@ -78,15 +78,14 @@ void sim_link_say(struct sim_node *node, struct sim_link *link, const struct gos
     for (size_t i = 1; i < parts; i++)
         part[i] = (struct gossip_session_part){payloads[i - 1].bytes, payloads[i - 1].count};
 
-    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &part[0].bytes) == BASE_OK);
+    BASE_ASSERT(!gossip_message_encode_header(message, header, sizeof header, &part[0].bytes));
     if (link->session) {
         seal(link, part, parts, &out);
         sim_link_write(node, link, &out);
         return;
     }
     for (size_t i = 0; i < parts; i++)
-        BASE_ASSERT(!part[i].bytes ||
-                    base_buffer_append(&out, part[i].data, part[i].bytes, OUT_MAX) == BASE_OK);
+        BASE_ASSERT(!part[i].bytes || !base_buffer_append(&out, part[i].data, part[i].bytes, OUT_MAX));
     put(node, link, base_buffer_head(&out), base_buffer_length(&out),
         wire_bytes_of(false, link->initiator, base_buffer_length(&out)));
     base_buffer_free(&out);

@@ -24,10 +24,10 @@ static struct gossip_exchange_options exchange_options(const struct sim_node *no
 static void take_edges(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
     for (size_t i = 0; checkpoint && i < checkpoint->count; i++)
-        if (gossip_exchange_import(node->train.exchange, &checkpoint->record[i]) != BASE_OK)
+        if (gossip_exchange_import(node->train.exchange, &checkpoint->record[i]))
             sim_world_break(node->world, node->host, "an edge of a whole checkpoint was refused");
     for (size_t i = 0; checkpoint && i < checkpoint->n_orphans; i++)
-        if (gossip_exchange_keep(node->train.exchange, &checkpoint->kept[i]) != BASE_OK)
+        if (gossip_exchange_keep(node->train.exchange, &checkpoint->kept[i]))
             sim_world_break(node->world, node->host, "an orphaned correction was refused");
 }
 
@@ -38,7 +38,7 @@ static void publish(struct sim_node *node, const struct sim_checkpoint *checkpoi
     const struct gossip_exchange_options options = exchange_options(node);
     struct base_reason why;
 
-    BASE_ASSERT(gossip_exchange_create(&options, &train->exchange, &why) == BASE_OK);
+    BASE_ASSERT(!gossip_exchange_create(&options, &train->exchange, &why));
     take_edges(node, checkpoint);
     const float *correction = gossip_exchange_correction(train->exchange);
     for (size_t j = 0; train->vectors.correction && j < options.parameters; j++)
@@ -187,7 +187,7 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
     SIM_TELL(node, exchanged, node);
     if (done)
         round_done(node, round);
-    if (error == BASE_OK)
+    if (!error)
         return;
     size_t peer = sim_world_find(node->world, &event->peer);
     SIM_TELL(node, refused, node, peer);

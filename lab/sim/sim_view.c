@@ -11,7 +11,7 @@ bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_mem
     const struct sim_known *known = known_to(node);
 
     if (!known)
-        return gossip_membership_find(node->member.membership, sim_member_id(node, peer), info) == BASE_OK;
+        return !gossip_membership_find(node->member.membership, sim_member_id(node, peer), info);
     sim_known_at(node, peer, info);
     return known->there[peer];
 }

@@ -32,7 +32,7 @@ bool lab_top_fetch_begin(struct lab_top_fetch *fetch, const char *address, uint6
     struct base_reason why;
     *fetch = (struct lab_top_fetch){.socket = -1, .since_ns = now_ns};
     snprintf(fetch->address, sizeof fetch->address, "%s", address);
-    if (node_address_parse(address, host, &port, &why) == BASE_OK && connect_to(fetch, host, port))
+    if (!node_address_parse(address, host, &port, &why) && connect_to(fetch, host, port))
         return true;
     lab_top_fetch_end(fetch);
     return false;
@@ -72,7 +72,7 @@ static bool receive(struct lab_top_fetch *fetch, bool *failed)
 
 static enum lab_top_outcome body_of(struct lab_top_fetch *fetch, const char **body)
 {
-    if (base_buffer_append(&fetch->answer, "", 1, LAB_TOP_FETCH_BYTES + 1) != BASE_OK)
+    if (base_buffer_append(&fetch->answer, "", 1, LAB_TOP_FETCH_BYTES + 1))
         return LAB_TOP_FAILED;
     const char *text = (const char *)base_buffer_head(&fetch->answer), *end = strstr(text, "\r\n\r\n");
     if (!end || strncmp(text, "HTTP/1.", 7) != 0 || strncmp(text + 8, " 200", 4) != 0)

@@ -80,7 +80,7 @@ static void take_answer(struct top *t, const struct lab_top_fetch *fetch, const 
     t->changed = true;
     if (!node)
         return;
-    if (!body || lab_top_take(&t->table, (size_t)(node - t->table.nodes), body, now_ns) != BASE_OK) {
+    if (!body || lab_top_take(&t->table, (size_t)(node - t->table.nodes), body, now_ns)) {
         node = node_at(t, fetch->address);
         if (node)
             node->silent = true;

@@ -75,7 +75,7 @@ void simulate_row_write(struct sim_trainer *p)
         p->row.test_loss = p->score.loss;
     }
     p->row_waits = false;
-    if (node_metrics_write(p->metrics, &p->row) != BASE_OK)
+    if (node_metrics_write(p->metrics, &p->row))
         return; // which it has logged once
 }
 

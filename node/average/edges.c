@@ -10,7 +10,7 @@ void node_worker_forget(struct node_worker *worker, const struct gossip_id *peer
 
 void node_worker_link(struct node_worker *worker, const struct gossip_id *peer)
 {
-    if (gossip_edges_linked(worker->edges, peer) != BASE_OK)
+    if (gossip_edges_linked(worker->edges, peer))
         base_log(BASE_LOG_ERROR, "out_of_memory",
                  "no memory for an edge: its link carries none until it is established again");
     node_worker_follow_edges(worker);

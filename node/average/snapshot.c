@@ -25,7 +25,7 @@ enum base_error node_snapshot_create(const struct node_snapshot_options *options
         return BASE_ENOMEM;
     fresh->options = *options;
     fresh->parameters = gossip_exchange_parameters(options->exchange);
-    if (gossip_donor_create(fresh->parameters, &fresh->donor) != BASE_OK) {
+    if (gossip_donor_create(fresh->parameters, &fresh->donor)) {
         free(fresh);
         return BASE_ENOMEM;
     }
@@ -136,7 +136,7 @@ void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id 
     // While this node fetches a model itself, nodes that ask wait for it, and it does not wait for them.
     if (snapshot->joiner)
         gossip_joiner_donor_asks(snapshot->joiner, peer, now_ns);
-    if (gossip_donor_ask(snapshot->donor, peer, ask, now_ns, &answer, &answered) != BASE_OK) {
+    if (gossip_donor_ask(snapshot->donor, peer, ask, now_ns, &answer, &answered)) {
         snapshot->options.close(snapshot->options.owner, peer, "it asks for a block that does not exist");
         return;
     }
@@ -190,7 +190,7 @@ void node_snapshot_end(struct node_snapshot *snapshot)
 void node_snapshot_told(struct node_snapshot *snapshot, const struct gossip_id *peer,
                         const struct gossip_snapshot_tell *tell, uint64_t now_ns)
 {
-    if (!snapshot->joiner || gossip_joiner_tell(snapshot->joiner, peer, tell, now_ns) == BASE_OK)
+    if (!snapshot->joiner || !gossip_joiner_tell(snapshot->joiner, peer, tell, now_ns))
         return;
     snapshot->options.close(snapshot->options.owner, peer, "a block of a snapshot that does not fit");
 }

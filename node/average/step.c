@@ -13,7 +13,7 @@
 // The loop drains its box as long as it runs; what is left at its end is not needed.
 void node_worker_post(struct node_worker *worker, struct node_message *message)
 {
-    if (node_mailbox_post_by(worker->options.loop, message, node_clock_ns() + POST_WAIT_NS) != BASE_OK)
+    if (node_mailbox_post_by(worker->options.loop, message, node_clock_ns() + POST_WAIT_NS))
         node_message_free(message);
 }
 
@@ -23,7 +23,7 @@ void node_worker_send(void *owner, const struct gossip_id *peer, const struct go
     struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
     size_t at = 0;
-    BASE_ASSERT(gossip_message_encode_header(received, header, sizeof header, &at) == BASE_OK);
+    BASE_ASSERT(!gossip_message_encode_header(received, header, sizeof header, &at));
     size_t n = gossip_message_payloads(received, payloads), bytes = at;
     for (size_t i = 0; i < n; i++)
         bytes += payloads[i].count;
@@ -42,12 +42,12 @@ void node_worker_send(void *owner, const struct gossip_id *peer, const struct go
     node_worker_post(worker, message);
 }
 
-static void note_checkpoint(struct node_round *round, enum base_error code, const struct base_reason *why)
+static void note_checkpoint(struct node_round *round, enum base_error error, const struct base_reason *why)
 {
     BASE_ASSERT(!round->checkpoint_error); // it hides no earlier one
-    if (code == BASE_OK)
+    if (!error)
         return;
-    round->checkpoint_error = code;
+    round->checkpoint_error = error;
     base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s; earlier checkpoints are kept", why->text);
 }
 
@@ -124,23 +124,23 @@ void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *
     struct gossip_exchange_actions actions;
     BASE_ASSERT(event->now_ns == 0); // the time of the step, not of the message
     event->now_ns = node_clock_ns();
-    enum base_error code = gossip_exchange_step(worker->options.exchange, event, &actions);
+    enum base_error error = gossip_exchange_step(worker->options.exchange, event, &actions);
     worker->edges_dirty = true;
     act(worker, &actions); // even with an error: the round of the learner may end in any step
-    if (code == BASE_OK)
+    if (!error)
         return;
-    if (code == BASE_EMISMATCH || code == BASE_ELIMIT) {
+    if (error == BASE_EMISMATCH || error == BASE_ELIMIT) {
         struct node_message *other =
-            node_message_new(code == BASE_ELIMIT ? NODE_MESSAGE_IMPLAUSIBLE : NODE_MESSAGE_OTHER_SCALING);
+            node_message_new(error == BASE_ELIMIT ? NODE_MESSAGE_IMPLAUSIBLE : NODE_MESSAGE_OTHER_SCALING);
         other->peer = event->peer;
         node_worker_post(worker, other);
         return;
     }
-    if (event->kind == GOSSIP_EXCHANGE_MESSAGE && code != BASE_ENOMEM) {
+    if (event->kind == GOSSIP_EXCHANGE_MESSAGE && error != BASE_ENOMEM) {
         node_worker_close(worker, &event->peer, "a message whose contents break the exchange protocol");
         return;
     }
-    base_log(BASE_LOG_ERROR, "exchange", "an event was not handled: %s", base_error_name(code));
+    base_log(BASE_LOG_ERROR, "exchange", "an event was not handled: %s", base_error_name(error));
     if (event->kind == GOSSIP_EXCHANGE_MESSAGE)
         node_worker_close(worker, &event->peer, "this node is out of memory");
 }

@@ -51,7 +51,7 @@ static void begin_fetch(struct node_worker *worker, struct node_round *round)
     BASE_ASSERT(!worker->round && round->fetch);
     worker->round = round;
     node_worker_fetching(worker, true);
-    if (node_snapshot_fetch(worker->snapshot, round) != BASE_OK) {
+    if (node_snapshot_fetch(worker->snapshot, round)) {
         base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
         node_worker_fetching(worker, false);
         node_worker_round_done(worker);
@@ -264,8 +264,8 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
                                              .close = node_worker_close,
                                              .starved = starved,
                                              .owner = worker};
-    if (gossip_edges_create(options->local, &worker->edges) != BASE_OK ||
-        node_snapshot_create(&snapshot, &worker->snapshot) != BASE_OK ||
+    if (gossip_edges_create(options->local, &worker->edges) ||
+        node_snapshot_create(&snapshot, &worker->snapshot) ||
         pthread_create(&worker->thread, NULL, work, worker) != 0) {
         release(worker);
         return BASE_ENOMEM;

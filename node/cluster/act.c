@@ -14,10 +14,10 @@ static void send_datagram(struct node_cluster *cluster, const struct gossip_memb
     size_t bytes = 0;
     struct gossip_member_info info;
     struct node_address to;
-    if (gossip_membership_find(cluster->membership, &action->peer, &info) != BASE_OK ||
+    if (gossip_membership_find(cluster->membership, &action->peer, &info) ||
         !node_endpoints_pick(cluster->endpoints, info.record, node_clock_ns(), reaches, cluster->udp, &to) ||
         gossip_datagram_seal(cluster->datagrams, &action->peer, action->generation, action->bytes,
-                             action->n_bytes, sealed, &bytes) != BASE_OK)
+                             action->n_bytes, sealed, &bytes))
         return; // as if lost on the way
     (void)node_udp_send(cluster->udp, &to, sealed, bytes);
 }
@@ -44,10 +44,10 @@ static void take_change(struct node_cluster *cluster, const struct gossip_member
 static void take_record(struct node_cluster *cluster, const struct gossip_id *id)
 {
     struct gossip_member_info info;
-    if (gossip_membership_find(cluster->membership, id, &info) != BASE_OK)
+    if (gossip_membership_find(cluster->membership, id, &info))
         return;
     const struct gossip_record *r = info.record;
-    if (gossip_datagrams_peer(cluster->datagrams, id, r->exchange_public, r->version.generation) != BASE_OK)
+    if (gossip_datagrams_peer(cluster->datagrams, id, r->exchange_public, r->version.generation))
         base_log(BASE_LOG_WARN, "datagrams", "no key for datagrams to %s; packets to it go by stream",
                  r->name);
 }
@@ -56,8 +56,7 @@ static void take_generation(struct node_cluster *cluster, uint64_t generation)
 {
     struct base_reason why = {0};
     node_cluster_tell_generation(cluster, generation);
-    if (cluster->options.starts_path &&
-        node_starts_raise(cluster->options.starts_path, generation, &why) != BASE_OK)
+    if (cluster->options.starts_path && node_starts_raise(cluster->options.starts_path, generation, &why))
         base_log(BASE_LOG_ERROR, "boot", "the number of starts cannot be stored: %s", why.text);
     gossip_datagrams_generation(cluster->datagrams, generation);
 }

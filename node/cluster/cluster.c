@@ -53,14 +53,14 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
                                                .generation = o->starts.number};
     memcpy(options.addresses, cluster->addresses, sizeof options.addresses);
     memcpy(sealing.psk, o->links.psk, sizeof sealing.psk);
-    enum base_error code = BASE_EIO;
+    enum base_error error = BASE_EIO;
     if (getrandom(&options.seed, sizeof options.seed, 0) == (ssize_t)sizeof options.seed &&
         getrandom(sealing.entropy, sizeof sealing.entropy, 0) == (ssize_t)sizeof sealing.entropy)
-        code = gossip_datagrams_create(&sealing, &cluster->datagrams);
+        error = gossip_datagrams_create(&sealing, &cluster->datagrams);
     explicit_bzero(&sealing, sizeof sealing);
-    if (code == BASE_OK)
-        code = gossip_membership_create(&options, &cluster->membership);
-    return code == BASE_OK ? code : base_fail(why, code, "membership: %s", base_error_name(code));
+    if (!error)
+        error = gossip_membership_create(&options, &cluster->membership);
+    return error ? base_fail(why, error, "membership: %s", base_error_name(error)) : BASE_OK;
 }
 
 static enum base_error make_sockets(struct node_cluster *cluster, struct base_reason *why)
@@ -74,12 +74,12 @@ static enum base_error make_sockets(struct node_cluster *cluster, struct base_re
     o->links.membership = cluster->membership;
     BASE_ASSERT(o->links.listener >= 0 && o->datagrams >= 0 && !cluster->peers);
     cluster->timer = event_new(o->links.base, -1, 0, timer, cluster);
-    enum base_error code = cluster->timer ? node_endpoints_create(&cluster->endpoints) : BASE_ENOMEM;
-    if (code == BASE_OK)
-        code = node_udp_create(&udp, &cluster->udp);
-    if (code == BASE_OK)
-        code = node_peers_create(&o->links, &cluster->peers);
-    return code == BASE_OK ? code : base_fail(why, code, "links: %s", base_error_name(code));
+    enum base_error error = cluster->timer ? node_endpoints_create(&cluster->endpoints) : BASE_ENOMEM;
+    if (!error)
+        error = node_udp_create(&udp, &cluster->udp);
+    if (!error)
+        error = node_peers_create(&o->links, &cluster->peers);
+    return error ? base_fail(why, error, "links: %s", base_error_name(error)) : BASE_OK;
 }
 
 enum base_error node_cluster_create(const struct node_cluster_options *options, struct node_cluster **out,
@@ -89,26 +89,26 @@ enum base_error node_cluster_create(const struct node_cluster_options *options, 
     if (!cluster)
         return base_fail(why, BASE_ENOMEM, "no memory for the cluster");
     cluster->options = *options;
-    enum base_error code = node_cluster_find_addresses(cluster, why);
-    if (code == BASE_OK)
-        code = node_faults_create(options->links.config->node.fault_file, &cluster->faults, why);
-    if (code == BASE_OK)
-        code = node_events_open(options->events_path,
-                                (struct node_lines_bounds){options->links.config->metrics.file_bytes,
-                                                           (unsigned)options->links.config->metrics.files},
-                                &cluster->events, why);
-    if (code == BASE_OK)
-        code = make_membership(cluster, why);
-    if (code == BASE_OK)
-        code = make_sockets(cluster, why);
-    if (code == BASE_OK) {
+    enum base_error error = node_cluster_find_addresses(cluster, why);
+    if (!error)
+        error = node_faults_create(options->links.config->node.fault_file, &cluster->faults, why);
+    if (!error)
+        error = node_events_open(options->events_path,
+                                 (struct node_lines_bounds){options->links.config->metrics.file_bytes,
+                                                            (unsigned)options->links.config->metrics.files},
+                                 &cluster->events, why);
+    if (!error)
+        error = make_membership(cluster, why);
+    if (!error)
+        error = make_sockets(cluster, why);
+    if (!error) {
         *out = cluster;
         return BASE_OK;
     }
     if (cluster->udp)
         node_udp_release(cluster->udp); // still the caller's
     node_cluster_destroy(cluster);
-    return code;
+    return error;
 }
 
 void node_cluster_destroy(struct node_cluster *cluster)
@@ -169,7 +169,7 @@ void node_cluster_reload_faults(struct node_cluster *cluster)
     struct base_reason why = {0};
     if (cluster->options.links.config->node.fault_file[0] == 0)
         return;
-    if (node_faults_reload(cluster->faults, &why) != BASE_OK) {
+    if (node_faults_reload(cluster->faults, &why)) {
         base_log(BASE_LOG_ERROR, "faults", "the list of faults stays as it was: %s", why.text);
         return;
     }

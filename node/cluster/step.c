@@ -39,7 +39,7 @@ void node_cluster_step_plainly(struct node_cluster *cluster, enum gossip_members
     struct gossip_membership_event event = {.kind = kind};
     if (peer)
         event.peer = *peer;
-    if (node_cluster_step(cluster, &event) != BASE_OK)
+    if (node_cluster_step(cluster, &event))
         base_log(BASE_LOG_ERROR, "membership", "an event was not handled");
 }
 

@@ -10,7 +10,7 @@ static const char *name_of(const struct node_cluster *cluster, const struct goss
                            char text[LIMIT_NODE_NAME_BYTES])
 {
     struct gossip_member_info info;
-    if (gossip_membership_find(cluster->membership, id, &info) == BASE_OK) {
+    if (!gossip_membership_find(cluster->membership, id, &info)) {
         snprintf(text, LIMIT_NODE_NAME_BYTES, "%s", info.record->name);
     } else {
         char hex[GOSSIP_ID_HEX];
@@ -31,7 +31,7 @@ static const char *where(const struct node_cluster *cluster, const struct gossip
     struct gossip_member_info info;
     struct node_address address;
     snprintf(text, NODE_ADDRESS_TEXT, "an unknown address");
-    if (gossip_membership_find(cluster->membership, id, &info) == BASE_OK && info.record->n_addresses > 0) {
+    if (!gossip_membership_find(cluster->membership, id, &info) && info.record->n_addresses > 0) {
         node_address_of(&info.record->addresses[0], &address);
         node_address_text(&address, text);
     }

@@ -24,20 +24,20 @@ static enum base_error make_graph(const struct node_cluster *cluster, struct gos
     size_t count = 0;
     const struct gossip_record *view = gossip_membership_view(cluster->membership, &count);
     struct gossip_plan *plan;
-    enum base_error code = gossip_plan_create(&cluster->options.topology, view, count, &plan);
-    if (code != BASE_OK)
-        return code;
-    code = gossip_graph_create(plan, &cluster->options.links.identity->id, LIMIT_NEIGHBOURS, graph);
+    enum base_error error = gossip_plan_create(&cluster->options.topology, view, count, &plan);
+    if (error)
+        return error;
+    error = gossip_graph_create(plan, &cluster->options.links.identity->id, LIMIT_NEIGHBOURS, graph);
     gossip_plan_drop(plan);
-    return code;
+    return error;
 }
 
 struct gossip_graph *node_cluster_take_view(struct node_cluster *cluster)
 {
     struct gossip_graph *graph;
-    enum base_error code = make_graph(cluster, &graph);
-    if (code != BASE_OK) { // the graph stays as it was until the next change
-        base_log(BASE_LOG_ERROR, "view", "the graph cannot follow the members: %s", base_error_name(code));
+    enum base_error error = make_graph(cluster, &graph);
+    if (error) { // the graph stays as it was until the next change
+        base_log(BASE_LOG_ERROR, "view", "the graph cannot follow the members: %s", base_error_name(error));
         return NULL;
     }
     BASE_ASSERT(graph != cluster->graph);

@@ -12,8 +12,7 @@ static void on_datagram(void *owner, const struct node_address *from, const uint
     uint8_t plain[LIMIT_DATAGRAM_BYTES];
     struct gossip_membership_event event = {
         .kind = GOSSIP_MEMBERSHIP_PACKET, .way = GOSSIP_BY_DATAGRAM, .bytes = plain};
-    if (gossip_datagram_open(cluster->datagrams, bytes, count, plain, &event.n_bytes, &event.peer) !=
-        BASE_OK) {
+    if (gossip_datagram_open(cluster->datagrams, bytes, count, plain, &event.n_bytes, &event.peer)) {
         cluster->counters.refused++;
         return;
     }
@@ -21,7 +20,7 @@ static void on_datagram(void *owner, const struct node_address *from, const uint
     if (node_faults_has(cluster->faults, &event.peer))
         return;
     node_endpoints_heard(cluster->endpoints, &event.peer, from, node_clock_ns());
-    if (node_cluster_step(cluster, &event) != BASE_OK)
+    if (node_cluster_step(cluster, &event))
         cluster->counters.refused++;
     node_cluster_ready(cluster);
 }
@@ -52,7 +51,7 @@ static void take_packet(struct node_cluster *cluster, const struct node_peers_ev
                                             .bytes = link->message->as.members.packet,
                                             .n_bytes = link->message->as.members.packet_bytes};
     BASE_ASSERT(link->message->kind == GOSSIP_MEMBERS);
-    if (node_cluster_step(cluster, &event) == BASE_OK)
+    if (!node_cluster_step(cluster, &event))
         return;
     cluster->counters.refused++;
     node_peers_close(cluster->peers, &link->peer, "a packet about members that breaks the layout");
@@ -124,9 +123,9 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
         return base_fail(why, BASE_EIO, "the listener has no address");
     cluster->port = node_listener_port(cluster->options.links.listener);
     if (advertise[0] != 0) {
-        enum base_error code = node_address_parse(advertise, r.host, &r.port, why);
-        if (code != BASE_OK)
-            return base_fail_context(why, code, "node.advertise");
+        enum base_error error = node_address_parse(advertise, r.host, &r.port, why);
+        if (error)
+            return base_fail_context(why, error, "node.advertise");
         node_resolve_now(&r);
         for (size_t i = 0; i < r.count && cluster->n_addresses < LIMIT_ADDRESSES; i++)
             cluster->n_addresses +=

@@ -116,8 +116,7 @@ static enum base_error check_peers(const struct node_config *config, struct base
             node_config_say(BASE_LOG_WARN, config, "peers", "%s is listed more than once; it counts once",
                             peer);
     }
-    if (far && node_address_parse(config->node.listen, host, &port, NULL) == BASE_OK &&
-        node_address_is_loopback(host))
+    if (far && !node_address_parse(config->node.listen, host, &port, NULL) && node_address_is_loopback(host))
         node_config_say(BASE_LOG_WARN, config, "node.listen",
                         "peers on other hosts cannot connect to %s; they wait until this node connects to "
                         "them",

@@ -95,7 +95,7 @@ static bool agree(const char *a, const char *b, const char *key)
 
 static bool is_hashed(const char *value, size_t bytes)
 {
-    return bytes > VALUE_MAX || memmem(value, bytes, HASHED, strlen(HASHED)) != NULL;
+    return bytes > VALUE_MAX || memmem(value, bytes, HASHED, strlen(HASHED));
 }
 
 // -- this node's settings in its greeting
@@ -149,7 +149,7 @@ enum base_error node_greeting_rules(const struct node_config *config, uint64_t g
     snprintf(hash, sizeof hash, "%016" PRIx64, graph);
     if (config->topology.kind == TOPOLOGY_FILE)
         fits &= put(rules, LIMIT_RULES_BYTES, "topology.file", hash);
-    BASE_ASSERT(error == BASE_OK && fits); // test: the longest rules fit
+    BASE_ASSERT(!error && fits); // test: the longest rules fit
     return BASE_OK;
 }
 

@@ -12,7 +12,7 @@
 enum base_error node_config_at(const struct node_config *config, const char *key, struct base_reason *why,
                                enum base_error error);
 // The value of a key is wrong: what was found and what was expected. Returns `code`, or BASE_EINVAL.
-enum base_error node_config_fail(const struct node_config *config, const char *key, enum base_error code,
+enum base_error node_config_fail(const struct node_config *config, const char *key, enum base_error error,
                                  struct base_reason *why, const char *format, ...) BASE_PRINTF(5, 6);
 #define node_config_refuse(config, key, why, ...) node_config_fail(config, key, BASE_EINVAL, why, __VA_ARGS__)
 void node_config_say(enum base_log_level level, const struct node_config *config, const char *key,

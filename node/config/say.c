@@ -14,12 +14,12 @@ enum base_error node_config_at(const struct node_config *config, const char *key
     return base_fail_context(why, error, "%s: %s", node_schema_origin(&node_config_schema, config, key), key);
 }
 
-enum base_error node_config_fail(const struct node_config *config, const char *key, enum base_error code,
+enum base_error node_config_fail(const struct node_config *config, const char *key, enum base_error error,
                                  struct base_reason *why, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    const enum base_error error = base_fail_list(why, code, format, arguments);
+    base_fail_list(why, error, format, arguments);
     va_end(arguments);
     return node_config_at(config, key, why, error);
 }

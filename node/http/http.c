@@ -205,7 +205,7 @@ void node_http_destroy(struct node_http *http)
     if (!http)
         return;
     struct connection *c;
-    while ((c = LIST_FIRST(&http->connections)) != NULL)
+    while ((c = LIST_FIRST(&http->connections)))
         forget(http, c);
     evhttp_free(http->server);
     event_free(http->sweep);

@@ -168,6 +168,7 @@ static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_
 // costs a process and a line of the log.
 static void note_failed_checkpoint(struct node_learner *l, uint64_t now_ns)
 {
+    BASE_ASSERT(l->checkpoint_failed && now_ns >= l->failure_ns);
     const bool again = l->failure_ns > 0 && now_ns - l->failure_ns < 2 * CHECKPOINT_AGAIN_NS;
     l->failure_ns = now_ns;
     l->checkpoint_due_ns = 0;
@@ -251,7 +252,7 @@ static void take_blob(struct node_learner *l, const struct gossip_blob *blob)
     BASE_ASSERT(!blob == !l->vectors.blob); // fetched where this learner has a place for it
     if (blob && !l->options.scaling)
         *l->vectors.blob = *blob;
-    if (!l->options.scaling || node_scaling_take(l->options.scaling, blob, &why) == BASE_OK)
+    if (!l->options.scaling || !node_scaling_take(l->options.scaling, blob, &why))
         return;
     snprintf(l->refused, sizeof l->refused, "this node cannot use a donor's model and ends: %.200s",
              why.text);
@@ -309,10 +310,10 @@ void node_learner_take_shards(struct node_learner *l)
     struct base_reason why = {""};
     if (!l->shards || !node_shards_ready(l->shards, node_clock_ns(), &set))
         return;
-    enum base_error code = train_trainer_replace(l->options.trainee->trainer, set.data, set.weight, &why);
-    if (code == BASE_OK)
+    enum base_error error = train_trainer_replace(l->options.trainee->trainer, set.data, set.weight, &why);
+    if (!error)
         tell_takeover(&set);
     else
         base_log(BASE_LOG_ERROR, "takeover", "training continues with the examples at hand: %s", why.text);
-    node_shards_commit(l->shards, code == BASE_OK);
+    node_shards_commit(l->shards, !error);
 }

@@ -43,8 +43,8 @@ static enum base_error load_images(const struct node_config *config, const char 
 {
     static const size_t channels[] = {0, 1, 3}; // auto, grey, rgb
     struct train_images_options options = {.channels = channels[config->data.image_colour], .like = like};
-    enum base_error code = node_config_image_size(config, &options.width, &options.height, why);
-    return code == BASE_OK ? train_dataset_load_images(path, &options, data, why) : code;
+    enum base_error error = node_config_image_size(config, &options.width, &options.height, why);
+    return error ? error : train_dataset_load_images(path, &options, data, why);
 }
 
 static enum base_error load_text(const struct node_config *config, const char *path,
@@ -63,9 +63,9 @@ static enum base_error load_text(const struct node_config *config, const char *p
 static enum base_error load_cifar10(const char *path, struct train_meaning *like, struct train_dataset *data,
                                     struct base_reason *why)
 {
-    enum base_error code = train_dataset_load_cifar10(path, data, why);
-    if (code != BASE_OK || !like)
-        return code;
+    enum base_error error = train_dataset_load_cifar10(path, data, why);
+    if (error || !like)
+        return error;
     train_meaning_release(data->meaning); // same classes, but the statistics of the training examples
     data->meaning = train_meaning_share(like);
     return BASE_OK;
@@ -101,18 +101,18 @@ static enum base_error take_range(const char *name, size_t first, size_t count, 
     struct train_dataset part = {0};
     if (first == 0 && (count == 0 || count == data->examples))
         return BASE_OK;
-    enum base_error code = train_dataset_range(name, data->examples, first, count, &count, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = train_dataset_range(name, data->examples, first, count, &count, why);
+    if (error)
+        return error;
     uint32_t *rows = malloc(count * sizeof *rows);
-    code = rows ? BASE_OK : BASE_ENOMEM;
+    error = rows ? BASE_OK : BASE_ENOMEM;
     for (size_t i = 0; rows && i < count; i++)
         rows[i] = (uint32_t)(first + i);
-    if (code == BASE_OK)
-        code = train_dataset_subset(data, rows, count, &part);
+    if (!error)
+        error = train_dataset_subset(data, rows, count, &part);
     free(rows);
-    if (code != BASE_OK)
-        return base_fail(why, code, "out of memory for %zu examples", count);
+    if (error)
+        return base_fail(why, error, "out of memory for %zu examples", count);
     train_dataset_destroy(data);
     *data = part;
     data->whole = count;
@@ -127,30 +127,30 @@ static enum base_error load(const struct node_config *config, bool test, struct 
     node_config_data_ranges(config, &ranges);
     size_t first = test ? ranges.test_first : ranges.train_first,
            count = test ? ranges.test_count : ranges.train_count;
-    enum base_error code;
+    enum base_error error;
     switch (config->data.kind) {
     case NODE_DATA_IDX:
-        code = train_dataset_load_idx(test ? config->data.test_images : config->data.train_images,
-                                      test ? config->data.test_labels : config->data.train_labels, first,
-                                      count, config->data.classes, data, why);
+        error = train_dataset_load_idx(test ? config->data.test_images : config->data.train_images,
+                                       test ? config->data.test_labels : config->data.train_labels, first,
+                                       count, config->data.classes, data, why);
         break;
     case NODE_DATA_LIBSVM:
-        code = train_dataset_load_libsvm(test ? config->data.test_file : config->data.train_file,
-                                         config->data.features, config->data.classes, first, count,
-                                         config->model.kind == TRAIN_LOGISTIC, data, why);
+        error = train_dataset_load_libsvm(test ? config->data.test_file : config->data.train_file,
+                                          config->data.features, config->data.classes, first, count,
+                                          config->model.kind == TRAIN_LOGISTIC, data, why);
         break;
     case NODE_DATA_DIGITS:
-        code = train_dataset_make_digits(config->data.seed, first, count, data, why);
+        error = train_dataset_make_digits(config->data.seed, first, count, data, why);
         break;
     default:
-        code = load_found(config, test, like, data, why);
-        return code == BASE_OK ? take_range(test ? config->data.test_file : config->data.train_file, first,
-                                            count, data, why)
-                               : code;
+        error = load_found(config, test, like, data, why);
+        return error ? error
+                     : take_range(test ? config->data.test_file : config->data.train_file, first, count, data,
+                                  why);
     }
-    if (code == BASE_OK)
+    if (!error)
         data->meaning = train_meaning_share(like);
-    return code;
+    return error;
 }
 
 static bool splits(const struct node_config *config)
@@ -189,18 +189,18 @@ static enum base_error split(const struct node_config *config, struct train_data
     struct train_dataset parts[2] = {{0}};
     uint32_t *rows = malloc(all->examples * sizeof *rows);
     bool *is_test = calloc(all->examples, sizeof *is_test);
-    enum base_error code = rows && is_test ? BASE_OK : BASE_ENOMEM;
-    if (code == BASE_OK) {
+    enum base_error error = rows && is_test ? BASE_OK : BASE_ENOMEM;
+    if (!error) {
         const size_t tests = draw_tests(config, all->examples, rows, is_test);
-        code = train_dataset_subset(all, rows + tests, all->examples - tests, &parts[0]);
-        if (code == BASE_OK && test)
-            code = train_dataset_subset(all, rows, tests, &parts[1]);
+        error = train_dataset_subset(all, rows + tests, all->examples - tests, &parts[0]);
+        if (!error && test)
+            error = train_dataset_subset(all, rows, tests, &parts[1]);
     }
     free(rows);
     free(is_test);
-    if (code != BASE_OK) {
+    if (error) {
         train_dataset_destroy(&parts[0]);
-        return base_fail(why, code, "out of memory for %zu examples", all->examples);
+        return base_fail(why, error, "out of memory for %zu examples", all->examples);
     }
     parts[0].whole = parts[0].examples;
     parts[1].whole = parts[1].examples;
@@ -215,11 +215,11 @@ static enum base_error load_split(const struct node_config *config, struct train
                                   struct base_reason *why)
 {
     struct train_dataset all = {0};
-    enum base_error code = load_found(config, false, like, &all, why);
-    if (code == BASE_OK)
-        code = split(config, &all, train, test, why);
+    enum base_error error = load_found(config, false, like, &all, why);
+    if (!error)
+        error = split(config, &all, train, test, why);
     train_dataset_destroy(&all);
-    return code;
+    return error;
 }
 
 // What data.scale_from says, or NULL. Kinds without columns have their features only.
@@ -231,14 +231,14 @@ static enum base_error read_meaning(const struct node_config *config, struct tra
     if (config->data.kind == NODE_DATA_DIGITS || !config->data.scale_from || !config->data.scale_from[0] ||
         node_config_scales_together(config))
         return BASE_OK;
-    enum base_error code = node_data_meaning_read(config->data.scale_from, like, why);
-    if (code == BASE_OK && config->data.scale != (int)(*like)->scale) {
-        code = base_fail(why, BASE_EMISMATCH, "data.scale: found %s, but %s was written with %s",
-                         scales[config->data.scale], config->data.scale_from, scales[(*like)->scale]);
+    enum base_error error = node_data_meaning_read(config->data.scale_from, like, why);
+    if (!error && config->data.scale != (int)(*like)->scale) {
+        error = base_fail(why, BASE_EMISMATCH, "data.scale: found %s, but %s was written with %s",
+                          scales[config->data.scale], config->data.scale_from, scales[(*like)->scale]);
         train_meaning_release(*like);
         *like = NULL;
     }
-    return code;
+    return error;
 }
 
 static enum base_error check_alike(const struct train_dataset *train, const struct train_dataset *test,
@@ -261,8 +261,8 @@ static enum base_error load_parts(const struct node_config *config, struct train
 {
     if (splits(config))
         return load_split(config, like, train, test, why);
-    enum base_error code = load(config, false, like, train, why);
-    return code == BASE_OK && test ? load(config, true, train->meaning, test, why) : code;
+    enum base_error error = load(config, false, like, train, why);
+    return !error && test ? load(config, true, train->meaning, test, why) : error;
 }
 
 // All training examples and, if `test` is not NULL, all test examples, scaled; `open`: not scaled yet.
@@ -270,20 +270,20 @@ static enum base_error load_all(const struct node_config *config, bool open, str
                                 struct train_dataset *test, struct base_reason *why)
 {
     struct train_meaning *like = NULL;
-    enum base_error code = read_meaning(config, &like, why);
-    if (code == BASE_OK)
-        code = load_parts(config, like, train, test, why);
-    if (code == BASE_OK)
-        code = check_alike(train, test, like, why);
-    if (code == BASE_OK && open)
-        code = train_scale_open(train, (enum train_scale)config->data.scale, why);
-    else if (code == BASE_OK && !like)
-        code = train_scale_measure(train, (enum train_scale)config->data.scale, why);
-    if (code == BASE_OK && !train->tokens)
-        code = node_meaning_check(train->meaning, why);
+    enum base_error error = read_meaning(config, &like, why);
+    if (!error)
+        error = load_parts(config, like, train, test, why);
+    if (!error)
+        error = check_alike(train, test, like, why);
+    if (!error && open)
+        error = train_scale_open(train, (enum train_scale)config->data.scale, why);
+    else if (!error && !like)
+        error = train_scale_measure(train, (enum train_scale)config->data.scale, why);
+    if (!error && !train->tokens)
+        error = node_meaning_check(train->meaning, why);
     train_meaning_release(like);
-    if (code != BASE_OK)
-        return code;
+    if (error)
+        return error;
     train_scale_apply(train); // does nothing while the scale is open
     if (test && !test->meaning)
         test->meaning = train_meaning_share(train->meaning);
@@ -300,12 +300,12 @@ static enum base_error cut(const struct node_config *config, size_t shard, const
     uint32_t *owner = malloc((data->examples + 1) * sizeof *owner);
     if (!owner)
         return base_fail(why, BASE_ENOMEM, "out of memory for the partition of %zu examples", data->examples);
-    enum base_error code = node_data_owners(config, data, living, owner, why);
-    if (code == BASE_OK)
-        code = node_data_take(data, owner, shard, &subset, why);
+    enum base_error error = node_data_owners(config, data, living, owner, why);
+    if (!error)
+        error = node_data_take(data, owner, shard, &subset, why);
     free(owner);
-    if (code != BASE_OK)
-        return code;
+    if (error)
+        return error;
     train_dataset_destroy(data);
     *data = subset;
     return BASE_OK;
@@ -317,34 +317,34 @@ static enum base_error load_shard(const struct node_config *config, size_t shard
                                   struct base_reason *why)
 {
     const bool whole = shard == NODE_DATA_ALL || config->data.shards <= 1;
-    enum base_error code;
+    enum base_error error;
     if (!whole && config->data.kind == NODE_DATA_DIGITS && !config->data.scale) {
-        code = node_data_draw(config, shard, living, train, why);
-        return code == BASE_OK && test ? load(config, true, NULL, test, why) : code;
+        error = node_data_draw(config, shard, living, train, why);
+        return !error && test ? load(config, true, NULL, test, why) : error;
     }
-    code = load_all(config, false, train, test, why);
-    return code == BASE_OK && !whole ? cut(config, shard, living, train, why) : code;
+    error = load_all(config, false, train, test, why);
+    return !error && !whole ? cut(config, shard, living, train, why) : error;
 }
 
 // After an error the caller's sets stay as they were. `train`, `test`: NULL if they are not wanted.
-static enum base_error hand_over(enum base_error code, struct train_dataset loaded[2],
+static enum base_error hand_over(enum base_error error, struct train_dataset loaded[2],
                                  struct train_dataset *train, struct train_dataset *test)
 {
     struct train_dataset *const to[2] = {train, test};
     for (size_t i = 0; i < 2; i++)
-        if (code == BASE_OK && to[i])
+        if (!error && to[i])
             *to[i] = loaded[i];
         else
             train_dataset_destroy(&loaded[i]);
-    return code;
+    return error;
 }
 
 enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
                                struct train_dataset *test, struct base_reason *why)
 {
     struct train_dataset loaded[2] = {{0}};
-    enum base_error code = load_shard(config, shard, NULL, &loaded[0], test ? &loaded[1] : NULL, why);
-    return hand_over(code, loaded, train, test);
+    enum base_error error = load_shard(config, shard, NULL, &loaded[0], test ? &loaded[1] : NULL, why);
+    return hand_over(error, loaded, train, test);
 }
 
 enum base_error node_data_load_open(const struct node_config *config, struct train_dataset *train,
@@ -360,29 +360,30 @@ static enum base_error load_tests_like(const struct node_config *config, struct 
                                        struct train_dataset *tests, struct base_reason *why)
 {
     struct train_dataset train = {0};
-    enum base_error code =
+    enum base_error error =
         splits(config) ? load_split(config, like, &train, tests, why) : load(config, true, like, tests, why);
     train_dataset_destroy(&train);
-    if (code == BASE_OK && tests->features != like->features)
-        code = base_fail(why, BASE_EMISMATCH, "the test examples have %zu features, expected the model's %zu",
-                         tests->features, like->features);
-    if (code == BASE_OK)
+    if (!error && tests->features != like->features)
+        error =
+            base_fail(why, BASE_EMISMATCH, "the test examples have %zu features, expected the model's %zu",
+                      tests->features, like->features);
+    if (!error)
         train_scale_apply(tests);
-    return code;
+    return error;
 }
 
 enum base_error node_data_load_tests(const struct node_config *config, struct train_meaning *like,
                                      struct train_dataset *test, struct base_reason *why)
 {
     struct train_dataset loaded[2] = {{0}};
-    enum base_error code;
+    enum base_error error;
     if (like)
-        code = load_tests_like(config, like, &loaded[1], why);
+        error = load_tests_like(config, like, &loaded[1], why);
     else if (!node_config_finds_classes(config) && !config->data.scale && !config->data.scale_from[0])
-        code = load(config, true, NULL, &loaded[1], why);
+        error = load(config, true, NULL, &loaded[1], why);
     else
-        code = load_all(config, false, &loaded[0], &loaded[1], why);
-    return hand_over(code, loaded, NULL, test);
+        error = load_all(config, false, &loaded[0], &loaded[1], why);
+    return hand_over(error, loaded, NULL, test);
 }
 
 enum base_error node_data_load_living(const struct node_config *config, size_t shard, const bool *living,

@@ -10,13 +10,13 @@ enum base_error node_data_meaning_write(const char *path, const struct train_mea
                                         struct base_reason *why)
 {
     char *text = NULL;
-    enum base_error code = node_meaning_text(meaning, 1, &text, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "%s", path);
+    enum base_error error = node_meaning_text(meaning, 1, &text, why);
+    if (error)
+        return base_fail_context(why, error, "%s", path);
     const struct base_span spans[] = {{text, strlen(text)}, {"\n", 1}};
-    code = base_file_write(path, 0644, spans, 2, why);
+    error = base_file_write(path, 0644, spans, 2, why);
     free(text);
-    return code;
+    return error;
 }
 
 enum base_error node_data_meaning_read(const char *path, struct train_meaning **meaning,
@@ -24,10 +24,10 @@ enum base_error node_data_meaning_read(const char *path, struct train_meaning **
 {
     uint8_t *text = NULL;
     size_t bytes = 0;
-    enum base_error code = base_file_read(path, 8 * LIMIT_MEANING_BYTES, &text, &bytes, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "data.scale_from");
-    code = node_meaning_parse(path, (const char *)text, bytes, meaning, why);
+    enum base_error error = base_file_read(path, 8 * LIMIT_MEANING_BYTES, &text, &bytes, why);
+    if (error)
+        return base_fail_context(why, error, "data.scale_from");
+    error = node_meaning_parse(path, (const char *)text, bytes, meaning, why);
     free(text);
-    return code == BASE_OK ? BASE_OK : base_fail_context(why, code, "data.scale_from");
+    return error ? base_fail_context(why, error, "data.scale_from") : BASE_OK;
 }

@@ -22,10 +22,9 @@ static enum base_error partition(const struct node_config *config, const struct 
 static enum base_error pass_on(const struct node_config *config, const struct train_dataset *all,
                                const bool *living, uint32_t *owner, struct base_reason *why)
 {
-    enum base_error code =
+    enum base_error error =
         train_partition_living(owner, all->examples, living, config->data.shards, config->data.seed, owner);
-    return code == BASE_OK ? BASE_OK
-                           : base_fail(why, code, "the %zu examples cannot be reassigned", all->examples);
+    return error ? base_fail(why, error, "the %zu examples cannot be reassigned", all->examples) : BASE_OK;
 }
 
 enum base_error node_data_owners(const struct node_config *config, const struct train_dataset *all,
@@ -36,8 +35,8 @@ enum base_error node_data_owners(const struct node_config *config, const struct 
                          "data.shards: %zu training examples cannot be divided among %zu shards; give every "
                          "shard at least one",
                          all->examples, (size_t)config->data.shards);
-    enum base_error code = partition(config, all, owner, why);
-    return code == BASE_OK && living ? pass_on(config, all, living, owner, why) : code;
+    enum base_error error = partition(config, all, owner, why);
+    return !error && living ? pass_on(config, all, living, owner, why) : error;
 }
 
 // The examples of a shard, ascending; *rows is the caller's.
@@ -64,12 +63,12 @@ enum base_error node_data_take(const struct train_dataset *all, const uint32_t *
 {
     uint32_t *rows = NULL;
     size_t count = 0;
-    enum base_error code = rows_of(owner, all->examples, shard, &rows, &count, why);
-    if (code != BASE_OK)
-        return code;
-    code = train_dataset_subset(all, rows, count, train);
+    enum base_error error = rows_of(owner, all->examples, shard, &rows, &count, why);
+    if (error)
+        return error;
+    error = train_dataset_subset(all, rows, count, train);
     free(rows);
-    return code == BASE_OK ? code : base_fail(why, code, "out of memory for a shard of %zu examples", count);
+    return error ? base_fail(why, error, "out of memory for a shard of %zu examples", count) : BASE_OK;
 }
 
 // The labels are generated first; they decide which examples belong to the shard.
@@ -81,24 +80,24 @@ enum base_error node_data_draw(const struct node_config *config, size_t shard, c
     uint32_t *owner = NULL, *rows = NULL;
     size_t count = 0;
     node_config_data_ranges(config, &ranges);
-    enum base_error code =
+    enum base_error error =
         train_dataset_outline_digits(config->data.seed, ranges.train_first, ranges.train_count, &all, why);
-    if (code == BASE_OK) {
+    if (!error) {
         owner = malloc((all.examples + 1) * sizeof *owner);
-        code = owner ? BASE_OK
-                     : base_fail(why, BASE_ENOMEM, "out of memory for the partition of %zu examples",
-                                 all.examples);
+        error = owner ? BASE_OK
+                      : base_fail(why, BASE_ENOMEM, "out of memory for the partition of %zu examples",
+                                  all.examples);
     }
-    if (code == BASE_OK)
-        code = node_data_owners(config, &all, living, owner, why);
-    if (code == BASE_OK)
-        code = rows_of(owner, all.examples, shard, &rows, &count, why);
-    if (code == BASE_OK)
-        code = train_dataset_draw_digits(config->data.seed, ranges.train_first, rows, count, train, why);
-    if (code == BASE_OK)
+    if (!error)
+        error = node_data_owners(config, &all, living, owner, why);
+    if (!error)
+        error = rows_of(owner, all.examples, shard, &rows, &count, why);
+    if (!error)
+        error = train_dataset_draw_digits(config->data.seed, ranges.train_first, rows, count, train, why);
+    if (!error)
         train->whole = all.examples;
     free(rows);
     free(owner);
     train_dataset_destroy(&all);
-    return code;
+    return error;
 }

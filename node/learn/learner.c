@@ -281,8 +281,7 @@ enum base_error node_learner_start(const struct node_learner_options *options, s
     if (elsewhere && !l->device_scratch)
         goto fail;
     if (options->trainee && options->config->data.takeover && options->config->data.shards > 1 &&
-        node_shards_create(options->config, train_trainer_data(options->trainee->trainer), &l->shards) !=
-            BASE_OK)
+        node_shards_create(options->config, train_trainer_data(options->trainee->trainer), &l->shards))
         goto fail;
     if (pthread_create(&l->thread, NULL, learn, l) != 0)
         goto fail;

@@ -160,18 +160,18 @@ static enum base_error load(struct node_shards *s, const bool *living, struct tr
                             struct base_reason *why)
 {
     struct train_dataset loaded = {0};
-    enum base_error code = node_data_load_living(&s->config, s->own_shard, living, &loaded, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = node_data_load_living(&s->config, s->own_shard, living, &loaded, why);
+    if (error)
+        return error;
     if (loaded.whole != s->like.whole || loaded.features != s->like.features ||
         loaded.classes != s->like.classes) {
-        code = base_fail(why, BASE_EMISMATCH,
-                         "the data set now has %zu examples of %zu features and %zu classes, at the start "
-                         "it had %zu of %zu and %zu",
-                         loaded.whole, loaded.features, loaded.classes, s->like.whole, s->like.features,
-                         s->like.classes);
+        error = base_fail(why, BASE_EMISMATCH,
+                          "the data set now has %zu examples of %zu features and %zu classes, at the start "
+                          "it had %zu of %zu and %zu",
+                          loaded.whole, loaded.features, loaded.classes, s->like.whole, s->like.features,
+                          s->like.classes);
         train_dataset_destroy(&loaded);
-        return code;
+        return error;
     }
     if (train_meaning_digest(loaded.meaning) != s->meaning) {
         train_dataset_destroy(&loaded);
@@ -193,10 +193,10 @@ static void load_newest(struct node_shards *s)
         struct base_reason why = {""};
         memcpy(living, s->requested, sizeof living);
         pthread_mutex_unlock(&s->lock);
-        enum base_error code = load(s, living, &data, &why);
+        enum base_error error = load(s, living, &data, &why);
         pthread_mutex_lock(&s->lock);
         const bool wanted = !s->abandoned && same(living, s->requested) && !satisfied(s);
-        if (wanted && code == BASE_OK) {
+        if (wanted && !error) {
             struct choice *next = &s->choices[!s->used];
             memcpy(next->living, living, sizeof living);
             next->loaded = data;

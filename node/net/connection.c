@@ -59,22 +59,22 @@ static enum base_error open_session(const struct node_link_options *options, str
                                        .cluster = options->cluster,
                                        .message_limit = options->message_limit};
     memcpy(o.psk, options->psk, sizeof o.psk);
-    enum base_error code = BASE_EIO;
+    enum base_error error = BASE_EIO;
     if (getrandom(o.entropy, sizeof o.entropy, 0) == (ssize_t)sizeof o.entropy)
-        code = gossip_session_create(&o, session);
+        error = gossip_session_create(&o, session);
     explicit_bzero(&o, sizeof o);
-    return code;
+    return error;
 }
 
 enum base_error node_link_create(const struct node_link_options *options, struct node_link **out)
 {
-    enum base_error code = BASE_ENOMEM;
+    enum base_error error = BASE_ENOMEM;
     struct node_link *link = calloc(1, sizeof *link);
     if (!link)
         return BASE_ENOMEM;
     link->socket = -1;
-    code = open_session(options, &link->session);
-    if (code != BASE_OK)
+    error = open_session(options, &link->session);
+    if (error)
         goto fail;
     link->socket = options->socket;
     link->initiator = link->connecting = options->initiator;
@@ -83,7 +83,7 @@ enum base_error node_link_create(const struct node_link_options *options, struct
     link->counters = options->counters;
     link->handler = options->handler;
     link->owner = options->owner;
-    code = BASE_ENOMEM;
+    error = BASE_ENOMEM;
     if (!node_link_make_events(link, options->base))
         goto fail;
     tune(link->socket);
@@ -96,7 +96,7 @@ enum base_error node_link_create(const struct node_link_options *options, struct
 fail:
     link->socket = -1; // still the caller's
     node_link_destroy(link);
-    return code;
+    return error;
 }
 
 void node_link_destroy(struct node_link *link)
@@ -118,12 +118,12 @@ void node_link_destroy(struct node_link *link)
 
 static enum base_error give(struct node_link *link, uint8_t *message, size_t bytes, bool prompt)
 {
-    enum base_error code = node_stream_send(link->stream, message, bytes, prompt);
-    if (code == BASE_ELIMIT)
-        node_link_close(link, code, "the peer reads too slowly");
-    else if (code != BASE_OK)
-        node_link_close(link, code, base_error_name(code));
-    return code;
+    enum base_error error = node_stream_send(link->stream, message, bytes, prompt);
+    if (error == BASE_ELIMIT)
+        node_link_close(link, error, "the peer reads too slowly");
+    else if (error)
+        node_link_close(link, error, base_error_name(error));
+    return error;
 }
 
 enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t bytes)

@@ -24,8 +24,8 @@ struct node_streams;
 
 struct node_link_handler {
     void (*established)(void *owner, const struct gossip_id *peer);
-    void (*message)(void *owner, uint8_t *bytes, size_t count);         // malloc'ed; the owner's to free
-    void (*closed)(void *owner, enum base_error code, const char *why); // BASE_OK: ended in order
+    void (*message)(void *owner, uint8_t *bytes, size_t count);          // malloc'ed; the owner's to free
+    void (*closed)(void *owner, enum base_error error, const char *why); // BASE_OK: ended in order
     void (*answered)(void *owner); // accepted: the caller's first message fits the secret; may be NULL
 };
 
@@ -60,7 +60,7 @@ enum base_error node_link_send(struct node_link *link, const void *message, size
 enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t bytes) BASE_CHECK;
 // Ends the link at once; `closed` follows with this code and reason. Messages of node_link_send that wait are
 // still sent if the socket takes them without waiting. The same happens when the link is destroyed.
-void node_link_close(struct node_link *link, enum base_error code, const char *why);
+void node_link_close(struct node_link *link, enum base_error error, const char *why);
 // Sends what is queued, then ends; what still arrives is discarded. Bounded in time.
 void node_link_finish(struct node_link *link);
 // While stalled, nothing is read or written, and what is sent is lost. The socket of a link that ends while

@@ -25,13 +25,13 @@ static void close_socket(struct node_link *link)
     }
 }
 
-void node_link_close(struct node_link *link, enum base_error code, const char *why)
+void node_link_close(struct node_link *link, enum base_error error, const char *why)
 {
     if (link->ended)
         return;
     BASE_ASSERT(!link->told);
     link->ended = true;
-    link->end_code = code;
+    link->end_code = error;
     snprintf(link->end_text, sizeof link->end_text, "%s", why);
     event_del(link->readable);
     event_del(link->writable);

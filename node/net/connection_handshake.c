@@ -18,14 +18,14 @@ static enum base_error move_to_stream(struct node_link *link, const uint8_t *in,
                                           .rx_ready = node_link_rx_ready,
                                           .owner = link};
     BASE_ASSERT(link->session && !link->stream && !link->established && !link->ended);
-    enum base_error code = gossip_session_split(link->session, &options.sealer, &options.opener);
-    if (code != BASE_OK)
-        return code;
-    code = node_stream_open(link->streams, &options, &link->stream);
-    if (code != BASE_OK) {
+    enum base_error error = gossip_session_split(link->session, &options.sealer, &options.opener);
+    if (error)
+        return error;
+    error = node_stream_open(link->streams, &options, &link->stream);
+    if (error) {
         gossip_sealer_destroy(options.sealer);
         gossip_opener_destroy(options.opener);
-        return code;
+        return error;
     }
     event_del(link->readable);
     event_del(link->writable);
@@ -65,10 +65,10 @@ static void take_bytes(struct node_link *link, const uint8_t *bytes, size_t coun
 {
     struct gossip_session_event event;
     size_t used = 0;
-    enum base_error code = gossip_session_receive(link->session, bytes, count, &used, &link->out, &event);
-    if (code != BASE_OK) {
-        node_link_close(link, code,
-                        code == BASE_EAUTH
+    enum base_error error = gossip_session_receive(link->session, bytes, count, &used, &link->out, &event);
+    if (error) {
+        node_link_close(link, error,
+                        error == BASE_EAUTH
                             ? "the handshake failed: another secret, cluster name or protocol version"
                             : "it was not a handshake of p2pml");
         return;
@@ -79,11 +79,11 @@ static void take_bytes(struct node_link *link, const uint8_t *bytes, size_t coun
         link->handler->answered(link->owner);
     if (link->ended || event.kind != GOSSIP_SESSION_ESTABLISHED)
         return;
-    code = move_to_stream(link, bytes + used, count - used);
-    if (code == BASE_OK)
+    error = move_to_stream(link, bytes + used, count - used);
+    if (!error)
         link->handler->established(link->owner, &event.peer);
     else
-        node_link_close(link, code, "out of memory");
+        node_link_close(link, error, "out of memory");
 }
 
 static void read_ready(evutil_socket_t socket, short what, void *argument)
@@ -118,7 +118,7 @@ static void connected(struct node_link *link)
     }
     BASE_ASSERT(link->connecting && !link->stream); // a call connects once, before there is a stream
     link->connecting = false;
-    if (gossip_session_start(link->session, &link->out) != BASE_OK) {
+    if (gossip_session_start(link->session, &link->out)) {
         node_link_close(link, BASE_ENOMEM, "out of memory");
         return;
     }

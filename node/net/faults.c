@@ -22,12 +22,12 @@ enum base_error node_faults_create(const char *path, struct node_faults **out, s
     if (!faults)
         return base_fail(why, BASE_ENOMEM, "no memory for the list of faults");
     faults->path = path;
-    enum base_error code = node_faults_reload(faults, why);
-    if (code == BASE_OK)
+    enum base_error error = node_faults_reload(faults, why);
+    if (!error)
         *out = faults;
     else
         free(faults);
-    return code;
+    return error;
 }
 
 static void close_all_but(struct node_faults *faults, const struct gossip_allow_list *cut)
@@ -55,12 +55,12 @@ void node_faults_destroy(struct node_faults *faults)
 enum base_error node_faults_reload(struct node_faults *faults, struct base_reason *why)
 {
     struct gossip_allow_list fresh = {0};
-    enum base_error code = BASE_ENOTFOUND;
+    enum base_error error = BASE_ENOTFOUND;
     if (faults->path[0] != 0 && access(faults->path, F_OK) == 0)
-        code = gossip_allow_list_load(faults->path, &fresh, why);
-    if (code != BASE_OK && code != BASE_ENOTFOUND)
-        return code;
-    BASE_ASSERT(code == BASE_OK || fresh.count == 0);
+        error = gossip_allow_list_load(faults->path, &fresh, why);
+    if (error && error != BASE_ENOTFOUND)
+        return error;
+    BASE_ASSERT(!error || fresh.count == 0);
     gossip_allow_list_destroy(&faults->cut);
     faults->cut = fresh;
     close_all_but(faults, &faults->cut);

@@ -141,9 +141,9 @@ static int bind_one(const struct node_address *address)
 enum base_error node_listener_bind(const char *key, const char *text, int *socket, struct base_reason *why)
 {
     struct node_resolution r = {0};
-    enum base_error code = node_address_parse(text, r.host, &r.port, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "%s", key);
+    enum base_error error = node_address_parse(text, r.host, &r.port, why);
+    if (error)
+        return base_fail_context(why, error, "%s", key);
     node_resolve_now(&r);
     if (r.count == 0)
         return base_fail(why, BASE_EIO, "%s: %s cannot be resolved (%s); give an address of this machine",

@@ -78,7 +78,7 @@ static void *resolving(void *argument)
             continue;
         if (!atomic_load(&resolver->ending))
             node_resolve_now(question);
-        if (node_mailbox_post(resolver->answers, question) != BASE_OK)
+        if (node_mailbox_post(resolver->answers, question))
             free(question); // the caller asks again
     }
     release(resolver);
@@ -91,12 +91,12 @@ enum base_error node_resolver_create(struct node_resolver **out)
     if (!resolver)
         return BASE_ENOMEM;
     atomic_init(&resolver->owners, 1);
-    enum base_error code = node_mailbox_create(LIMIT_PEERS + 1, &resolver->answers);
-    for (size_t i = 0; i < THREADS && code == BASE_OK; i++)
-        code = node_mailbox_create(LIMIT_PEERS + 1, &resolver->questions[i]);
-    if (code != BASE_OK) {
+    enum base_error error = node_mailbox_create(LIMIT_PEERS + 1, &resolver->answers);
+    for (size_t i = 0; i < THREADS && !error; i++)
+        error = node_mailbox_create(LIMIT_PEERS + 1, &resolver->questions[i]);
+    if (error) {
         release(resolver);
-        return code;
+        return error;
     }
     *out = resolver;
     return BASE_OK;
@@ -109,7 +109,7 @@ void node_resolver_destroy(struct node_resolver *resolver)
     atomic_store(&resolver->ending, true);
     for (size_t i = 0; i < THREADS; i++) {
         struct node_resolution *wake = resolver->started[i] ? calloc(1, sizeof *wake) : NULL;
-        if (wake && node_mailbox_post(resolver->questions[i], wake) != BASE_OK)
+        if (wake && node_mailbox_post(resolver->questions[i], wake))
             free(wake);
     }
     release(resolver);
@@ -157,19 +157,19 @@ enum base_error node_resolver_ask(struct node_resolver *resolver, size_t ticket,
     question->port = port;
     snprintf(question->host, sizeof question->host, "%s", host);
     resolve(question, AI_NUMERICHOST | AI_NUMERICSERV); // count 0: it is a name
-    enum base_error code = BASE_OK;
+    enum base_error error = BASE_OK;
     if (question->count > 0) {
-        code = node_mailbox_post(resolver->answers, question);
+        error = node_mailbox_post(resolver->answers, question);
     } else {
         size_t at = ticket % THREADS;
         if (!resolver->started[at])
-            code = start(resolver, at);
-        if (code == BASE_OK)
-            code = node_mailbox_post(resolver->questions[at], question);
+            error = start(resolver, at);
+        if (!error)
+            error = node_mailbox_post(resolver->questions[at], question);
     }
-    if (code != BASE_OK)
+    if (error)
         free(question);
-    return code;
+    return error;
 }
 
 int node_resolver_descriptor(struct node_resolver *resolver)

@@ -66,9 +66,9 @@ enum base_error node_stream_open(struct node_streams *streams, const struct node
     STAILQ_INIT(&stream->prompt);
     STAILQ_INIT(&stream->bulk);
     if ((options->in_bytes > 0 &&
-         base_buffer_append(&stream->in, options->in, options->in_bytes, SIZE_MAX) != BASE_OK) ||
+         base_buffer_append(&stream->in, options->in, options->in_bytes, SIZE_MAX)) ||
         (options->out_bytes > 0 &&
-         base_buffer_append(&stream->out, options->out, options->out_bytes, SIZE_MAX) != BASE_OK)) {
+         base_buffer_append(&stream->out, options->out, options->out_bytes, SIZE_MAX))) {
         base_buffer_free(&stream->in);
         free(stream);
         return BASE_ENOMEM;
@@ -115,14 +115,14 @@ void node_stream_request(struct node_stream *stream, const struct node_stream_re
 enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, size_t count, bool prompt)
 {
     struct message *message = malloc(sizeof *message);
-    enum base_error code = message ? BASE_OK : BASE_ENOMEM;
+    enum base_error error = message ? BASE_OK : BASE_ENOMEM;
     const size_t cost = message_cost(count);
     BASE_ASSERT(!prompt || count <= LIMIT_PROMPT_BYTES); // a larger one would hold up those behind it
     pthread_mutex_lock(&stream->streams->lock);
     size_t queued = stream->shared.queued;
-    if (code == BASE_OK && (queued > stream->out_limit || cost > stream->out_limit - queued))
-        code = BASE_ELIMIT;
-    if (code == BASE_OK) {
+    if (!error && (queued > stream->out_limit || cost > stream->out_limit - queued))
+        error = BASE_ELIMIT;
+    if (!error) {
         *message = (struct message){.bytes = bytes, .count = count};
         stream->shared.queued += cost;
         if (prompt)
@@ -132,11 +132,11 @@ enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, siz
         give_order(stream);
     }
     pthread_mutex_unlock(&stream->streams->lock);
-    if (code != BASE_OK) {
+    if (error) {
         free(message);
         free(bytes);
     }
-    return code;
+    return error;
 }
 
 uint8_t *node_stream_take(struct node_stream *stream, size_t *count)

@@ -27,22 +27,22 @@ static enum base_error open_records(struct node_stream *stream, const uint8_t *b
 {
     struct messages opened = STAILQ_HEAD_INITIALIZER(opened);
     struct gossip_opened unsealed = {0};
-    enum base_error code = BASE_OK;
+    enum base_error error = BASE_OK;
     size_t at = 0, cost = 0, last = 0;
     do {
         size_t consumed = 0;
-        code = gossip_opener_take(stream->opener, bytes + at, count - at, &consumed, &unsealed);
+        error = gossip_opener_take(stream->opener, bytes + at, count - at, &consumed, &unsealed);
         at += consumed;
-        if (code == BASE_OK && unsealed.bytes) {
+        if (!error && unsealed.bytes) {
             last = message_cost(unsealed.count);
             cost += last;
-            code = add(&opened, &unsealed);
+            error = add(&opened, &unsealed);
         }
-    } while (code == BASE_OK && unsealed.bytes);
+    } while (!error && unsealed.bytes);
     if (!STAILQ_EMPTY(&opened))
         node_stream_hand_over(stream, &opened, cost, last);
     *used = at;
-    return code;
+    return error;
 }
 
 // The received bytes are in room[count]. Returns how many bytes of an incomplete record are now at its front.
@@ -51,9 +51,9 @@ static size_t take_bytes(struct node_stream *stream, uint8_t *room, size_t count
     size_t used = 0;
     if (stream->requested.finishing)
         return 0;
-    enum base_error code = open_records(stream, room, count, &used);
-    if (code != BASE_OK) {
-        node_stream_ends(stream, code, false, 0);
+    enum base_error error = open_records(stream, room, count, &used);
+    if (error) {
+        node_stream_ends(stream, error, false, 0);
         return 0;
     }
     memmove(room, room + used, count - used);
@@ -93,7 +93,7 @@ static void read_available(struct node_stream *stream)
         ;
     if (stream->ended || have == 0)
         return;
-    if (base_buffer_append(&stream->in, room, have, LIMIT_RECORD_BYTES + GOSSIP_RECORD_OVERHEAD) != BASE_OK)
+    if (base_buffer_append(&stream->in, room, have, LIMIT_RECORD_BYTES + GOSSIP_RECORD_OVERHEAD))
         node_stream_ends(stream, BASE_ENOMEM, false, 0);
 }
 
@@ -105,7 +105,7 @@ static bool seal_prompt(struct node_stream *stream)
     struct gossip_session_part part = {first->bytes, first->count};
     uint8_t *room = NULL;
     BASE_ASSERT(first->count <= LIMIT_PROMPT_BYTES);
-    if (base_buffer_reserve(&stream->out, first->count + GOSSIP_RECORD_OVERHEAD, SIZE_MAX, &room) != BASE_OK)
+    if (base_buffer_reserve(&stream->out, first->count + GOSSIP_RECORD_OVERHEAD, SIZE_MAX, &room))
         return false;
     base_buffer_commit(&stream->out, gossip_sealer_prompt(stream->sealer, &part, 1, room));
     node_stream_sealed(stream, &stream->prompt);
@@ -120,11 +120,11 @@ static bool seal_bulk(struct node_stream *stream)
     uint8_t *room = NULL;
     BASE_ASSERT(base_buffer_length(&stream->out) < NODE_STREAM_AHEAD);
     const size_t left = NODE_STREAM_AHEAD - base_buffer_length(&stream->out);
-    if (base_buffer_reserve(&stream->out, left, NODE_STREAM_AHEAD, &room) != BASE_OK)
+    if (base_buffer_reserve(&stream->out, left, NODE_STREAM_AHEAD, &room))
         return false;
     if (first->count <= LIMIT_PROMPT_BYTES)
         base_buffer_commit(&stream->out, gossip_sealer_prompt(stream->sealer, &part, 1, room));
-    else if (!gossip_sealer_idle(stream->sealer) || gossip_sealer_begin(stream->sealer, &part, 1) == BASE_OK)
+    else if (!gossip_sealer_idle(stream->sealer) || !gossip_sealer_begin(stream->sealer, &part, 1))
         base_buffer_commit(&stream->out, gossip_sealer_next(stream->sealer, room, left));
     if (!gossip_sealer_idle(stream->sealer))
         return true;

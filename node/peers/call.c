@@ -20,7 +20,7 @@ static size_t member_addresses(struct node_peers *peers, const struct gossip_id 
 {
     struct gossip_member_info info;
     if (node_faults_has(peers->options.faults, id) || // as if there were no answer
-        gossip_membership_find(peers->options.membership, id, &info) != BASE_OK)
+        gossip_membership_find(peers->options.membership, id, &info))
         return 0;
     for (size_t i = 0; i < info.record->n_addresses; i++)
         node_address_of(&info.record->addresses[i], &out[i]);
@@ -37,7 +37,7 @@ void peer_call_resolve(struct node_peers *peers, const struct gossip_links_targe
     const struct gossip_entry *shown = gossip_links_entry(peers->rules, target->entry);
     const struct peer_entry *entry = &peers->entry[target->entry];
     bool cut = shown->known && node_faults_has(peers->options.faults, &shown->id);
-    if (cut || node_resolver_ask(peers->resolver, target->entry, entry->host, entry->port) != BASE_OK)
+    if (cut || node_resolver_ask(peers->resolver, target->entry, entry->host, entry->port))
         resolved(peers, target, 0);
 }
 
@@ -46,7 +46,7 @@ static void answered(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     struct node_peers *peers = argument;
-    for (struct node_resolution *r; (r = node_resolver_take(peers->resolver)) != NULL;) {
+    for (struct node_resolution *r; (r = node_resolver_take(peers->resolver));) {
         const struct gossip_links_target target = {.entry = r->ticket};
         BASE_ASSERT(r->count <= NODE_RESOLVE_ADDRESSES);
         if (r->ticket >= peers->n_entries) {
@@ -131,10 +131,10 @@ static enum base_error make_entries(struct node_peers *peers)
     peers->n_entries = texts->count;
     for (size_t i = 0; i < texts->count; i++) {
         struct base_reason why;
-        enum base_error code =
+        enum base_error error =
             node_address_parse(texts->items[i], peers->entry[i].host, &peers->entry[i].port, &why);
-        if (code != BASE_OK)
-            return code;
+        if (error)
+            return error;
     }
     return BASE_OK;
 }
@@ -142,11 +142,11 @@ static enum base_error make_entries(struct node_peers *peers)
 enum base_error peer_call_create(struct node_peers *peers)
 {
     BASE_ASSERT(!peers->resolver && !peers->answered);
-    enum base_error code = make_entries(peers);
-    if (code == BASE_OK)
-        code = node_resolver_create(&peers->resolver);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = make_entries(peers);
+    if (!error)
+        error = node_resolver_create(&peers->resolver);
+    if (error)
+        return error;
     peers->answered = event_new(peers->options.base, node_resolver_descriptor(peers->resolver),
                                 EV_READ | EV_PERSIST, answered, peers);
     return peers->answered && event_add(peers->answered, NULL) == 0 ? BASE_OK : BASE_ENOMEM;

@@ -58,8 +58,7 @@ static bool takes_settings(struct peer_link *link, const struct gossip_greeting 
         return true;
     BASE_ASSERT(!peers->settings);
     if (!peers->options.joins ||
-        node_greeting_take(peers->options.config, peers->options.greeting, theirs, &peers->settings) !=
-            BASE_OK ||
+        node_greeting_take(peers->options.config, peers->options.greeting, theirs, &peers->settings) ||
         !peers->settings) {
         peer_tell_shards(link, theirs);
         return false;
@@ -75,7 +74,7 @@ static void on_message(void *owner, uint8_t *bytes, size_t count)
     struct peer_link *link = owner;
     struct node_peers *peers = link->peers;
     struct gossip_message message;
-    if (gossip_message_decode(bytes, count, &message) != BASE_OK) {
+    if (gossip_message_decode(bytes, count, &message)) {
         node_link_close(link->link, BASE_EFORMAT, "a message that breaks the protocol");
         free(bytes);
         return;
@@ -114,26 +113,26 @@ static void account(struct node_peers *peers, const struct peer_link *link)
     more[peers->n_accounts++] = (struct peer_account){.id = link->id, .traffic = t};
 }
 
-static enum gossip_link_end end_of(const struct peer_link *link, enum base_error code)
+static enum gossip_link_end end_of(const struct peer_link *link, enum base_error error)
 {
     static const enum gossip_link_end ends[] = {[NODE_LINK_OTHER] = GOSSIP_END_OTHER,
                                                 [NODE_LINK_GONE] = GOSSIP_END_GONE,
                                                 [NODE_LINK_REFUSED] = GOSSIP_END_REFUSED};
-    return code == BASE_EFORMAT ? GOSSIP_END_BROKEN : ends[node_link_end(link->link)];
+    return error == BASE_EFORMAT ? GOSSIP_END_BROKEN : ends[node_link_end(link->link)];
 }
 
-static void on_closed(void *owner, enum base_error code, const char *why)
+static void on_closed(void *owner, enum base_error error, const char *why)
 {
     struct peer_link *link = owner;
     struct node_peers *peers = link->peers;
     struct gossip_links_event ended = about(link, GOSSIP_LINKS_ENDED);
     int left = node_link_take_socket(link->link);
-    ended.end = end_of(link, code);
+    ended.end = end_of(link, error);
     if (left >= 0) // it ends without telling the other end
         node_faults_bury(peers->options.faults, &link->id, left);
     if (link->authenticated)
         account(peers, link);
-    peer_tell_end(link, code, why);
+    peer_tell_end(link, error, why);
     node_peers_say_now(peers, ended);
     peer_link_free(link);
     peers->changed = true; // it may have been the last

@@ -9,7 +9,7 @@ static void send_message(struct peer_link *link, const struct gossip_message *me
 {
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
     size_t bytes = 0;
-    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &bytes) == BASE_OK);
+    BASE_ASSERT(!gossip_message_encode_header(message, header, sizeof header, &bytes));
     (void)!node_link_send(link->link, header, bytes); // if it fails, the link has ended, and `closed` follows
 }
 
@@ -20,7 +20,7 @@ static void send_in_order(struct peer_link *link, const struct gossip_message *m
     size_t bytes = 0;
     if (!header)
         return;
-    BASE_ASSERT(gossip_message_encode_header(message, header, LIMIT_MESSAGE_HEADER_BYTES, &bytes) == BASE_OK);
+    BASE_ASSERT(!gossip_message_encode_header(message, header, LIMIT_MESSAGE_HEADER_BYTES, &bytes));
     (void)!node_link_give(link->link, header, bytes);
 }
 
@@ -37,7 +37,7 @@ void peer_link_send_members(struct peer_link *link, const uint8_t *packet, size_
     size_t bytes = 0;
     struct gossip_message message = {.kind = GOSSIP_MEMBERS,
                                      .as.members = {.packet = packet, .packet_bytes = (uint32_t)count}};
-    BASE_ASSERT(gossip_message_encode_header(&message, header, sizeof header, &bytes) == BASE_OK);
+    BASE_ASSERT(!gossip_message_encode_header(&message, header, sizeof header, &bytes));
     uint8_t *joined = malloc(bytes + count);
     if (!joined)
         return;
@@ -138,9 +138,9 @@ bool peer_link_open(struct node_peers *peers, struct peer_link *link, int socket
                                   .handler = peers->sessions,
                                   .owner = link};
     memcpy(o.psk, p->psk, sizeof o.psk);
-    enum base_error code = node_link_create(&o, &link->link);
+    enum base_error error = node_link_create(&o, &link->link);
     explicit_bzero(o.psk, sizeof o.psk);
-    if (code == BASE_OK)
+    if (!error)
         return true;
     close(socket);
     const struct gossip_links_event ended = {.kind = GOSSIP_LINKS_ENDED, .link = link->handle};

@@ -79,16 +79,16 @@ static enum base_error make_parts(struct node_peers *peers)
 {
     struct event_base *base = peers->options.base;
     BASE_ASSERT(!peers->timer && !peers->waiting && !peers->listener);
-    enum base_error code = make_rules(peers);
+    enum base_error error = make_rules(peers);
     peers->timer = event_new(base, -1, 0, timer_now, peers);
     peers->waiting = event_new(base, -1, 0, waiting_now, peers);
-    if (code == BASE_OK && (!peers->timer || !peers->waiting))
-        code = BASE_ENOMEM;
-    if (code == BASE_OK)
-        code = peer_call_create(peers);
-    if (code == BASE_OK)
-        code = node_listener_create(base, peers->options.listener, accepted, peers, &peers->listener);
-    return code;
+    if (!error && (!peers->timer || !peers->waiting))
+        error = BASE_ENOMEM;
+    if (!error)
+        error = peer_call_create(peers);
+    if (!error)
+        error = node_listener_create(base, peers->options.listener, accepted, peers, &peers->listener);
+    return error;
 }
 
 enum base_error node_peers_create(const struct node_peers_options *options, struct node_peers **out)
@@ -99,12 +99,12 @@ enum base_error node_peers_create(const struct node_peers_options *options, stru
     peers->options = *options;
     peers->sessions = &peer_link_handler;
     LIST_INIT(&peers->links);
-    enum base_error code = make_parts(peers);
-    if (code == BASE_OK)
+    enum base_error error = make_parts(peers);
+    if (!error)
         *out = peers;
     else
         node_peers_destroy(peers);
-    return code;
+    return error;
 }
 
 void node_peers_destroy(struct node_peers *peers)
@@ -149,7 +149,7 @@ bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, uin
         return false;
     }
     gossip_links_sent(peers->rules, link->handle, node_clock_ns());
-    return node_link_give(link->link, bytes, count) == BASE_OK;
+    return !node_link_give(link->link, bytes, count);
 }
 
 void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *packet,

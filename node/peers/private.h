@@ -81,7 +81,7 @@ struct node_peers {
 void peer_tell_unresolved(struct node_peers *peers, size_t entry, const char *problem);
 void peer_tell_up(struct peer_link *link);
 void peer_tell_close(struct peer_link *link, const struct gossip_links_action *action); // sets link->closing
-void peer_tell_end(struct peer_link *link, enum base_error code, const char *why);
+void peer_tell_end(struct peer_link *link, enum base_error error, const char *why);
 void peer_tell_turned_away(struct node_peers *peers, const char *from); // closed over a limit
 void peer_tell_shards(const struct peer_link *link, const struct gossip_greeting *theirs);
 

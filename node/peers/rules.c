@@ -19,7 +19,7 @@ static void step(struct node_peers *peers, struct gossip_links_event event)
     if (event.now_ns == 0)
         event.now_ns = node_clock_ns();
     event.entropy = base_rng_u64(&peers->rng);
-    if (gossip_links_step(peers->rules, &event) != BASE_OK)
+    if (gossip_links_step(peers->rules, &event))
         base_log(BASE_LOG_ERROR, "links", "out of memory: an event about links was not handled");
 }
 

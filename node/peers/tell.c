@@ -102,7 +102,7 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
     const struct gossip_greeting *ours = peers->options.greeting;
     BASE_ASSERT(gossip_close_is_refusal(why));
     bool compared = peers->heard && peers->heard->kind == GOSSIP_GREETING &&
-                    node_greeting_compare(ours, &peers->heard->as.greeting, &text) != BASE_OK;
+                    node_greeting_compare(ours, &peers->heard->as.greeting, &text);
     gossip_id_hex(&link->id, hex);
     if (compared && node_greeting_comes_back(ours, &peers->heard->as.greeting)) {
         log_bounded(peers, BASE_LOG_INFO, "peer_joins",
@@ -174,7 +174,7 @@ static void tell_stranger(struct node_peers *peers, const struct peer_link *link
              why, (unsigned long long)peers->strangers);
 }
 
-void peer_tell_end(struct peer_link *link, enum base_error code, const char *why)
+void peer_tell_end(struct peer_link *link, enum base_error error, const char *why)
 {
     struct node_peers *peers = link->peers;
     bool called = link->caller && link->target.entry != GOSSIP_NO_ENTRY;
@@ -182,8 +182,8 @@ void peer_tell_end(struct peer_link *link, enum base_error code, const char *why
     if (!link->authenticated && !link->caller)
         tell_stranger(peers, link, why);
     if (!link->authenticated && called)
-        tell_entry(peers, link->target.entry, why, code == BASE_EAUTH);
-    if (link->was_active && code == BASE_EFORMAT)
+        tell_entry(peers, link->target.entry, why, error == BASE_EAUTH);
+    if (link->was_active && error == BASE_EFORMAT)
         log_bounded(peers, BASE_LOG_ERROR, "peer_protocol", "%s at %s: %s", link->name, link->address, text);
     if (link->was_active)
         log_bounded(peers,

@@ -91,14 +91,14 @@ enum base_error node_mailbox_post_by(struct node_mailbox *mailbox, void *item, u
 {
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
     enum base_error error;
-    while ((error = node_mailbox_post(mailbox, item)) != BASE_OK && node_clock_ns() <= deadline_ns)
+    while ((error = node_mailbox_post(mailbox, item)) && node_clock_ns() <= deadline_ns)
         nanosleep(&moment, NULL);
     return error;
 }
 
 void node_mailbox_deliver(struct node_mailbox *mailbox, void *item)
 {
-    BASE_ASSERT(node_mailbox_post_by(mailbox, item, UINT64_MAX) == BASE_OK);
+    BASE_ASSERT(!node_mailbox_post_by(mailbox, item, UINT64_MAX));
 }
 
 void *node_mailbox_take(struct node_mailbox *mailbox, uint64_t deadline_ns)

@@ -206,7 +206,7 @@ enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, con
 static void end_before(struct node_checkpoint_beside *beside, uint64_t wait_ns)
 {
     struct base_reason why;
-    if (node_checkpoint_end(beside, wait_ns, &why) != BASE_OK)
+    if (node_checkpoint_end(beside, wait_ns, &why))
         base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", why.text);
 }
 
@@ -231,7 +231,7 @@ enum base_error node_checkpoint_replace(struct node_checkpoint_beside *beside, c
     struct base_reason before;
     if (runs) {
         (void)kill(beside->pid, SIGSTOP);
-        if (node_checkpoint_add(directory, keep, parts, why) == BASE_OK) {
+        if (!node_checkpoint_add(directory, keep, parts, why)) {
             (void)give_up(beside, wait_ns, &before);
             base_file_sweep(directory, NODE_CHECKPOINT_PREFIX); // its unfinished file
             return BASE_OK;

@@ -49,7 +49,7 @@ enum base_error node_checkpoint_files_list(const char *directory, struct node_ch
     enum base_error error = BASE_OK;
     struct node_checkpoint_files found = {0};
     const struct dirent *entry;
-    while (!error && (entry = readdir(entries)) != NULL) {
+    while (!error && (entry = readdir(entries))) {
         uint64_t step;
         const char *rest;
         if (!parse_name(entry->d_name, &step, &rest) || *rest)

@@ -153,7 +153,7 @@ static void print_edges(const struct node_safetensors *file)
 {
     const char *key, *value;
     bool any = false;
-    for (size_t i = 0; (key = node_safetensors_metadata_at(file, i, &value)) != NULL; i++) {
+    for (size_t i = 0; (key = node_safetensors_metadata_at(file, i, &value)); i++) {
         if (strncmp(key, "edge.", 5) != 0 || strspn(key + 5, "0123456789abcdef") != 64 || key[5 + 64])
             continue;
         if (!any)
@@ -167,7 +167,7 @@ static void print_edges(const struct node_safetensors *file)
 static void print_metadata(const struct node_safetensors *file)
 {
     const char *key, *value;
-    for (size_t i = 0; (key = node_safetensors_metadata_at(file, i, &value)) != NULL; i++) {
+    for (size_t i = 0; (key = node_safetensors_metadata_at(file, i, &value)); i++) {
         if (!strncmp(key, "edge.", 5))
             continue;
         if (i == 0)

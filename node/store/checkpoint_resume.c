@@ -433,7 +433,7 @@ void node_checkpoint_resume_edges(const struct node_safetensors *file, struct go
     if (vector_bytes == 0)
         return;
     const char *key, *value;
-    for (size_t i = 0; (key = node_safetensors_metadata_at(file, i, &value)) != NULL; i++) {
+    for (size_t i = 0; (key = node_safetensors_metadata_at(file, i, &value)); i++) {
         if (strncmp(key, "edge.", 5) != 0)
             continue;
         enum base_error error = resume_edge(file, key, value, vector_bytes, exchange);

@@ -23,14 +23,14 @@ enum base_error node_joined_read(const char *directory, char **text, struct base
     uint8_t *data = NULL;
     size_t bytes = 0;
     *text = NULL;
-    enum base_error code = path_of(directory, path, why);
-    if (code != BASE_OK)
-        return code;
-    code = base_file_read_regular(path, JOINED_MAX, &data, &bytes, why);
-    if (code == BASE_ENOTFOUND)
+    enum base_error error = path_of(directory, path, why);
+    if (error)
+        return error;
+    error = base_file_read_regular(path, JOINED_MAX, &data, &bytes, why);
+    if (error == BASE_ENOTFOUND)
         return BASE_OK;
-    if (code != BASE_OK)
-        return code;
+    if (error)
+        return error;
     *text = strndup((const char *)data, bytes);
     free(data);
     return *text ? BASE_OK : base_fail(why, BASE_ENOMEM, "no memory for %s", path);
@@ -73,9 +73,9 @@ enum base_error node_joined_write(const char *directory, const char *reason, con
 {
     char path[PATH_BYTES], head[400];
     const int used = snprintf(head, sizeof head, "# %.390s\n", reason);
-    enum base_error code = path_of(directory, path, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = path_of(directory, path, why);
+    if (error)
+        return error;
     char *kept = calloc(1, earlier ? strlen(earlier) + 1 : 1);
     if (!kept)
         return base_fail(why, BASE_ENOMEM, "no memory for %s", path);
@@ -83,7 +83,7 @@ enum base_error node_joined_write(const char *directory, const char *reason, con
         add_earlier(kept, lines, earlier);
     BASE_ASSERT(used > 0 && (!earlier || strlen(kept) <= strlen(earlier)));
     const struct base_span spans[] = {{head, strlen(head)}, {lines, strlen(lines)}, {kept, strlen(kept)}};
-    code = base_file_write(path, JOINED_MODE, spans, 3, why);
+    error = base_file_write(path, JOINED_MODE, spans, 3, why);
     free(kept);
-    return code;
+    return error;
 }

@@ -242,24 +242,25 @@ enum base_error node_meaning_parse(const char *name, const char *text, size_t by
                                    struct train_meaning **out, struct base_reason *why)
 {
     json_error_t where;
-    enum base_error code = BASE_OK;
+    enum base_error error = BASE_OK;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
     struct train_meaning *meaning = train_meaning_create(1);
     const char *broken = NULL;
     if (!root)
-        code = base_fail(why, BASE_EFORMAT,
-                         "%s:%d: found %s, expected the JSON that 'p2pml data info --stats' writes", name,
-                         where.line, where.text);
+        error = base_fail(why, BASE_EFORMAT,
+                          "%s:%d: found %s, expected the JSON that 'p2pml data info --stats' writes", name,
+                          where.line, where.text);
     else if (!meaning)
-        code = base_fail(why, BASE_ENOMEM, "no memory for %s", name);
-    else if ((broken = take_all(root, meaning)) != NULL)
-        code = base_fail(why, BASE_EFORMAT,
-                         "%s: \"%s\" is missing or not valid, expected what 'p2pml data info --stats' writes",
-                         name, broken);
+        error = base_fail(why, BASE_ENOMEM, "no memory for %s", name);
+    else if ((broken = take_all(root, meaning)))
+        error =
+            base_fail(why, BASE_EFORMAT,
+                      "%s: \"%s\" is missing or not valid, expected what 'p2pml data info --stats' writes",
+                      name, broken);
     json_decref(root);
-    if (code != BASE_OK)
+    if (error)
         train_meaning_release(meaning);
     else
         *out = meaning;
-    return code;
+    return error;
 }

@@ -23,8 +23,7 @@ enum base_error node_model_find(const char *path, char found[NODE_MODEL_PATH], s
         return BASE_OK;
     }
     if (is_in(path, NODE_MODEL_AVERAGED, found) ||
-        node_checkpoint_newest(path, found, NODE_MODEL_PATH, NULL) == BASE_OK ||
-        is_in(path, NODE_MODEL_LAST, found))
+        !node_checkpoint_newest(path, found, NODE_MODEL_PATH, NULL) || is_in(path, NODE_MODEL_LAST, found))
         return BASE_OK;
     return base_fail(why, BASE_ENOTFOUND,
                      "the directory '%s' holds no model: expected " NODE_MODEL_AVERAGED

@@ -102,7 +102,7 @@ enum base_error node_model_gpt2_check(const struct node_safetensors *file, struc
     const struct node_tensor *head = node_safetensors_find(file, HEAD);
     struct train_model_spec said;
     struct base_reason unused;
-    if (described && train_spec_parse(described, &said, &unused) == BASE_OK && said.kind == TRAIN_GPT2 &&
+    if (described && !train_spec_parse(described, &said, &unused) && said.kind == TRAIN_GPT2 &&
         said.decoder.heads != spec->decoder.heads)
         return base_fail(why, BASE_EMISMATCH, "it has %zu heads, expected %zu", said.decoder.heads,
                          spec->decoder.heads);

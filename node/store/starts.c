@@ -53,15 +53,15 @@ static enum base_error load(const char *path, struct starts *starts, struct base
     uint8_t *text = NULL;
     size_t bytes = 0;
     *starts = (struct starts){0};
-    enum base_error code = base_file_read_regular(path, FILE_BYTES, &text, &bytes, why);
-    if (code == BASE_ENOTFOUND)
+    enum base_error error = base_file_read_regular(path, FILE_BYTES, &text, &bytes, why);
+    if (error == BASE_ENOTFOUND)
         return BASE_OK;
-    if (code == BASE_ELIMIT || (code == BASE_OK && !parse((const char *)text, starts))) {
+    if (error == BASE_ELIMIT || (!error && !parse((const char *)text, starts))) {
         base_log(BASE_LOG_WARN, "boot", "%s is damaged; this node's starts are counted from 1 again", path);
-        code = BASE_OK;
+        error = BASE_OK;
     }
     free(text);
-    return code;
+    return error;
 }
 
 static enum base_error store(const char *path, const struct starts *starts, struct base_reason *why)
@@ -85,27 +85,27 @@ enum base_error node_starts_take(const char *path, uint64_t now_s, struct node_s
                                  struct base_reason *why)
 {
     struct starts before, after = {0};
-    enum base_error code = load(path, &before, why);
-    if (code != BASE_OK)
-        return code;
+    enum base_error error = load(path, &before, why);
+    if (error)
+        return error;
     after.number = before.number + 1;
     size_t skip = before.count == STARTS_MAX ? 1 : 0; // the oldest
     for (size_t i = skip; i < before.count; i++)
         if (is_recent(before.times[i], now_s))
             after.times[after.count++] = before.times[i];
     after.times[after.count++] = now_s;
-    code = store(path, &after, why);
-    if (code == BASE_OK)
+    error = store(path, &after, why);
+    if (!error)
         *starts = (struct node_starts){.number = after.number, .recent = (unsigned)after.count - 1};
-    return code;
+    return error;
 }
 
 enum base_error node_starts_end(const char *path, struct base_reason *why)
 {
     struct starts starts;
-    enum base_error code = load(path, &starts, why);
-    if (code != BASE_OK || starts.count == 0)
-        return code;
+    enum base_error error = load(path, &starts, why);
+    if (error || starts.count == 0)
+        return error;
     starts.count--; // the latest is this process's
     return store(path, &starts, why);
 }
@@ -113,9 +113,9 @@ enum base_error node_starts_end(const char *path, struct base_reason *why)
 enum base_error node_starts_raise(const char *path, uint64_t number, struct base_reason *why)
 {
     struct starts starts;
-    enum base_error code = load(path, &starts, why);
-    if (code != BASE_OK || number <= starts.number)
-        return code;
+    enum base_error error = load(path, &starts, why);
+    if (error || number <= starts.number)
+        return error;
     if (number > UINT64_MAX / 2)
         return base_fail(why, BASE_ELIMIT, "a generation of %" PRIu64 " is not possible", number);
     starts.number = number;

@@ -11,7 +11,7 @@ int main(int argc, char **argv)
     const char *path = bench_option(argc, argv, "--out", NULL);
     const size_t count = strtoull(bench_option(argc, argv, "--count", "31000000"), NULL, 10);
     enum bench_data data;
-    if (path == NULL || !bench_data_parse(name, &data)) {
+    if (!path || !bench_data_parse(name, &data)) {
         (void)fprintf(stderr, "usage: bench_base_data --out FILE [--count N] [--data "
                               "gaussian|student|sparse99|constant|few|sorted]\n");
         return 2;
@@ -19,9 +19,9 @@ int main(int argc, char **argv)
     float *x = bench_alloc(count * sizeof *x);
     bench_fill(data, 1, x, count);
     FILE *file = fopen(path, "wb");
-    const size_t written = file == NULL ? 0 : fwrite(x, sizeof *x, count, file);
+    const size_t written = !file ? 0 : fwrite(x, sizeof *x, count, file);
     bench_free(x);
-    if (file == NULL || fclose(file) != 0 || written != count) {
+    if (!file || fclose(file) != 0 || written != count) {
         perror(path);
         return 1;
     }

@@ -28,7 +28,7 @@ static void list_drop(void *context)
 {
     struct filtering *f = context;
     f->turn.seed++;
-    if (compress_filters_drop(&f->filters, &f->turn, &f->list) != BASE_OK) {
+    if (compress_filters_drop(&f->filters, &f->turn, &f->list)) {
         exit(1);
     }
 }

@@ -62,7 +62,7 @@ static void check(void *context)
     struct work *work = context;
     start(work);
     enum base_error error = packet_codes[work->kind]->check(&work->reader);
-    BASE_ASSERT(error == BASE_OK);
+    BASE_ASSERT(!error);
 }
 
 static void read_all(void *context)
@@ -90,7 +90,7 @@ static struct compress_sparse list_make(size_t count, double density)
     base_rng_seed(&rng, 1);
     struct compress_sparse list;
     const size_t capacity = (size_t)((double)count * density * 1.1) + 1000;
-    if (compress_sparse_create(capacity, &list) != BASE_OK)
+    if (compress_sparse_create(capacity, &list))
         abort();
     for (size_t i = 0; i < count && list.count < capacity; i++) {
         if (base_rng_uniform(&rng) < density) {
@@ -135,7 +135,7 @@ static void print_bytes(const struct kernels *kernels, struct compress_sparse *l
         const size_t bound = compress_packet_bound(count, list->count, formats[i]);
         uint8_t *packet = bench_alloc(bound);
         size_t bytes = 0;
-        if (compress_packet_encode(kernels, list, count, formats[i], NULL, packet, bound, &bytes) != BASE_OK)
+        if (compress_packet_encode(kernels, list, count, formats[i], NULL, packet, bound, &bytes))
             abort();
         printf("{\"bench\": \"compress_index\", \"case\": \"packet %s %s\", \"count\": %zu, "
                "\"entries\": %zu, \"bytes_entry\": %.4f}\n",

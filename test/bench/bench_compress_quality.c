@@ -38,7 +38,7 @@ static void select_entries(struct quality *q, enum compress_method method, size_
 {
     const struct compress_selection selection = {
         .method = method, .k = q->a.count / 100, .block = block, .seed = 1};
-    if (compress_select(q->kernels, &selection, &q->a, &q->entries, NULL) != BASE_OK) {
+    if (compress_select(q->kernels, &selection, &q->a, &q->entries, NULL)) {
         stop("selection");
     }
 }
@@ -57,7 +57,7 @@ static void print_format(struct quality *q, enum kernels_format format, const ch
     const size_t count = q->entries.count, bytes = kernels_section_bytes(format, count);
     float *value = malloc(count * sizeof *value);
     uint8_t *section = malloc(bytes);
-    if (value == NULL || section == NULL) {
+    if (!value || !section) {
         stop("allocation");
     }
     memcpy(value, q->entries.value, count * sizeof *value);
@@ -112,8 +112,8 @@ int main(int argc, char **argv)
     const size_t room_whole = compress_select_room(&whole, count);
     float *x = bench_alloc(count * sizeof *x);
     struct quality q = {.a = {.x = x, .count = count}};
-    if (count < 100 || kernels_open("cpu", 1, &q.kernels, NULL) != BASE_OK ||
-        compress_sparse_create(room_blocks > room_whole ? room_blocks : room_whole, &q.entries) != BASE_OK) {
+    if (count < 100 || kernels_open("cpu", 1, &q.kernels, NULL) ||
+        compress_sparse_create(room_blocks > room_whole ? room_blocks : room_whole, &q.entries)) {
         stop("setup");
     }
     static const enum bench_data data[] = {BENCH_GAUSSIAN, BENCH_STUDENT};

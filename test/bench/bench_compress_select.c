@@ -22,7 +22,7 @@ static void run_select(void *context)
 {
     struct selected *s = context;
     struct compress_energy energy;
-    if (compress_select(s->kernels, &s->selection, &s->a, &s->entries, &energy) != BASE_OK) {
+    if (compress_select(s->kernels, &s->selection, &s->a, &s->entries, &energy)) {
         abort();
     }
 }
@@ -98,7 +98,7 @@ static void measure(size_t count, enum bench_data data, double percent, double s
     (void)bench_paths(paths);
     base.kernels = paths[0].table;
     if (compress_sparse_create_on(base.kernels, compress_select_room(&base.selection, count),
-                                  &base.entries) != BASE_OK) {
+                                  &base.entries)) {
         abort();
     }
     group_fill(&group, &read, &base, r, all_methods);
@@ -142,20 +142,20 @@ int main(int argc, char **argv)
     const double percent = strtod(bench_option(argc, argv, "--percent", "1"), NULL);
     const char *count = bench_option(argc, argv, "--count", NULL),
                *name = bench_option(argc, argv, "--data", NULL);
-    if (count == NULL && name == NULL) {
+    if (!count && !name) {
         measure_all(seconds);
         return 0;
     }
-    const size_t n = count != NULL ? strtoull(count, NULL, 10) : 31000000;
+    const size_t n = count ? strtoull(count, NULL, 10) : 31000000;
     enum bench_data data = BENCH_GAUSSIAN;
-    if (name != NULL && strcmp(name, "all") == 0) {
+    if (name && strcmp(name, "all") == 0) {
         for (unsigned d = 0; d < BENCH_DATA; d++) {
             measure(n, (enum bench_data)d, percent, seconds / BENCH_DATA,
                     bench_flag(argc, argv, "--all-methods"));
         }
         return 0;
     }
-    if (name != NULL && !bench_data_parse(name, &data)) {
+    if (name && !bench_data_parse(name, &data)) {
         (void)fprintf(stderr,
                       "--data '%s' is unknown; expected gaussian, student, sparse99, constant, few, "
                       "sorted or all\n",

@@ -317,7 +317,7 @@ static void measure(struct device *d, const struct run *run, double seconds)
 static void *must_alloc(const struct kernels *k, size_t bytes)
 {
     void *memory = k->alloc(bytes);
-    if (memory == NULL) {
+    if (!memory) {
         (void)fprintf(stderr, "the device has no %zu bytes left: take a smaller --count\n", bytes);
         exit(1);
     }
@@ -331,10 +331,10 @@ static void device_fill(struct device *d, double percent)
     float *host = bench_alloc(bytes);
     double *magnitude = malloc(samples * sizeof *magnitude);
     bench_fill(BENCH_GAUSSIAN, 1, host, d->count);
-    for (size_t i = 0; magnitude != NULL && i < samples; i++) {
+    for (size_t i = 0; magnitude && i < samples; i++) {
         magnitude[i] = fabs((double)host[i]);
     }
-    if (magnitude != NULL) {
+    if (magnitude) {
         (void)bench_median(magnitude, samples); // sorts
         const float floor = (float)magnitude[(size_t)((1.0 - percent / 100) * (double)(samples - 1))];
         memcpy(&d->floor, &floor, sizeof floor);
@@ -351,10 +351,10 @@ static void ids_fill(struct device *d)
     d->rows = (sequences < 16 ? sequences : 16) * TOKENS;
     uint32_t *host = malloc((d->rows + 1) * sizeof *host);
     d->ids = must_alloc(d->k, d->rows * sizeof *host);
-    for (size_t i = 0; host != NULL && i < d->rows; i++) {
+    for (size_t i = 0; host && i < d->rows; i++) {
         host[i] = (uint32_t)(i * 2654435761u % (i % 4 == 0 ? 16 : WORDS));
     }
-    if (host != NULL) {
+    if (host) {
         d->k->upload(d->ids, host, d->rows * sizeof *host);
     }
     free(host);
@@ -455,7 +455,7 @@ int main(int argc, char **argv)
     const double seconds = strtod(bench_option(argc, argv, "--seconds", "1"), NULL);
     const struct kernels *k;
     struct base_reason why;
-    if (kernels_open("cuda", 1, &k, &why) != BASE_OK) {
+    if (kernels_open("cuda", 1, &k, &why)) {
         printf("skipped: no device: %s\n", why.text);
         return SKIPPED;
     }

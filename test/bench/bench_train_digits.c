@@ -14,7 +14,7 @@ int main(void)
         struct train_dataset data;
         struct base_reason why;
         double start_s = bench_now_s();
-        if (train_dataset_make_digits(i, 0, EXAMPLES, &data, &why) != BASE_OK) {
+        if (train_dataset_make_digits(i, 0, EXAMPLES, &data, &why)) {
             fprintf(stderr, "%s\n", why.text);
             return 1;
         }

@@ -19,7 +19,7 @@ static const struct train_model_spec spec = {
 
 static void need(enum base_error code, const struct base_reason *why)
 {
-    if (code == BASE_OK)
+    if (!code)
         return;
     fprintf(stderr, "%s: %s\n", base_error_name(code), why->text);
     exit(1);

@@ -81,16 +81,16 @@ int main(int argc, char **argv)
     struct train_model *model = NULL;
     struct train_trainer *trainer = NULL;
     struct base_reason why = {"a LIBSVM file is needed"};
-    if (argc < 2 || kernels_open("cpu", 1, &kernels, &why) != BASE_OK ||
-        train_dataset_load_libsvm(argv[1], features, 2, 0, 0, true, &data, &why) != BASE_OK) {
+    if (argc < 2 || kernels_open("cpu", 1, &kernels, &why) ||
+        train_dataset_load_libsvm(argv[1], features, 2, 0, 0, true, &data, &why)) {
         fail(&why);
     }
     const struct train_model_spec spec = {.kind = TRAIN_LOGISTIC, .inputs = features, .classes = 2};
     const struct train_options options = {
         .optimizer = TRAIN_SGD, .rate = 0.25, .momentum = 0.9, .batch = data.examples, .l1 = 1e-3};
     float *start = calloc(features + 1, sizeof *start);
-    if (start == NULL || train_model_create(&spec, kernels, 1024, &model, &why) != BASE_OK ||
-        train_trainer_create(&options, model, &data, start, &trainer, &why) != BASE_OK) {
+    if (!start || train_model_create(&spec, kernels, 1024, &model, &why) ||
+        train_trainer_create(&options, model, &data, start, &trainer, &why)) {
         fail(&why);
     }
     const size_t entries = data.csr->start[data.examples];

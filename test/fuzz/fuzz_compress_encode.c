@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     BASE_ASSERT(a && !error);
     memcpy(a, data + 5, count * sizeof *a);
     const struct kernels_difference difference = {.x = a, .count = count};
-    if (compress_select(cpu_kernels(), &selection, &difference, &chosen, NULL) == BASE_OK) {
+    if (!compress_select(cpu_kernels(), &selection, &difference, &chosen, NULL)) {
         if (selection.method == COMPRESS_EXACT && (selection.block == 0 || selection.block >= count))
             check_exact(a, count, selection.k, &chosen);
         check_packet(&chosen, count, (enum kernels_format)(data[3] % KERNELS_FORMATS));

@@ -8,7 +8,7 @@ static void record(const uint8_t *data, size_t size)
     struct base_reader reader = base_reader_of(data, size);
     struct gossip_record read;
     uint8_t bytes[GOSSIP_RECORD_BYTES_MAX];
-    if (gossip_record_read(&reader, &read) != BASE_OK)
+    if (gossip_record_read(&reader, &read))
         return;
     size_t used = size - base_reader_left(&reader);
     struct base_writer writer = base_writer_of(bytes, sizeof bytes);
@@ -22,7 +22,7 @@ static void suspicion(const uint8_t *data, size_t size)
     struct base_reader reader = base_reader_of(data, size);
     struct gossip_suspicion read;
     uint8_t bytes[GOSSIP_SUSPICION_BYTES];
-    if (gossip_suspicion_read(&reader, &read) != BASE_OK)
+    if (gossip_suspicion_read(&reader, &read))
         return;
     struct base_writer writer = base_writer_of(bytes, sizeof bytes);
     gossip_suspicion_write(&read, &writer);

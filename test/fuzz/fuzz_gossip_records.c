@@ -37,8 +37,8 @@ static bool give(struct gossip_opener *opener, const uint8_t *bytes, size_t coun
             const enum base_error error =
                 gossip_opener_take(opener, bytes + at, end - at, &consumed, &message);
             BASE_ASSERT(error != BASE_ESTATE && error != BASE_ENOMEM && error != BASE_EAUTH);
-            BASE_ASSERT(consumed <= end - at && (error == BASE_OK || message.bytes == NULL));
-            if (error != BASE_OK)
+            BASE_ASSERT(consumed <= end - at && (!error || !message.bytes));
+            if (error)
                 return false;
             if (message.bytes)
                 check(&message);
@@ -106,8 +106,8 @@ static void open_all(struct gossip_opener *opener, const struct base_buffer *wir
         size_t consumed = 0;
         end += piece < count - end ? piece : count - end;
         do {
-            BASE_ASSERT(gossip_opener_take(opener, base_buffer_head(wire) + at, end - at, &consumed,
-                                           &message) == BASE_OK);
+            BASE_ASSERT(
+                !gossip_opener_take(opener, base_buffer_head(wire) + at, end - at, &consumed, &message));
             at += consumed;
             if (message.bytes)
                 BASE_ASSERT(came(message.count <= LIMIT_PROMPT_BYTES ? small : large, &message));
@@ -127,13 +127,13 @@ static void mix(const uint8_t *data, size_t size, size_t piece)
     struct base_buffer wire = {0};
     struct base_reader reader = base_reader_of(data, size);
     uint8_t *room = NULL;
-    BASE_ASSERT(sealer != NULL && opener != NULL);
+    BASE_ASSERT(sealer && opener);
     while (base_reader_left(&reader) >= 3 && small.count < WAITING_MAX && large.count < WAITING_MAX) {
         const uint8_t what = base_read_u8(&reader);
         const size_t bytes = base_read_u16(&reader);
         const struct gossip_session_part parts[] = {{message, bytes / 3},
                                                     {message + bytes / 3, bytes - bytes / 3}};
-        BASE_ASSERT(base_buffer_reserve(&wire, 65536, SIZE_MAX, &room) == BASE_OK);
+        BASE_ASSERT(!base_buffer_reserve(&wire, 65536, SIZE_MAX, &room));
         if (what % 3 == 0) {
             base_buffer_commit(&wire, gossip_sealer_next(sealer, room, bytes));
         } else if (bytes > 0 && bytes <= LIMIT_PROMPT_BYTES) {
@@ -142,11 +142,11 @@ static void mix(const uint8_t *data, size_t size, size_t piece)
             base_buffer_commit(&wire, gossip_sealer_prompt(sealer, own, 2, room));
         } else if (bytes <= MESSAGE_LIMIT && gossip_sealer_idle(sealer)) {
             message[0] = what;
-            if (gossip_sealer_begin(sealer, parts, 2) == BASE_OK)
+            if (!gossip_sealer_begin(sealer, parts, 2))
                 expect(&large, bytes, what);
         }
     }
-    BASE_ASSERT(base_buffer_reserve(&wire, 65536, SIZE_MAX, &room) == BASE_OK);
+    BASE_ASSERT(!base_buffer_reserve(&wire, 65536, SIZE_MAX, &room));
     base_buffer_commit(&wire, gossip_sealer_next(sealer, room, 65536));
     open_all(opener, &wire, piece, &small, &large);
     BASE_ASSERT(small.at == small.count && large.at == large.count);

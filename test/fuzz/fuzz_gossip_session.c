@@ -31,7 +31,7 @@ static void begin(struct peer *peer)
     gossip_identity_from_seed(seeds[0], &peer->self);
     gossip_identity_from_seed(seeds[1], &peer->other);
     memset(options.entropy, 3, sizeof options.entropy);
-    BASE_ASSERT(gossip_session_create(&options, &peer->session) == BASE_OK);
+    BASE_ASSERT(!gossip_session_create(&options, &peer->session));
 }
 
 // No input can guess the key.
@@ -39,12 +39,12 @@ static bool say_records(struct peer *peer, const uint8_t *bytes, size_t count)
 {
     struct gossip_opened message;
     size_t consumed = 0;
-    BASE_ASSERT(base_buffer_append(&peer->in, bytes, count, SIZE_MAX) == BASE_OK);
+    BASE_ASSERT(!base_buffer_append(&peer->in, bytes, count, SIZE_MAX));
     const enum base_error error = gossip_opener_take(peer->opener, base_buffer_head(&peer->in),
                                                      base_buffer_length(&peer->in), &consumed, &message);
     BASE_ASSERT(error != BASE_ESTATE && error != BASE_ENOMEM);
-    BASE_ASSERT(consumed == 0 && message.bytes == NULL);
-    return error == BASE_OK;
+    BASE_ASSERT(consumed == 0 && !message.bytes);
+    return !error;
 }
 
 static bool say_handshake(struct peer *peer, const uint8_t *bytes, size_t count, size_t *consumed)
@@ -53,10 +53,10 @@ static bool say_handshake(struct peer *peer, const uint8_t *bytes, size_t count,
     const enum base_error error =
         gossip_session_receive(peer->session, bytes, count, consumed, &peer->out, &event);
     BASE_ASSERT(error != BASE_ESTATE && error != BASE_ENOMEM && *consumed <= count);
-    BASE_ASSERT(error != BASE_OK || event.kind != GOSSIP_SESSION_NOTHING || *consumed == count);
-    if (error == BASE_OK && event.kind == GOSSIP_SESSION_ESTABLISHED)
-        BASE_ASSERT(gossip_session_split(peer->session, &peer->sealer, &peer->opener) == BASE_OK);
-    return error == BASE_OK;
+    BASE_ASSERT(error || event.kind != GOSSIP_SESSION_NOTHING || *consumed == count);
+    if (!error && event.kind == GOSSIP_SESSION_ESTABLISHED)
+        BASE_ASSERT(!gossip_session_split(peer->session, &peer->sealer, &peer->opener));
+    return !error;
 }
 
 // Everything in pieces of `piece` bytes, until it is refused.
@@ -93,15 +93,15 @@ static void shake_hands(struct peer *peer)
                                                  .ephemeral_secret = entropy,
                                                  .psk = psk};
     gossip_noise_begin(&handshake, &options);
-    BASE_ASSERT(gossip_noise_write(&handshake, NULL, 0, message + 2) == BASE_OK);
+    BASE_ASSERT(!gossip_noise_write(&handshake, NULL, 0, message + 2));
     BASE_ASSERT(say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_0), SIZE_MAX));
     BASE_ASSERT(base_buffer_length(&peer->out) == 2 + GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES);
-    BASE_ASSERT(gossip_noise_read(&handshake, base_buffer_head(&peer->out) + 2,
-                                  GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES, payload) == BASE_OK);
+    BASE_ASSERT(!gossip_noise_read(&handshake, base_buffer_head(&peer->out) + 2,
+                                   GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES, payload));
     memcpy(payload, peer->self.id.bytes, GOSSIP_ID_BYTES);
     memcpy(payload + GOSSIP_ID_BYTES, peer->self.binding, sizeof peer->self.binding);
     payload[PAYLOAD_BYTES - 1] = UINT8_MAX;
-    BASE_ASSERT(gossip_noise_write(&handshake, payload, sizeof payload, message + 2) == BASE_OK);
+    BASE_ASSERT(!gossip_noise_write(&handshake, payload, sizeof payload, message + 2));
     BASE_ASSERT(say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + PAYLOAD_BYTES), SIZE_MAX));
     BASE_ASSERT(peer->opener != NULL);
 }
@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((choice & 1) == 0) {
         say(&peer, data + 1, size - 1, piece);
         // no input can guess the secret
-        BASE_ASSERT(base_buffer_length(&peer.out) == 0 && peer.opener == NULL);
+        BASE_ASSERT(base_buffer_length(&peer.out) == 0 && !peer.opener);
     } else {
         shake_hands(&peer);
         say(&peer, data + 1, size - 1, piece);

@@ -28,8 +28,7 @@ static void ask(struct world *world, const struct gossip_id *peer, struct base_r
         .snapshot = base_read_u8(in), .part = base_read_u8(in) % 5, .block = base_read_u8(in) % 3};
     struct gossip_message answer;
     bool answered;
-    if (gossip_donor_ask(world->donor, peer, &question, world->now_ns, &answer, &answered) == BASE_OK &&
-        answered)
+    if (!gossip_donor_ask(world->donor, peer, &question, world->now_ns, &answer, &answered) && answered)
         BASE_ASSERT(answer.as.tell.part == question.part && answer.as.tell.block == question.block);
 }
 
@@ -51,7 +50,7 @@ static void tell(struct world *world, const struct gossip_id *peer, struct base_
                                                 : base_hash_vector(world->values, count);
     told.values = (const uint8_t *)world->values;
     told.values_bytes = (uint32_t)(count * sizeof *world->values);
-    if (gossip_joiner_tell(world->joiner, peer, &told, world->now_ns) != BASE_OK && bits & 16)
+    if (gossip_joiner_tell(world->joiner, peer, &told, world->now_ns) && bits & 16)
         gossip_joiner_donor_down(world->joiner, peer, world->now_ns);
 }
 
@@ -74,7 +73,7 @@ static void operate(struct world *world, struct base_reader *in)
     case 3:
         world->vectors.blob = what & 32 ? &world->blob : NULL;
         world->vectors.part[GOSSIP_PART_OUTER] = what & 16 ? world->vectors.part[GOSSIP_PART_MODEL] : NULL;
-        BASE_ASSERT(gossip_donor_freeze(world->donor, &world->vectors, world->now_ns) == BASE_OK);
+        BASE_ASSERT(!gossip_donor_freeze(world->donor, &world->vectors, world->now_ns));
         while (gossip_donor_waiting(world->donor, &peer, &message))
             continue;
         BASE_ASSERT(!gossip_donor_wants(world->donor));
@@ -106,8 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct gossip_joiner_options options = {
         .parameters = PARAMETERS, .into = &into, .patience_ns = PATIENCE_NS};
     struct world world = {.vectors = {.part = {vector(), NULL, vector()}}, .values = vector()};
-    BASE_ASSERT(gossip_donor_create(PARAMETERS, &world.donor) == BASE_OK);
-    BASE_ASSERT(gossip_joiner_create(&options, &world.joiner) == BASE_OK);
+    BASE_ASSERT(!gossip_donor_create(PARAMETERS, &world.donor));
+    BASE_ASSERT(!gossip_joiner_create(&options, &world.joiner));
     while (!in.failed && base_reader_left(&in) > 0)
         operate(&world, &in);
     for (size_t i = 0; i < PARAMETERS; i++)

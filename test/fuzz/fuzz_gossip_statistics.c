@@ -14,15 +14,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct gossip_statistics_options options = {
         .self = {{1}}, .generation = 1, .rows = 1, .columns = COLUMNS, .spreads = own};
     struct gossip_statistics *statistics = NULL;
-    if (gossip_statistics_create(&options, &statistics) != BASE_OK)
+    if (gossip_statistics_create(&options, &statistics))
         abort();
     for (size_t at = 0; at + 3 <= size;) { // a sender, a length, a message
         const struct gossip_id from = {{(uint8_t)(1 + data[at] % NODES)}};
         const size_t wanted = (size_t)(data[at + 1] | data[at + 2] << 8), left = size - at - 3,
                      bytes = wanted < left ? wanted : left;
         struct gossip_message message;
-        if (gossip_message_decode(data + at + 3, bytes, &message) == BASE_OK &&
-            message.kind == GOSSIP_STATISTICS)
+        if (!gossip_message_decode(data + at + 3, bytes, &message) && message.kind == GOSSIP_STATISTICS)
             (void)!gossip_statistics_take(statistics, &from, &message.as.statistics);
         at += 3 + bytes;
     }

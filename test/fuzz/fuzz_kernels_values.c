@@ -16,7 +16,7 @@ static size_t find_paths(const struct kernels_values *paths[PATHS])
     size_t n = 0;
     for (size_t i = 0; i < PATHS; i++) {
         const struct kernels *table = kernels_cpu_table(names[i]);
-        if (table != NULL)
+        if (table)
             paths[n++] = table->values;
     }
     return n;

@@ -14,8 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     const struct train_bytes files[] = {{"one", data, cut}, {"two", data + cut, bytes - cut}};
     struct train_dataset set = {0};
     struct base_reason why = {""};
-    if (train_cifar10_parse(cut > 0 ? files : files + 1, cut > 0 ? 2 : 1, &set, &why) != BASE_OK) {
-        BASE_ASSERT(why.text[0] != 0 && set.x == NULL);
+    if (train_cifar10_parse(cut > 0 ? files : files + 1, cut > 0 ? 2 : 1, &set, &why)) {
+        BASE_ASSERT(why.text[0] != 0 && !set.x);
         return 0;
     }
     BASE_ASSERT(set.examples * 3073 == bytes);

@@ -21,17 +21,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                           .regression = data[0] & 16};
     struct train_dataset set = {0}, again = {0};
     struct base_reason why = {""};
-    if (train_csv_parse(&text, &options, &set, &why) != BASE_OK) {
-        BASE_ASSERT(why.text[0] != 0 && set.x == NULL);
+    if (train_csv_parse(&text, &options, &set, &why)) {
+        BASE_ASSERT(why.text[0] != 0 && !set.x);
         return 0;
     }
     for (size_t i = 0; i < set.examples * set.features; i++)
         BASE_ASSERT(isfinite(set.x[i]));
     for (size_t i = 0; i < set.examples; i++)
-        BASE_ASSERT(set.labels == NULL ? isfinite(set.targets[i * set.outputs])
-                                       : set.labels[i] < set.classes);
+        BASE_ASSERT(!set.labels ? isfinite(set.targets[i * set.outputs]) : set.labels[i] < set.classes);
     options.like = set.meaning;
-    BASE_ASSERT(train_csv_parse(&text, &options, &again, &why) == BASE_OK && again.examples == set.examples);
+    BASE_ASSERT(!train_csv_parse(&text, &options, &again, &why) && again.examples == set.examples);
     train_dataset_destroy(&set);
     train_dataset_destroy(&again);
     return 0;

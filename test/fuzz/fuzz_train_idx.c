@@ -18,8 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct train_bytes labels = {"labels", data + 2 + cut, bytes - 2 - cut};
     struct train_dataset set = {0};
     struct base_reason why = {""};
-    if (train_idx_parse(&images, &labels, 0, 0, 10, &set, &why) != BASE_OK) {
-        BASE_ASSERT(why.text[0] != 0 && set.x == NULL);
+    if (train_idx_parse(&images, &labels, 0, 0, 10, &set, &why)) {
+        BASE_ASSERT(why.text[0] != 0 && !set.x);
         return 0;
     }
     for (size_t i = 0; i < set.examples * set.features; i++)

@@ -19,8 +19,8 @@ static void check_sparse(const struct train_bytes *text, size_t classes, const s
     struct train_dataset set = {0};
     struct base_reason why = {""};
     const enum base_error error = train_libsvm_parse(text, FEATURES, classes, 0, 0, true, &set, &why);
-    BASE_ASSERT((error == BASE_OK) == (dense != NULL) && (error == BASE_OK || why.text[0] != 0));
-    if (error != BASE_OK)
+    BASE_ASSERT((error == BASE_OK) == (dense) && (!error || why.text[0] != 0));
+    if (error)
         return;
     const struct train_rows rows = {.csr = set.csr, .features = FEATURES};
     BASE_ASSERT(set.examples == dense->examples);
@@ -45,8 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct train_dataset set = {0};
     struct base_reason why = {""};
     const size_t classes = 1 + data[0] % 12;
-    if (train_libsvm_parse(&text, FEATURES, classes, 0, 0, false, &set, &why) != BASE_OK) {
-        BASE_ASSERT(why.text[0] != 0 && set.x == NULL);
+    if (train_libsvm_parse(&text, FEATURES, classes, 0, 0, false, &set, &why)) {
+        BASE_ASSERT(why.text[0] != 0 && !set.x);
         check_sparse(&text, classes, NULL);
         return 0;
     }

@@ -21,8 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct base_reason why = {""};
     const enum base_error error = data[0] % 4 == 2 ? train_tokens_parse(&file, 300, context, &set, &why)
                                                    : train_text_parse(&file, &options, &set, &why);
-    if (error != BASE_OK) {
-        BASE_ASSERT(why.text[0] != 0 && set.tokens == NULL);
+    if (error) {
+        BASE_ASSERT(why.text[0] != 0 && !set.tokens);
         return 0;
     }
     for (size_t i = 0; i < set.examples; i++) {

@@ -35,13 +35,13 @@ static inline struct packet_bytes_list packet_bytes_read(const struct kernels *k
     struct packet_bytes_list list = {0};
     struct compress_reader reader;
     list.error = compress_reader_open(kernels, packet, bytes, count, most, &known, &reader);
-    if (list.error != BASE_OK)
+    if (list.error)
         return list;
     BASE_ASSERT(reader.entries <= most && reader.entries <= count);
     list.count = reader.entries;
     list.index = malloc(list.count * sizeof *list.index + 1);
     list.value = malloc(list.count * sizeof *list.value + 1);
-    BASE_ASSERT(list.index != NULL && list.value != NULL);
+    BASE_ASSERT(list.index && list.value);
     for (size_t done = 0, now; done < list.count; done += now) {
         now = compress_reader_next(&reader, room, list.index + done, list.value + done);
         BASE_ASSERT(now > 0 && (now == room || done + now == list.count));
@@ -60,7 +60,7 @@ static inline void packet_bytes_again(const struct kernels *kernels, const struc
 {
     const struct compress_keys known = packet_bytes_known();
     struct compress_sparse again;
-    BASE_ASSERT(compress_sparse_create(list->count, &again) == BASE_OK);
+    BASE_ASSERT(!compress_sparse_create(list->count, &again));
     memcpy(again.index, list->index, list->count * sizeof *list->index);
     memcpy(again.value, list->value, list->count * sizeof *list->value);
     again.count = list->count;
@@ -68,10 +68,9 @@ static inline void packet_bytes_again(const struct kernels *kernels, const struc
     uint8_t *packet = malloc(bound);
     size_t bytes = 0;
     BASE_ASSERT(packet != NULL);
-    BASE_ASSERT(compress_packet_encode(kernels, &again, count, format, &known, packet, bound, &bytes) ==
-                BASE_OK);
+    BASE_ASSERT(!compress_packet_encode(kernels, &again, count, format, &known, packet, bound, &bytes));
     struct packet_bytes_list read = packet_bytes_read(kernels, packet, bytes, count, list->count, 256);
-    BASE_ASSERT(read.error == BASE_OK && read.count == list->count);
+    BASE_ASSERT(!read.error && read.count == list->count);
     BASE_ASSERT(memcmp(read.index, list->index, read.count * sizeof *read.index) == 0);
     BASE_ASSERT(memcmp(read.value, again.value, read.count * sizeof *read.value) == 0);
     free(read.index);
@@ -88,11 +87,11 @@ static inline void packet_bytes_check(const uint8_t *packet, size_t bytes, size_
         packet_bytes_read(&kernels_cpu_scalar, packet, bytes, count, most, 1u << 30);
     for (size_t i = 0; i < 3; i++) {
         const struct kernels *kernels = kernels_cpu_table(names[i]);
-        if (kernels == NULL)
+        if (!kernels)
             continue;
         struct packet_bytes_list list = packet_bytes_read(kernels, packet, bytes, count, most, 256);
         BASE_ASSERT(list.error == plain.error && list.count == plain.count);
-        if (list.error == BASE_OK) {
+        if (!list.error) {
             BASE_ASSERT(memcmp(list.index, plain.index, list.count * sizeof *list.index) == 0);
             BASE_ASSERT(memcmp(list.value, plain.value, list.count * sizeof *list.value) == 0);
             packet_bytes_again(kernels, &list, count, (enum kernels_format)(packet[0] & 0xf));

@@ -25,7 +25,7 @@ struct list {
 static inline uint64_t lists_seed(void)
 {
     const char *given = getenv("P2PML_SEED");
-    uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : 20261121;
+    uint64_t seed = given ? strtoull(given, NULL, 0) : 20261121;
     printf("P2PML_SEED=%llu\n", (unsigned long long)seed);
     return seed;
 }
@@ -55,7 +55,7 @@ static inline struct list list_make(struct base_rng *rng, enum list_kind kind, s
     struct list list = {.index = malloc(count * sizeof *list.index + 1),
                         .value = malloc(count * sizeof *list.value + 1),
                         .count = count};
-    BASE_ASSERT(list.index != NULL && list.value != NULL);
+    BASE_ASSERT(list.index && list.value);
     for (size_t i = 0; i < count; i++) {
         if (list_has(rng, kind, i, count, density)) {
             list.value[list.entries] = (float)base_rng_normal(rng);
@@ -78,7 +78,7 @@ static inline size_t list_paths(const struct kernels *paths[3])
     size_t found = 0;
     for (size_t i = 0; i < 3; i++) {
         const struct kernels *table = kernels_cpu_table(names[i]);
-        if (table != NULL)
+        if (table)
             paths[found++] = table;
         else
             printf("this processor lacks the path %s: not tested\n", names[i]);

@@ -24,7 +24,7 @@ enum vector_kind {
 static inline uint64_t vectors_seed(void)
 {
     const char *given = getenv("P2PML_SEED");
-    uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : 20260131;
+    uint64_t seed = given ? strtoull(given, NULL, 0) : 20260131;
     printf("P2PML_SEED=%llu\n", (unsigned long long)seed);
     return seed;
 }

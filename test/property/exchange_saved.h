@@ -57,7 +57,7 @@ static inline void saved_take(struct saved *saved, const struct net *net, size_t
     BASE_ASSERT(saved->count <= SAVED_RECORDS);
     for (size_t i = 0; i < saved->count; i++) {
         struct gossip_edge_record *record = &saved->record[i];
-        BASE_ASSERT(gossip_exchange_export(at->exchange, i, record) == BASE_OK);
+        BASE_ASSERT(!gossip_exchange_export(at->exchange, i, record));
         record->reference = (float *)saved_copy(record->reference, bytes);
         record->correction = (float *)saved_copy(record->correction, bytes);
         record->reference_bf16 = (uint16_t *)saved_copy(record->reference_bf16, bytes / 2);

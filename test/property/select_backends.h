@@ -27,7 +27,7 @@ static inline size_t select_backends(const struct kernels *backends[BACKENDS_MAX
     static const char *const names[] = {"scalar", "avx2", "avx512"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const struct kernels *path = kernels_cpu_table(names[i]);
-        if (path != NULL) {
+        if (path) {
             backends[n++] = path;
         } else {
             printf("path %s is not tested: this processor lacks it\n", names[i]);

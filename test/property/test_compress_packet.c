@@ -75,7 +75,7 @@ static void assert_reads(const struct kernels *kernels, const struct sent *sent,
         const size_t expected = entries - done < room ? entries - done : room;
         uint32_t *index = malloc(expected * sizeof *index);
         float *value = malloc(expected * sizeof *value);
-        assert_true(index != NULL && value != NULL);
+        assert_true(index && value);
         assert_int_equal(compress_reader_next(&reader, room, index, value), expected);
         assert_memory_equal(index, sent->sparse.index + done, expected * sizeof *index);
         assert_memory_equal(value, sent->sparse.value + done, expected * sizeof *value);
@@ -240,7 +240,7 @@ static void assert_refused_or_valid(const struct kernels *kernels, const uint8_t
 {
     received->count = SIZE_MAX;
     const enum base_error error = packet_decode(kernels, packet, bytes, count, received);
-    *accepted = error == BASE_OK;
+    *accepted = !error;
     if (!*accepted) {
         assert_true(error == BASE_EFORMAT || error == BASE_ELIMIT || error == BASE_ENOTFOUND);
         assert_true(received->count == SIZE_MAX);

@@ -307,7 +307,7 @@ static void each_block_is_selected_as_if_alone(void **state)
             selection.block = 0;
             shares += selection.k;
             part.difference = (struct kernels_difference){
-                .x = s.x + first, .r = s.difference.r != NULL ? s.r + first : NULL, .count = end - first};
+                .x = s.x + first, .r = s.difference.r ? s.r + first : NULL, .count = end - first};
             struct compress_sparse alone;
             assert_int_equal(compress_sparse_create(compress_select_room(&selection, end - first), &alone),
                              BASE_OK);

@@ -327,7 +327,7 @@ static uint64_t clock_under_way(const struct net *net)
     struct gossip_message message;
 
     for (const struct net_message *at = net->first; at; at = at->next)
-        if (at->from == 0 && gossip_message_decode(at->bytes, at->count, &message) == BASE_OK &&
+        if (at->from == 0 && !gossip_message_decode(at->bytes, at->count, &message) &&
             message.kind == GOSSIP_CLOCK)
             return message.as.clock.round;
     return 0;

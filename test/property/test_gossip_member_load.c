@@ -49,7 +49,7 @@ static bool all_know_that_all_train(size_t count)
     for (size_t i = 0; i < count * count; i++) {
         struct gossip_member_info info;
         if (gossip_membership_find(net.nodes[i / count].membership, &net.nodes[i % count].identity.id,
-                                   &info) != BASE_OK ||
+                                   &info) ||
             !(info.record->flags & GOSSIP_RECORD_TRAINING))
             return false;
     }

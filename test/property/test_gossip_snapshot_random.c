@@ -170,7 +170,7 @@ static void deliver_tell(struct world *world, const struct message *item)
 {
     struct world_joiner *joiner = &world->joiner[item->joiner];
     const struct gossip_id peer = id_of(item->donor);
-    if (gossip_joiner_tell(joiner->joiner, &peer, &item->message.as.tell, world->now_ns) == BASE_OK)
+    if (!gossip_joiner_tell(joiner->joiner, &peer, &item->message.as.tell, world->now_ns))
         return;
     check(world, world->donor[item->donor].liar, "an honest donor's block was refused");
     joiner->closed[item->donor] = true;

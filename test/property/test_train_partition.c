@@ -171,7 +171,7 @@ static void invalid_arguments_are_refused(void **state)
 int main(void)
 {
     const char *given = getenv("P2PML_SEED");
-    seed = given != NULL ? strtoull(given, NULL, 10) : 20260411;
+    seed = given ? strtoull(given, NULL, 10) : 20260411;
     print_message("P2PML_SEED=%" PRIu64 "\n", seed);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_example_has_a_living_trainer),

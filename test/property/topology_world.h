@@ -35,7 +35,7 @@ static inline struct topology_plan *world_plan(const struct topology_options *op
                                                const struct topology_member *members, size_t n)
 {
     struct topology_plan *plan = NULL;
-    BASE_ASSERT(topology_plan_create(options, members, n, &plan) == BASE_OK && plan);
+    BASE_ASSERT(!topology_plan_create(options, members, n, &plan) && plan);
     return plan;
 }
 

@@ -52,7 +52,7 @@ double bench_minimum(const double *times, size_t n)
 
 static void *or_stop(void *memory)
 {
-    if (memory == NULL) {
+    if (!memory) {
         (void)fprintf(stderr, "benchmark: out of memory\n");
         exit(1);
     }
@@ -61,7 +61,7 @@ static void *or_stop(void *memory)
 
 static double run_once(clockid_t clock, const struct bench_case *one)
 {
-    if (one->prepare != NULL) {
+    if (one->prepare) {
         one->prepare(one->context);
     }
     const double start = bench_clock(clock);
@@ -171,7 +171,7 @@ size_t bench_paths(struct bench_path paths[BENCH_PATHS])
     size_t n = 0;
     for (size_t i = 0; i < BENCH_PATHS; i++) {
         const struct kernels *table = kernels_cpu_table(names[i]);
-        if (table != NULL) {
+        if (table) {
             paths[n++] = (struct bench_path){names[i], table};
         }
     }
@@ -181,7 +181,7 @@ size_t bench_paths(struct bench_path paths[BENCH_PATHS])
 void bench_print(const struct bench_result *r)
 {
     printf("{\"bench\": \"%s\", \"case\": \"%s\"", r->bench, r->name);
-    if (r->path != NULL) {
+    if (r->path) {
         printf(", \"path\": \"%s\"", r->path);
     }
     printf(", \"count\": %zu", r->count);
@@ -192,7 +192,7 @@ void bench_print(const struct bench_result *r)
     if (r->floor_ns > 0.0) {
         printf(", \"floor_ns\": %.0f, \"ratio\": %.3f", r->floor_ns, r->time.ns / r->floor_ns);
     }
-    if (r->more != NULL) {
+    if (r->more) {
         printf(", %s", r->more);
     }
     printf("}\n");
@@ -210,12 +210,12 @@ long bench_status_kib(const char *key)
     long kib = 0;
     char line[256];
     FILE *file = fopen("/proc/self/status", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    while (file && fgets(line, sizeof line, file)) {
         if (strncmp(line, key, strlen(key)) == 0) {
             kib = strtol(line + strlen(key), NULL, 10);
         }
     }
-    if (file != NULL) {
+    if (file) {
         (void)fclose(file);
     }
     return kib;

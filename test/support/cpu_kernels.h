@@ -10,7 +10,7 @@ static inline const struct kernels *cpu_kernels(void)
 
     if (!table) {
         enum base_error error = kernels_open("cpu", 1, &table, NULL);
-        BASE_ASSERT(error == BASE_OK);
+        BASE_ASSERT(!error);
     }
     return table;
 }

@@ -83,7 +83,7 @@ static inline void ends_begin(struct ends *ends, size_t node)
     struct base_reason why = {""};
 
     at->options.kernels = ends->trainer[node].kernels;
-    if (gossip_exchange_create(&at->options, &fresh, &why) != BASE_OK)
+    if (gossip_exchange_create(&at->options, &fresh, &why))
         fail_msg("%s", why.text);
     net_node_restart(ends->net, node, fresh);
 }

@@ -49,7 +49,7 @@ static struct topology_plan *plan_in_order(enum topology_kind kind, size_t nodes
 
     for (size_t i = 0; i < nodes; i++)
         snprintf(named[i].name, sizeof named[i].name, "node-%zu", i);
-    BASE_ASSERT(topology_ring_order(options.seed, 0, named, nodes, order) == BASE_OK);
+    BASE_ASSERT(!topology_ring_order(options.seed, 0, named, nodes, order));
     for (size_t i = 0; i < nodes; i++) {
         struct gossip_id id = net_id(i);
         members[i] = named[order[i]];
@@ -57,7 +57,7 @@ static struct topology_plan *plan_in_order(enum topology_kind kind, size_t nodes
         members[i].group = (uint32_t)(i / NET_GROUP);
         memcpy(members[i].id, id.bytes, sizeof id.bytes);
     }
-    BASE_ASSERT(topology_plan_create(&options, members, nodes, &plan) == BASE_OK);
+    BASE_ASSERT(!topology_plan_create(&options, members, nodes, &plan));
     free(members);
     free(named);
     free(order);
@@ -93,7 +93,7 @@ struct net *net_create(size_t nodes, size_t parameters, enum topology_kind topol
         node->correction = must(calloc(parameters, sizeof *node->correction));
         if (options->share_second_moment)
             node->v = must(calloc(parameters, sizeof *node->v));
-        BASE_ASSERT(gossip_exchange_create(&node->options, &node->exchange, &why) == BASE_OK);
+        BASE_ASSERT(!gossip_exchange_create(&node->options, &node->exchange, &why));
     }
     return net;
 }
@@ -140,7 +140,7 @@ static void post(struct net *net, size_t from, const struct gossip_exchange_acti
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
     size_t header_bytes, to = net_index(&action->peer);
 
-    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &header_bytes) == BASE_OK);
+    BASE_ASSERT(!gossip_message_encode_header(message, header, sizeof header, &header_bytes));
     if (!net->up[from * net->nodes + to] || base_rng_uniform(&net->rng) < net->loss_chance)
         return;
     struct net_message *item = must(calloc(1, sizeof *item));
@@ -188,7 +188,7 @@ void net_tell(struct net *net, size_t node, enum gossip_exchange_event_kind kind
 {
     struct gossip_exchange_event event = {.kind = kind, .peer = net_id(peer)};
 
-    BASE_ASSERT(net_step(net, node, &event) == BASE_OK);
+    BASE_ASSERT(!net_step(net, node, &event));
 }
 
 void net_link(struct net *net, size_t a, size_t b)
@@ -261,7 +261,7 @@ void net_round(struct net *net, size_t node, uint64_t round)
     event.round.correction_stays = net->correction_stays;
     at->in_round = true;
     at->round = round;
-    BASE_ASSERT(net_step(net, node, &event) == BASE_OK);
+    BASE_ASSERT(!net_step(net, node, &event));
 }
 
 // Messages that were sent before a link ends in order still arrive, and may be refused there.
@@ -274,7 +274,7 @@ static void flush(struct net *net, size_t from, size_t to)
     for (const struct net_message *item = net->first; item; item = item->next) {
         if (item->from != from || item->to != to)
             continue;
-        BASE_ASSERT(gossip_message_decode(item->bytes, item->count, &message) == BASE_OK);
+        BASE_ASSERT(!gossip_message_decode(item->bytes, item->count, &message));
         (void)net_step(net, to, &event);
     }
 }
@@ -287,7 +287,7 @@ static void deliver(struct net *net, struct net_message *item)
 
     bool cut = base_rng_uniform(&net->rng) < net->cut_chance;
     if (!cut) {
-        BASE_ASSERT(gossip_message_decode(item->bytes, item->count, &message) == BASE_OK);
+        BASE_ASSERT(!gossip_message_decode(item->bytes, item->count, &message));
         enum base_error error = net_step(net, item->to, &event);
         cut = (error == BASE_EFORMAT || error == BASE_ELIMIT || error == BASE_EMISMATCH) && net->forgets;
         BASE_ASSERT(!error || cut);
@@ -352,7 +352,7 @@ void net_settle(struct net *net, uint64_t limit_ns)
         for (size_t i = 0; i < net->nodes; i++) {
             struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TIMER};
             if (!net->node[i].paused && gossip_exchange_deadline(net->node[i].exchange) <= net->now_ns)
-                BASE_ASSERT(net_step(net, i, &event) == BASE_OK);
+                BASE_ASSERT(!net_step(net, i, &event));
         }
     }
 }

@@ -25,7 +25,7 @@ static inline struct train_model *make(const struct train_model_spec *spec, size
 {
     struct train_model *model = NULL;
     struct base_reason why = {""};
-    if (train_model_create(spec, kernels, batch, &model, &why) != BASE_OK) {
+    if (train_model_create(spec, kernels, batch, &model, &why)) {
         fail_msg("%s", why.text);
     }
     return model;

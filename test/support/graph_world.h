@@ -44,7 +44,7 @@ static inline struct gossip_plan *graph_plan(const struct topology_options *opti
 {
     struct gossip_plan *plan;
 
-    BASE_ASSERT(gossip_plan_create(options, view, n, &plan) == BASE_OK);
+    BASE_ASSERT(!gossip_plan_create(options, view, n, &plan));
     return plan;
 }
 
@@ -56,7 +56,7 @@ static inline struct gossip_graph *graph_of(const struct topology_options *optio
     struct gossip_plan *plan = graph_plan(options, view, n);
     struct gossip_graph *graph;
 
-    BASE_ASSERT(gossip_graph_create(plan, &id, SIZE_MAX, &graph) == BASE_OK);
+    BASE_ASSERT(!gossip_graph_create(plan, &id, SIZE_MAX, &graph));
     gossip_plan_drop(plan);
     return graph;
 }

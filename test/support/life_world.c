@@ -104,7 +104,7 @@ void life_world_begin(struct life_world *world)
 {
     world->options.self = world->member[0].record.id;
     world->options.now_ns = world->now_ns;
-    BASE_ASSERT(gossip_life_create(&world->options, &world->life) == BASE_OK);
+    BASE_ASSERT(!gossip_life_create(&world->options, &world->life));
 }
 
 void life_world_end(struct life_world *world)

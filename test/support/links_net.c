@@ -153,7 +153,7 @@ void links_net_say(struct links_net *net, size_t room, struct gossip_links_event
         return;
     event->now_ns = net->now_ns;
     event->entropy = base_rng_u64(&net->rng);
-    BASE_ASSERT(gossip_links_step(links, event) == BASE_OK);
+    BASE_ASSERT(!gossip_links_step(links, event));
     while (net->room[room].links == links && gossip_links_next(links, &action))
         act(net, room, &action);
     gossip_links_check(links);
@@ -296,7 +296,7 @@ void links_net_start(struct links_net *net, size_t room)
                                                  .entries = at->greeting.parameters,
                                                  .salt = base_rng_u64(&net->rng),
                                                  .now_ns = net->now_ns};
-    BASE_ASSERT(!at->links && gossip_links_create(&options, &at->links) == BASE_OK);
+    BASE_ASSERT(!at->links && !gossip_links_create(&options, &at->links));
     memset(at->active, 0, sizeof at->active);
     say_wanted(net, room);
     links_net_say(net, room, &event);

@@ -37,7 +37,7 @@ static inline int begin_with(size_t entries, const struct gossip_allow_list *all
         .protocol = 1, .schema = 2, .parameters = 3, .rules = "train.steps: 4", .instance_id = 77};
     const struct gossip_links_options options = {
         .self = id(SELF), .greeting = &w.greeting, .allow = allow, .entries = entries, .now_ns = w.now_ns};
-    return gossip_links_create(&options, &w.links) == BASE_OK ? 0 : -1;
+    return !gossip_links_create(&options, &w.links) ? 0 : -1;
 }
 
 static inline int end(void **state)

@@ -128,7 +128,7 @@ void member_net_step(struct member_net *net, size_t at, const struct gossip_memb
     struct gossip_membership_event now = *event;
     now.now_ns = net->now_ns;
     enum base_error error = gossip_membership_step(node->membership, &now);
-    BASE_ASSERT(error == BASE_OK || error == BASE_EFORMAT);
+    BASE_ASSERT(!error || error == BASE_EFORMAT);
     while (gossip_membership_next(node->membership, &action)) {
         if (action.kind == GOSSIP_MEMBERSHIP_SEND && node_of(net, &action.peer) != SIZE_MAX)
             carry(net, at, &action);
@@ -159,7 +159,7 @@ void member_net_start(struct member_net *net, size_t at, uint64_t generation)
         .now_ns = net->now_ns,
         .allow = node->options.allow};
     gossip_membership_destroy(node->membership);
-    BASE_ASSERT(gossip_membership_create(&node->options, &node->membership) == BASE_OK);
+    BASE_ASSERT(!gossip_membership_create(&node->options, &node->membership));
     gossip_membership_flags(node->membership, GOSSIP_RECORD_ELIGIBLE, 0);
     node->running = true;
     node->silent = false;
@@ -214,7 +214,7 @@ static void deliver(struct member_net *net, const struct member_net_packet *pack
                                             .bytes = packet->data,
                                             .n_bytes = packet->bytes};
     struct gossip_member_info info;
-    bool known = gossip_membership_find(to->membership, &event.peer, &info) == BASE_OK;
+    bool known = !gossip_membership_find(to->membership, &event.peer, &info);
     if (packet->what != DATAGRAM || known) // a datagram from an unknown node does not open
         member_net_step(net, packet->to, &event);
 }

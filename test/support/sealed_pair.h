@@ -38,7 +38,7 @@ static inline struct pair new_pair(size_t message_limit)
 {
     struct pair pair = {.sealer = gossip_sealer_create(&key),
                         .opener = gossip_opener_create(&key, message_limit)};
-    assert_true(pair.sealer != NULL && pair.opener != NULL);
+    assert_true(pair.sealer && pair.opener);
     return pair;
 }
 

@@ -13,7 +13,7 @@ static struct base_rng rng;
 static inline void seeded_begin(uint64_t own)
 {
     const char *given = getenv("P2PML_SEED");
-    const uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : own;
+    const uint64_t seed = given ? strtoull(given, NULL, 0) : own;
     printf("seed %llu (P2PML_SEED sets another)\n", (unsigned long long)seed);
     base_rng_seed(&rng, seed);
 }

@@ -141,8 +141,8 @@ static inline size_t count_files(const char *directory, const char *part)
     DIR *entries = opendir(directory);
     const struct dirent *entry;
     assert_non_null(entries);
-    while ((entry = readdir(entries)) != NULL)
-        count += entry->d_name[0] != '.' && strstr(entry->d_name, part) != NULL;
+    while ((entry = readdir(entries)))
+        count += entry->d_name[0] != '.' && strstr(entry->d_name, part);
     closedir(entries);
     return count;
 }
@@ -180,7 +180,7 @@ static inline void rewrite(const char *path, const char *key, const char *value,
             tensors[i].shape[1] = tensors[i].bytes / node_tensor_type_bytes(tensors[i].type);
         }
     }
-    for (size_t i = 0; (at = node_safetensors_metadata_at(file, i, &text)) != NULL; i++) {
+    for (size_t i = 0; (at = node_safetensors_metadata_at(file, i, &text)); i++) {
         const char *put = key && !strcmp(at, key) ? value : text;
         if (!put || !strcmp(at, "digest"))
             continue;
@@ -208,7 +208,7 @@ static inline void poison(const char *path, const char *name, float value)
     const char *at, *text;
     for (size_t i = 0; i < node_safetensors_count(file); i++)
         tensors[i] = *node_safetensors_at(file, i);
-    for (size_t i = 0; (at = node_safetensors_metadata_at(file, i, &text)) != NULL; i++) {
+    for (size_t i = 0; (at = node_safetensors_metadata_at(file, i, &text)); i++) {
         if (!strcmp(at, "digest"))
             continue;
         snprintf(pairs[n_pairs].key, sizeof pairs[0].key, "%s", at);

@@ -25,7 +25,7 @@ static inline struct acts acts_blank(const struct kernels *k, size_t count)
     const size_t bytes = acts_bytes(k, count) + ACTS_GUARD;
     unsigned char *blank = malloc(bytes);
     struct acts a = {count, calloc(count + 1, sizeof(float)), k->alloc(bytes)};
-    assert_true(blank != NULL && a.host != NULL && a.device != NULL);
+    assert_true(blank && a.host && a.device);
     memset(blank, ACTS_POISON, bytes);
     k->upload(a.device, blank, bytes);
     free(blank);

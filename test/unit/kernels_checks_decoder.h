@@ -274,7 +274,7 @@ static inline void acts_logits_one(const struct kernels *k, struct kernels_linea
     uint32_t *labels = calloc(l.rows, sizeof *labels), *on_device = k->alloc(l.rows * sizeof *labels);
     struct kernels_loss loss;
     size_t correct;
-    assert_true(host != NULL && labels != NULL && on_device != NULL);
+    assert_true(host && labels && on_device);
     acts_round(k, &w);
     for (size_t r = 0; r < l.rows; r++) {
         labels[r] = (uint32_t)base_rng_below(&checks_rng, l.outputs);
@@ -359,7 +359,7 @@ static inline void acts_attention_one(const struct kernels *k, struct kernels_at
                          scratch = checks_gaussian(k, kernels_attention_scratch(&shape), 1.0);
     float *of_out = calloc(rows * all, sizeof(float)), *of_sum = calloc(rows * shape.heads, sizeof(float)),
           *of_grad = calloc(3 * rows * all, sizeof(float)), *room = calloc(scratch.count, sizeof(float));
-    assert_true(of_out != NULL && of_sum != NULL && of_grad != NULL && room != NULL);
+    assert_true(of_out && of_sum && of_grad && room);
     refill(k, &log_sum, NAN);
     plain->sequence->attention(&shape, qkv.host, room, of_out, of_sum);
     plain->sequence->attention_backward(&shape, qkv.host, of_out, of_sum, grad.host, room, of_grad);

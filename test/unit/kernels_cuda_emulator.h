@@ -313,11 +313,11 @@ static inline void emulator_block_start(unsigned b, unsigned index)
     block->ended = block->at_block = 0;
     block->named = block->used = 0;
     memset(block->at_warp, 0, sizeof block->at_warp);
-    block->arena = block->arena != NULL ? block->arena : malloc(ARENA);
+    block->arena = block->arena ? block->arena : malloc(ARENA);
     memset(block->arena, 0xa5, ARENA); // nothing may rely on zeros
     for (unsigned t = 0; t < THREADS; t++) {
         struct fibre *fibre = &block->thread[t].fibre;
-        if (fibre->stack == NULL && fibre_create(fibre, emulator_main) != 0) {
+        if (!fibre->stack && fibre_create(fibre, emulator_main) != 0) {
             emulator_stop("no memory for a thread");
         }
         block->thread[t].turn = 0;
@@ -344,7 +344,7 @@ static inline void emulator_seed(void)
 {
     const char *text = getenv("P2PML_SEED");
     if (!emulator.seeded) {
-        base_rng_seed(&emulator.rng, text != NULL ? strtoull(text, NULL, 10) : 1);
+        base_rng_seed(&emulator.rng, text ? strtoull(text, NULL, 10) : 1);
         emulator.seeded = 1;
     }
 }

@@ -63,7 +63,7 @@ static const size_t fibre_host_bytes = 0;
 static inline int fibre_create(struct fibre *fibre, void (*run)(void))
 {
     fibre->stack = malloc(FIBRE_STACK);
-    if (fibre->stack == NULL || getcontext(&fibre->start) != 0) {
+    if (!fibre->stack || getcontext(&fibre->start) != 0) {
         return -1;
     }
     fibre->start.uc_stack.ss_sp = fibre->stack;

@@ -35,7 +35,7 @@ DEVICE void copies_wait(void)
     struct emulator_thread *thread = emulator_thread();
     for (unsigned i = 0; i < thread->copying; i++) {
         const struct emulator_copy *c = &thread->copies[i];
-        if (c->from != NULL) {
+        if (c->from) {
             memcpy(c->to, c->from, c->bytes);
         } else {
             memset(c->to, 0, c->bytes);

@@ -16,8 +16,8 @@ static struct {
 
 static inline void emulator_reach(int allowed)
 {
-    if (emulator_sealed.at != NULL && mprotect(emulator_sealed.at, emulator_sealed.bytes,
-                                               allowed ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
+    if (emulator_sealed.at && mprotect(emulator_sealed.at, emulator_sealed.bytes,
+                                       allowed ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) {
         emulator_stop("the device's memory can't be sealed");
     }
 }
@@ -35,8 +35,8 @@ static void *emulator_scratch; // of exactly the requested length, so that Addre
 
 void *kernels_cuda_begin(size_t bytes)
 {
-    emulator_scratch = emulator_scratch == NULL ? malloc(bytes) : NULL;
-    if (emulator_scratch == NULL) {
+    emulator_scratch = !emulator_scratch ? malloc(bytes) : NULL;
+    if (!emulator_scratch) {
         emulator_stop("no memory, or two calls at a time");
     }
     memset(emulator_scratch, 0xa5, bytes);
@@ -58,7 +58,7 @@ size_t kernels_cuda_temporary_max(void)
 void *kernels_cuda_alloc(size_t bytes)
 {
     const size_t rounded = (bytes + 256) / 256 * 256;
-    if (emulator_sealed.at == NULL) {
+    if (!emulator_sealed.at) {
         return calloc(bytes + 1, 1);
     }
     if (rounded > emulator_sealed.bytes - emulator_sealed.used) {
@@ -70,7 +70,7 @@ void *kernels_cuda_alloc(size_t bytes)
 
 void kernels_cuda_release(void *memory)
 {
-    if (emulator_sealed.at == NULL) {
+    if (!emulator_sealed.at) {
         free(memory);
     }
 }

@@ -23,7 +23,7 @@ static inline float *emulator_rounded(size_t count, const float *from)
 {
     uint16_t *narrow = malloc((count + 1) * sizeof *narrow);
     float *wide = malloc((count + 1) * sizeof *wide);
-    if (narrow == NULL || wide == NULL) {
+    if (!narrow || !wide) {
         emulator_stop("no memory for a factor");
     }
     kernels_cuda_to_bf16(count, from, narrow);
@@ -61,7 +61,7 @@ static inline float emulator_wide(uint16_t half)
 static inline double emulator_sum(const struct kernels_cuda_multiply *p, size_t row, size_t column)
 {
     const size_t stride = p->stride_a > 0 ? p->stride_a : p->transpose_a ? p->m : p->k;
-    double sum = p->add != NULL ? (double)p->add[row * p->n + column] : 0.0;
+    double sum = p->add ? (double)p->add[row * p->n + column] : 0.0;
     for (size_t i = 0; i < p->k; i++) {
         const float a = emulator_wide(p->a[p->transpose_a ? i * stride + row : row * stride + i]);
         const float b = emulator_wide(p->b[p->transpose_b ? column * p->k + i : i * p->n + column]);
@@ -93,7 +93,7 @@ static inline float emulator_after(const struct kernels_cuda_multiply *p, size_t
 // Products with something after them are refused for odd widths, so that both ways are tested.
 bool kernels_cuda_multiply(const struct kernels_cuda_multiply *p)
 {
-    const bool more = p->after != KERNELS_CUDA_NOTHING || (p->add != NULL && p->add != p->d);
+    const bool more = p->after != KERNELS_CUDA_NOTHING || (p->add && p->add != p->d);
     if (more && p->n % 8 != 0) {
         return false;
     }
@@ -112,8 +112,8 @@ bool kernels_cuda_multiply(const struct kernels_cuda_multiply *p)
 
 void *kernels_cuda_factors_begin(size_t bytes)
 {
-    emulator_factors = emulator_factors == NULL ? malloc(bytes) : NULL;
-    if (emulator_factors == NULL) {
+    emulator_factors = !emulator_factors ? malloc(bytes) : NULL;
+    if (!emulator_factors) {
         emulator_stop("no memory for factors, or two products at a time");
     }
     memset(emulator_factors, 0xff, bytes); // NaN

@@ -47,7 +47,7 @@ static inline void checks_sgd_reference(const struct kernels_sgd *o, size_t n, c
 {
     for (size_t i = 0; i < n; i++) {
         s->m[i] = (double)o->momentum * s->m[i] + (double)g[i] + (double)o->weight_decay * s->x[i];
-        s->x[i] -= (double)o->rate * (s->m[i] - (c != NULL ? (double)c[i] : 0.0));
+        s->x[i] -= (double)o->rate * (s->m[i] - (c ? (double)c[i] : 0.0));
     }
 }
 
@@ -59,7 +59,7 @@ static inline void checks_adamw_reference(const struct kernels_adamw *o, size_t 
         s->v[i] = (double)o->beta2 * s->v[i] + (1.0 - (double)o->beta2) * (double)g[i] * (double)g[i];
         const double m = s->m[i] / (double)o->correction1, v = s->v[i] / (double)o->correction2;
         const double step = m / (sqrt(v) + (double)o->epsilon) + (double)o->weight_decay * s->x[i];
-        s->x[i] -= (double)o->rate * (step - (c != NULL ? (double)c[i] : 0.0));
+        s->x[i] -= (double)o->rate * (step - (c ? (double)c[i] : 0.0));
     }
 }
 

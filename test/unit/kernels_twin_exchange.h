@@ -150,7 +150,7 @@ static inline struct twin_entries twin_entries(size_t count, unsigned style)
 {
     struct twin_entries e = {.index = malloc(count * sizeof *e.index),
                              .value = malloc(count * sizeof *e.value)};
-    assert_true(e.index != NULL && e.value != NULL);
+    assert_true(e.index && e.value);
     twin_fill(TWIN_GAUSSIAN, e.value, count);
     for (size_t i = 0; i < count; i++) {
         if ((style == 1 && twin_below(20) == 0) || (style == 2 && twin_below(5) != 0)) {
@@ -181,8 +181,7 @@ static inline uint64_t twin_exchange(const struct kernels *k, float *const host[
         v[i] = twin_send(k, host[i], count * sizeof *v[i]);
     }
     for (size_t l = 0; l < 2; l++) {
-        index[l] =
-            lists[l].index != NULL ? twin_send(k, lists[l].index, lists[l].count * sizeof *index[l]) : NULL;
+        index[l] = lists[l].index ? twin_send(k, lists[l].index, lists[l].count * sizeof *index[l]) : NULL;
         value[l] = twin_send(k, lists[l].value, lists[l].count * sizeof *value[l]);
         entries[l] = (struct kernels_entries){index[l], value[l], lists[l].count, lists[l].first};
     }
@@ -200,7 +199,7 @@ static inline uint64_t twin_exchange(const struct kernels *k, float *const host[
         out[i] = twin_fetch(k, v[i], count * sizeof *v[i]);
     }
     for (size_t l = 0; l < 2; l++) {
-        if (index[l] != NULL) {
+        if (index[l]) {
             free(twin_fetch(k, index[l], lists[l].count * sizeof *index[l]));
         }
         free(twin_fetch(k, value[l], lists[l].count * sizeof *value[l]));

@@ -43,7 +43,7 @@ static inline void twin_difference_free(const struct twins *t, struct twin_diffe
 
 static inline uint32_t twin_magnitude(const struct kernels_difference *a, size_t i) // of the CPU
 {
-    return twin_bits(a->r != NULL ? a->x[i] - a->r[i] : a->x[i]) & 0x7fffffffu;
+    return twin_bits(a->r ? a->x[i] - a->r[i] : a->x[i]) & 0x7fffffffu;
 }
 
 static inline void twin_seen(const struct twin_difference *d, const struct kernels_seen *found,
@@ -204,7 +204,7 @@ static inline void twin_picks(const struct twins *t, const struct twin_differenc
     const size_t count = d->plain.count, samples = count / 16 * 16;
     uint32_t *index = malloc(count * sizeof *index), *found = malloc(count * sizeof *found);
     uint32_t *expected = malloc(count * sizeof *expected);
-    assert_true(index != NULL && found != NULL && expected != NULL);
+    assert_true(index && found && expected);
     for (size_t i = 0; i < count; i++) {
         index[i] = (uint32_t)twin_below(count);
     }

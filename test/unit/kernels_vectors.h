@@ -27,7 +27,7 @@ static struct base_rng checks_rng;
 static inline void checks_seed(void)
 {
     const char *text = getenv("P2PML_SEED");
-    const uint64_t seed = text != NULL ? strtoull(text, NULL, 10) : 20260131u;
+    const uint64_t seed = text ? strtoull(text, NULL, 10) : 20260131u;
     printf("P2PML_SEED=%llu\n", (unsigned long long)seed);
     base_rng_seed(&checks_rng, seed);
 }

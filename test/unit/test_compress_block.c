@@ -90,7 +90,7 @@ static void log8_error_is_bounded(void **state)
 {
     (void)state;
     const char *given = getenv("P2PML_SEED");
-    uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : 20260131;
+    uint64_t seed = given ? strtoull(given, NULL, 0) : 20260131;
     printf("P2PML_SEED=%llu\n", (unsigned long long)seed);
     struct base_rng rng;
     base_rng_seed(&rng, seed);

@@ -13,11 +13,11 @@ static void the_table_of_filters_is_consistent(void **state)
     (void)state;
     size_t n = 0;
     const struct compress_filter *filter;
-    for (; (filter = compress_filter_at(n)) != NULL; n++) {
+    for (; (filter = compress_filter_at(n)); n++) {
         assert_non_null(filter->name);
         assert_non_null(filter->number);
         assert_true(filter->least <= filter->most && isfinite(filter->most));
-        assert_true((filter->choose == NULL) != (filter->keep == NULL));
+        assert_true((!filter->choose) != (!filter->keep));
         struct compress_filters filters = {0};
         assert_int_equal(compress_filters_add(&filters, filter->name, filter->least, NULL), BASE_OK);
         assert_int_equal(compress_filters_add(&filters, filter->name, filter->most, NULL), BASE_EINVAL);
@@ -88,7 +88,7 @@ static void an_unknown_name_is_answered_with_the_known_ones(void **state)
     assert_int_equal(compress_filters_parse("same-key:3", &filters, &why), BASE_ENOTFOUND);
     assert_memory_equal(why.text, begin, strlen(begin));
     const struct compress_filter *filter;
-    for (size_t i = 0; (filter = compress_filter_at(i)) != NULL; i++)
+    for (size_t i = 0; (filter = compress_filter_at(i)); i++)
         assert_non_null(strstr(why.text, filter->name));
 }
 

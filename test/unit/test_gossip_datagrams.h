@@ -44,7 +44,7 @@ static inline int setup(void **state)
 {
     (void)state;
     const char *given = getenv("P2PML_SEED");
-    const uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : 20240611;
+    const uint64_t seed = given ? strtoull(given, NULL, 0) : 20240611;
     printf("seed %llu (P2PML_SEED sets another)\n", (unsigned long long)seed);
     base_rng_seed(&rng, seed);
     for (size_t i = 0; i < PEOPLE; i++) {
@@ -110,7 +110,7 @@ static inline enum base_error open_datagram(struct gossip_datagrams *to, const s
     memset(&peer, 0x5a, sizeof peer);
     const enum base_error error =
         gossip_datagram_open(to, datagram->sealed, datagram->sealed_bytes, plain, &bytes, &peer);
-    if (error == BASE_OK) {
+    if (!error) {
         assert_int_equal(bytes, datagram->plain_bytes);
         assert_memory_equal(plain, datagram->plain, bytes);
         assert_memory_equal(&peer, &identity[from].id, sizeof peer);
@@ -143,7 +143,7 @@ static inline size_t pair_text(const struct forgery *forgery, const char *label,
 {
     struct base_writer writer = base_writer_of(out, 256);
     base_write_bytes(&writer, label, strlen(label) + 1);
-    if (shared != NULL)
+    if (shared)
         base_write_bytes(&writer, shared, 32);
     base_write_bytes(&writer, forgery->from->id.bytes, 32);
     base_write_bytes(&writer, forgery->to->id.bytes, 32);

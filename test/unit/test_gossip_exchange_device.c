@@ -27,7 +27,7 @@ int main(void)
 {
     struct base_reason why;
     (void)cpu_kernels();
-    if (kernels_open("cuda", 1, &device, &why) != BASE_OK) {
+    if (kernels_open("cuda", 1, &device, &why)) {
         printf("skipped: %s\n", why.text);
         return SKIPPED;
     }

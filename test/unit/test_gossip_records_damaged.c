@@ -69,9 +69,9 @@ static void check_damage(enum damage damage, const uint8_t *message, size_t byte
     const size_t at = (size_t)base_rng_below(&rng, base_buffer_length(&pair.wire));
     seal(&pair, message, bytes);
     damage_stream(&pair.wire, damage, at);
-    while (error == BASE_OK && base_buffer_length(&pair.wire) > 0) {
+    while (!error && base_buffer_length(&pair.wire) > 0) {
         error = take(&pair, &given, 0, &opened);
-        if (opened.bytes == NULL)
+        if (!opened.bytes)
             continue;
         // What is delivered is what was sent, in order.
         assert_int_equal(opened.count, whole == 5 ? bytes : 4);

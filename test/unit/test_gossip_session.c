@@ -89,7 +89,7 @@ static enum base_error hand_over(struct pair *pair, unsigned to, size_t most,
     size_t consumed = 0;
     enum base_error error =
         gossip_session_receive(pair->side[to], base_buffer_head(in), bytes, &consumed, &pair->out[to], event);
-    if (error == BASE_OK && event->kind == GOSSIP_SESSION_NOTHING)
+    if (!error && event->kind == GOSSIP_SESSION_NOTHING)
         assert_int_equal(consumed, bytes);
     base_buffer_consume(in, consumed);
     return error;
@@ -110,7 +110,7 @@ static enum base_error run_handshake(struct pair *pair, size_t most)
             if (base_buffer_length(&pair->out[1 - to]) == 0)
                 continue;
             enum base_error error = hand_over(pair, to, split_of(most), &event);
-            if (error != BASE_OK)
+            if (error)
                 return error;
             if (event.kind == GOSSIP_SESSION_ESTABLISHED)
                 assert_memory_equal(&event.peer, &identity[1 - to].id, sizeof event.peer);
@@ -375,7 +375,7 @@ static enum base_error raw_connect(struct raw_peer *peer, uint32_t protocol, con
     raw_begin(&handshake, protocol);
     assert_int_equal(gossip_noise_write(&handshake, NULL, 0, message + 2), BASE_OK);
     enum base_error error = raw_say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_0), &event);
-    if (error != BASE_OK)
+    if (error)
         return error;
     assert_int_equal(base_buffer_length(&peer->out), 2 + GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES);
     assert_int_equal(gossip_noise_read(&handshake, base_buffer_head(&peer->out) + 2,
@@ -388,7 +388,7 @@ static enum base_error raw_connect(struct raw_peer *peer, uint32_t protocol, con
     payload[PROOF_BYTES] = gossip_aead_offer();
     assert_int_equal(gossip_noise_write(&handshake, payload, PAYLOAD_BYTES, message + 2), BASE_OK);
     error = raw_say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + PAYLOAD_BYTES), &event);
-    if (error == BASE_OK)
+    if (!error)
         assert_int_equal(event.kind, GOSSIP_SESSION_ESTABLISHED);
     gossip_noise_split(&handshake, aead, &peer->send, &peer->receive);
     return error;

@@ -102,25 +102,25 @@ static void reference_exchange(const struct kernels_exchange *e, uint64_t *hash)
             continue;
         float mine = entry_of(&e->mine, index, &i), theirs = entry_of(&e->theirs, index, &j);
         float force = e->weight * (theirs - mine);
-        if (e->r != NULL) {
+        if (e->r) {
             float before = e->r[index], after = before + 0.5f * (mine + theirs);
             e->r[index] = after;
             *hash += base_hash_element(index, after) - base_hash_element(index, before);
         }
-        if (e->r_bf16 != NULL) {
+        if (e->r_bf16) {
             float before = bf16_widen(e->r_bf16[index]), after;
             e->r_bf16[index] = bf16_nearest(before + 0.5f * (mine + theirs));
             after = bf16_widen(e->r_bf16[index]);
             *hash += base_hash_element(index, after) - base_hash_element(index, before);
         }
         e->x[index] += force;
-        if (e->correction_bf16 != NULL)
+        if (e->correction_bf16)
             e->correction_bf16[index] =
                 bf16_stochastic(bf16_widen(e->correction_bf16[index]) + e->gain * force,
                                 (uint32_t)(base_hash_mix(e->rounding + index) >> 48));
-        if (e->pending != NULL)
+        if (e->pending)
             e->pending[index] += force;
-        if (e->correction != NULL) {
+        if (e->correction) {
             e->correction[index] += e->gain * force;
             e->correction_sum[index] += e->gain * force;
         }
@@ -318,7 +318,7 @@ int main(void)
     base_rng_seed(&rng, vectors_seed());
     for (size_t p = 0; p < sizeof path_names / sizeof path_names[0]; p++) {
         const struct kernels *table = kernels_cpu_table(path_names[p]);
-        if (table == NULL)
+        if (!table)
             printf("path %s is not tested: this processor lacks it\n", path_names[p]);
         else
             paths[n_paths++] = table->apply;

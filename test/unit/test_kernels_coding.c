@@ -61,7 +61,7 @@ static struct streams streams_of(size_t count, const uint32_t *zeros, const uint
     struct streams s = {.high_bytes = (size_t)((bits + 7) / 8), .low_bytes = (count * width + 7) / 8};
     s.high = calloc(1, s.high_bytes + 1);
     s.low = calloc(1, s.low_bytes + 1);
-    assert_true(s.high != NULL && s.low != NULL);
+    assert_true(s.high && s.low);
     uint64_t at = 0;
     for (size_t i = 0; i < count; i++) {
         at += zeros[i];
@@ -124,7 +124,7 @@ static void sums_include_only_what_the_stream_has(void **state)
     memset(low, 0xff, sizeof low);
     for (size_t path = 0; path < sizeof names / sizeof names[0]; path++) {
         const struct kernels *kernels = kernels_cpu_table(names[path]);
-        for (size_t count = 0; kernels != NULL && count < MOST; count += count < 70 ? 1 : 61) {
+        for (size_t count = 0; kernels && count < MOST; count += count < 70 ? 1 : 61) {
             for (unsigned width = 1; width <= KERNELS_CODING_WIDTH; width++) {
                 const size_t bytes = (count * width + 7) / 8;
                 const uint64_t whole = (uint64_t)count * ((1u << width) - 1);
@@ -180,12 +180,12 @@ static void every_path_matches_the_definition(void **state)
 {
     (void)state;
     const char *given = getenv("P2PML_SEED");
-    const uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : 20261121;
+    const uint64_t seed = given ? strtoull(given, NULL, 0) : 20261121;
     printf("P2PML_SEED=%llu\n", (unsigned long long)seed);
     static uint32_t index[MOST];
     for (size_t path = 0; path < sizeof names / sizeof names[0]; path++) {
         const struct kernels *kernels = kernels_cpu_table(names[path]);
-        if (kernels == NULL) {
+        if (!kernels) {
             printf("this processor lacks the path %s: not tested\n", names[path]);
             continue;
         }

@@ -62,7 +62,7 @@ static void paths_agree_on(size_t rows, size_t cols, uint64_t seed)
     run_all(&kernels_cpu_scalar, rows, cols, seed, expected);
     for (size_t p = 1; p < PATHS; p++) {
         const struct kernels *table = kernels_cpu_table(path_names[p]);
-        if (table != NULL) {
+        if (table) {
             run_all(table, rows, cols, seed, found);
             same_bits(found, expected, total);
         }
@@ -150,7 +150,7 @@ int main(void)
     kernels_cpu_set_threads(1);
     for (size_t p = 0; p < PATHS; p++) {
         const struct kernels *table = kernels_cpu_table(path_names[p]);
-        if (table == NULL) {
+        if (!table) {
             printf("path %s is not tested: this processor lacks it\n", path_names[p]);
             continue;
         }

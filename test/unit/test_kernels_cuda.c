@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     static const size_t sizes[] = {BORDERS, 100003, 5000011, 0}, fewer[] = {BORDERS, 100003, 0};
     const struct kernels *table;
     struct base_reason why;
-    if (kernels_open("cuda", 1, &table, &why) != BASE_OK) {
+    if (kernels_open("cuda", 1, &table, &why)) {
         printf("skipped: %s\n", why.text);
         return SKIPPED;
     }
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     const struct twins twins = {&kernels_cpu_scalar, table, sizes},
                        small = {&kernels_cpu_scalar, table, fewer},
                        bf16 = {&kernels_cpu_scalar, table->bf16, fewer};
-    if (table->bf16 != NULL) {
+    if (table->bf16) {
         ADD(decoder_checks, table->bf16);
         ADD(bf16_checks, &bf16);
         ADD(product_checks, table);

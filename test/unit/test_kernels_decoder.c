@@ -36,7 +36,7 @@ int main(void)
     checks_seed();
     kernels_cpu_set_threads(1);
     for (size_t t = 0; t < COUNT(tables); t++) {
-        if (tables[t].table == NULL) {
+        if (!tables[t].table) {
             printf("path %s is not tested: this processor lacks it\n", tables[t].name);
             continue;
         }

@@ -89,7 +89,7 @@ static void convolutions_are_sums_of_products(void **state)
     (void)state;
     for (size_t p = 0; p < PATHS; p++) {
         const struct kernels *k = kernels_cpu_table(paths[p]);
-        for (size_t i = 0; k != NULL && i < sizeof outputs / sizeof *outputs; i++) {
+        for (size_t i = 0; k && i < sizeof outputs / sizeof *outputs; i++) {
             for (size_t width = 3; width <= 32; width += 7) {
                 convolves(k->image, (struct kernels_conv){.images = 2,
                                                           .height = 5,
@@ -172,7 +172,7 @@ static void convolution_gradients_match_their_definition(void **state)
     (void)state;
     for (size_t p = 0; p < PATHS; p++) {
         const struct kernels *k = kernels_cpu_table(paths[p]);
-        for (size_t i = 0; k != NULL && i < sizeof outputs / sizeof *outputs; i++) {
+        for (size_t i = 0; k && i < sizeof outputs / sizeof *outputs; i++) {
             for (size_t width = 2; width <= 23; width += 3) {
                 goes_back(k->image, (struct kernels_conv){.images = 1 + width % 4,
                                                           .height = 2 + i,
@@ -220,7 +220,7 @@ static void avx2_and_avx512_give_the_same_bits(void **state)
 {
     const struct kernels *narrow = kernels_cpu_table("avx2"), *wide = kernels_cpu_table("avx512");
     (void)state;
-    if (narrow == NULL || wide == NULL) {
+    if (!narrow || !wide) {
         print_message("skipped: this processor has no AVX-512\n");
         skip();
     }
@@ -322,7 +322,7 @@ static void the_first_nan_of_a_window_is_its_largest(void **state)
     (void)state;
     for (size_t p = 0; p < PATHS; p++) {
         const struct kernels *k = kernels_cpu_table(paths[p]);
-        for (size_t channels = 1; k != NULL && channels <= 16; channels += 15) {
+        for (size_t channels = 1; k && channels <= 16; channels += 15) {
             const struct kernels_pool pool = {IMAGES, SIDE, SIDE, channels, 2, 2, 2, OUT, OUT};
             const size_t in = IMAGES * SIDE * SIDE * channels, out = IMAGES * OUT * OUT * channels;
             float *x = drawn(in), *y = drawn(out);
@@ -346,7 +346,7 @@ static void windows_have_a_largest_and_a_mean(void **state)
     (void)state;
     for (size_t p = 0; p < PATHS; p++) {
         const struct kernels *k = kernels_cpu_table(paths[p]);
-        for (size_t channels = 1; k != NULL && channels < 40; channels += channels == 7 ? 1 : 6) {
+        for (size_t channels = 1; k && channels < 40; channels += channels == 7 ? 1 : 6) {
             for (size_t width = 3; width < 8; width++) {
                 pools(k->image, 2, 2, width, channels);
                 pools(k->image, 3, 3, width, channels);
@@ -365,7 +365,7 @@ static void groups_have_mean_0_and_deviation_1(void **state)
             .images = 2, .pixels = 11, .channels = 12, .groups = 4, .epsilon = 1e-5f};
         float *x = drawn(2 * 11 * 12), *gamma = drawn(12), *beta = drawn(12), *y = drawn(2 * 11 * 12),
               kept[16];
-        for (size_t i = 0; k != NULL && i < 2; i++) {
+        for (size_t i = 0; k && i < 2; i++) {
             k->image->norm(&n, x, gamma, beta, kept, y);
             for (size_t g = 0; g < 4; g++) {
                 double sum = 0, square = 0;
@@ -402,7 +402,7 @@ int main(void)
         cmocka_unit_test(groups_have_mean_0_and_deviation_1),
     };
     const char *given = getenv("P2PML_SEED");
-    const uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : 20260714u;
+    const uint64_t seed = given ? strtoull(given, NULL, 10) : 20260714u;
     printf("seed %llu\n", (unsigned long long)seed);
     base_rng_seed(&rng, seed);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void same_product(const struct kernels *k, size_t m, size_t n, size_t ter
     float *a = gaussian(&rng, m * terms), *b = gaussian(&rng, terms * n),
           *whole = k->alloc(m * n * sizeof *whole);
     struct collected found = {.c = calloc(m * n, sizeof *found.c), .given = calloc(m * n, 1), .count = m * n};
-    assert_true(whole != NULL && found.c != NULL && found.given != NULL);
+    assert_true(whole && found.c && found.given);
     const struct kernels_taker taker = {.take = collect, .owner = &found, .beside = {whole}};
     k->gemm(true, false, m, n, terms, 1.0f, a, b, 0.0f, whole);
     k->gemm_pieces(m, n, terms, a, b, &taker);
@@ -89,7 +89,7 @@ static void pieces_have_the_bits_of_the_whole_product(void **state)
     (void)state;
     for (size_t p = 0; p < COUNT(path_names); p++) {
         const struct kernels *k = kernels_cpu_table(path_names[p]);
-        assert_true(k == NULL || check_path(k) > 100);
+        assert_true(!k || check_path(k) > 100);
     }
 }
 
@@ -102,7 +102,7 @@ static void products_with_fewer_terms_are_given_in_pieces_if_larger_ones_are(voi
         const size_t m = heights[i / COUNT(path_names) % COUNT(heights)],
                      n = widths[i / COUNT(path_names) / COUNT(heights)];
         bool given = true;
-        for (size_t d = 0; k != NULL && d < COUNT(depths); d++) { // ascending
+        for (size_t d = 0; k && d < COUNT(depths); d++) { // ascending
             const bool now = k->in_pieces(m, n, depths[d]);
             assert_true(given || !now);
             given = now;
@@ -152,7 +152,7 @@ static void an_element_depends_only_on_its_terms(void **state)
     assert_non_null(whole);
     for (size_t p = 1; p < COUNT(path_names); p++) {
         const struct kernels *k = kernels_cpu_table(path_names[p]);
-        if (k == NULL) {
+        if (!k) {
             continue;
         }
         k->gemm(false, false, shape[0], shape[1], shape[2], 1.0f, a, b, 0.0f, whole);
@@ -173,7 +173,7 @@ static void vectors_of_8_and_16_give_the_same_bits(void **state)
         {64, 10, 784}, {80, 700, 400}, {700, 80, 33}, {4, 4, 5}, {130, 131, 513}};
     const struct kernels *narrow = kernels_cpu_table("avx2"), *wide = kernels_cpu_table("avx512");
     struct base_rng rng;
-    if (narrow == NULL || wide == NULL) {
+    if (!narrow || !wide) {
         skip();
     }
     base_rng_seed(&rng, 20260413);

@@ -309,7 +309,7 @@ static void the_energy_of_a_long_vector_is_accurate(void **state)
 int main(void)
 {
     const char *text = getenv("P2PML_SEED");
-    const uint64_t seed = text != NULL ? strtoull(text, NULL, 10) : 20260131u;
+    const uint64_t seed = text ? strtoull(text, NULL, 10) : 20260131u;
     printf("P2PML_SEED=%llu\n", (unsigned long long)seed);
     base_rng_seed(&rng, seed);
     static const char *const names[] = {"scalar", "avx2", "avx512"};
@@ -317,7 +317,7 @@ int main(void)
     size_t n = 0;
     for (size_t i = 0; i < 3; i++) {
         const struct kernels *table = kernels_cpu_table(names[i]);
-        if (table == NULL) {
+        if (!table) {
             printf("path %s is not tested: this processor lacks it\n", names[i]);
             continue;
         }

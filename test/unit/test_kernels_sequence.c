@@ -40,7 +40,7 @@ static void all_paths_have_the_same_bits(void **state)
         run_all(&kernels_cpu_scalar, rows, cols, i, expected);
         for (size_t p = 1; p < PATHS; p++) {
             const struct kernels *table = kernels_cpu_table(path_names[p]);
-            if (table != NULL) {
+            if (table) {
                 run_all(table, rows, cols, i, found);
                 assert_memory_equal(found, expected, total * sizeof *found);
             }
@@ -64,7 +64,7 @@ int main(void)
     kernels_cpu_set_threads(1);
     for (size_t p = 0; p < PATHS; p++) {
         const struct kernels *table = kernels_cpu_table(path_names[p]);
-        if (table == NULL) {
+        if (!table) {
             printf("path %s is not tested: this processor lacks it\n", path_names[p]);
             continue;
         }

@@ -422,7 +422,7 @@ int main(void)
     seed = vectors_seed();
     for (size_t p = 0; p < sizeof path_names / sizeof path_names[0]; p++) {
         const struct kernels *table = kernels_cpu_table(path_names[p]);
-        if (table == NULL)
+        if (!table)
             printf("path %s is not tested: this processor lacks it\n", path_names[p]);
         else
             paths[n_paths++] = table->values;

@@ -303,7 +303,7 @@ static void a_graph_must_name_all_nodes_of_the_experiment(void **state)
         struct base_reason why;
         snprintf(text, sizeof text, "experiment:\n  nodes: %u\ntopology:\n  kind: file\n  file: %s\n",
                  cases[i].nodes, graph);
-        assert_int_equal(load(text, &e, &why) == BASE_OK, cases[i].message == NULL);
+        assert_int_equal(load(text, &e, &why) == BASE_OK, !cases[i].message);
         if (cases[i].message) {
             snprintf(expected, sizeof expected, "%s:5: topology.file: %s%s", path, graph, cases[i].message);
             assert_string_equal(why.text, expected);
@@ -397,8 +397,7 @@ static void every_experiment_of_configs_is_valid(void **state)
         struct lab_experiment e;
         struct base_reason why = {""};
         const bool images = strstr(files.gl_pathv[i], "images") != NULL;
-        const size_t count =
-            sizeof settings / sizeof *settings - (strstr(files.gl_pathv[i], "finetune") == NULL);
+        const size_t count = sizeof settings / sizeof *settings - (!strstr(files.gl_pathv[i], "finetune"));
         const struct lab_experiment_source source = {.path = files.gl_pathv[i],
                                                      .settings = images ? folders : settings,
                                                      .n_settings = images ? 1 : count};

@@ -376,8 +376,8 @@ static void a_checkpoint_that_hangs_is_killed(void **state)
     assert_int_equal(node->beside.pid, hangs);
     node->beside.begun_ns -= NODE_CHECKPOINT_LONGEST_NS;
     for (int tries = 0; tries < 3000; tries++) // dying may take longer than training waits
-        if (node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts,
-                                  &node->why) == BASE_OK)
+        if (!node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts,
+                                   &node->why))
             break;
     assert_int_equal(waitpid(hangs, NULL, WNOHANG), -1); // it is gone, and left no zombie
     assert_int_not_equal(node->beside.pid, hangs);
@@ -402,8 +402,7 @@ static void a_killed_writer_that_does_not_die_remains_the_only_one(void **state)
         assert_int_equal(node->beside.pid, hangs);
     }
     assert_int_equal(kill(hangs, SIGKILL), 0);
-    while (node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts,
-                                 &node->why) != BASE_OK)
+    while (node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts, &node->why))
         assert_int_equal(node->beside.pid, hangs);
     assert_int_not_equal(node->beside.pid, hangs);
     end_well(node);

@@ -241,7 +241,7 @@ static int write_within(struct world *world, struct learner *learner, rlim_t lim
             _exit(2);
         enum base_error error = node_checkpoint_write(world->directory, 1, &learner->parts, &why);
         bool clear = strstr(why.text, "no checkpoint of step 4") && strstr(why.text, world->directory);
-        _exit(error == BASE_EIO && clear ? 0 : error == BASE_OK ? 1 : 3);
+        _exit(error == BASE_EIO && clear ? 0 : !error ? 1 : 3);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);

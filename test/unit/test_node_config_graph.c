@@ -50,7 +50,7 @@ static void an_error_in_a_graph_names_its_line_and_a_graph_must_name_this_node(v
                          BASE_OK);
         set(&config, name);
         enum base_error error = node_config_check(&config, &why);
-        assert_int_equal(error == BASE_OK, cases[i].message == NULL);
+        assert_int_equal(error == BASE_OK, !cases[i].message);
         snprintf(expected, sizeof expected, cases[i].message ? cases[i].message : "", path);
         snprintf(expected, sizeof expected, "node.yaml:3: topology.file: %s%s", path,
                  cases[i].message ? cases[i].message : "");

@@ -29,7 +29,7 @@ static struct node_config configure(const char *settings)
     memset(&config, 0, sizeof config);
     snprintf(text, sizeof text, "%s", settings);
     assert_int_equal(node_schema_defaults(&node_config_schema, &config, &why), BASE_OK);
-    for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+    for (char *word; (word = strsep(&rest, " "));) {
         char assignment[512];
         const char *at = strchr(word, '@');
         if (!word[0])
@@ -38,7 +38,7 @@ static struct node_config configure(const char *settings)
             snprintf(assignment, sizeof assignment, "%.*s%s/%s", (int)(at - word), word, folder, at + 1);
         else
             snprintf(assignment, sizeof assignment, "%s", word);
-        if (node_schema_set(&node_config_schema, assignment, &config, &why) != BASE_OK)
+        if (node_schema_set(&node_config_schema, assignment, &config, &why))
             fail_msg("%s", why.text);
     }
     return config;
@@ -49,7 +49,7 @@ static enum base_error load(const char *settings, struct train_dataset *train, s
 {
     struct node_config config = configure(settings);
     enum base_error error = node_config_check(&config, why);
-    if (error == BASE_OK)
+    if (!error)
         error = node_data_load(&config, config.data.shard, train, test, why);
     node_schema_free(&node_config_schema, &config);
     return error;
@@ -58,7 +58,7 @@ static enum base_error load(const char *settings, struct train_dataset *train, s
 static void load_well(const char *settings, struct train_dataset *train, struct train_dataset *test)
 {
     struct base_reason why = {""};
-    if (load(settings, train, test, &why) != BASE_OK)
+    if (load(settings, train, test, &why))
         fail_msg("%s", why.text);
 }
 
@@ -259,8 +259,7 @@ static void wrong_files_are_reported_with_their_place(void **state)
         struct train_dataset train = {.examples = 77}, test = {.examples = 77};
         struct base_reason why = {""};
         folder_write(wrong[i].name, wrong[i].bytes, wrong[i].count);
-        if (load(wrong[i].settings, &train, &test, &why) == BASE_OK ||
-            strstr(why.text, wrong[i].message) == NULL)
+        if (!load(wrong[i].settings, &train, &test, &why) || !strstr(why.text, wrong[i].message))
             fail_msg("%zu: found \"%s\", expected \"%s\"", i, why.text, wrong[i].message);
         assert_true(train.examples == 77 && test.examples == 77);
         remove(folder_path(wrong[i].name));
@@ -285,7 +284,7 @@ static void invalid_settings_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct base_reason why = {""};
         struct node_config config = configure(cases[i][0]);
-        if (node_config_check(&config, &why) == BASE_OK || strstr(why.text, cases[i][1]) == NULL)
+        if (!node_config_check(&config, &why) || !strstr(why.text, cases[i][1]))
             fail_msg("%s: found \"%s\", expected \"%s\"", cases[i][0], why.text, cases[i][1]);
         node_schema_free(&node_config_schema, &config);
     }

@@ -22,7 +22,7 @@ struct node {
 static void set(struct node *node, const char *setting)
 {
     struct base_reason why;
-    if (node_schema_set(&node_config_schema, setting, &node->config, &why) != BASE_OK)
+    if (node_schema_set(&node_config_schema, setting, &node->config, &why))
         fail_msg("%s", why.text);
 }
 
@@ -78,10 +78,10 @@ static void begin(struct node *node, const char *name, const struct kernels *ker
     }
     assert_int_equal(node_config_check(&node->config, &why), BASE_OK);
     node_config_complete(&node->config);
-    if (node_setup_create(&node->config, &options, &node->setup, &why) != BASE_OK)
+    if (node_setup_create(&node->config, &options, &node->setup, &why))
         fail_msg("%s", why.text);
     const struct node_threads_options threads = {.setup = &node->setup};
-    if (node_threads_open(&threads, &node->threads, &why) != BASE_OK)
+    if (node_threads_open(&threads, &node->threads, &why))
         fail_msg("%s", why.text);
     assert_int_equal(pthread_create(&node->thread, NULL, run, node), 0);
 }

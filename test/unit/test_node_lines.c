@@ -50,7 +50,7 @@ static const char *contents(unsigned number)
     static char text[4096];
     uint8_t *data = NULL;
     size_t bytes = 0;
-    if (base_file_read(part(number), sizeof text - 1, &data, &bytes, NULL) != BASE_OK)
+    if (base_file_read(part(number), sizeof text - 1, &data, &bytes, NULL))
         return "-";
     memcpy(text, data, bytes);
     text[bytes] = 0;
@@ -62,7 +62,7 @@ static struct node_lines *open_lines(uint64_t bytes, unsigned files)
 {
     struct node_lines *lines = NULL;
     struct base_reason why = {""};
-    if (node_lines_open(path, "test", (struct node_lines_bounds){bytes, files}, &lines, &why) != BASE_OK)
+    if (node_lines_open(path, "test", (struct node_lines_bounds){bytes, files}, &lines, &why))
         fail_msg("%s", why.text);
     return lines;
 }

@@ -79,7 +79,7 @@ static void write_other(const struct other *o, const char *model)
     struct base_reason why = {""};
     struct node_text_pair pairs[1] = {{.key = "model"}};
     snprintf(pairs[0].value, sizeof pairs[0].value, "%s", model ? model : "");
-    if (node_safetensors_write(path, o->tensors, o->count, pairs, model ? 1 : 0, &why) != BASE_OK)
+    if (node_safetensors_write(path, o->tensors, o->count, pairs, model ? 1 : 0, &why))
         fail_msg("%s", why.text);
 }
 
@@ -88,7 +88,7 @@ static void reads(const struct other *o, const struct train_model_spec *expected
     struct node_model_file file = {.parameters = NULL};
     struct base_reason why = {""};
     write_other(o, NULL);
-    if (node_model_read(path, expected, &file, &why) != BASE_OK)
+    if (node_model_read(path, expected, &file, &why))
         fail_msg("%s", why.text);
     assert_int_equal(file.spec.kind, TRAIN_GPT2);
     assert_int_equal(file.spec.inputs, CONTEXT);
@@ -175,7 +175,7 @@ static void written(struct node_model_about about, size_t words, struct node_mod
     file.spec = spec;
     file.parameters = calloc(spec_parameters(&spec), sizeof(float));
     assert_non_null(file.parameters);
-    if (node_model_write(path, &file, &why) != BASE_OK || node_model_read(path, NULL, &read, &why) != BASE_OK)
+    if (node_model_write(path, &file, &why) || node_model_read(path, NULL, &read, &why))
         fail_msg("%s", why.text);
     *back = read.about;
     node_model_free(&file);

@@ -37,7 +37,7 @@ static inline int make_base(void **state)
     (void)state;
     tables_open = in_use = 0;
     base = event_base_new();
-    return base && node_streams_create(base, &streams) == BASE_OK ? 0 : -1;
+    return base && !node_streams_create(base, &streams) ? 0 : -1;
 }
 
 static inline int free_base(void **state)

@@ -51,7 +51,7 @@ static void open_node(struct node *node, struct node_config config)
 {
     struct base_reason why = {""};
     *node = (struct node){.config = config};
-    if (node_data_load(&node->config, node->config.data.shard, &node->own, NULL, &why) != BASE_OK)
+    if (node_data_load(&node->config, node->config.data.shard, &node->own, NULL, &why))
         fail_msg("%s", why.text);
     assert_int_equal(node_shards_create(&node->config, &node->own, &node->shards), BASE_OK);
 }
@@ -441,7 +441,7 @@ static void the_end_does_not_wait_for_a_load(void **state)
 int main(void)
 {
     const char *given = getenv("P2PML_SEED");
-    seed = given != NULL ? strtoull(given, NULL, 10) : seed;
+    seed = given ? strtoull(given, NULL, 10) : seed;
     print_message("P2PML_SEED=%" PRIu64 "\n", seed);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_new_at_first),

@@ -38,7 +38,7 @@ static int make_scene(void **state)
     if (!s || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) != 0)
         return -1;
     s->base = event_base_new();
-    if (!s->base || node_streams_create(s->base, &s->streams) != BASE_OK)
+    if (!s->base || node_streams_create(s->base, &s->streams))
         return -1;
     s->peer = sockets[0];
     s->sealer = gossip_sealer_create(&there);
@@ -49,7 +49,7 @@ static int make_scene(void **state)
                                           .counters = &s->counters,
                                           .rx_ready = on_rx_ready,
                                           .owner = s};
-    if (node_stream_open(s->streams, &options, &s->stream) != BASE_OK)
+    if (node_stream_open(s->streams, &options, &s->stream))
         return -1;
     *state = s;
     return 0;

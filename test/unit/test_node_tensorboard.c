@@ -42,7 +42,7 @@ static void read_file(void)
     DIR *d = opendir(node);
     assert_non_null(d);
     size_t found = 0;
-    for (struct dirent *e; (e = readdir(d)) != NULL;)
+    for (struct dirent *e; (e = readdir(d));)
         if (strncmp(e->d_name, "events.out.tfevents.", 20) == 0) {
             found++;
             snprintf(path, sizeof path, "%s/%s", node, e->d_name);

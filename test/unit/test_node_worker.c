@@ -157,7 +157,7 @@ static void the_method_local_has_no_edges(void **state)
     settle_round(&bench, 1, false);
     settle_round(&bench, 2, false);
     assert_int_equal(gossip_exchange_edges(bench.exchange), 0);
-    while ((message = node_mailbox_take(bench.loop, 0)) != NULL) {
+    while ((message = node_mailbox_take(bench.loop, 0))) {
         assert_int_not_equal(message->kind, NODE_MESSAGE_SEND);
         node_message_free(message);
     }

@@ -21,7 +21,7 @@ static enum base_error parse_bytes(const void *text, size_t bytes, const struct 
     struct train_bytes file = {"t.csv", text, bytes}, plain;
     uint8_t *owned = NULL;
     enum base_error error = train_unpack_gzip(&file, &plain, &owned, why);
-    if (error == BASE_OK)
+    if (!error)
         error = train_csv_parse(&plain, options, data, why);
     free(owned);
     return error;
@@ -31,7 +31,7 @@ static struct train_dataset parse(const char *text, const struct train_table_opt
 {
     struct train_dataset data = {0};
     struct base_reason why = {""};
-    if (parse_bytes(text, strlen(text), options, &data, &why) != BASE_OK)
+    if (parse_bytes(text, strlen(text), options, &data, &why))
         fail_msg("%s", why.text);
     return data;
 }

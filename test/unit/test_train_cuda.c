@@ -83,7 +83,7 @@ static void measure(const struct kernels *k, const struct course *course, struct
     k->upload(parameters, outcome->parameters, bytes);
     train_model_evaluate(model, parameters, data, &outcome->score);
     for (size_t i = 0; i < LOGITS; i++) {
-        if (data->tokens != NULL) {
+        if (data->tokens) {
             train_tokens_window(data, i, 0, (uint32_t *)(void *)x + i * inputs, after + i * inputs);
         } else {
             memcpy(x + i * inputs, data->x + i * inputs, inputs * sizeof *x);
@@ -105,13 +105,13 @@ static void train(const struct kernels *k, const struct course *course, struct o
     struct base_rng rng;
     struct train_options options = course->options;
     options.uncorrected = !course->corrected;
-    if (train_model_create(&course->spec, k, BATCH, &model, &why) != BASE_OK) {
+    if (train_model_create(&course->spec, k, BATCH, &model, &why)) {
         fail_msg("%s", why.text);
     }
     outcome->count = train_model_parameters(model);
     outcome->parameters = must(calloc(outcome->count, sizeof *outcome->parameters));
     train_model_initialise(model, 3, outcome->parameters);
-    if (train_trainer_create(&options, model, course->data, outcome->parameters, &trainer, &why) != BASE_OK) {
+    if (train_trainer_create(&options, model, course->data, outcome->parameters, &trainer, &why)) {
         fail_msg("%s", why.text);
     }
     if (course->corrected) {
@@ -207,7 +207,7 @@ static struct train_dataset digits(size_t examples)
 {
     struct train_dataset data;
     struct base_reason why = {""};
-    if (train_dataset_make_digits(5, 0, examples, &data, &why) != BASE_OK) {
+    if (train_dataset_make_digits(5, 0, examples, &data, &why)) {
         fail_msg("%s", why.text);
     }
     return data;
@@ -304,7 +304,7 @@ static struct train_dataset some_text(size_t context)
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
-    if (train_dataset_load_text(path, &options, &data, &why) != BASE_OK) {
+    if (train_dataset_load_text(path, &options, &data, &why)) {
         fail_msg("%s", why.text);
     }
     (void)remove(path);

@@ -18,7 +18,7 @@ static struct train_dataset digits(uint64_t seed, uint64_t first, size_t count)
 {
     struct train_dataset data;
     struct base_reason why = {""};
-    if (train_dataset_make_digits(seed, first, count, &data, &why) != BASE_OK)
+    if (train_dataset_make_digits(seed, first, count, &data, &why))
         fail_msg("%s", why.text);
     return data;
 }

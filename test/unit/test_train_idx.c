@@ -50,7 +50,7 @@ static void assert_fails(const struct sample *sample, enum base_error code, cons
     struct train_dataset data = {.examples = 77};
     struct base_reason why = {""};
     assert_int_equal(parse(sample, 0, 0, 10, &data, &why), code);
-    if (strstr(why.text, text) == NULL)
+    if (!strstr(why.text, text))
         fail_msg("expected '%s' in '%s'", text, why.text);
     assert_int_equal(data.examples, 77);
     assert_null(data.x);
@@ -233,7 +233,7 @@ static void assert_packed_fails(const struct packed *packed, enum base_error cod
     struct train_dataset data = {.examples = 77};
     struct base_reason why = {""};
     assert_int_equal(parse_packed(packed, &data, &why), code);
-    if (strstr(why.text, text) == NULL)
+    if (!strstr(why.text, text))
         fail_msg("expected '%s' in '%s'", text, why.text);
     assert_int_equal(data.examples, 77);
 }
@@ -273,7 +273,7 @@ static void a_deflated_gzip_file_is_read(void **state)
     packed.image_bytes = sizeof blank;
     struct train_dataset data;
     struct base_reason why = {""};
-    if (parse_packed(&packed, &data, &why) != BASE_OK)
+    if (parse_packed(&packed, &data, &why))
         fail_msg("%s", why.text);
     assert_int_equal(data.features, 40);
     for (size_t i = 0; i < 120; i++)
@@ -365,7 +365,7 @@ static void mnist_is_read(void **state)
 {
     (void)state;
     const char *directory = data_sets_directory();
-    if (directory == NULL) {
+    if (!directory) {
         print_message("no data sets: neither P2PML_DATA nor ../shared/data\n");
         skip();
     }
@@ -374,7 +374,7 @@ static void mnist_is_read(void **state)
     snprintf(labels, sizeof labels, "%s/t10k-labels-idx1-ubyte.gz", directory);
     struct train_dataset data;
     struct base_reason why = {""};
-    if (train_dataset_load_idx(images, labels, 0, 0, 10, &data, &why) != BASE_OK)
+    if (train_dataset_load_idx(images, labels, 0, 0, 10, &data, &why))
         fail_msg("%s", why.text);
     assert_int_equal(data.examples, 10000);
     assert_int_equal(data.features, 784);

@@ -44,7 +44,7 @@ static void every_folder_is_a_class(void **state)
     WRITE("a/w.png", grey_png);
     WRITE("a/.hidden", "");
     WRITE("README", "");
-    if (load((struct train_images_options){0}, &data, &why) != BASE_OK)
+    if (load((struct train_images_options){0}, &data, &why))
         fail_msg("%s", why.text);
     assert_int_equal(data.examples, 3);
     assert_int_equal(data.features, 4);
@@ -52,7 +52,7 @@ static void every_folder_is_a_class(void **state)
     assert_string_equal(data.meaning->classes.items[1], "b");
     assert_true(data.x[1] == 1.0f && data.x[2] == 51.0f / 255.0f);      // a/w.png
     assert_true(fabs((double)data.x[4] - 128.0 / 255.0) < 2.0 / 255.0); // a/x.JPG
-    if (load((struct train_images_options){.like = data.meaning}, &test, &why) != BASE_OK)
+    if (load((struct train_images_options){.like = data.meaning}, &test, &why))
         fail_msg("%s", why.text);
     assert_memory_equal(test.x, data.x, 12 * sizeof(float));
     train_dataset_destroy(&test);
@@ -67,7 +67,7 @@ static void images_are_converted_to_one_size_and_colour(void **state)
     struct base_reason why;
     WRITE("b/1.png", colour_png);
     WRITE("a/1.png", wide_png);
-    if (load((struct train_images_options){.width = 1, .height = 1, .channels = 3}, &data, &why) != BASE_OK)
+    if (load((struct train_images_options){.width = 1, .height = 1, .channels = 3}, &data, &why))
         fail_msg("%s", why.text);
     assert_int_equal(data.features, 3);
     const double grey = (4 * 0 + 255 + 255 + 10 + 20 + 30 + 40) / 8.0 / 255.0;

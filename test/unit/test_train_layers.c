@@ -93,11 +93,11 @@ static void open_bench(const struct layer_case *c, struct base_rng *rng, struct 
     *b = (struct bench){0};
     b->plan.in = c->in;
     train_plan_add(&b->plan, c->layer, "it", "it");
-    if (train_plan_fill(&b->plan, &why) != BASE_OK) {
+    if (train_plan_fill(&b->plan, &why)) {
         fail_msg("%s: %s", c->name, why.text);
     }
     b->layer = &b->plan.layers[0];
-    if (b->layer->type->floats != NULL) {
+    if (b->layer->type->floats) {
         b->layer->type->floats(b->layer, kernels, EXAMPLES, &floats);
     }
     b->n_x = EXAMPLES * train_shape_count(&b->plan.in);
@@ -112,7 +112,7 @@ static void open_bench(const struct layer_case *c, struct base_rng *rng, struct 
     b->kept = get(floats.kept, sizeof(float));
     b->pass = (struct train_pass){.kernels = kernels, .examples = EXAMPLES, .training = true, .seed = 5};
     b->pass.scratch = get(floats.scratch, sizeof(float));
-    if (b->layer->type->initialise != NULL) {
+    if (b->layer->type->initialise) {
         b->layer->type->initialise(b->layer, rng, b->parameters);
     }
     for (size_t i = 0; i < b->plan.parameters; i++) {
@@ -273,9 +273,9 @@ int main(void)
     };
     struct base_reason why;
     const char *given = getenv("P2PML_SEED");
-    seed = given != NULL ? strtoull(given, NULL, 10) : seed;
+    seed = given ? strtoull(given, NULL, 10) : seed;
     printf("seed %llu\n", (unsigned long long)seed);
-    if (kernels_open("cpu", 1, &kernels, &why) != BASE_OK) {
+    if (kernels_open("cpu", 1, &kernels, &why)) {
         fprintf(stderr, "%s\n", why.text);
         return 1;
     }

@@ -28,7 +28,7 @@ static struct train_dataset parse_good(const char *text, size_t features, size_t
 {
     struct train_dataset data = {0};
     struct base_reason why = {""};
-    if (parse(text, features, classes, &data, &why) != BASE_OK)
+    if (parse(text, features, classes, &data, &why))
         fail_msg("%s", why.text);
     return data;
 }
@@ -271,7 +271,7 @@ static void a9a_is_read(void **state)
 {
     (void)state;
     const char *directory = data_sets_directory();
-    if (directory == NULL) {
+    if (!directory) {
         print_message("no data sets: neither P2PML_DATA nor ../shared/data\n");
         skip();
     }
@@ -279,7 +279,7 @@ static void a9a_is_read(void **state)
     snprintf(path, sizeof path, "%s/a9a", directory);
     struct train_dataset data;
     struct base_reason why = {""};
-    if (train_dataset_load_libsvm(path, 123, 2, 0, 0, false, &data, &why) != BASE_OK)
+    if (train_dataset_load_libsvm(path, 123, 2, 0, 0, false, &data, &why))
         fail_msg("%s", why.text);
     assert_int_equal(data.examples, 32561);
     assert_int_equal(data.features, 123);

@@ -33,7 +33,7 @@ static struct train_model *make(const struct train_model_spec *spec)
 {
     struct train_model *model = NULL;
     struct base_reason why;
-    if (train_model_create(spec, kernels, MAX_BATCH, &model, &why) != BASE_OK) {
+    if (train_model_create(spec, kernels, MAX_BATCH, &model, &why)) {
         fail_msg("%s", why.text);
     }
     return model;
@@ -390,9 +390,9 @@ int main(void)
 {
     struct base_reason why;
     const char *text = getenv("P2PML_SEED");
-    seed = text != NULL ? strtoull(text, NULL, 10) : seed;
+    seed = text ? strtoull(text, NULL, 10) : seed;
     printf("P2PML_SEED=%llu\n", (unsigned long long)seed);
-    if (kernels_open("cpu", 1, &kernels, &why) != BASE_OK) {
+    if (kernels_open("cpu", 1, &kernels, &why)) {
         fprintf(stderr, "%s\n", why.text);
         return 1;
     }

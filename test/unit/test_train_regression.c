@@ -27,7 +27,7 @@ static struct train_model *make(enum train_model_kind kind, enum train_loss loss
     struct base_reason why;
     if (kind == TRAIN_MLP)
         spec.hidden[spec.n_hidden++] = 5;
-    if (train_model_create(&spec, kernels, 64, &model, &why) != BASE_OK)
+    if (train_model_create(&spec, kernels, 64, &model, &why))
         fail_msg("%s", why.text);
     return model;
 }
@@ -100,7 +100,7 @@ static void a_plane_is_learned(void **state)
         char text[64];
         train_model_describe(model, text, sizeof text);
         assert_string_equal(text, loss == TRAIN_MSE ? "linear 2-2, mse" : "linear 2-2, mae");
-        if (train_trainer_create(&options, model, &data, start, &trainer, &why) != BASE_OK)
+        if (train_trainer_create(&options, model, &data, start, &trainer, &why))
             fail_msg("%s", why.text);
         train_model_evaluate(model, train_trainer_model(trainer), &data, &score);
         assert_true(score.accuracy <= 0 && score.rmse > 1);
@@ -165,7 +165,7 @@ static void models_with_different_losses_do_not_mix(void **state)
 static int open_kernels(void **state)
 {
     (void)state;
-    return kernels_open("cpu", 1, &kernels, NULL) == BASE_OK ? 0 : -1;
+    return !kernels_open("cpu", 1, &kernels, NULL) ? 0 : -1;
 }
 
 int main(void)

@@ -4,7 +4,7 @@
 static void replace(struct train_trainer *trainer, const struct train_dataset *data, double weight)
 {
     struct base_reason why = {""};
-    if (train_trainer_replace(trainer, data, weight, &why) != BASE_OK) {
+    if (train_trainer_replace(trainer, data, weight, &why)) {
         fail_msg("%s", why.text);
     }
     assert_ptr_equal(train_trainer_data(trainer), data);

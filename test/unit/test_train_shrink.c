@@ -144,7 +144,7 @@ int main(void)
         cmocka_unit_test(the_order_is_a_function_of_seed_and_step),
     };
     const char *given = getenv("P2PML_SEED");
-    seed = given != NULL ? strtoull(given, NULL, 10) : seed;
+    seed = given ? strtoull(given, NULL, 10) : seed;
     printf("seed %llu\n", (unsigned long long)seed);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static struct train_model *make_model(enum train_model_kind kind, size_t classes
     const struct train_model_spec spec = {.kind = kind, .inputs = FEATURES, .classes = classes};
     struct train_model *model = NULL;
     struct base_reason why;
-    if (train_model_create(&spec, kernels, EXAMPLES, &model, &why) != BASE_OK) {
+    if (train_model_create(&spec, kernels, EXAMPLES, &model, &why)) {
         fail_msg("%s", why.text);
     }
     return model;
@@ -52,8 +52,8 @@ static void open_rows(struct world *w, size_t classes)
     struct base_reason why;
     struct base_rng rng;
     *w = (struct world){0};
-    if (train_libsvm_parse(&bytes, FEATURES, classes, 0, 0, true, &w->sparse, &why) != BASE_OK ||
-        train_libsvm_parse(&bytes, FEATURES, classes, 0, 0, false, &w->dense, &why) != BASE_OK) {
+    if (train_libsvm_parse(&bytes, FEATURES, classes, 0, 0, true, &w->sparse, &why) ||
+        train_libsvm_parse(&bytes, FEATURES, classes, 0, 0, false, &w->dense, &why)) {
         fail_msg("%s", why.text);
     }
     w->model = make_model(TRAIN_LOGISTIC, classes);
@@ -224,7 +224,7 @@ static struct train_trainer *trainer_of(struct world *w, const struct train_opti
 {
     struct train_trainer *trainer = NULL;
     struct base_reason why;
-    if (train_trainer_create(options, w->model, &w->sparse, w->start, &trainer, &why) != BASE_OK) {
+    if (train_trainer_create(options, w->model, &w->sparse, w->start, &trainer, &why)) {
         fail_msg("%s", why.text);
     }
     return trainer;

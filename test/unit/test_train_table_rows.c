@@ -22,7 +22,7 @@ static struct train_meaning *mean(const char *text, bool ignores)
     const struct train_bytes bytes = {"train.csv", (const uint8_t *)text, strlen(text)};
     struct train_dataset data = {0};
     struct base_reason why = {""};
-    if (train_csv_parse(&bytes, &options, &data, &why) != BASE_OK)
+    if (train_csv_parse(&bytes, &options, &data, &why))
         fail_msg("%s", why.text);
     struct train_meaning *meaning = train_meaning_share(data.meaning);
     train_dataset_destroy(&data);
@@ -57,7 +57,7 @@ static void check_rows(const char *from, bool ignores, const char *const *texts,
         float x[12];
         size_t rows;
         struct base_reason why = {""};
-        if (read_rows(meaning, texts[i], x, &rows, &why) != BASE_OK)
+        if (read_rows(meaning, texts[i], x, &rows, &why))
             fail_msg("%zu: %s", i, why.text);
         assert_int_equal(rows, 2);
         assert_memory_equal(x, expected, sizeof expected);

@@ -27,7 +27,7 @@ static struct train_dataset good(const char *text, enum train_text kind, size_t 
     const struct train_text_options options = {.text = kind, .context = context};
     struct train_dataset data = {0};
     struct base_reason why = {""};
-    if (parse(text, strlen(text), &options, &data, &why) != BASE_OK) {
+    if (parse(text, strlen(text), &options, &data, &why)) {
         fail_msg("%s", why.text);
     }
     return data;

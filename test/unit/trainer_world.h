@@ -86,7 +86,7 @@ static inline struct train_trainer *make_trainer(const struct setup *s, const st
 {
     struct train_trainer *trainer = NULL;
     struct base_reason why;
-    if (train_trainer_create(options, s->model, &s->data, s->start, &trainer, &why) != BASE_OK) {
+    if (train_trainer_create(options, s->model, &s->data, s->start, &trainer, &why)) {
         fail_msg("%s", why.text);
     }
     return trainer;
@@ -103,7 +103,7 @@ static inline void open_setup(struct setup *s, struct train_dataset data, size_t
                                           .hidden = {hidden},
                                           .n_hidden = hidden > 0};
     struct base_reason why;
-    if (train_model_create(&spec, kernels, 32, &s->model, &why) != BASE_OK) {
+    if (train_model_create(&spec, kernels, 32, &s->model, &why)) {
         fail_msg("%s", why.text);
     }
     s->count = train_model_parameters(s->model);
@@ -158,9 +158,9 @@ static int open_world(void)
 {
     struct base_reason why;
     const char *text = getenv("P2PML_SEED");
-    seed = text != NULL ? strtoull(text, NULL, 10) : seed;
+    seed = text ? strtoull(text, NULL, 10) : seed;
     printf("P2PML_SEED=%llu\n", (unsigned long long)seed);
-    if (kernels_open("cpu", 1, &kernels, &why) != BASE_OK) {
+    if (kernels_open("cpu", 1, &kernels, &why)) {
         fprintf(stderr, "%s\n", why.text);
         return 1;
     }

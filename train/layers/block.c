@@ -77,7 +77,7 @@ struct kept {
 // The place of `floats` floats at `at` + *used, or NULL without `at`.
 static float *take(float *at, size_t floats, size_t *used)
 {
-    float *const place = at != NULL ? at + *used : NULL;
+    float *const place = at ? at + *used : NULL;
     *used += floats;
     return place;
 }
@@ -281,7 +281,7 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     call.d->attention_backward(k, &shape, kept.qkv, kept.mixed, kept.log_sum, s.narrow, s.rest, s.wide);
     linear_backward(&call, ATTN, 1, 3, kept.normal_1, s.wide, NULL, s.rest, s.narrow);
     call.d->layernorm_backward(k, &norm, s.narrow, x, weight(&call, LN_1), kept.mean_1, kept.inverse_1, dy,
-                               dx != NULL ? dx : dy, slope(&call, LN_1), slope(&call, LN_1_BIAS));
+                               dx ? dx : dy, slope(&call, LN_1), slope(&call, LN_1_BIAS));
 }
 
 static const struct train_layer_type type = {

@@ -71,7 +71,7 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     (void)parameters;
     (void)y;
     (void)kept;
-    BASE_ASSERT(dx == NULL);
+    BASE_ASSERT(!dx);
     drop(layer, pass, dy);
     pass->kernels->sequence->embed_backward(pass->examples * tokens, width, x, dy,
                                             gradient + layer->tensors[0].offset);

@@ -67,9 +67,8 @@ static void forward(const struct train_layer *layer, const struct train_pass *pa
 
 static bool gives(const struct train_layer *layer, const struct kernels *kernels, size_t examples)
 {
-    return kernels->in_pieces != NULL &&
-           kernels->in_pieces(train_shape_width(&layer->in), layer->d.linear.outputs,
-                              rows_of(layer, examples));
+    return kernels->in_pieces && kernels->in_pieces(train_shape_width(&layer->in), layer->d.linear.outputs,
+                                                    rows_of(layer, examples));
 }
 
 struct part { // of the vector of all parameters
@@ -90,7 +89,7 @@ static void give_gradient(const struct train_layer *layer, const struct train_pa
     const size_t rows = rows_of(layer, pass->examples), outputs = layer->d.linear.outputs;
     struct part weight = {pass->taker, layer->tensors[0].offset};
     struct kernels_taker taker = {.take = take_part, .owner = &weight};
-    for (size_t i = 0; i < KERNELS_BESIDE && pass->taker->beside[i] != NULL; i++)
+    for (size_t i = 0; i < KERNELS_BESIDE && pass->taker->beside[i]; i++)
         taker.beside[i] = pass->taker->beside[i] + weight.offset;
     k->gemm_pieces(train_shape_width(&layer->in), outputs, rows, x, dy, &taker);
     k->column_sum(rows, outputs, dy, pass->scratch);
@@ -116,11 +115,11 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     (void)kept;
     if (layer->d.linear.relu)
         k->relu_backward(rows * outputs, y, dy);
-    if (dx != NULL) {
+    if (dx) {
         k->gemm(false, true, rows, inputs, outputs, 1.0f, dy, parameters + layer->tensors[0].offset, 0.0f,
                 dx);
     }
-    if (pass->taker != NULL)
+    if (pass->taker)
         give_gradient(layer, pass, x, dy);
     else
         write_gradient(layer, pass, x, dy, gradient);

@@ -58,7 +58,7 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
 {
     const struct kernels_pool p = shape_of(layer, pass->examples);
     (void)parameters, (void)x, (void)y, (void)gradient;
-    if (dx == NULL)
+    if (!dx)
         return;
     if (layer->d.pool.mean)
         pass->kernels->image->mean_pool_backward(&p, dy, dx);

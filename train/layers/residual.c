@@ -40,7 +40,7 @@ static void divide(const struct train_layer *layer, size_t examples, struct part
         *part = part_of(layer, i);
         part->in = i == 0 ? layer->in : parts->at[i - 1].out;
         const enum base_error error = part->type->check(part, &part->in, &part->out, &why);
-        BASE_ASSERT(error == BASE_OK); // the block was checked
+        BASE_ASSERT(!error); // the block was checked
         part->tensors = layer->tensors + tensor;
         tensor += i == NORM1 || i == NORM2 ? 2 : 1;
         part->type->floats(part, NULL, examples, &floats); // layers of images need the same everywhere
@@ -70,7 +70,7 @@ static enum base_error check(const struct train_layer *layer, const struct train
         const struct train_layer part = part_of(layer, i);
         const struct train_shape below = at;
         const enum base_error error = part.type->check(&part, &below, &at, why);
-        if (error != BASE_OK)
+        if (error)
             return error;
     }
     *out = at;
@@ -157,7 +157,7 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
                                    gradient);
         up = down;
     }
-    if (dx != NULL)
+    if (dx)
         pass->kernels->image->shortcut_backward(&s, dy, dx);
 }
 

@@ -42,7 +42,7 @@ static float margin(const struct train_row *row, const float *weight, float bias
     const float *value = row->value;
     const size_t count = row->count;
     float sum = bias;
-    if (column == NULL) {
+    if (!column) {
         for (size_t i = 0; i < count; i++)
             sum += value[i] * weight[row->first + i];
         return sum;
@@ -91,7 +91,7 @@ static struct train_row within(struct train_row row, const struct train_pass *pa
         from++;
     while (row.count > from && train_row_column(&row, row.count - 1) >= pass->to)
         row.count--;
-    return (struct train_row){.column = row.column != NULL ? row.column + from : NULL,
+    return (struct train_row){.column = row.column ? row.column + from : NULL,
                               .value = row.value + from,
                               .count = row.count - from,
                               .first = row.first + from};
@@ -136,7 +136,7 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     const size_t outputs = layer->d.rows.outputs;
     float *weight = gradient + layer->tensors[0].offset, *bias = gradient + layer->tensors[1].offset;
     (void)parameters, (void)y, (void)kept;
-    BASE_ASSERT(dx == NULL); // only a first layer takes rows
+    BASE_ASSERT(!dx); // only a first layer takes rows
     if (!pass->accumulate) {
         memset(weight, 0, layer->tensors[0].count * sizeof *weight);
         memset(bias, 0, outputs * sizeof *bias);
@@ -144,7 +144,7 @@ static void backward(const struct train_layer *layer, const struct train_pass *p
     for (size_t e = 0; e < pass->examples; e++) {
         const struct train_row row = within(train_rows_at(x, e), pass);
         if (outputs == 1) {
-            if (row.column != NULL)
+            if (row.column)
                 add_row_single(&row, dy[2 * e + 1], weight);
             else
                 add_dense_single(row.count, row.value, dy[2 * e + 1], weight + row.first);
