@@ -207,6 +207,9 @@ static void handle(struct node_loop *loop, struct node_message *message)
     case NODE_MESSAGE_FINISHED:
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !message->as.alone});
         break;
+    case NODE_MESSAGE_FROZEN:
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_FROZEN});
+        break;
     case NODE_MESSAGE_LEFT:
         if (message->as.left.exit_status != 0 && message->as.left.cause[0])
             snprintf(loop->cause.text, sizeof loop->cause.text, "%s", message->as.left.cause);

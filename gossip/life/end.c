@@ -180,19 +180,30 @@ static bool has_met_nobody(const struct gossip_life *life)
            (!life->options.resumed || life->step > life->options.step);
 }
 
-void life_written(struct gossip_life *life, int status)
+// The others learn it before the last checkpoint is on the disk, which can take many seconds: until then they
+// would wait for answers that never come.
+void life_frozen(struct gossip_life *life)
 {
     if (life->state >= GOSSIP_LIFE_LEFT)
         return;
+    BASE_ASSERT(!life->written);
+    life_end_fetch(life);
+    life_enter(life, GOSSIP_LIFE_LEFT);
+    life_act(life, GOSSIP_LIFE_DEPART);
+}
+
+void life_written(struct gossip_life *life, int status)
+{
+    if (life->written)
+        return;
+    life_frozen(life); // a node without a complete model has no last round
     BASE_ASSERT(life->status == 0);
+    life->written = true;
     life->status = status;
     if (status == 0 && has_met_nobody(life)) {
         life_tell(life, GOSSIP_LIFE_MET_NOBODY, life->self.listed, 0);
         life->status = GOSSIP_LIFE_FAILED;
     }
-    life_end_fetch(life);
-    life_enter(life, GOSSIP_LIFE_LEFT);
-    life_act(life, GOSSIP_LIFE_DEPART);
 }
 
 static void end(struct gossip_life *life, int status)
@@ -203,7 +214,7 @@ static void end(struct gossip_life *life, int status)
 
 void life_consider_end(struct gossip_life *life)
 {
-    if (life->state != GOSSIP_LIFE_LEFT)
+    if (life->state != GOSSIP_LIFE_LEFT || !life->written)
         return;
     const bool told = life->census.others == 0 || life_in_state_ns(life) >= TELL_NS;
     life_wake(life, life->state_ns + TELL_NS);

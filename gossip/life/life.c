@@ -108,6 +108,9 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
     case GOSSIP_LIFE_DONE:
         life_done(life, event->ok);
         break;
+    case GOSSIP_LIFE_FROZEN:
+        life_frozen(life);
+        break;
     case GOSSIP_LIFE_WRITTEN:
         life_written(life, event->status);
         break;

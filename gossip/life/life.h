@@ -19,9 +19,9 @@
 //      | told to stop (from anywhere)         | others are done, too, or linger has passed
 //      v                                      v
 //   STOPPING  to the stop round           LEAVING   takes in what came last
-//      +---------------> LEFT <---------------+     the last checkpoint is written: told to all
+//      +---------------> LEFT <---------------+     the exchange is frozen: told to all
 //                         |
-//                         v  told, and links are gone
+//                         v  told, links are gone, and the last checkpoint is written
 //                       ENDED                       (from anywhere: another process has this identity;
 //                                                    before its first step: it moves to another shard)
 //
@@ -52,7 +52,7 @@ enum gossip_life_state {
     GOSSIP_LIFE_FINISHED, // has done its last step and still answers
     GOSSIP_LIFE_STOPPING, // was told to stop; trains up to its stop round
     GOSSIP_LIFE_LEAVING,  // applies its last exchanges, writes its last checkpoint
-    GOSSIP_LIFE_LEFT,     // tells the others
+    GOSSIP_LIFE_LEFT,     // tells the others; its last checkpoint may still be on its way to the disk
     GOSSIP_LIFE_ENDED,
 };
 const char *gossip_life_state_name(enum gossip_life_state state);
@@ -176,6 +176,7 @@ enum gossip_life_event_kind {
     GOSSIP_LIFE_FETCHED,   // `ok`: the model is complete, round and step are the model's; else nothing was
                            // fetched
     GOSSIP_LIFE_DONE,      // the learner has done its last step; `ok`: all of them, else it ended alone
+    GOSSIP_LIFE_FROZEN,    // the exchange has had its last round and answers nothing more: the final state
     GOSSIP_LIFE_WRITTEN,   // the learner has written its last checkpoint and accepts nothing more; `status`
     GOSSIP_LIFE_STOP,      // this node is to stop
     GOSSIP_LIFE_DUPLICATE, // another process runs with this identity. `ok`: membership says that this one

@@ -98,6 +98,7 @@ struct gossip_life {
     bool stands;         // the learner waits at its stop round
     uint64_t least_stop; // as last reported by the learner
     uint64_t stop_round; // as announced; 0: none yet
+    bool written;        // the last checkpoint is
     int status;
 
     // progress.c
@@ -195,6 +196,7 @@ void life_consider_alone(struct gossip_life *life);
 void life_consider_leave(struct gossip_life *life);
 void life_consider_end(struct gossip_life *life);
 void life_done(struct gossip_life *life, bool all);
+void life_frozen(struct gossip_life *life);
 void life_written(struct gossip_life *life, int status);
 void life_stop(struct gossip_life *life);
 void life_consider_stop(struct gossip_life *life);

@@ -158,8 +158,10 @@ static void round_done(struct sim_node *node, uint64_t round)
     gossip_rounds_met(&train->rounds, meet.meets || meet.follows ? round : meet.round,
                       gossip_exchange_met(train->exchange, train->asks ? &train->partner : NULL, meet.round));
     train->round_is_over = meet.meets && !train->rounds.stepped;
-    if (meet.last)
+    if (meet.last) {
         sim_disk_save(node);
+        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_FROZEN});
+    }
     go_on(node);
 }
 

@@ -85,6 +85,8 @@ void node_worker_round_done(struct node_worker *worker)
     gossip_exchange_totals(worker->options.exchange, &round->totals);
     round->pace = gossip_exchange_pace(worker->options.exchange);
     node_snapshot_round(worker->snapshot, round, node_clock_ns());
+    if (round->meet.last)
+        node_worker_post(worker, node_message_new(NODE_MESSAGE_FROZEN));
     write_checkpoint(worker, round);
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
     message->as.round = round;

@@ -40,11 +40,12 @@ enum node_message_kind {
     NODE_MESSAGE_FETCHED, // as.complete: the snapshot is here (progress: its round and step); else it was
                           // ended before
     NODE_MESSAGE_STARVED, // as.silent_ns: none of DONORS has given a block for this long
+    NODE_MESSAGE_FROZEN,  // the last round is over, nothing more is answered: tell the others
     // learner -> loop
     NODE_MESSAGE_PROGRESS, // progress
     NODE_MESSAGE_FINISHED, // the last step is done: tell the peers, and answer them until they are done too
                            // or linger has passed. as.alone: steps were left, but all others have finished
-    NODE_MESSAGE_LEFT,     // final checkpoint written: say BYE, flush and end the loop; as.left
+    NODE_MESSAGE_LEFT,     // final checkpoint written: end the loop when the links are flushed; as.left
     // owner of the threads -> loop
     NODE_MESSAGE_LEAVE_CLUSTER, // as on SIGTERM
     NODE_MESSAGE_RELOAD,        // as on SIGHUP

@@ -96,7 +96,7 @@ static void tell(struct life_world *world, struct reader *reader)
         GOSSIP_LIFE_LOOK,     GOSSIP_LIFE_LOOK,  GOSSIP_LIFE_LINKED, GOSSIP_LIFE_REMOVED,
         GOSSIP_LIFE_PROGRESS, GOSSIP_LIFE_WANTS, GOSSIP_LIFE_WANTS,  GOSSIP_LIFE_FETCHED,
         GOSSIP_LIFE_FETCHED,  GOSSIP_LIFE_DONE,  GOSSIP_LIFE_STOP,   GOSSIP_LIFE_DUPLICATE,
-        GOSSIP_LIFE_STARVED};
+        GOSSIP_LIFE_STARVED,  GOSSIP_LIFE_FROZEN};
     const uint8_t what = next(reader), value = next(reader);
     struct gossip_life_event event = {.kind = kinds[what % (sizeof kinds / sizeof *kinds)],
                                       .still = value & 1,
@@ -108,7 +108,7 @@ static void tell(struct life_world *world, struct reader *reader)
 
     if (event.kind == GOSSIP_LIFE_DUPLICATE && value > 8)
         event.kind = GOSSIP_LIFE_LOOK;
-    if (event.kind == GOSSIP_LIFE_STOP && value > 64)
+    if ((event.kind == GOSSIP_LIFE_STOP || event.kind == GOSSIP_LIFE_FROZEN) && value > 64)
         event.kind = GOSSIP_LIFE_LOOK;
     if (event.kind == GOSSIP_LIFE_DONE && value % 4)
         event.kind = GOSSIP_LIFE_LOOK;

@@ -79,7 +79,7 @@ static void bench_start_as(struct bench *bench, const struct node_worker_options
     options.loop = bench->loop;
     options.learner = bench->learner;
     options.counters = &bench->counters;
-    options.checkpoint = no_checkpoint;
+    options.checkpoint = as->checkpoint ? as->checkpoint : no_checkpoint;
     assert_int_equal(node_worker_start(&options, &bench->worker), BASE_OK);
 }
 

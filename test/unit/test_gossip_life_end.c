@@ -99,6 +99,24 @@ static void a_finished_node_lingers_while_others_train(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_ENDED);
 }
 
+static void the_others_do_not_wait_for_the_disk(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_FROZEN});
+    assert_int_equal(state_of(), GOSSIP_LIFE_LEFT);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_DEPART), 1);
+    life_world_pass(&w, 20 * SECOND);
+    assert_false(w.ended); // its last checkpoint is on its way
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = 1});
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_DEPART), 1);
+    life_world_look(&w);
+    assert_true(w.ended);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, 1);
+}
+
 // It has uncounted to fetch, and all other models are gone once the finished nodes leave.
 static void lingers_for_a_member_that_fetches(void **state)
 {
@@ -442,6 +460,7 @@ int main(void)
         RULE(a_node_that_is_left_alone_ends_with_the_others),
         RULE(a_node_goes_on_when_the_others_have_died),
         RULE(a_finished_node_lingers_while_others_train),
+        RULE(the_others_do_not_wait_for_the_disk),
         RULE(lingers_for_a_member_that_fetches),
         RULE(a_node_flushes_its_links_before_it_ends),
         RULE(a_restarted_node_that_comes_too_late_takes_the_finished_model),

@@ -214,6 +214,38 @@ static void numbers_that_are_too_large_break_no_protocol(void **state)
     bench_destroy(&bench);
 }
 
+static enum base_error write_slowly(void *context, const struct node_round *round, struct base_reason *why)
+{
+    struct bench *bench = context;
+    struct node_message *message;
+    bool told = false;
+    (void)why;
+    assert_true(round->meet.last);
+    while ((message = node_mailbox_take(bench->loop, 0))) {
+        told |= message->kind == NODE_MESSAGE_FROZEN;
+        node_message_free(message);
+    }
+    assert_true(told); // before the checkpoint, which can take many seconds
+    return BASE_OK;
+}
+
+static void the_end_is_told_before_the_last_checkpoint(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    bench_start_as(&bench,
+                   &(struct node_worker_options){.checkpoint = write_slowly, .checkpoint_context = &bench});
+    settle_round(&bench, 1, false);
+    struct node_round round = round_of(&bench, 1);
+    round.meet.meets = false;
+    round.meet.last = round.checkpoint = true;
+    post_round(&bench, &round);
+    take_round_done(&bench, &round);
+    assert_int_equal(round.checkpoint_error, BASE_OK);
+    bench_destroy(&bench);
+}
+
 static void only_a_neighbour_has_an_edge(void **state)
 {
     struct bench bench;
@@ -242,6 +274,7 @@ int main(void)
         cmocka_unit_test(contents_that_break_the_protocol_close_the_link),
         cmocka_unit_test(numbers_that_are_too_large_break_no_protocol),
         cmocka_unit_test(only_a_neighbour_has_an_edge),
+        cmocka_unit_test(the_end_is_told_before_the_last_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
