@@ -2,8 +2,8 @@
 # Builds the wheel that runs on every Linux with glibc 2.28 or later, in a bare Debian 11 (gcc 10, glibc 2.31), into build/wheel, and tries it
 # there. Root, debootstrap and the network are needed. The wheel for aarch64 is cross-compiled, and tried under qemu's user mode.
 #
-# What Debian 11 has and glibc 2.28 has not are second versions of exp, log and pow. Our objects are compiled for the first ones; OpenBLAS
-# and libpng are linked statically into the programs, and their calls are wrapped. auditwheel puts copies of the other libraries in.
+# The glibc of Debian 11 has second versions of exp, log and pow, which glibc 2.28 lacks. Our objects are compiled for the first versions;
+# OpenBLAS and libpng are linked statically into the programs, and their calls are wrapped. auditwheel adds copies of the other libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin"

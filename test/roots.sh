@@ -12,8 +12,8 @@ usage="usage: test/roots.sh [--dir DIR] [--sudo] [--keep] [--command COMMAND]...
   --dir DIR          where the roots are made; build/roots
   --sudo             runs the commands as a user who may use sudo, not as root
   --keep             leaves the roots in DIR; without it only logs are left
-  P2PML_DEBIAN_MIRROR, P2PML_UBUNTU_MIRROR: where packages come from. Without them: as this host's apt, if it is of that
-  distribution."
+  P2PML_DEBIAN_MIRROR, P2PML_UBUNTU_MIRROR: where packages come from. Without them: the mirror of
+  this host's apt, if this host has that distribution."
 
 suites=() commands=() files=() directory=build/roots user=root keep=no
 while [ $# -gt 0 ]; do

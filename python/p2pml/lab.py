@@ -108,7 +108,8 @@ def sim(experiment: Optional[Experiment] = None, *, out: Union[str, "os.PathLike
     """`p2pml sim`: the whole cluster in one process in virtual time.
 
     experiment: a YAML file, or the same as nested dicts; None: only ``settings``. settings: keys with ``__`` for the dot; they override the
-    file. out: the directory of the run (``fresh``: one that is not empty); None: a temporary one, which lives as long as the result.
+    file. out: the directory of the run (``fresh=True`` replaces an earlier result there); None: a temporary one, which lives as long as
+    the result.
 
     :class:`ConfigurationError`: a key or a value, with its place. :class:`Failed`: the experiment did not succeed."""
     return _command("sim", experiment, out, fresh, settings)
