@@ -8,8 +8,8 @@
 // Makes room for one more item after `count` items; the memory grows when count is 0 or a power of two.
 // Returns the array, which may have moved. NULL: out of memory; `items` is unchanged.
 void *base_array_grow(void *items, size_t count, size_t item_bytes);
-// Appends a copy of one item to an array of *count items that grows in this way. `array`: address of its
-// pointer. False: out of memory; nothing has changed.
+// Appends a copy of one item to an array of *count items that grows in this way. `array`: the address of the
+// pointer to the array. False: out of memory; nothing has changed.
 bool base_array_add(void *array, size_t *count, const void *item, size_t item_bytes);
 
 int base_order_u64(const void *a, const void *b); // comparison for qsort, ascending

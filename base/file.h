@@ -29,8 +29,9 @@ enum base_error base_file_read_regular(const char *path, size_t limit, uint8_t *
 enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
                                 size_t n_spans, struct base_reason *why) BASE_CHECK;
 
-// Writes a new file of mode `mode` under any umask, and syncs it and its directory. It has its name only when
-// it is complete: a process that is killed meanwhile leaves none. BASE_ESTATE: the file exists.
+// Writes a new file of mode `mode` under any umask, and syncs it and its directory. It gets its name only
+// when it is complete: a process that is killed before leaves no file of that name. BASE_ESTATE: the file
+// exists.
 enum base_error base_file_create(const char *path, unsigned mode, const void *data, size_t bytes,
                                  struct base_reason *why) BASE_CHECK;
 

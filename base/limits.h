@@ -1,6 +1,6 @@
 // The bounds that several folders share, and the bounds of input from the network or from files. Sizes follow
 // from these or from the model's schema; no memory is allocated for a number from the wire before that number
-// was checked against one of them.
+// has been checked against one of them.
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 

@@ -1,6 +1,6 @@
-// Log to stderr, one line per event: `2026-01-31T12:00:00.123Z info  link_up peer=node-03 address=...`, or
-// the same as a JSON object. Any thread: a line is one write(2). If nobody reads stderr, a call waits at most
-// a second. Then lines are lost until stderr is read again, and the log says how many.
+// Log to stderr, one line per event: `2026-01-31T12:00:00.123Z info  node-01 link_up text`, or the same as a
+// JSON object. Any thread: a line is one write(2). If nobody reads stderr, a call waits at most a second.
+// Then lines are lost until stderr is read again, and the log says how many.
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// No value may exceed this many times the norm of the node's own model (the Euclidean one, which is at least
-// its largest value; at least 1), so models that begin at zero, long absences and differing shards stay far
-// below this bound.
+// No value may exceed this many times the larger of 1 and the Euclidean norm of the node's own model. The
+// norm is at least the largest value of the model, so models that begin at zero, long absences and differing
+// shards stay far below this bound.
 #define GOSSIP_PLAUSIBLE       1e4f
 #define GOSSIP_PLAUSIBLE_COUNT (UINT64_MAX >> 2) // of received rounds, epochs and sequence numbers
 #define GOSSIP_PLAUSIBLE_SCALE 1e6f              // largest ratio of the step scales of two ends

@@ -26,7 +26,7 @@ struct kernels_linear {
 struct kernels_decoder {
     size_t activation_bytes; // 4: fp32; 2: bf16
 
-    // x as an activation: x itself, or a copy in `room`, which has place for `count` activations.
+    // x as an activation: x itself, or a copy in `room`, which is large enough for `count` activations.
     const void *(*activation)(const struct kernels *k, size_t count, const float *x, void *room);
 
     // As in kernels/sequence.h; out, qkv and their gradients, and `grad` are activations.

@@ -16,8 +16,8 @@
 enum kernels_format {
     KERNELS_FP32 = 0, // 4 bytes
     KERNELS_FP16 = 1, // IEEE binary16, to nearest even; overflow becomes the largest finite number
-    KERNELS_INT8 = 2, // this and all later formats except bf16: blocks, each with its fp32 scale, then the
-                      // codes
+    KERNELS_INT8 = 2, // this and all later formats except bf16: blocks, each with one or two fp32 scales,
+                      // then the codes
     KERNELS_BF16 = 3, // the upper half of fp32, to nearest even, no scale; overflow becomes the largest
                       // finite number
     KERNELS_INT4 = 4, // sign and one of eight levels (blocks of two scales, low and high), two codes a byte

@@ -75,7 +75,7 @@ void node_loop_gather(struct node_loop *loop, const struct gossip_id *first); //
 // True: they were taken, and a decision may depend on them.
 bool node_loop_statistics_heard(struct node_loop *loop, const struct gossip_id *peer,
                                 const struct gossip_statistics_message *message);
-// Sends the joined statistics to the learner, which begins with them; once. False: no memory.
+// Sends the combined statistics to the learner, which begins with them; once. False: no memory.
 bool node_loop_join_statistics(struct node_loop *loop);
 void node_loop_drop_statistics(struct node_loop *loop); // a model has arrived, with its scaling
 

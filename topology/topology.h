@@ -18,7 +18,7 @@ enum topology_kind {
     TOPOLOGY_TORUS,        // a grid whose opposite sides are joined: four neighbours
     TOPOLOGY_EXPONENTIAL,  // i with i + 2^k, all k, modulo n
     TOPOLOGY_ONE_PEER,     // the same, one k per round
-    TOPOLOGY_COMPLETE,     // every pair meets, as a tournament
+    TOPOLOGY_COMPLETE,     // every pair meets, as in a round-robin tournament
     TOPOLOGY_STAR,         // every member meets the hub, in turn
     TOPOLOGY_MATCHINGS,    // a new random matching in each round
     TOPOLOGY_BASE,         // base-(k+1) graph: exact mean after finitely many rounds; weights other than 1/2

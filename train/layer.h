@@ -95,7 +95,7 @@ struct train_layer_floats { // numbers of 4 bytes; a type may keep uint32_t in t
 struct train_pass {
     const struct kernels *kernels;
     size_t examples;
-    bool training;   // false: evaluation; no dropout, running statistics
+    bool training;   // false: evaluation, without dropout
     bool accumulate; // backward adds to the gradient instead of overwriting it (micro-batches)
     size_t from, to; // layers of rows: backward computes only features from .. to-1; the gradient of the
                      // others is 0. to 0: all features

@@ -17,7 +17,7 @@
 // One owner (the worker thread). Memory, in vectors of d floats:
 //   1            the published model
 //   1            with drift correction: the sum of c. With correction_stays it exists only before the first
-//                round and while a correction fades
+//                round, while a correction fades, and while more updates are pending than are kept as packets
 //   1, then 2    with shared second moments; the second vector is allocated when the first update arrives
 //                while the trainer computes
 //   1            temporarily, for pending updates, when a RESYNC or many exchanges happen in one round
@@ -75,11 +75,11 @@ struct gossip_exchange_options {
     struct compress_filters filters;
     bool sync; // a round ends after its own exchange or its deadline; without sync it ends at once
     bool drift_correction;
-    float drift_gain, drift_limit; // 2 and 0.25. A gain of 4 is stable in sync mode only
+    float drift_gain, drift_limit; // usually 2 and 0.25. A gain of 4 is stable in sync mode only
     unsigned share_second_moment;  // rounds until every second moment has been sent once; 0: never
     float clip; // |(q_j - q_i)/2| is cut to this multiple of its running median; 0: never. r is never cut
-    enum gossip_on_death on_death; // applies to a neighbour that died, until LINK_UP or until a FORGET says
-                                   // that it is alive
+    enum gossip_on_death on_death; // applies to a neighbour that died. LINK_UP, and a FORGET that says that
+                                   // it is alive, drop a kept correction, but not one that fades
     unsigned fade_rounds; // FADE: rounds over which a correction fades linearly to zero; at least 1. Twice
                           // as many between two living nodes
     bool bounded;         // a round ends once no neighbour is more than max_delay rounds behind
@@ -94,7 +94,7 @@ struct gossip_exchange_options {
 enum gossip_exchange_event_kind {
     GOSSIP_EXCHANGE_LINK_UP,   // an authenticated stream to `peer` exists, and `peer` trains the same model
     GOSSIP_EXCHANGE_LINK_DOWN, // that stream ended; with `unmet`, no round meets `peer` any longer
-    GOSSIP_EXCHANGE_FORGET,    // `peer` is no longer a neighbour: free r, drop c
+    GOSSIP_EXCHANGE_FORGET,    // `peer` is no longer a neighbour: free r; on_death decides what happens to c
     GOSSIP_EXCHANGE_MESSAGE,   // HELLO, XCHG, XACK, BUSY or CLOCK of `peer`
     GOSSIP_EXCHANGE_ROUND,     // the trainer stands at a round boundary
     GOSSIP_EXCHANGE_GIVE_UP,   // the trainer stops waiting: an open round ends now, without its exchange

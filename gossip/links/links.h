@@ -45,7 +45,7 @@
 #define GOSSIP_LINKS_UNDECIDED 4u   // links of one id that wait to be taken
 #define GOSSIP_NO_ENTRY        SIZE_MAX
 
-#define GOSSIP_LINKS_CALL_NS      5000000000ull  // connection and handshake of an own call
+#define GOSSIP_LINKS_CALL_NS      5000000000ull  // connection and handshake of a call by this node
 #define GOSSIP_LINKS_ANSWERED_NS  1000000000ull  // an ANSWERED link is spared this long at one host's limit
 #define GOSSIP_LINKS_GREETING_NS  10000000000ull // from the proof of identity to the greeting
 #define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull  // how long a silent older link delays a new one

@@ -84,7 +84,7 @@ struct gossip_membership_action {
     enum gossip_member_state state, before;
     bool known;          // CHANGED: `before` is valid
     bool evidence;       // CHANGED to SUSPECT or DEAD: by positive evidence
-    bool was_dead;       // SUSPECTED: others had already declared this node dead
+    bool was_dead;       // SUSPECTED: `peer` had already declared this node dead
     uint64_t generation; // GENERATION. SEND by datagram: the receiver's, for which it is sealed; 0: that of
                          // its record
 };

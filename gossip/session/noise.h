@@ -21,8 +21,8 @@
 #define GOSSIP_NOISE_HASH_BYTES 64 // HASHLEN
 #define GOSSIP_NOISE_TAG_BYTES  GOSSIP_AEAD_TAG_BYTES
 
-// Bytes of the handshake messages 0, 1, 2 over their payloads: e and a tag; e, a sealed s and a tag; a sealed
-// s and a tag.
+// Bytes of the handshake messages 0, 1, 2 without their payloads: e and a tag; e, a sealed s and a tag; a
+// sealed s and a tag.
 #define GOSSIP_NOISE_MESSAGE_0 48
 #define GOSSIP_NOISE_MESSAGE_1 96
 #define GOSSIP_NOISE_MESSAGE_2 64

@@ -1,6 +1,6 @@
 // The statistics of all nodes' examples, column by column, for a scaling that the cluster shares. Each node
-// tells the statistics of its own columns; the node that begins first (gossip/life) joins those that it has
-// received. The resulting scaling is sent with its model, so a node that adopts the model also adopts the
+// tells the statistics of its own columns; the node that begins first (gossip/life) combines those that it
+// has received. The resulting scaling is sent with its model, so a node that adopts the model also adopts the
 // scaling.
 //
 // A state machine: no socket, clock or thread. The state is a set of blocks, with one entry per id: the same
@@ -8,7 +8,7 @@
 // replaces the entry of an earlier one. One owner. Memory: GOSSIP_SPREAD_BYTES per column and node, for at
 // most LIMIT_PEERS nodes.
 //
-// Means and deviations are joined pairwise (Chan, Golub, LeVeque 1979, equations 1.5), in double and in the
+// Means and deviations are combined pairwise (Chan, Golub, LeVeque 1979, equations 1.5), in double and in the
 // order of ids: sums of squares would lose deviations that are small relative to the mean.
 #ifndef GOSSIP_STATISTICS_STATISTICS_H
 #define GOSSIP_STATISTICS_STATISTICS_H

@@ -99,7 +99,7 @@ static inline void chain_finish(struct chain *c, struct lines first, float weigh
     c->piece->count = c->n;
 }
 
-// The end of the entries at `from` and after it, at most SHARE, whose index is at most `last`.
+// The end of the run of entries from `from` on, at most SHARE of them, whose indices are at most `last`.
 static size_t reach(const uint32_t *index, size_t from, size_t count, uint32_t last)
 {
     size_t end = count - from < SHARE ? count : from + SHARE;

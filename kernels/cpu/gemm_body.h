@@ -84,8 +84,8 @@ static size_t wide_for(size_t columns)
     return columns > LANES ? TILE_COLUMNS : LANES;
 }
 
-// Columns [j, j + columns) of B, of the terms of a part. Of what lies where the strip has no column, nothing
-// is stored.
+// Columns [j, j + columns) of B, of the terms of a part. Lanes without a column may hold anything: what is
+// computed in them is not stored.
 static void pack_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j, size_t columns,
                        float *to)
 {

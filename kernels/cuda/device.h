@@ -154,7 +154,7 @@ DEVICE void copies_wait(void)
 }
 
 // Four matrices of 8 rows of 8 bf16 (16 bytes, aligned) in shared memory: lane l passes the address of row l
-// % 8 of matrix l / 8, and gets of each matrix the numbers 2 (l % 4) and one more of row l / 4.
+// % 8 of matrix l / 8, and gets of each matrix the numbers 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
 DEVICE void warp_load_matrix_4(const void *row, uint32_t to[4])
 {
     const uint32_t at = shared_address(row);
@@ -164,7 +164,7 @@ DEVICE void warp_load_matrix_4(const void *row, uint32_t to[4])
     (void)at;
 }
 
-// The same with each matrix transposed: number l / 4 of the rows 2 (l % 4) and one more.
+// The same with each matrix transposed: number l / 4 of the rows 2 (l % 4) and 2 (l % 4) + 1.
 DEVICE void warp_load_matrix_4_transposed(const void *row, uint32_t to[4])
 {
     const uint32_t at = shared_address(row);

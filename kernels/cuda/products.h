@@ -28,7 +28,8 @@ struct kernels_cuda_multiply {
 };
 
 // Sums are fp32. Everything is aligned to 16 bytes, except b, d and add of a product with nothing after it.
-// False: cuBLAS has no kernel that does what follows; never without such a wish.
+// False: cuBLAS has no kernel that includes what follows. With nothing after the product, and `add` NULL or
+// d, it is always true.
 bool kernels_cuda_multiply(const struct kernels_cuda_multiply *product);
 
 #endif

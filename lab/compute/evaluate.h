@@ -49,7 +49,7 @@ struct lab_average {
     struct lab_score score;
     double consensus; // NAN for fewer than 2 models
     size_t nodes;     // nodes whose final checkpoints were read
-    float *model;     // [parameters] the mean, malloc'ed; NULL: of no node
+    float *model;     // [parameters] the mean, malloc'ed; NULL: no node
 };
 void lab_average_free(struct lab_average *average); // only its model
 // Writes it as <directory>/averaged.safetensors; nothing if it covers no node.

@@ -37,7 +37,7 @@ struct lab_topology_facts {
     bool halves; // all weights are 1/2
     struct {
         size_t victims;
-        struct lab_topology_spread torn, fresh, gap, diameter; // torn, new: edges between survivors
+        struct lab_topology_spread torn, fresh, gap, diameter; // torn, fresh: edges between survivors
         size_t disconnected;                                   // victims whose death disconnects the graph
     } death;
 };

@@ -22,7 +22,7 @@ struct lab_rounds_node {
 struct lab_rounds_result {
     size_t nodes;
     struct lab_rounds_node *node; // [nodes]
-    uint64_t rounds;              // of the whole
+    uint64_t rounds;              // done in all
     double seconds;               // virtual, from the beginning of training to the end of the last round
     struct lab_sample last;       // the final point, as recorded
     float **models;               // [nodes], each [parameters], at the end; NULL: gone

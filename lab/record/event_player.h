@@ -23,8 +23,8 @@ struct lab_player {
     struct lab_cluster *cluster;
     struct lab_display *display;
     struct lab_player_acts acts;
-    bool open;        // all nodes have trained: times count from now
-    uint64_t base_ns; // since then
+    bool open;        // all nodes have trained, so times count
+    uint64_t base_ns; // from this moment on
 };
 
 // Carries out the events that are due. Called after every round, or after the nodes' files were read.

@@ -1,6 +1,7 @@
 // The learner of a simulated process, supplied by the user of the simulation: the learner's table
-// (gossip/life/learner.h), whose `which` is the host, and further callbacks. The core calls it when steps
-// begin, when their results are needed, and after the exchange; it never computes a gradient.
+// (gossip/life/learner.h), whose `which` is the host, and further callbacks. The simulator calls it when
+// steps begin, when their results are needed, and after the exchange; the simulator itself computes no
+// gradient.
 //
 // All are called by the thread that runs the world, in the order of virtual time. Between `steps` and the
 // next `boundary`, or `end`, of one host another thread may compute on its vectors; results must not depend

@@ -1,4 +1,5 @@
-// The share of living nodes' time that was useful training. Pure functions of the records.
+// The rounds that a node did, divided by those that the cluster did while the node was meant to run. Pure
+// functions of the records.
 #ifndef LAB_GOODPUT_H
 #define LAB_GOODPUT_H
 

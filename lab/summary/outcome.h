@@ -34,7 +34,7 @@ struct lab_outcome {
     double stalled_rounds; // of the witness with the longest stall
     double stalled_seconds;
     size_t stalled_node;
-    double accuracy_before, accuracy_lowest, accuracy_end; // means of witnesses that measured both first
+    double accuracy_before, accuracy_lowest, accuracy_end; // means of witnesses that measured the first two
 };
 
 // `histories` [cluster->count]; NULL: omits the results that need them.

@@ -113,8 +113,8 @@ struct node_config {
         double proximal;      // mu of mu/2 |x - x_round|^2; 0: off
         bool scale_rate;      // multiplies the rate by this node's time per step over the median time
         int alone;            // enum node_alone: when all others have finished
-        uint64_t eval_rounds; // measure accuracy on the test set every this many rounds (and at the end); 0:
-                              // only at the end
+        uint64_t eval_rounds; // rounds between two measurements on the test set, and one at the end; 0: only
+                              // at the end
     } train;
     struct {                // average.*
         int method;         // enum node_method
@@ -171,9 +171,9 @@ struct node_config {
 extern const struct node_schema node_config_schema;
 
 // All checks of several keys together (a loopback bind or a secret; dirichlet needs alpha; files of the
-// chosen data kind; shard < shards; rate of the schedule parsable and ascending; local_steps <= steps; peers
-// well formed: host:port, no duplicates), each naming file, line and key through its origin. Duplicates and
-// other harmless entries of the peer list are warnings in the log, not errors.
+// chosen data kind; shard < shards; steps of the schedule parsable and in ascending order; local_steps <=
+// steps; peers well formed: host:port, no duplicates), each naming file, line and key through its origin.
+// Duplicates and other harmless entries of the peer list are warnings in the log, not errors.
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
 
 // Checks only the keys that node_data_load_tests needs. `known`: a model says what the data mean, so the

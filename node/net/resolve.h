@@ -39,7 +39,7 @@ enum base_error node_resolver_ask(struct node_resolver *resolver, size_t ticket,
                                   uint16_t port) BASE_CHECK;
 struct node_resolution *node_resolver_take(struct node_resolver *resolver); // malloc'ed; NULL: nothing yet
 
-// Names too, on this thread: before the loop runs.
+// Resolves on the calling thread, names too. For use before the loop runs.
 void node_resolve_now(struct node_resolution *resolution);
 bool node_address_bound(int socket, struct node_address *address); // the local one; false: it has none
 // "127.0.0.1:4000" or "[::1]:4000"

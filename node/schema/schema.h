@@ -3,8 +3,8 @@
 // knows no key by name; node/config/config.c and lab/experiment/experiment.c supply the tables. Used before
 // threads start; no shared state.
 //
-// Precedence: default < file < environment (P2PML_A_B for key a.b) < --set a.b=c. A later source replaces the
-// whole list.
+// Precedence: default < file < environment (P2PML_A_B for key a.b) < --set a.b=c. A later source replaces a
+// list as a whole.
 #ifndef NODE_SCHEMA_SCHEMA_H
 #define NODE_SCHEMA_SCHEMA_H
 
