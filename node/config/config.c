@@ -407,9 +407,9 @@ static const struct node_key keys[] = {
          SHARED),
     CHOICE("average.on_death", average.on_death, "fade", "drop|keep|fade",
            "What happens to the drift correction of a neighbour that died. drop: removed at once. keep: its "
-           "last value stays, so the model keeps longer what only the dead node knew. fade: stays at first "
-           "and reaches zero after fade_rounds; the correction of a living neighbour that is no longer met "
-           "reaches zero after twice as many rounds.",
+           "last value stays, so the model keeps longer what only the dead node knew. fade: decreases "
+           "linearly, to zero fade_rounds rounds after the last exchange; the correction of a living "
+           "neighbour that is no longer met reaches zero after twice as many rounds.",
            TOLD),
     INTEGER("average.fade_rounds", average.fade_rounds, "150", 1, 1000000,
             "on_death fade: rounds in which the correction of a dead neighbour decreases linearly to zero.",
