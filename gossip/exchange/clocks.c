@@ -242,9 +242,28 @@ static bool is_lost(const struct gossip_exchange *exchange, const struct gossip_
            exchange->now_ns < lost_until(exchange, edge);
 }
 
+static uint64_t greeted_until(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->greeted_ns + gossip_deadline_after(&exchange->answers, exchange->options.deadline_floor_ns,
+                                                    exchange->options.deadline_ceiling_ns);
+}
+
+// A new neighbour may be behind; its first word is on its way. Before any exchange nobody is.
+static bool is_greeted(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    const bool bounded = exchange->options.bounded && !exchange->options.sync;
+
+    return bounded && exchange->answers.count > 0 && edge->state == GOSSIP_EDGE_HELLO && !edge->heard &&
+           exchange->now_ns < greeted_until(exchange, edge);
+}
+
 static bool is_behind(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (edge->late || edge->silent || !(is_counted(exchange, edge) || is_lost(exchange, edge)))
+    if (edge->late || edge->silent)
+        return false;
+    if (is_greeted(exchange, edge))
+        return true;
+    if (!is_counted(exchange, edge) && !is_lost(exchange, edge))
         return false;
     if (!edge->heard) // its clock is behind its blocks
         return exchange->options.bounded && edge->state == GOSSIP_EDGE_RESYNC;
@@ -271,6 +290,8 @@ uint64_t gossip_clocks_until(const struct gossip_exchange *exchange)
         const struct gossip_edge *edge = exchange->edges[i];
         if (is_lost(exchange, edge) && lost_until(exchange, edge) < until_ns)
             until_ns = lost_until(exchange, edge);
+        if (is_greeted(exchange, edge) && greeted_until(exchange, edge) < until_ns)
+            until_ns = greeted_until(exchange, edge);
     }
     return until_ns;
 }

@@ -94,6 +94,7 @@ void gossip_hello_greet(struct gossip_exchange *exchange, struct gossip_edge *ed
 {
     BASE_ASSERT(edge->linked && edge->state == GOSSIP_EDGE_DOWN);
     edge->state = GOSSIP_EDGE_HELLO;
+    edge->greeted_ns = exchange->now_ns;
     gossip_hello_ask(exchange, edge, actions);
 }
 

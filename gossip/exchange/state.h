@@ -25,6 +25,7 @@ struct gossip_edge {
     bool linked;                     // also while it is barred
     uint64_t lost_ns;                // when the link broke while the edge was live; 0: it did not, or the
                                      // peer is no longer met
+    uint64_t greeted_ns;             // when the HELLO of this link was first sent
     bool silent;                     // missed a round; skipped until it sends something
     unsigned unanswered;             // async: unanswered requests and fruitless waits since the latest
                                      // exchange

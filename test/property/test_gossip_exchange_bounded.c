@@ -186,6 +186,43 @@ static void test_a_broken_link_is_waited_for_once(void **state)
     }
 }
 
+// Its HELLO may be late, and until it comes nobody knows how far behind it is.
+static void test_a_new_neighbour_is_waited_for_once(void **state)
+{
+    struct net *net = bounded_net(3, TOPOLOGY_RING, 4, net_seed(913));
+    struct gossip_exchange_event lost = {.kind = GOSSIP_EXCHANGE_LINK_DOWN, .peer = net_id(1), .unmet = true};
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++)
+        net_round_all(net, round);
+    net_settle(net, SECOND / 100);
+    net_unlink(net, 0, 1);
+    assert_int_equal(net_step(net, 0, &lost), BASE_OK);
+    net_round(net, 0, 6);
+    net_settle(net, SECOND / 100);
+    assert_false(net->node[0].in_round);
+    net_link(net, 0, 1);
+    net_round(net, 0, 7);
+    assert_true(net->node[0].in_round);
+    net_settle(net, SECOND / 100);
+    assert_false(net->node[0].in_round); // it has spoken
+    net_unlink(net, 0, 1);
+    assert_int_equal(net_step(net, 0, &lost), BASE_OK);
+    struct gossip_exchange_event again = {.kind = GOSSIP_EXCHANGE_LINK_UP, .peer = net_id(1)};
+    assert_int_equal(net_step(net, 0, &again), BASE_OK); // the other end does not hear of the link
+    const uint64_t begun_ns = net->now_ns;
+    net_round(net, 0, 8);
+    assert_true(net->node[0].in_round);
+    while (net->node[0].in_round)
+        net_settle(net, SECOND / 100);
+    assert_true(net->now_ns - begun_ns < SECOND / 2);
+    net_round(net, 0, 9);
+    net_settle(net, SECOND / 100);
+    assert_false(net->node[0].in_round);
+    assert_int_equal(waits_of(net, 0), 0);
+    net_destroy(net);
+}
+
 static uint64_t clock_known(const struct net *net, size_t node, size_t peer)
 {
     const struct gossip_id id = net_id(peer);
@@ -430,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_a_round_ends_by_its_deadline),
         cmocka_unit_test(test_a_node_that_is_gone_or_idle_delays_no_other),
         cmocka_unit_test(test_a_broken_link_is_waited_for_once),
+        cmocka_unit_test(test_a_new_neighbour_is_waited_for_once),
         cmocka_unit_test(test_a_node_that_goes_on_takes_the_round_of_the_others),
         cmocka_unit_test(test_a_slow_node_keeps_its_rounds),
         cmocka_unit_test(test_a_lost_clock_is_sent_again),
