@@ -28,7 +28,7 @@ class EnvironmentFailed(Error, OSError):
 
 
 class MismatchError(Error, ValueError):
-    """A model that differs from the cluster's, or from the earlier one."""
+    """Parameters that are no longer those that were attached, or a state of another model."""
 
 
 _KINDS = {_c.EINVAL: ConfigurationError, _c.EFORMAT: ConfigurationError, _c.ELIMIT: ConfigurationError,
