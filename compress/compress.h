@@ -1,8 +1,9 @@
 // The codec: a vector `a` -> top-k entries -> quantised values and coded indices -> one packet, and back.
 //
-// The sender records as sent the DEQUANTISED value that the receiver will decode, with the same bits on every
-// machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so every count, index
-// and size of a packet is checked against it before anything is written. Packet layout: compress/LAYOUT.md.
+// What the sender records as sent is the DEQUANTISED value, which the receiver will decode with the same bits
+// on every machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so every
+// count, index and size of a packet is checked against it before anything is written. Packet layout:
+// compress/LAYOUT.md.
 //
 // All memory belongs to the caller. No state; any thread, one owner per workspace.
 #ifndef COMPRESS_COMPRESS_H

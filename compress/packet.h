@@ -1,8 +1,8 @@
 // The packet: entries -> header, index section, value section, and back. Layout: compress/LAYOUT.md.
 //
-// The sender records as sent the DEQUANTISED value that the receiver will decode, with the same bits on every
-// machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so every count, index
-// and size of a packet is checked against it before anything is written.
+// What the sender records as sent is the DEQUANTISED value, which the receiver will decode with the same bits
+// on every machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so every
+// count, index and size of a packet is checked against it before anything is written.
 //
 // The entries that the encoder reads are in the backend's memory; packets, and the entries that the reader
 // returns, are in ordinary memory. No state; any thread, one owner per object.

@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 #define GOSSIP_CLIP_SAMPLES 32
-#define GOSSIP_CLIP_MIN     8 // updates seen before the first one may be cut
+#define GOSSIP_CLIP_MIN     8 // updates seen before the first one may be clipped
 
 struct gossip_clip {
-    float norms[GOSSIP_CLIP_SAMPLES]; // of the latest updates, before any cut; a ring buffer
+    float norms[GOSSIP_CLIP_SAMPLES]; // of the latest updates, before clipping; a ring buffer
     size_t count, next;
 };
 

@@ -77,7 +77,7 @@ struct gossip_exchange_options {
     bool drift_correction;
     float drift_gain, drift_limit; // usually 2 and 0.25. A gain of 4 is stable in sync mode only
     unsigned share_second_moment;  // rounds until every second moment has been sent once; 0: never
-    float clip; // |(q_j - q_i)/2| is cut to this multiple of its running median; 0: never. r is never cut
+    float clip; // |(q_j - q_i)/2| is clipped to this multiple of its running median; 0: off. r is not clipped
     enum gossip_on_death on_death; // applies to a neighbour that died. LINK_UP, and a FORGET that says that
                                    // it is alive, drop a kept correction, but not one that fades
     unsigned fade_rounds; // FADE: rounds over which a correction fades linearly to zero; at least 1. Twice
@@ -223,7 +223,7 @@ struct gossip_exchange_totals {
     uint64_t exchanges;            // committed, sparse
     uint64_t delta_bytes_out;      // packets sent, payload only
     uint64_t dense_bytes_out;      // what the same exchanges would have sent as dense fp32
-    uint64_t clipped;              // received updates that were cut
+    uint64_t clipped;              // received updates that were clipped
     uint64_t waits;                // bounded: rounds that ended at their deadline while a neighbour was
                                    // still behind
     uint64_t not_finite;           // exchanges refused because this node's own model holds NaN or Inf

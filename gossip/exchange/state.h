@@ -369,12 +369,11 @@ void gossip_partner_hurry(struct gossip_exchange *exchange, const struct gossip_
 // How long a node that may be behind its partner waits before it acts.
 uint64_t gossip_partner_soon(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 
-// round.c.
+// round.c. A round returns the vectors at once (async), or (sync) after its exchange, when the partner can no
+// longer be met, or at the deadline.
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
 // The trainer's vectors may change from now on, though the round is open.
 void gossip_round_let_go(struct gossip_exchange *exchange);
-// A round returns the vectors at once (async), or (sync) after its exchange, when the partner can no
-// longer be met, or at the deadline.
 void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have become live
 // Async: a node that has made no exchange for too long asks any neighbour that it can.
 void gossip_round_seek(struct gossip_exchange *exchange);

@@ -41,8 +41,8 @@ struct gossip_learner_steps { // the result of the local steps since the last bo
 };
 
 enum gossip_learner_change {    // what the caller did to the vectors
-    GOSSIP_LEARNER_EXCHANGED,   // a round's exchange: its corrections are applied
-    GOSSIP_LEARNER_COLLECTED,   // between two rounds: pending corrections are applied
+    GOSSIP_LEARNER_EXCHANGED,   // a round's exchange: its update is applied
+    GOSSIP_LEARNER_COLLECTED,   // between two rounds: pending updates are applied
     GOSSIP_LEARNER_RESTORED,    // they and the other state are those of a checkpoint; a round begins
     GOSSIP_LEARNER_TAKEN,       // model, second moment and outer momentum are another node's
     GOSSIP_LEARNER_ROLLED_BACK, // the steps were not finite: the model is the last published one again

@@ -51,7 +51,7 @@ enum gossip_life_state {
     GOSSIP_LIFE_PAUSED,   // takes no step: see enum gossip_life_pause
     GOSSIP_LIFE_FINISHED, // has done its last step and still answers
     GOSSIP_LIFE_STOPPING, // was told to stop; trains up to its stop round
-    GOSSIP_LIFE_LEAVING,  // applies its last exchanges, writes its last checkpoint
+    GOSSIP_LIFE_LEAVING,  // applies its last exchanges, until the exchange is frozen
     GOSSIP_LIFE_LEFT,     // tells the others; its last checkpoint may still be on its way to the disk
     GOSSIP_LIFE_ENDED,
 };
@@ -60,7 +60,7 @@ const char *gossip_life_state_name(enum gossip_life_state state);
 enum gossip_life_pause {      // why no step is taken; bits
     GOSSIP_LIFE_EDGES = 1,    // it joined late and its edges are not live yet
     GOSSIP_LIFE_HELD_OUT = 2, // membership holds it out of the graph (flap damping)
-    GOSSIP_LIFE_CUT_OFF = 4,  // it hears no other member, though others should be there
+    GOSSIP_LIFE_CUT_OFF = 4,  // it hears no other member, or none hears it
     GOSSIP_LIFE_MINORITY = 8, // the smaller side of a partition, with the policy pause-minority
     GOSSIP_LIFE_NO_WORD = 16, // it was away, and no node has reported the others' round since
 };

@@ -65,7 +65,7 @@ static inline struct kernels_cpu_product kernels_cpu_without_gaps(bool transpose
 void kernels_cpu_product(const struct kernels_cpu_product *product);
 void kernels_cpu_product_avx2(const struct kernels_cpu_product *product);
 void kernels_cpu_product_avx512(const struct kernels_cpu_product *product);
-// The same, with their own paths (gemm_avx2.c, gemm_avx512.c).
+// As kernels_cpu_gemm, with the products of their own path (gemm_avx2.c, gemm_avx512.c).
 void kernels_cpu_gemm_avx2(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                            const float *a, const float *b, float beta, float *c);
 void kernels_cpu_gemm_avx512(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,

@@ -72,7 +72,7 @@ static float row_product(size_t count, const float *a, const float *b)
     return lanes_sum(lane) + rest;
 }
 
-// Of grad * gain times the normalised x. gcc vectorises one sum in a loop, but not two.
+// The sum of grad * gain times the normalised x. gcc vectorises one sum in a loop, but not two.
 static float normal_product(size_t count, const float *grad, const float *gain, const float *x, float mean,
                             float inverse)
 {
@@ -86,7 +86,7 @@ static float normal_product(size_t count, const float *grad, const float *gain, 
     return lanes_sum(lane) + rest;
 }
 
-// To which the gradient of x is added: nothing, another vector, or the contents of grad_x. It is a constant
+// What the gradient of x is added to: nothing, another vector, or the contents of grad_x. It is a constant
 // wherever norm_gradients is inlined, so that each loop reads only the vectors that it needs.
 enum norm_skip { SKIP_NONE, SKIP_OTHER, SKIP_SELF };
 

@@ -1,6 +1,6 @@
 // One YAML file describes an experiment: the keys of a node, which hold for all nodes, and those of the
-// section experiment.*. Keys that the runner sets for each node are not allowed there. Before threads
-// start.
+// section experiment.*. Keys that the runner sets for each node are not allowed there. To be called before
+// threads start.
 #ifndef LAB_EXPERIMENT_EXPERIMENT_H
 #define LAB_EXPERIMENT_EXPERIMENT_H
 

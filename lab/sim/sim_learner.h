@@ -20,7 +20,7 @@ struct sim_learner {
     // All of the following may be NULL. The vectors are complete and published. Called again when another
     // node's model replaces them.
     void (*ready)(void *owner, size_t host, enum sim_origin origin);
-    // A round's exchange is over and its corrections are in the vectors.
+    // A round's exchange is over and its update is in the vectors.
     void (*done)(void *owner, size_t host, const struct gossip_rounds *rounds);
     // The last call: the other nodes have also finished, or the node leaves.
     void (*finish)(void *owner, size_t host, const struct gossip_rounds *rounds);

@@ -53,8 +53,8 @@ struct lab_top_table {
 void lab_top_table_free(struct lab_top_table *table);
 // Adds a node of which only the address of its pages is known. BASE_ENOMEM
 enum base_error lab_top_add(struct lab_top_table *table, const char *address) BASE_CHECK;
-// Takes `text`, the /status of node `index` at now_ns, and adds its members. Nodes may move: take no
-// pointer across this. BASE_EFORMAT: not the status of a p2pml-node; BASE_ENOMEM.
+// Takes `text`, the /status of node `index` at now_ns, and adds its members. Nodes may move: keep no pointer
+// to one across this call. BASE_EFORMAT: not the status of a p2pml-node; BASE_ENOMEM.
 enum base_error lab_top_take(struct lab_top_table *table, size_t index, const char *text,
                              uint64_t now_ns) BASE_CHECK;
 

@@ -10,7 +10,7 @@ enum node_condition { // if several apply, the last of them
     NODE_FINISHED,   // its last step is done, or it was told to stop
     NODE_WAITING,    // it takes no step: it waits for others or for a model, or is held back
     NODE_STALLED,    // it should take steps and takes none, or far fewer than it did
-    NODE_MINORITY,   // half of the members or more are dead, or it hears no node
+    NODE_MINORITY,   // half of the members or more are dead, or it is cut off
     NODE_ALONE,      // it trains, but averages with no node though others are or were there
     NODE_REFUSED,    // listed peers train something else or do not allow this node
     NODE_NOT_FINITE, // loss or model was not finite in the latest rounds

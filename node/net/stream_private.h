@@ -11,8 +11,8 @@
 
 #define NODE_STREAM_READ  (256u * 1024u) // most that one call takes from a socket
 #define NODE_STREAM_AHEAD (256u * 1024u) // most that is sealed and not sent yet, of one link
-// May wait for the loop, without the latest message, which may have any size; beyond this a link stops
-// reading.
+// Bytes of messages that may wait for the loop, not counting the latest message, which may have any size.
+// With more, a link stops reading.
 #define NODE_STREAM_UNREAD (1024u * 1024u)
 
 struct event;

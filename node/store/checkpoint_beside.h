@@ -34,7 +34,7 @@ enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, con
 
 // The result of the latest one. wait_ns 0: does not wait, and BASE_OK means that it was written, that none
 // was begun, or, while beside->pid is not 0, that it is still running. Otherwise waits for its end, at most
-// wait_ns, then kills it: BASE_EIO (the process has the lowest priority, so a busy machine may hold it up for
+// wait_ns, then kills it: BASE_EIO (the process runs at nice 10, so a busy machine may hold it up for
 // minutes). Returns within two wait_ns; a process that does not die stays in beside->pid. A failure is
 // reported once.
 enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, uint64_t wait_ns,
