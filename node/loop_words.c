@@ -247,8 +247,8 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *noti
         break;
     case GOSSIP_LIFE_NO_MODEL:
         node_loop_fail(loop, "fetch",
-                       "others train, and none of them has given this node a model for %" PRIu64
-                       " s; it ends",
+                       "the others train, but for %" PRIu64
+                       " s none of them has sent this node a model: this node ends",
                        notice->b);
         break;
     case GOSSIP_LIFE_PAUSES:

@@ -16,7 +16,7 @@ aarch64)
     ;;
 *) echo "usage: python/manylinux.sh [x86_64|aarch64]   (P2PML_JOBS=N: compilers at a time)" && exit 2 ;;
 esac
-[ "$(id -u)" = 0 ] || { echo "manylinux.sh: only root can make a root" >&2 && exit 1; }
+[ "$(id -u)" = 0 ] || { echo "manylinux.sh: only root can create a root file system" >&2 && exit 1; }
 [ "$(uname -m)" = x86_64 ] || { echo "manylinux.sh: found $(uname -m), expected a host of x86_64" >&2 && exit 1; }
 command -v debootstrap >/dev/null || { echo "manylinux.sh: debootstrap is missing: apt-get install debootstrap" >&2 && exit 1; }
 qemu=/usr/bin/qemu-aarch64-static

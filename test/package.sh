@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin"
 [ $# = 0 ] || { echo "usage: test/package.sh" && exit 2; }
-[ "$(id -u)" = 0 ] || { echo "package.sh: only root can make a root" >&2 && exit 1; }
+[ "$(id -u)" = 0 ] || { echo "package.sh: only root can create a root file system" >&2 && exit 1; }
 for tool in debootstrap:debootstrap dpkg-shlibdeps:dpkg-dev file:file cpack:cmake; do
     command -v "${tool%%:*}" >/dev/null || { echo "package.sh: ${tool%%:*} is missing: apt-get install ${tool##*:}" >&2 && exit 1; }
 done

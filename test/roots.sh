@@ -5,11 +5,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin"
 
-usage="usage: test/roots.sh [--dir DIR] [--sudo] [--keep] [--command COMMAND]... [SUITE]...
-  SUITE              bookworm (Debian 12), trixie (Debian 13), jammy (Ubuntu 22.04), noble (Ubuntu 24.04); all four without one
+usage="usage: test/roots.sh [--dir DIR] [--sudo] [--keep] [--command COMMAND]... [--file FILE]... [SUITE]...
+  SUITE              bookworm (Debian 12), trixie (Debian 13), jammy (Ubuntu 22.04), noble (Ubuntu 24.04); without a SUITE: all four
   --command COMMAND  in place of ./demo.sh and ./test.sh; may be repeated; runs in bash, in the tree
   --file FILE        a file of the tree that is not committed and that each root gets as well; may be repeated
-  --dir DIR          where the roots are made; build/roots
+  --dir DIR          where the roots are made; default: build/roots
   --sudo             runs the commands as a user who may use sudo, not as root
   --keep             leaves the roots in DIR; without it only logs are left
   P2PML_DEBIAN_MIRROR, P2PML_UBUNTU_MIRROR: where packages come from. Without them: the mirror of
@@ -34,7 +34,7 @@ done
 [ ${#suites[@]} != 0 ] || suites=(bookworm trixie jammy noble)
 [ ${#commands[@]} != 0 ] || commands=(./demo.sh ./test.sh)
 
-[ "$(id -u)" = 0 ] || { echo "roots.sh: only root can make a root" >&2 && exit 1; }
+[ "$(id -u)" = 0 ] || { echo "roots.sh: only root can create a root file system" >&2 && exit 1; }
 for tool in debootstrap:debootstrap git:git unshare:util-linux; do
     command -v "${tool%%:*}" >/dev/null || { echo "roots.sh: ${tool%%:*} is missing: apt-get install ${tool##*:}" >&2 && exit 1; }
 done

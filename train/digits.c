@@ -240,7 +240,8 @@ static uint32_t draw_digit(uint64_t seed, uint64_t number, float pixels[PIXELS])
 static enum base_error check_numbers(uint64_t first, size_t count, struct base_reason *why)
 {
     if (count > 0 && first > UINT64_MAX - (count - 1))
-        return base_fail(why, BASE_EINVAL, "%zu digits from number %" PRIu64 " on: their numbers end at 2^64",
+        return base_fail(why, BASE_EINVAL,
+                         "%zu digits from number %" PRIu64 " on, expected fewer: the last number is 2^64 - 1",
                          count, first);
     return BASE_OK;
 }

@@ -184,8 +184,8 @@ static enum base_error put_image(const struct gallery *g, const char *path, floa
     if (image.channels != m->channels)
         error =
             base_fail(why, BASE_EMISMATCH,
-                      "%s: found a %s image, expected a %s one like the first; data.image_colour converts "
-                      "them to one",
+                      "%s: found a %s image, expected a %s one like the first; data.image_colour: grey or "
+                      "rgb converts all of them",
                       path, image.channels == 1 ? "grey" : "colour", m->channels == 1 ? "grey" : "colour");
     else if (g->options->width == 0 && (image.width != m->width || image.height != m->height))
         error = base_fail(why, BASE_EMISMATCH,

@@ -80,8 +80,9 @@ static enum base_error parse_label(const struct line *line, struct token token, 
         digits.at++;
     size_t value;
     if (!parse_digits(digits, LABEL_DIGITS, &value))
-        return base_fail(why, BASE_EFORMAT, "%s:%zu: label \"%s\" is not a whole number of a class",
-                         line->name, line->number, show(token).text);
+        return base_fail(why, BASE_EFORMAT,
+                         "%s:%zu: found the label \"%s\", expected a class as a whole number", line->name,
+                         line->number, show(token).text);
     *label = negative ? -(int32_t)value : (int32_t)value;
     return BASE_OK;
 }

@@ -62,8 +62,8 @@ static enum base_error sort_values(const struct train_npy_array *y, double **out
         values[i] = train_npy_value(y, i);
         if (!(fabs(values[i]) <= EXACT) || values[i] != floor(values[i])) {
             const enum base_error error = base_fail(why, BASE_EFORMAT,
-                                                    "%s: y of example %zu is %g, expected a whole number "
-                                                    "of a class; for a quantity set model.loss mse",
+                                                    "%s: y of example %zu is %g, expected a class "
+                                                    "as a whole number; for a quantity set model.loss mse",
                                                     y->name, i, values[i]);
             free(values);
             return error;

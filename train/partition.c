@@ -161,10 +161,12 @@ static enum base_error check_request(const uint32_t *labels, size_t examples, si
     if (!isfinite(alpha) || alpha <= 0)
         return base_fail(why, BASE_EINVAL, "Dirichlet alpha is %g, expected a number above 0", alpha);
     if (classes == 0 || classes > LIMIT_CLASSES || examples > UINT32_MAX)
-        return base_fail(why, BASE_EINVAL, "%zu examples of %zu classes, expected at most %u of 1 to %u",
-                         examples, classes, UINT32_MAX, LIMIT_CLASSES);
+        return base_fail(
+            why, BASE_EINVAL,
+            "found %zu examples and %zu classes, expected at most %u examples and 1 to %u classes", examples,
+            classes, UINT32_MAX, LIMIT_CLASSES);
     if (shards == 0 || shards > examples)
-        return base_fail(why, BASE_EINVAL, "%zu examples cannot be divided between %zu nodes", examples,
+        return base_fail(why, BASE_EINVAL, "%zu examples cannot be divided among %zu nodes", examples,
                          shards);
     if (least > examples / shards)
         return base_fail(why, BASE_EINVAL, "%zu examples are too few for %zu nodes with at least %zu each",

@@ -136,8 +136,8 @@ static enum base_error take_place(const struct train_table *table, const char *n
     const size_t at = train_table_find_name(table, name);
     if (at == SIZE_MAX)
         return base_fail(why, BASE_EMISMATCH,
-                         "%s: found %zu columns without \"%.64s\", expected it as in the training examples",
-                         table->name, table->count, name);
+                         "%s: found no column \"%.64s\" among %zu, expected it, as in the training examples",
+                         table->name, name, table->count);
     places[at] = place;
     return BASE_OK;
 }
@@ -210,7 +210,7 @@ enum base_error train_csv_parse(const struct train_bytes *text, const struct tra
         return error;
     }
     if (meaning && (options->regression ? meaning->targets.count : meaning->classes.count) == 0)
-        error = base_fail(why, BASE_EMISMATCH, "%s: is to be read as %s, which the training examples are not",
+        error = base_fail(why, BASE_EMISMATCH, "%s: would be read as %s, but the training examples are not",
                           text->name, options->regression ? "a regression" : "classes");
     if (!error && !meaning)
         error = train_table_mean(&table, &meaning, why);

@@ -75,11 +75,10 @@ static enum base_error check_known(const struct train_table_rows *rows, struct b
                              table->name, train_table_find_name(table, name) + 1, i + 1,
                              train_show(name, strlen(name)).text);
         if (!rows->places[i].column && !train_table_has(&meaning->layout, name))
-            return base_fail(
-                why, BASE_EMISMATCH,
-                "%s:1: found a column %zu \"%s\", which the data that the model was trained on does "
-                "not have; leave it out",
-                table->name, i + 1, train_show(name, strlen(name)).text);
+            return base_fail(why, BASE_EMISMATCH,
+                             "%s:1: found the column %zu, \"%s\", which the training data do "
+                             "not have; leave it out",
+                             table->name, i + 1, train_show(name, strlen(name)).text);
     }
     return BASE_OK;
 }
@@ -96,11 +95,10 @@ static enum base_error place_by_name(struct train_table_rows *rows, struct base_
         if (at == SIZE_MAX)
             return base_fail(
                 why, BASE_EMISMATCH,
-                "%s:1: found no column \"%s\" among the %zu from \"%s\" on, expected one as in the "
-                "data that the model was trained on%s",
+                "%s:1: found no column \"%s\" among %zu (the first is \"%s\"), expected it, as in the training data%s",
                 table->name, train_show(name, strlen(name)).text, table->count,
                 train_show(first, strlen(first)).text,
-                table->count == 1 && meaning->n_columns > 1 ? "; is the delimiter another one?" : "");
+                table->count == 1 && meaning->n_columns > 1 ? "; is the delimiter right?" : "");
         rows->places[at] = (struct place){column, feature};
         feature += column->categories.count ? column->categories.count : 1;
     }

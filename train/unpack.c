@@ -53,11 +53,11 @@ static enum base_error inflate_all(struct unpacking *u, bool members, struct bas
         else if (rc == Z_MEM_ERROR)
             return base_fail(why, BASE_ENOMEM, "%s: no memory to unpack it", u->name);
         else if (rc == Z_BUF_ERROR && u->z.avail_in == 0)
-            return base_fail(why, BASE_EFORMAT, "%s: the packed data ends early, the file is truncated",
+            return base_fail(why, BASE_EFORMAT, "%s: the packed data end early, the file is truncated",
                              u->name);
         else if (rc != Z_OK && rc != Z_BUF_ERROR)
             return base_fail(why, BASE_EFORMAT, "%s: %s", u->name,
-                             u->z.msg ? u->z.msg : "the packed data is damaged");
+                             u->z.msg ? u->z.msg : "the packed data are damaged");
     }
 }
 
@@ -139,7 +139,7 @@ enum base_error train_unpack_deflated(const struct train_bytes *packed, size_t e
     if (bytes != expected || !train_unpack_crc_fits(out, bytes, crc)) {
         free(out);
         return base_fail(why, BASE_EFORMAT,
-                         "%s: the packed data is damaged (%zu of %zu bytes, or a wrong checksum)",
+                         "%s: the packed data are damaged (%zu of %zu bytes, or a wrong checksum)",
                          packed->name, bytes, expected);
     }
     *owned = out;

@@ -43,11 +43,10 @@ static enum base_error check(const struct gossip_exchange_options *options, stru
             "deadline ceiling that is not below the floor",
             (double)options->ratio, options->parameters, LIMIT_PARAMETERS);
     if (options->reference_bf16 && !options->kernels->shares_host)
-        return base_fail(
-            why, BASE_EINVAL,
-            "exchange: references in bf16 are not there on the device '%s'; keep the exchange in the "
-            "host's memory, or references in fp32",
-            options->kernels->name);
+        return base_fail(why, BASE_EINVAL,
+                         "exchange: the device '%s' has no references in bf16; keep the exchange in the "
+                         "host's memory, or references in fp32",
+                         options->kernels->name);
     return BASE_OK;
 }
 

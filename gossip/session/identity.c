@@ -115,7 +115,7 @@ static enum base_error read_descriptor(int file, const char *path, uint8_t *data
         have += (size_t)got;
     }
     if (have > SECRET_FILE_BYTES)
-        return base_fail(why, BASE_EFORMAT, "%s has more than %u bytes, which no such file has", path,
+        return base_fail(why, BASE_EFORMAT, "%s has more than %u bytes, the maximum of such a file", path,
                          SECRET_FILE_BYTES);
     *bytes = have;
     return BASE_OK;

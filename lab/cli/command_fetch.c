@@ -107,6 +107,6 @@ int lab_command_fetch(int argc, char **argv)
     const struct lab_fetch_set *set = lab_fetch_find(wanted.what);
     if (set)
         return get_set(set, &wanted);
-    fprintf(stderr, "p2pml data fetch: found '%s'\n", wanted.what);
+    fprintf(stderr, "p2pml data fetch: found '%s', which is no known data set\n", wanted.what);
     return list();
 }

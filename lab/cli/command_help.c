@@ -44,7 +44,7 @@ static const char about_run[] =
     "DIR/summary.json. DIR/node-NN holds the configuration, log, metrics and checkpoints of a node. Ctrl-C\n"
     "stops the nodes and still writes the summary; a second Ctrl-C kills them.\n"
     "The key events kills, stops, starts and partitions nodes during the run (configs/README.md). The table\n"
-    "and the summary then report which nodes detected it, when, and what it cost. A node that an event ended\n"
+    "and the summary then report which nodes detected each event, when, and what it cost. A node that an event ended\n"
     "does not count as failed.\n"
     "With the key sweep, or with experiment.repeats, there are several runs, each in DIR/runs.\n"
     "DIR/results.csv and DIR/results.jsonl have one line per run. Complete runs are kept: after an\n"
@@ -86,7 +86,7 @@ static const char about_data[] =
     "\n"
     "  NAME             mnist, fashion-mnist, cifar10, tiny-shakespeare or a9a\n"
     "  URL              https://... of any file whose SHA-256 you know\n"
-    "  --dir DIR        target directory; default: data/NAME, with a URL data\n"
+    "  --dir DIR        target directory; default: data/NAME, or data for a URL\n"
     "  --from URL       a mirror: https://mirror.example/mnist must have the four files of mnist\n"
     "  --ca FILE        certificates (PEM) to trust instead of the system's\n"
     "  --timeout SECONDS\n"
@@ -94,7 +94,7 @@ static const char about_data[] =
     "                   default: 30\n"
     "\n"
     "fetch keeps a file only if its SHA-256 is correct, and does not replace existing files. Without a network\n"
-    "it prints the address of the file and its place. It uses the environment variable https_proxy.\n"
+    "it prints the address of the file and where to put it. It uses the environment variable https_proxy.\n"
     "Exit status: 0 done, 1 not fetched, 2 bad usage.\n";
 
 static const char about_eval[] =

@@ -196,7 +196,7 @@ static enum base_error guess_libsvm(const char *path, struct node_config *config
 {
     struct libsvm_survey survey;
     if (ends_with(path, ".gz"))
-        return base_fail(why, BASE_EINVAL, "%s: holds LIBSVM text, expected it unpacked", path);
+        return base_fail(why, BASE_EINVAL, "%s: holds packed LIBSVM text; unpack it first", path);
     enum base_error error = survey_libsvm(path, &survey, why);
     if (error)
         return error;

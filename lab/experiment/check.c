@@ -82,7 +82,7 @@ enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct 
     if (!error && e->sim.vector)
         error = lab_experiment_refuse(
             e, "sim.vector", why,
-            "found in an experiment of p2pml run, expected only with p2pml sim; 0 trains");
+            "found in an experiment of p2pml run, expected only with p2pml sim; with 0 the nodes train");
     return error;
 }
 

@@ -122,8 +122,7 @@ static enum base_error read_rounds(struct reading *r, const struct node_tree *ma
     const struct node_tree *number = node_tree_entry(map, word);
     r->where = map;
     if (map->count != 1 || !number)
-        return base_fail(r->why, BASE_EINVAL, "%s: found a map, expected {%s: and a number} in it alone",
-                         map->name, word);
+        return base_fail(r->why, BASE_EINVAL, "%s: found a map, expected only {%s: NUMBER}", map->name, word);
     node_tree_found(number, found);
     if (!node_tree_integer(number, value) || !*value || *value > most)
         return base_fail(r->why, BASE_EINVAL,
@@ -141,7 +140,8 @@ static enum base_error read_moments(struct reading *r, const struct node_tree *a
     event->by_round = at->kind == NODE_TREE_MAP;
     r->where = length;
     if (length && event->by_round != (length->kind == NODE_TREE_MAP))
-        return base_fail(r->why, BASE_EINVAL, "for: found %s with at in %s, expected one such as for: %s",
+        return base_fail(r->why, BASE_EINVAL,
+                         "for: found %s, but at is in %s; expected the same unit, such as for: %s",
                          event->by_round ? "a time" : "rounds", event->by_round ? "rounds" : "time",
                          event->by_round ? "{rounds: 20}" : "5s");
     enum base_error error = event->by_round ? read_rounds(r, at, "round", most, &event->at_round)
@@ -151,7 +151,7 @@ static enum base_error read_moments(struct reading *r, const struct node_tree *a
     error = event->by_round ? read_rounds(r, length, "rounds", r->rounds, &event->for_rounds)
                             : read_duration(r, length, &event->for_ns);
     if (!error && end_of(event) == begin_of(event))
-        error = base_fail(r->why, BASE_EINVAL, "for: found 0, expected a time");
+        error = base_fail(r->why, BASE_EINVAL, "for: found 0, expected a time above 0");
     return error;
 }
 
@@ -255,7 +255,7 @@ static enum base_error read_event(struct reading *r, const struct node_tree *map
         return base_fail(r->why, BASE_EINVAL, "%s: found no end, expected a length such as for: 5s",
                          what->name);
     if (!lasts(event.kind) && time)
-        return base_fail(r->why, BASE_EINVAL, "%s: found for, expected it only with stop and partition",
+        return base_fail(r->why, BASE_EINVAL, "%s: found \"for\", expected it only with stop and partition",
                          what->name);
     error = read_moments(r, at, time, &event);
     if (error)

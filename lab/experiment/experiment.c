@@ -69,13 +69,13 @@ static const struct node_key own_keys[] = {
     REAL("sim.step_jitter", sim.step_jitter, "0", 0, 1,
          "p2pml sim: relative standard deviation of the time of the local steps of one round."),
     MAPS("sim.stragglers", sim.stragglers,
-         "p2pml sim: nodes that take longer: {node: 3, factor: 5}, or a list of nodes."),
+         "p2pml sim: nodes that take longer: {node: 3, factor: 5}; node may be a list."),
     INTEGER("sim.threads", sim.threads, "0", 0, 64,
             "p2pml sim: threads that compute local steps. The result does not depend on it. 0: one per "
             "core; in a sweep one per run, and as many runs at once as there are cores."),
     INTEGER("sim.vector", sim.vector, "0", 0, 1u << 24,
             "p2pml sim with engine rounds: no training; each node starts with a Gaussian vector of this "
-            "many elements and averages for train.steps / average.local_steps rounds. 0: train."),
+            "many elements and averages for train.steps / average.local_steps rounds. 0: the nodes train."),
     INTEGER(
         "churn.every", churn.every, "0", 0, 1e9,
         "Number of rounds of the cluster between two departures: one node, drawn with experiment.seed, goes "
@@ -92,12 +92,13 @@ static const struct node_key own_keys[] = {
          "A sweep of many runs: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. "
          "The lists of one entry advance together, value by value; entries multiply. Each point has "
          "experiment.repeats runs."),
-    MAPS("events", events,
-         "Actions on nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
-         "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, "
-         "time from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than "
-         "half of the nodes that train have done so many rounds. A node whose first event is start is absent "
-         "before it."),
+    MAPS(
+        "events", events,
+        "Actions on nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
+        "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, "
+        "time from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than "
+        "half of the nodes that train have done that many rounds. A node whose first event is start is absent "
+        "before it."),
 };
 #define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
 

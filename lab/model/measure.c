@@ -140,7 +140,7 @@ enum base_error lab_model_measure(struct lab_model *m, const char *const *settin
         error = node_data_load_tests(&config, m->file.about.meaning, &data, why);
     if (!error && train_model_takes_ids(m->model) != (data.tokens != NULL))
         error = base_fail(why, BASE_EMISMATCH,
-                          "'%s' is a model of %s, the data is %s; name its data with --set data.kind=...",
+                          "'%s' is a model of %s, the data are %s; name its data with --set data.kind=...",
                           m->path, data.tokens ? "numbers" : "text", data.tokens ? "text" : "numbers");
     if (!error)
         error = check_shape(m, &data, why);

@@ -166,7 +166,7 @@ static enum base_error read_entry(const struct reading *r, const struct node_tre
                 r, &map->items[i - first], other->key,
                 base_fail(
                     r->why, BASE_EINVAL,
-                    "found %zu values, expected %zu as of %s: lists in one entry advance together; a key in "
+                    "found %zu values, expected %zu, as in %s: lists in one entry advance together; a key in "
                     "an entry of its own multiplies",
                     other->count, one->count, one->key));
     }

@@ -158,7 +158,8 @@ static enum base_error make_runs(struct planning *p)
     enum base_error error = BASE_OK;
     if (plan->n_points > LAB_SWEEP_RUNS_MAX / repeats)
         return base_fail(p->why, BASE_ELIMIT,
-                         "%s: experiment.repeats: found %" PRIu64 " of %zu points, expected at most %u runs",
+                         "%s: experiment.repeats: found %" PRIu64
+                         " repeats of %zu points, expected at most %u runs in all",
                          origin_of(p, "experiment.repeats"), repeats, plan->n_points, LAB_SWEEP_RUNS_MAX);
     plan->runs = calloc(plan->n_points * repeats, sizeof *plan->runs);
     if (!plan->runs)

@@ -12,7 +12,7 @@ void node_worker_link(struct node_worker *worker, const struct gossip_id *peer)
 {
     if (gossip_edges_linked(worker->edges, peer))
         base_log(BASE_LOG_ERROR, "out_of_memory",
-                 "no memory for an edge: its link carries none until it is established again");
+                 "no memory for an edge: no exchange over its link until the link is established again");
     node_worker_follow_edges(worker);
 }
 

@@ -63,7 +63,7 @@ static void give(struct node_snapshot *snapshot, const struct gossip_snapshot_ve
         return;
     enum base_error error = gossip_donor_freeze(snapshot->donor, vectors, now_ns);
     if (error)
-        base_log(BASE_LOG_WARN, "snapshot", "no snapshot was given: %s",
+        base_log(BASE_LOG_WARN, "snapshot", "no snapshot was made: %s",
                  error == BASE_ESTATE ? "this node's model is not finite" : base_error_name(error));
     while (gossip_donor_waiting(snapshot->donor, &peer, &answer))
         snapshot->options.send(snapshot->options.owner, &peer, &answer);

@@ -13,7 +13,7 @@ static enum base_error refuse(const struct node_config *config, const char *key,
 {
     return node_config_refuse(
         config, key, why,
-        "found %s, expected %s or no such key: average.method is model-average, which sends whole models",
+        "found %s; leave the key out, or set it to %s: average.method is model-average, which sends whole models",
         found, expected);
 }
 

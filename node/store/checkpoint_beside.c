@@ -236,7 +236,7 @@ enum base_error node_checkpoint_replace(struct node_checkpoint_beside *beside, c
             base_file_sweep(directory, NODE_CHECKPOINT_PREFIX); // its unfinished file
             return BASE_OK;
         }
-        base_log(BASE_LOG_WARN, "checkpoint_failed", "%s; the previous checkpoint continues first",
+        base_log(BASE_LOG_WARN, "checkpoint_failed", "%s; the previous checkpoint is completed first",
                  why->text);
         (void)kill(beside->pid, SIGCONT);
     }

@@ -419,8 +419,8 @@ static void resume_all_kept(const struct node_safetensors *file, size_t vector_b
             continue;
         enum base_error error = resume_kept(file, tensor, vector_bytes, exchange);
         if (error)
-            base_log(BASE_LOG_WARN, "checkpoint_kept", "%.100s is left out: %s", tensor->name,
-                     base_error_name(error));
+            base_log(BASE_LOG_WARN, "checkpoint_kept", "the kept correction %.100s is not restored: %s",
+                     tensor->name, base_error_name(error));
     }
 }
 

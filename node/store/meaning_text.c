@@ -72,7 +72,7 @@ enum base_error node_meaning_text(const struct train_meaning *m, size_t indent, 
     json_decref(root);
     return *text ? BASE_OK
                  : base_fail(why, BASE_EINVAL,
-                             "a name of a column, category or class is not UTF-8, or out of memory");
+                             "a name of a column, category or class is not UTF-8, or memory ran out");
 }
 
 enum base_error node_meaning_check(const struct train_meaning *meaning, struct base_reason *why)

@@ -39,7 +39,7 @@ static enum base_error read_characters(const struct node_safetensors *file, size
         if (!text)
             break;
         if (strlen(text) >= sizeof about->characters - used)
-            return base_fail(why, BASE_ELIMIT, "metadata '%s' makes over %zu bytes of characters", key,
+            return base_fail(why, BASE_ELIMIT, "metadata '%s' has characters of over %zu bytes in all", key,
                              sizeof about->characters - 1);
         used += (size_t)snprintf(about->characters + used, sizeof about->characters - used, "%s", text);
     }
@@ -48,8 +48,8 @@ static enum base_error read_characters(const struct node_safetensors *file, size
     count = split.count;
     train_names_free(&split);
     if (!error && count != classes)
-        error = base_fail(why, BASE_EFORMAT, "metadata has %zu characters, expected %zu, one a token", count,
-                          classes);
+        error = base_fail(why, BASE_EFORMAT, "metadata has %zu characters, expected %zu, one per token",
+                          count, classes);
     return error;
 }
 

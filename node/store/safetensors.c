@@ -307,8 +307,9 @@ static enum base_error load_header(const uint8_t *bytes, size_t count, json_t **
                                    struct base_reason *why)
 {
     if (count < LENGTH_BYTES)
-        return base_fail(why, BASE_EFORMAT,
-                         "%zu bytes are too few: a safetensors file begins with 8 of header length", count);
+        return base_fail(
+            why, BASE_EFORMAT,
+            "%zu bytes are too few: a safetensors file begins with 8 bytes, the length of its header", count);
     uint64_t length = 0;
     for (size_t i = 0; i < LENGTH_BYTES; i++)
         length |= (uint64_t)bytes[i] << (8 * i);

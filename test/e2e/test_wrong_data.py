@@ -92,7 +92,7 @@ class WrongData(unittest.TestCase):
             path = self.write("t.csv", content)
             self.refused(path + said, "data.kind=csv", f"data.train_file={path}", *settings)
         path = self.write("t.csv.gz", gzip.compress(ROWS.encode() * 99)[:-40])
-        self.refused(f"{path}: the packed data ends early", "data.kind=csv", f"data.train_file={path}")
+        self.refused(f"{path}: the packed data end early", "data.kind=csv", f"data.train_file={path}")
         self.refused('data.train_file: found "/no/t.csv", which cannot be read', "data.kind=csv", "data.train_file=/no/t.csv")
         self.refused("which is a directory, expected a file", "data.kind=csv", f"data.train_file={self.directory}")
 
@@ -107,7 +107,7 @@ class WrongData(unittest.TestCase):
             self.refused(path + said, "data.kind=npy", f"data.train_file={path}", f"data.train_labels={beside}")
         path = self.write("two.npy", npy((2, 2)))
         halves = self.write("half.npy", npy((2,), "<f4", struct.pack("<ff", 0.5, 1)))
-        self.refused(f"{halves}: y of example 0 is 0.5, expected a whole number of a class; for a quantity set model.loss mse",
+        self.refused(f"{halves}: y of example 0 is 0.5, expected a class as a whole number; for a quantity set model.loss mse",
                      "data.kind=npy", f"data.train_file={path}", f"data.train_labels={halves}")
         self.refused('data.train_labels: found "", expected a file', "data.kind=npy", f"data.train_file={path}")
         path = self.write("a.npz", npz(a=npy((8, 2))))

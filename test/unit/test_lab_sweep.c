@@ -211,7 +211,7 @@ static void an_invalid_sweep_is_refused_with_its_line(void **state)
         {"sweep:\n  - topology.kind:\n    - ring\n    - rong\n",
          ":4: topology.kind: found \"rong\", expected one of"},
         {"sweep:\n  - {average.ratio: [1/32, 1/16, 1/8],\n     train.steps: [8, 16]}\n",
-         ":3: sweep: train.steps: found 2 values, expected 3 as of average.ratio"},
+         ":3: sweep: train.steps: found 2 values, expected 3, as in average.ratio"},
         {"sweep:\n  - {average.ratio: [1/32, 1/16]}\n  - {average.ratio: [1/8, 1/4]}\n",
          ":3: sweep: average.ratio: swept a second time, the first is at"},
         {"sweep:\n  - {average.ratio: [1/32, 1/16, 1/32]}\n", ":2: sweep: found average.ratio=1/32 twice"},
@@ -230,7 +230,7 @@ static void an_invalid_sweep_is_refused_with_its_line(void **state)
          ":2: events: kill: found \"7\", expected a node from 0 to 3 (in the sweep: experiment.nodes=4)"},
         {"experiment: {repeats: 1000}\nsweep:\n  - {train.steps: [8, 16, 24, 32, 40, 48, 56, 64, 72, 80, "
          "88]}\n",
-         ":1: experiment.repeats: found 1000 of 11 points, expected at most 10000 runs"},
+         ":1: experiment.repeats: found 1000 repeats of 11 points, expected at most 10000 runs in all"},
         {"experiment:\n  repeats: 2\n  seed: 4294967295\n", ":2: experiment.seed: found \"4294967296\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -95,20 +95,20 @@ static void wrong_graphs_and_whole_models_are_named(void **state)
         {{"topology.kind=file", "topology.file=/dev/null"},
          "--set: topology.file: /dev/null: no edges; expected lines 'name name'"},
         {{"average.method=model-average", "average.ratio=1/4"},
-         "--set: average.ratio: found 0.25, expected 1 or no such key: average.method is model-average, "
+         "--set: average.ratio: found 0.25; leave the key out, or set it to 1: average.method is model-average, "
          "which "
          "sends whole models"},
         {{"average.method=model-average", "average.values=int4"},
-         "--set: average.values: found int4, expected fp32 or no such key: average.method is model-average, "
+         "--set: average.values: found int4; leave the key out, or set it to fp32: average.method is model-average, "
          "which sends whole models"},
         {{"average.method=model-average", "average.select_block=4096"},
-         "--set: average.select_block: found 4096, expected 0 or no such key: average.method is "
+         "--set: average.select_block: found 4096; leave the key out, or set it to 0: average.method is "
          "model-average, which sends whole models"},
         {{"average.method=model-average", "average.reference=bf16"},
-         "--set: average.reference: found bf16, expected fp32 or no such key: average.method is "
+         "--set: average.reference: found bf16; leave the key out, or set it to fp32: average.method is "
          "model-average, which sends whole models"},
         {{"average.method=model-average", "average.filters=random-skip:0.1"},
-         "--set: average.filters: found 1 filters, expected [] or no such key: average.method is "
+         "--set: average.filters: found 1 filters; leave the key out, or set it to []: average.method is "
          "model-average, which sends whole models"},
     };
 

@@ -216,7 +216,7 @@ static const struct {
      "u.csv:3: column 2 (y): found \"9\", expected one of the 2 classes that the training examples have, "
      "from \"0\" to \"1\""},
     {FILE_OF("u.csv", "b,y\n1,0\n"), "data.kind=csv data.train_file=@good.csv data.test_file=@u.csv",
-     "u.csv: found 2 columns without \"a\", expected it as in the training examples"},
+     "u.csv: found no column \"a\" among 2, expected it, as in the training examples"},
     {FILE_OF("x.npy", ""), NPY, "x.npy: does not begin like a .npy file, expected one (numpy.save)"},
     {FILE_OF("x.npy", NPY_HEAD "\xff\xff{"), NPY, "x.npy: the file ends inside its header"},
     {FILE_OF("x.npy", NPY_HEAD "\x3c\x00{'descr': '>f8', 'fortran_order': False, 'shape': (1, 2), }\n"), NPY,

@@ -157,7 +157,7 @@ static void gzip_is_unpacked(void **state)
     assert_int_equal(data.examples, 2);
     train_dataset_destroy(&data);
     assert_int_equal(parse_bytes(packed, bytes - 9, &classes, &data, &why), BASE_EFORMAT);
-    assert_string_equal(why.text, "t.csv: the packed data ends early, the file is truncated");
+    assert_string_equal(why.text, "t.csv: the packed data end early, the file is truncated");
 }
 
 static void mistakes_are_named_with_their_place(void **state)

@@ -291,8 +291,7 @@ static void damaged_gzip_files_are_refused(void **state)
     for (packed.image_bytes = 2; packed.image_bytes < good.image_bytes; packed.image_bytes++)
         assert_int_equal(parse_packed(&packed, &data, &why), BASE_EFORMAT);
     packed.image_bytes = good.image_bytes - 9;
-    assert_packed_fails(&packed, BASE_EFORMAT,
-                        "images.gz: the packed data ends early, the file is truncated");
+    assert_packed_fails(&packed, BASE_EFORMAT, "images.gz: the packed data end early, the file is truncated");
     packed = good;
     packed.images[packed.image_bytes - 6] ^= 1; // of the checksum
     assert_packed_fails(&packed, BASE_EFORMAT, "images.gz: incorrect data check");

@@ -92,8 +92,8 @@ static void an_error_names_the_file(void **state)
          "/b/1.png: found 4 x 2 pixels, expected 2 x 2 like the first; data.image_size converts them to one "
          "size"},
         {colour_png, sizeof colour_png - 1, "b/1.png",
-         "/b/1.png: found a colour image, expected a grey one like the first; data.image_colour converts them to "
-         "one"},
+         "/b/1.png: found a colour image, expected a grey one like the first; data.image_colour: grey or rgb "
+         "converts all of them"},
         {"", 0, "b/1.png", "/b/1.png: the file is empty, expected the bytes of a PNG or JPEG"},
         {"GIF89a..", 8, "b/1.png", "/b/1.png: begins like neither, expected the bytes of a PNG or JPEG"},
         {grey_png, sizeof grey_png - 22, "b/1.png", "/b/1.png: the PNG is damaged: "},

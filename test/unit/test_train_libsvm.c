@@ -101,13 +101,16 @@ static void labels_are_numbered_from_zero(void **state)
 static void wrong_labels_are_refused(void **state)
 {
     (void)state;
-    assert_fails("0\nyes 1:1", BASE_EFORMAT, "rows:2: label \"yes\" is not a whole number of a class");
-    assert_fails("1.5 1:1", BASE_EFORMAT, "rows:1: label \"1.5\" is not a whole number of a class");
-    assert_fails("nan 1:1", BASE_EFORMAT, "rows:1: label \"nan\" is not a whole number of a class");
-    assert_fails("+ 1:1", BASE_EFORMAT, "rows:1: label \"+\" is not a whole number of a class");
+    assert_fails("0\nyes 1:1", BASE_EFORMAT,
+                 "rows:2: found the label \"yes\", expected a class as a whole number");
+    assert_fails("1.5 1:1", BASE_EFORMAT,
+                 "rows:1: found the label \"1.5\", expected a class as a whole number");
+    assert_fails("nan 1:1", BASE_EFORMAT,
+                 "rows:1: found the label \"nan\", expected a class as a whole number");
+    assert_fails("+ 1:1", BASE_EFORMAT, "rows:1: found the label \"+\", expected a class as a whole number");
     assert_fails("4294967297 1:1", BASE_EFORMAT,
-                 "rows:1: label \"4294967297\" is not a whole number of a class");
-    assert_fails("1:1", BASE_EFORMAT, "rows:1: label \"1:1\" is not a whole number of a class");
+                 "rows:1: found the label \"4294967297\", expected a class as a whole number");
+    assert_fails("1:1", BASE_EFORMAT, "rows:1: found the label \"1:1\", expected a class as a whole number");
     assert_fails("0\n3", BASE_EFORMAT, "rows:2: labels from 0 to 3, expected 0 to 1 or 1 to 2 (2 classes)");
     assert_fails("0\n2", BASE_EFORMAT, "rows:2: labels from 0 to 2, expected 0 to 1 or 1 to 2 (2 classes)");
     assert_fails(

@@ -229,7 +229,7 @@ static void mistakes_are_reported(void **state)
     x = npy(HEADER("<f8", "(3, 2)"), X, sizeof X);
     const struct file half = npy(HEADER("<f8", "(3,)"), halves, sizeof halves);
     assert_int_equal(parse(&x, &half, false, NULL, &data, &why), BASE_EFORMAT);
-    assert_string_equal(why.text, "y.npy: y of example 1 is 1.5, expected a whole number of a class; for a "
+    assert_string_equal(why.text, "y.npy: y of example 1 is 1.5, expected a class as a whole number; for a "
                                   "quantity set model.loss mse");
     assert_int_equal(data.examples, 77);
 }

@@ -178,11 +178,13 @@ static void dirichlet_refuses_invalid_arguments(void **state)
     assert_refused(4, 3, 2, -0.5, 1, "Dirichlet alpha is -0.5, expected a number above 0");
     assert_refused(4, 3, 2, strtod("nan", NULL), 1, "Dirichlet alpha is nan, expected a number above 0");
     assert_refused(4, 3, 2, strtod("inf", NULL), 1, "Dirichlet alpha is inf, expected a number above 0");
-    assert_refused(4, 3, 5, 1, 0, "4 examples cannot be divided between 5 nodes");
-    assert_refused(4, 3, 0, 1, 0, "4 examples cannot be divided between 0 nodes");
+    assert_refused(4, 3, 5, 1, 0, "4 examples cannot be divided among 5 nodes");
+    assert_refused(4, 3, 0, 1, 0, "4 examples cannot be divided among 0 nodes");
     assert_refused(4, 3, 3, 1, 2, "4 examples are too few for 3 nodes with at least 2 each");
     assert_refused(4, 2, 2, 1, 1, "label 2 of example 2, expected less than 2");
-    assert_refused(4, 0, 2, 1, 1, "4 examples of 0 classes, expected at most 4294967295 of 1 to 65536");
+    assert_refused(
+        4, 0, 2, 1, 1,
+        "found 4 examples and 0 classes, expected at most 4294967295 examples and 1 to 65536 classes");
 }
 
 int main(void)

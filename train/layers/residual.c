@@ -63,7 +63,8 @@ static enum base_error check(const struct train_layer *layer, const struct train
 {
     struct train_shape at = *in;
     if (layer->d.residual.outputs < in->channels) {
-        return base_fail(why, BASE_EINVAL, "it has %zu channels, but gets %zu; expected as many or more",
+        return base_fail(why, BASE_EINVAL,
+                         "it gives %zu channels and gets %zu; expected at least as many as it gets",
                          layer->d.residual.outputs, in->channels);
     }
     for (size_t i = 0; i < PARTS; i++) {

@@ -12,7 +12,8 @@ static enum base_error check(const struct train_layer *layer, const struct train
 {
     const size_t outputs = layer->d.rows.outputs;
     if (!in->rows)
-        return base_fail(why, BASE_EINVAL, "it takes rows, but the layer below gives other numbers");
+        return base_fail(why, BASE_EINVAL,
+                         "it takes the rows of a data set, so it can only be the first layer");
     if (outputs == 0 || outputs > LIMIT_CLASSES || in->channels > LIMIT_PARAMETERS / outputs) {
         return base_fail(why, BASE_EINVAL, "its weight has %zu x %zu elements; expected 1 to %u in all",
                          in->channels, outputs, LIMIT_PARAMETERS);

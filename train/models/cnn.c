@@ -15,7 +15,7 @@ static enum base_error check(const struct train_model_spec *spec, struct base_re
     if (image->height == 0 || image->width == 0 || image->channels == 0)
         return base_fail(why, BASE_EINVAL,
                          "%s takes images, but the data are rows of %zu numbers; set model.kind "
-                         "to mlp, or data.kind to idx, digits, images or cifar",
+                         "to mlp, or data.kind to idx, digits, images or cifar10",
                          train_model_kind_name(spec->kind), spec->inputs);
     if (image->height > LIMIT_IMAGE_SIDE || image->width > LIMIT_IMAGE_SIDE || image->channels > 4 ||
         image->height * image->width * image->channels != spec->inputs)
