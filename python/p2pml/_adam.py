@@ -1,7 +1,8 @@
 """Adam's second moment in the node's vector.
 
 The optimiser's state appears with its first step, or with a loaded state_dict. From the next boundary on, each ``exp_avg_sq`` that is fp32
-on the CPU is a view of the vector; the others are copied at each boundary."""
+on the CPU is a view of the vector; the others are copied at each boundary. If all are views, each ``exp_avg`` becomes a view of one vector,
+too: then a boundary takes a few calls, not a few for each parameter."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import torch
 from . import _c
 from ._flat import Parameters, parts
 
-_KEY = "exp_avg_sq"
+_KEY, _FIRST = "exp_avg_sq", "exp_avg"
+_PIECE = 1 << 16  # entries that stay in a processor's cache between two calls
 
 
 def is_adam(optimizer: torch.optim.Optimizer) -> bool:
@@ -26,6 +28,8 @@ class SecondMoments:
         self._bound: Optional[Any] = None  # the optimiser's state, if all its second moments are in the vector
         self._states: List[Any] = []       # what it held then, and the states of the shared parameters
         self._mine: List[Dict[str, Any]] = []
+        self._first = torch.empty(0)  # the first moments, if the optimiser is bound
+        self._first_views: List[torch.Tensor] = []
         self._counts: List[Any] = [None] * len(self._params)  # the optimiser's own step counters
         self._map()
 
@@ -38,6 +42,7 @@ class SecondMoments:
         state: Dict[Any, Any] = self._optimizer.state
         return (self._bound is state and len(state) == len(self._states) and all(map(operator.is_, state.values(), self._states))
                 and all(map(operator.is_, [held.get(_KEY) for held in self._mine], self._views))
+                and all(map(operator.is_, [held.get(_FIRST) for held in self._mine], self._first_views))
                 and self._vector.data_ptr() == self._address)
 
     def to_vector(self) -> None:
@@ -54,7 +59,7 @@ class SecondMoments:
             if held is not None and held is not view and self._counts[i] is not None:
                 self._correct_bias(p, state[p], self._counts[i])
             direct = direct and held is not None and held.dtype == torch.float32
-            bound = bound and direct
+            bound = bound and direct and state[p][_FIRST].dtype == held.dtype
             if held is None:
                 continue
             self._counts[i] = state[p].get("step")
@@ -63,9 +68,20 @@ class SecondMoments:
             view.copy_(held)
             if direct:
                 state[p][_KEY] = view
-        self._bound = state if bound else None
+        self._bound = None
         if bound:
             self._states, self._mine = list(state.values()), [state[p] for p in self._params]
+            self._gather_first()
+            self._bound = state
+
+    def _gather_first(self) -> None:
+        first = torch.empty_like(self._vector)
+        views = parts(first, self._params)
+        for held, view in zip(self._mine, views):
+            view.copy_(held[_FIRST])
+        for held, view in zip(self._mine, views):
+            held[_FIRST] = view
+        self._first, self._first_views = first, views
 
     def _correct_bias(self, p: torch.nn.Parameter, state: Dict[str, Any], before: Any) -> None:
         """If the program has reset the state of ``p``, its step count starts from 0 again, and its second moment has the initial bias. Other
@@ -74,7 +90,7 @@ class SecondMoments:
         if now is before or now is None or not 0 < float(now) < float(before):
             return
         group = next(g for g in self._optimizer.param_groups if any(q is p for q in g["params"]))
-        for key, beta in zip(("exp_avg", _KEY), group["betas"]):
+        for key, beta in zip((_FIRST, _KEY), group["betas"]):
             state[key].div_(1 - float(beta) ** float(now))
         now += before
 
@@ -94,14 +110,14 @@ class SecondMoments:
             if not state and bool(view.any()):
                 state = self._new_state(p, steps_done)
             if state and _KEY in state:
-                state["exp_avg"].zero_()  # where the member's second moment is tiny, the old first moment would make a huge step
+                state[_FIRST].zero_()  # where the member's second moment is tiny, the old first moment would make a huge step
                 if state[_KEY].data_ptr() != view.data_ptr():
                     state[_KEY].copy_(view)
 
     def _new_state(self, p: torch.nn.Parameter, steps_done: int) -> Any:
         group = next(g for g in self._optimizer.param_groups if any(q is p for q in g["params"]))
         on = p.device if group.get("capturable") or group.get("fused") else "cpu"
-        keys = ("exp_avg", _KEY) + (("max_exp_avg_sq",) if group.get("amsgrad") else ())
+        keys = (_FIRST, _KEY) + (("max_exp_avg_sq",) if group.get("amsgrad") else ())
         state: Dict[str, Any] = {key: torch.zeros_like(p, memory_format=torch.preserve_format) for key in keys}
         self._optimizer.state[p] = {"step": torch.tensor(float(steps_done), device=on), **state}  # one assignment, so that Ctrl-C leaves no partial state
         return self._optimizer.state[p]
@@ -118,20 +134,23 @@ class SecondMoments:
         huge. Without an exchange v >= m^2 (1 - b2) (1 - b1^2 / b2) / (1 - b1)^2 (Cauchy-Schwarz). This function restores that bound."""
         betas = [tuple(map(float, group["betas"])) for group in self._optimizer.param_groups]
         least = min((1 - second) * max(0.0, 1 - first * first / second) / (1 - first) ** 2 for first, second in betas)
-        states = self._mine if self._bound is not None else [s for s in map(self._optimizer.state.get, self._params) if s and _KEY in s]
-        if not states:
-            return
-        squares = torch._foreach_mul([s["exp_avg"] for s in states], least ** 0.5)
-        torch._foreach_mul_(squares, squares)
-        if hasattr(torch, "_foreach_maximum_"):
-            torch._foreach_maximum_([s[_KEY] for s in states], squares)
-        else:  # torch 1
-            for state, square in zip(states, squares):
-                torch.maximum(state[_KEY], square, out=state[_KEY])
+        if self._bound is not None:
+            pairs = zip(torch.split(self._first, _PIECE), torch.split(self._vector, _PIECE))
+        else:
+            states = [s for s in map(self._optimizer.state.get, self._params) if s and _KEY in s]
+            pairs = zip([s[_FIRST] for s in states], [s[_KEY] for s in states])
+        for first, second in pairs:
+            square = torch.mul(first, least ** 0.5)
+            square.mul_(square)
+            torch.maximum(second, square, out=second)
 
     def release(self) -> None:
         for p, view in zip(self._params, self._views):
             state = self._optimizer.state.get(p, {})
             if state.get(_KEY) is view:
                 state[_KEY] = view.clone()
+        for held, first in zip(self._mine, self._first_views):
+            if held.get(_FIRST) is first:
+                held[_FIRST] = first.clone()
         self._vector, self._views, self._mine, self._states, self._bound = torch.empty(0), [], [], [], None
+        self._first, self._first_views = torch.empty(0), []
