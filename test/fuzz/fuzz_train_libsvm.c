@@ -19,7 +19,7 @@ static void check_sparse(const struct train_bytes *text, size_t classes, const s
     struct train_dataset set = {0};
     struct base_reason why = {""};
     const enum base_error error = train_libsvm_parse(text, FEATURES, classes, 0, 0, true, &set, &why);
-    BASE_ASSERT((error == BASE_OK) == (dense) && (!error || why.text[0] != 0));
+    BASE_ASSERT((error == BASE_OK) == (dense != NULL) && (!error || why.text[0] != 0));
     if (error)
         return;
     const struct train_rows rows = {.csr = set.csr, .features = FEATURES};
