@@ -15,8 +15,8 @@
 #define SYNC_DELAY  1u   // sync: rounds that a neighbour in step may be behind
 #define LOST_TIMES  2u   // bounded: deadlines; the view drops a dead peer a second after its link broke
 
-// In doubt is what became of a request, not where the peer is. In HELLO the peer may not have opened the edge
-// yet, and would not answer.
+// In IN_DOUBT only the fate of a request is in doubt, and the peer can tell its round. In HELLO the peer may
+// not have opened the edge yet, and would not answer.
 static bool can_ask(const struct gossip_edge *edge)
 {
     return edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT ||
@@ -154,7 +154,7 @@ static bool can_ask_any(const struct gossip_exchange *exchange)
     return false;
 }
 
-// An edge that is still to be compared is waited for where no other tells where its peer is.
+// An edge in HELLO cannot ask yet: the node waits for it only if it can ask over no other edge.
 uint64_t gossip_clocks_inquire_until(const struct gossip_exchange *exchange)
 {
     const bool any = can_ask_any(exchange);
@@ -248,7 +248,8 @@ static uint64_t greeted_until(const struct gossip_exchange *exchange, const stru
                                                     exchange->options.deadline_ceiling_ns);
 }
 
-// A new neighbour may be behind; its first word is on its way. Before any exchange nobody is.
+// A new neighbour may be behind: the node waits for its first clock, up to a deadline. Before the first
+// answer to a request of this node no neighbour counts as behind.
 static bool is_greeted(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     const bool bounded = exchange->options.bounded && !exchange->options.sync;
@@ -265,7 +266,7 @@ static bool is_behind(const struct gossip_exchange *exchange, const struct gossi
         return true;
     if (!is_counted(exchange, edge) && !is_lost(exchange, edge))
         return false;
-    if (!edge->heard) // its clock is behind its blocks
+    if (!edge->heard) // its CLOCK is still queued behind its blocks
         return exchange->options.bounded && edge->state == GOSSIP_EDGE_RESYNC;
     return edge->trails || (exchange->options.bounded && exchange->clock > edge->round &&
                             exchange->clock - edge->round > exchange->options.max_delay);
