@@ -134,7 +134,7 @@ static float drift_gain(const struct gossip_exchange *exchange, const struct gos
     float low = mine->step_scale < theirs->step_scale ? mine->step_scale : theirs->step_scale;
     float high = mine->step_scale < theirs->step_scale ? theirs->step_scale : mine->step_scale;
     if (!(low > 0) || high > GOSSIP_PLAUSIBLE_SCALE * low)
-        return 0; // an end that does not train, or names any scale, has no drift to report
+        return 0; // an end that does not train, or whose scale is implausible, has no drift to report
     if (!options->drift_correction ||
         !gossip_standing_drifts(mine->standing, (enum gossip_standing)theirs->standing))
         return 0;

@@ -91,7 +91,7 @@ bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct g
     return edge->heard && edge->round > exchange->clock;
 }
 
-// It is about to take the round of its neighbours: neither its old round nor that it is idle is to be told.
+// The node is about to take the round of its neighbours: it tells neither its old round nor that it is idle.
 static bool is_between_rounds(const struct gossip_exchange *exchange)
 {
     return exchange->round.follows || exchange->round.leaves;
@@ -112,7 +112,7 @@ static void take_answer(struct gossip_edge *edge)
         edge->inquiry = GOSSIP_INQUIRY_NONE;
 }
 
-// A peer that waits for us in this round, while we meet another: its view is another one.
+// The peer waits for us in this round, but we meet another peer: the two views differ.
 static bool waits_in_vain(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return exchange->options.sync && exchange->round.open && !exchange->idle && !edge->told &&
@@ -128,7 +128,7 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
 {
     struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = clock_to_tell(exchange)};
     const bool asks = theirs->why == GOSSIP_CLOCK_ASKS, answers = theirs->why == GOSSIP_CLOCK_ANSWERS;
-    const bool follows = asks || (edge->follows && answers); // an answer does not say that it continues
+    const bool follows = asks || (edge->follows && answers); // an answer does not end this
 
     BASE_ASSERT(edge->linked && theirs->why <= GOSSIP_CLOCK_ANSWERS);
     hear(exchange, edge, theirs->round, !asks); // one that asks is about to take our round

@@ -191,7 +191,8 @@ static bool is_starved(const struct gossip_exchange *exchange)
            exchange->rounds - exchange->met > exchange->options.max_delay;
 }
 
-// A neighbour that is ahead has made this round's exchange, as long as it continues to ask.
+// The latest exchange with this neighbour was for this round or a later one, so the round needs no other. In
+// async this holds only while the neighbour continues to ask.
 static bool has_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     const bool lately = exchange->rounds - edge->met <= exchange->n_edges;
