@@ -37,8 +37,9 @@ static float scale_since(const struct gossip_exchange *exchange, const struct go
     return since > exchange->step_scale ? since : exchange->step_scale;
 }
 
-// `lately` falls by the part of the window that the round's steps are: as far as the steps have gone over
-// which an edge sends every element once. Rounds would not do: models that hardly move forget nothing.
+// `lately` falls to the present step scale over the window in which every edge sends each element once: d/k
+// rounds of steps at the scale `lately`, for each edge. It falls with the steps, not with the rounds, because
+// models that hardly move forget nothing.
 void gossip_averaging_count(struct gossip_exchange *exchange, float step_scale)
 {
     const float part = (float)exchange->entries / (float)exchange->options.parameters;
@@ -72,7 +73,7 @@ static float scale_of(const struct gossip_exchange *exchange, const struct gossi
 {
     float part = (float)exchange->entries / (float)exchange->options.parameters;
     float scale = exchange->step_scale +
-                  2 * part * edge->absence; // 2: the end that was away reports one round; the mean counts
+                  2 * part * edge->absence; // 2: for a mean in which the end that was away has one round
 
     scale = fmaxf(since, scale);
     return scale > 0 ? fmaxf(scale, least_scale(exchange, scale)) : 0;
@@ -133,7 +134,7 @@ static float drift_gain(const struct gossip_exchange *exchange, const struct gos
     float low = mine->step_scale < theirs->step_scale ? mine->step_scale : theirs->step_scale;
     float high = mine->step_scale < theirs->step_scale ? theirs->step_scale : mine->step_scale;
     if (!(low > 0) || high > GOSSIP_PLAUSIBLE_SCALE * low)
-        return 0; // an end that does not train, or names any scale, has no drift to report
+        return 0; // an end that does not train, or whose scale is implausible, has no drift to report
     if (!options->drift_correction ||
         !gossip_standing_drifts(mine->standing, (enum gossip_standing)theirs->standing))
         return 0;

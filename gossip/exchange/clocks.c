@@ -15,8 +15,8 @@
 #define SYNC_DELAY  1u   // sync: rounds that a neighbour in step may be behind
 #define LOST_TIMES  2u   // bounded: deadlines; the view drops a dead peer a second after its link broke
 
-// In doubt is what became of a request, not where the peer is. In HELLO the peer may not have opened the edge
-// yet, and would not answer.
+// In IN_DOUBT only the fate of a request is in doubt, and the peer can tell its round. In HELLO the peer may
+// not have opened the edge yet, and would not answer.
 static bool can_ask(const struct gossip_edge *edge)
 {
     return edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT ||
@@ -91,7 +91,7 @@ bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct g
     return edge->heard && edge->round > exchange->clock;
 }
 
-// It is about to take the round of its neighbours: neither its old round nor that it is idle is to be told.
+// The node is about to take the round of its neighbours: it tells neither its old round nor that it is idle.
 static bool is_between_rounds(const struct gossip_exchange *exchange)
 {
     return exchange->round.follows || exchange->round.leaves;
@@ -112,7 +112,7 @@ static void take_answer(struct gossip_edge *edge)
         edge->inquiry = GOSSIP_INQUIRY_NONE;
 }
 
-// A peer that waits for us in this round, while we meet another: its view is another one.
+// The peer waits for us in this round, but we meet another peer: the two views differ.
 static bool waits_in_vain(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return exchange->options.sync && exchange->round.open && !exchange->idle && !edge->told &&
@@ -128,7 +128,7 @@ void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_ed
 {
     struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = clock_to_tell(exchange)};
     const bool asks = theirs->why == GOSSIP_CLOCK_ASKS, answers = theirs->why == GOSSIP_CLOCK_ANSWERS;
-    const bool follows = asks || (edge->follows && answers); // an answer does not say that it continues
+    const bool follows = asks || (edge->follows && answers); // an answer does not end this
 
     BASE_ASSERT(edge->linked && theirs->why <= GOSSIP_CLOCK_ANSWERS);
     hear(exchange, edge, theirs->round, !asks); // one that asks is about to take our round
@@ -154,7 +154,7 @@ static bool can_ask_any(const struct gossip_exchange *exchange)
     return false;
 }
 
-// An edge that is still to be compared is waited for where no other tells where its peer is.
+// An edge in HELLO cannot ask yet: the node waits for it only if it can ask over no other edge.
 uint64_t gossip_clocks_inquire_until(const struct gossip_exchange *exchange)
 {
     const bool any = can_ask_any(exchange);
@@ -248,7 +248,8 @@ static uint64_t greeted_until(const struct gossip_exchange *exchange, const stru
                                                     exchange->options.deadline_ceiling_ns);
 }
 
-// A new neighbour may be behind; its first word is on its way. Before any exchange nobody is.
+// A new neighbour may be behind: the node waits for its first clock, up to a deadline. Before the first
+// answer to a request of this node no neighbour counts as behind.
 static bool is_greeted(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     const bool bounded = exchange->options.bounded && !exchange->options.sync;
@@ -265,7 +266,7 @@ static bool is_behind(const struct gossip_exchange *exchange, const struct gossi
         return true;
     if (!is_counted(exchange, edge) && !is_lost(exchange, edge))
         return false;
-    if (!edge->heard) // its clock is behind its blocks
+    if (!edge->heard) // its CLOCK is still queued behind its blocks
         return exchange->options.bounded && edge->state == GOSSIP_EDGE_RESYNC;
     return edge->trails || (exchange->options.bounded && exchange->clock > edge->round &&
                             exchange->clock - edge->round > exchange->options.max_delay);

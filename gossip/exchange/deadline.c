@@ -6,7 +6,7 @@
 
 #define BLOCK_FIRST  16384u       // elements: 64 KiB
 #define BLOCK_MIN    1024u        // of a slow link
-#define BLOCK_TAKES  1000000000.0 // ns, there and back
+#define BLOCK_TAKES  1000000000.0 // ns that a block should take, there and back
 #define BLOCK_TIMES  4            // an answer that takes this many times as long as the latest one is late
 #define SLOWEST_BYTE 250000.0     // ns, there and back: 64 kbit/s, if nothing is known
 

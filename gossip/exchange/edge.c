@@ -39,7 +39,7 @@ static const float *seed_model(const struct gossip_exchange_options *options, fl
     return room;
 }
 
-// Temporary memory is needed only if the model is generated, for other memory or in another form.
+// A generated model needs temporary memory if `start` is in a device's memory or in bf16.
 bool gossip_edge_start(const struct gossip_exchange *exchange, struct gossip_vector *start)
 {
     const struct gossip_exchange_options *options = &exchange->options;

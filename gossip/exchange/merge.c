@@ -93,7 +93,7 @@ static struct kernels_entries take(struct gossip_side *side, uint32_t last)
         .index = side->there.index + first, .value = side->there.value + first, .count = low - first};
 }
 
-// The next entries of both whose indices no later entry can have; false at the end.
+// The next entries of both sides, up to an index that no later entry of either side has; false at the end.
 static bool next(struct gossip_side *mine, struct gossip_side *theirs, struct kernels_entries *of_mine,
                  struct kernels_entries *of_theirs)
 {

@@ -75,8 +75,8 @@ static float *in_fp32(const struct gossip_exchange *exchange, const struct gossi
     return wide;
 }
 
-// The two ends count in the same way, whatever each knows of the link: the rounds since their latest
-// exchange, and those of others that an end `missed`.
+// Both ends count the same rounds, whatever each knows of the link: those since their latest exchange. An end
+// that was away adds the rounds that it `missed`.
 static float part_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                        uint64_t missed)
 {

@@ -2,7 +2,7 @@
 // met.
 #include "gossip/exchange/state.h"
 
-#define HURRY 32u // parts of a deadline: how long a node that may be behind its partner waits before it acts
+#define HURRY 32u // a node that may be behind its partner waits deadline / HURRY before it acts
 
 struct gossip_edge *gossip_partner_of(const struct gossip_exchange *exchange)
 {

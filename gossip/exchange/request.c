@@ -248,8 +248,7 @@ enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
         edge->deferred.held = false;
         enum base_error error = gossip_request_take(exchange, edge, &message.as.exchange, actions);
         if (error == BASE_EFORMAT)
-            edge->mismatches++; // not this step's peer's fault: its sender gets no answer and
-                                // asks
+            edge->mismatches++; // not the fault of this step's peer; the sender gets no answer, and asks
         else if (error)
             return error;
     }

@@ -2,7 +2,7 @@
 // arrived.
 #include "gossip/exchange/state.h"
 
-#define LASTS       4u // parts of a deadline: a round that takes one is reported to neighbours past it
+#define LASTS       4u // neighbours past this round hear of it when it has lasted this part of a deadline
 #define RETRIES_ONE 8u // of a BUSY neighbour, before a node that needs any exchange asks another
 
 // v += its pending updates.
@@ -28,8 +28,8 @@ static void publish(struct gossip_exchange *exchange)
         publish_second(exchange, exchange->round.second_moment);
 }
 
-// What a neighbour's round says about the cluster's: most that of one that was there all the while, nothing
-// that of one that follows others in turn (it is about to take theirs).
+// How much a neighbour's round says about the cluster's. PRESENT: most, because it was there all the while.
+// FOLLOWS: nothing, because it follows others in turn and is about to take their round.
 enum worth { PRESENT, AWAY, FOLLOWS };
 
 static enum worth worth_of(const struct gossip_edge *edge)
@@ -191,7 +191,8 @@ static bool is_starved(const struct gossip_exchange *exchange)
            exchange->rounds - exchange->met > exchange->options.max_delay;
 }
 
-// A neighbour that is ahead has made this round's exchange, as long as it continues to ask.
+// The latest exchange with this neighbour was for this round or a later one, so the round needs no other. In
+// async this holds only while the neighbour continues to ask.
 static bool has_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     const bool lately = exchange->rounds - edge->met <= exchange->n_edges;
@@ -431,8 +432,9 @@ void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_
     }
 }
 
-// At most the ceiling: nodes that wait for this one hear of its round. An end that asks and is in the same
-// round has sent its request before its round, or meets another there.
+// The round waits for a neighbour that is behind, up to the ceiling; nodes that wait for this one hear of its
+// round. If the neighbour is in this round and asks over this edge, it has sent its request before its clock,
+// or meets another neighbour in this round: the node waits for it no more.
 void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     const uint64_t until_ns = exchange->round.started_ns + exchange->options.deadline_ceiling_ns;

@@ -30,7 +30,7 @@ void gossip_sum_again(struct gossip_exchange *exchange)
 
     BASE_ASSERT(!sum || exchange->options.drift_correction);
     exchange->summed = false;
-    exchange->sum.stale = !sum; // the trainer reads the only copy: later
+    exchange->sum.stale = !sum; // the trainer reads the only copy: computed again at the next boundary
     if (!sum)
         return;
     kernels->vectors->clear(sum, count * sizeof *sum);
@@ -79,7 +79,7 @@ const float *gossip_sum_read(struct gossip_exchange *exchange)
     BASE_ASSERT(!sum->now || exchange->options.drift_correction);
     if (!sum->now && !sum->stale && !gossip_pending_corrects(&exchange->pending))
         return sum->lent;
-    const bool kept = sum->kept; // for reading it is not needed again
+    const bool kept = sum->kept; // a read does not count as a use of the separate sum
     gossip_sum_keep(exchange);
     sum->kept = kept;
     return sum->now;
@@ -132,7 +132,7 @@ void gossip_sum_hand_out(struct gossip_exchange *exchange)
 
     if (!exchange->options.drift_correction || !correction)
         return;
-    BASE_ASSERT(exchange->round.correction_stays || sum->now == sum->own); // always, or never
+    BASE_ASSERT(exchange->round.correction_stays || sum->now == sum->own); // it always stays, or never does
     if (sum->now == sum->own)
         kernels->vectors->copy(correction, sum->own, bytes);
     else if (fades && own(exchange))

@@ -2,7 +2,7 @@
 // once.
 #include "gossip/exchange/state.h"
 
-#define WAIT_TIMES 4u // the usual time of an exchange; at the end of a line that is always in use it varies
+#define WAIT_TIMES 4u // times the usual time of an exchange, which varies on a link that is always in use
 
 // The other end asks first, if it is in step: our request would cross its own, and be withdrawn. An end that
 // is behind, or has stopped asking, is not waited for, or not for long.
@@ -33,7 +33,8 @@ bool gossip_turn_due(const struct gossip_exchange *exchange)
            !edge->silent && !gossip_edge_mute(exchange, edge);
 }
 
-// Its requests were refused all the while: otherwise the one that is under way has a deadline of its own.
+// The wait for the partner was fruitless if no request to it is under way, because all were refused. A
+// request that is under way has a deadline of its own.
 void gossip_turn_give_up(const struct gossip_exchange *exchange)
 {
     struct gossip_edge *edge = gossip_partner_of(exchange);

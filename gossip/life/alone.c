@@ -1,7 +1,7 @@
 // When a node is left alone by others that have finished, and with whose model it ends.
 #include "gossip/life/life_state.h"
 
-#define LOCK_STEP_NS LIFE_SECOND // in which a last node in lock-step ends by itself
+#define LOCK_STEP_NS LIFE_SECOND // in this time the last nodes in lock-step end by themselves
 
 // In lock-step some nodes do their last rounds a moment after others: every run must do the same rounds.
 static bool does_its_last_rounds(const struct gossip_life *life)

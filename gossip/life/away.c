@@ -32,7 +32,8 @@ static void went(struct gossip_life *life, const struct gossip_id *id, uint64_t 
     life->away[life->n_away++] = (struct life_away){.id = *id, .since_ns = since_ns};
 }
 
-// Nodes that start together know each other before they know nodes that have long been training.
+// A new node that waits has come late if it meets a member that trains: nodes that start together may know
+// each other before they know those that have long been training.
 static void meets(struct gossip_life *life, const struct gossip_id *peer)
 {
     const struct gossip_life_world *world = life->world;

@@ -103,7 +103,7 @@ static struct first_models compare_first_models(struct gossip_life *life)
 static void give_statistics(struct gossip_life *life, const struct gossip_id *first)
 {
     if (!life->options.gathers || gossip_id_compare(first, &life->options.self) == 0)
-        return; // or a member that has not answered yet trains
+        return; // this node goes first, or a training member has not answered yet
     life_wake(life, life->gave_ns + GIVE_NS);
     if (life->gave_ns > 0 && life->now_ns - life->gave_ns < GIVE_NS &&
         gossip_id_compare(&life->gave, first) == 0)

@@ -1,7 +1,7 @@
 // Which members a node may ask for a model, and in which order.
 #include "gossip/life/life_state.h"
 
-#define PASSED_NS (30 * LIFE_SECOND) // how long it is then not asked, if there are others
+#define PASSED_NS (30 * LIFE_SECOND) // how long a passed-over donor is not asked, if there are others
 
 bool life_is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id)
 {

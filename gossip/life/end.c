@@ -3,8 +3,8 @@
 
 #define TELL_NS     (400 * LIFE_MS) // how long others are told that this node leaves
 #define FLUSH_NS    (2 * LIFE_SECOND)
-#define GRACE_NS    (500 * LIFE_MS) // before a stop: other nodes that are told to stop hear of its round
-#define LIE_NS      (3 * GRACE_NS) // of stopping: then an announced round can be judged by the time of a round
+#define GRACE_NS    (500 * LIFE_MS)   // before a stop: other nodes that are told to stop hear of its round
+#define LIE_NS      (3 * GRACE_NS)    // after this, an announced round is checked against the time of a round
 #define STALE_NS    (100 * LIFE_MS)   // the learner's latest report may be this old
 #define SHORTEST_NS LIFE_MS           // a round is assumed to take at least this
 #define WORD_NS     (2 * LIFE_SECOND) // in which others learn that a node trains
@@ -55,7 +55,7 @@ static bool stands(const struct gossip_life *life)
     return life->stands && life->stop_round > 0 && life->round + 1 >= life->stop_round;
 }
 
-// True if no other node that was told to stop at about the same time stops at a later round.
+// The latest round at which a node that was told to stop at about the same time as this one can stop.
 static uint64_t latest_stop(const struct gossip_life *life, uint64_t grace)
 {
     return life->round + rounds_in(life, STALE_NS) + 4 * grace + life->options.reach;
@@ -223,10 +223,10 @@ void life_consider_end(struct gossip_life *life)
         end(life, life->status);
 }
 
-// If only a single peer says so, only a process that has done nothing yet gives way, without a record that it
-// has left, because the identity belongs to the other process. A copy that starts while the first process has
-// the links gets no answers. A process that was answered continues until membership, which knows which one
-// has been running for longer, ends it.
+// If only a single peer reports another process with this identity, only a process that has done nothing yet
+// gives way. It sends no record that it has left, because the identity belongs to the other process. A copy
+// that starts while the first process has the links gets no answers. A process that was answered continues
+// until membership, which knows which one has been running for longer, ends it.
 static bool has_been_answered(const struct gossip_life *life)
 {
     for (size_t i = 1, n = life->world->members(life->world->owner); i < n; i++) {

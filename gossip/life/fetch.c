@@ -6,7 +6,7 @@
 #define PATIENCE_NS (5 * LIFE_SECOND)  // how long to wait for a link to a donor
 #define FETCH_NS    (60 * LIFE_SECOND) // how long a node with a model waits for a link to a donor, or a block
 
-// NULL: the same as those last passed to the owner.
+// Passes the list to the owner. NULL: it is the list that the owner already has.
 static struct gossip_life_action *tell_ids(struct gossip_life *life, enum gossip_life_action_kind kind,
                                            struct gossip_id *told, size_t *n_told,
                                            const struct gossip_id *ids, size_t count)

@@ -26,8 +26,8 @@ static bool is_lonely(const struct gossip_life *life)
            (has_neighbours || life->apart);
 }
 
-// The others met each other meanwhile. Its neighbours may not know where those are: they may have been as
-// lonely.
+// An edge is live again after a while without any. The others have met each other meanwhile, and the
+// neighbours may not know the cluster's round: they may have been without live edges, too.
 static bool hears_again(const struct gossip_life *life)
 {
     return life->state == GOSSIP_LIFE_TRAINING && life->self.edge_live && life->lonely_ns > 0 &&

@@ -179,7 +179,7 @@ static void fetch_again(struct gossip_life *life, const struct life_progress *cl
     life_act(life, GOSSIP_LIFE_FETCH_AGAIN);
 }
 
-// The learner reports it only after its next round, and until then that is where this node is.
+// The learner reports the cluster's round only after its next one; until then it counts as this node's round.
 static void take_round(struct gossip_life *life, const struct life_progress *cluster)
 {
     BASE_ASSERT(cluster->round > life->round);
@@ -188,8 +188,9 @@ static void take_round(struct gossip_life *life, const struct life_progress *clu
     life->step = cluster->step > life->step ? cluster->step : life->step;
 }
 
-// Its process stood still, or it was held up or alone. Where it is far from the others it takes a model of
-// theirs; where it is ahead of them only if they are more than one. A node that is merely slow was not away.
+// Its process stood still, or it was held up or alone. If it is far from the others, it takes a model of
+// theirs; if it is ahead of them, only if more than one of them trains. A node that is merely slow was not
+// away.
 static void consider_away(struct gossip_life *life)
 {
     struct life_progress cluster;

@@ -308,8 +308,9 @@ static void close_round(struct gossip_rounds *r, uint64_t round)
     r->stepped = r->open = r->unusable = false;
 }
 
-// Never to the end: a node that would only be done there has steps to do, or another's model to take. Before
-// its first round a node is in that (gossip_rounds_event): a node that hears of no later one has it to do.
+// Takes the neighbours' round, but leaves one round to do: a node that skips to the end would be done without
+// its own steps or another's model. Before its first round a node is in round 1 (gossip_rounds_event), so 1
+// means that it has heard of no later round, and it does that one.
 static void follow(struct gossip_rounds *r, uint64_t round)
 {
     const uint64_t most = (r->options.steps - r->step) / r->options.local_steps;

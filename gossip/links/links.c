@@ -401,7 +401,8 @@ bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *a
         return false;
     const struct queued *first = &links->action[links->first_action];
     *action = first->action;
-    if (!action->owner && action->link) { // bound since: a link may be closed before its CALL is carried out
+    // The owner may have been set after the action was queued; a link closed before its CALL has none.
+    if (!action->owner && action->link) {
         const struct link *link = links_find(links, action->link);
         action->owner = link ? link->owner : NULL;
     }

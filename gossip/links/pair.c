@@ -109,7 +109,7 @@ static void activate(struct gossip_links *links, struct link *link)
     peer->active = link;
     peer->undecided--;
     link->used_ns = links->now_ns;
-    link->told_before = links->told_duplicate; // the count continues there if this link ends that way, too
+    link->told_before = links->told_duplicate; // the count goes on from here if this is a duplicate, too
     links->told_duplicate = 0;
     links->totals.active++;
     links->totals.activated++;
@@ -299,7 +299,7 @@ static bool looks_for_others(const struct gossip_links *links, const struct link
            links->entry[link->target.entry].call.looks;
 }
 
-// The peer that answers is known. False: the link is not needed, or not any more.
+// Whether the link is needed, now that its peer is known.
 static bool is_useful(const struct gossip_links *links, const struct link *link)
 {
     const struct peer *peer = link->peer;

@@ -322,7 +322,8 @@ bool gossip_membership_is_here(const struct gossip_membership *m, const struct g
     return x && member_is_here(x);
 }
 
-// Half and half: the side that has the lowest id is no minority. `only`: no other is reached.
+// If both sides have half of the members, the side with the lowest id is no minority. `only`: this node, if
+// it is cut off and so alone on its side; else NULL.
 static bool is_minority(size_t here, size_t gone, const struct member *lowest, const struct member *only)
 {
     bool without = lowest && (only ? lowest != only : lowest->state == GOSSIP_MEMBER_DEAD);

@@ -31,7 +31,7 @@ bool node_config_has_earlier(const struct node_config *config)
     return false;
 }
 
-// A value that the user or this start has set is not replaced.
+// A value that the user has set, or that this start has taken from the cluster, is not replaced.
 static bool is_fixed(const struct node_config *config, const char *key)
 {
     return node_schema_is_set(&node_config_schema, config, key) &&

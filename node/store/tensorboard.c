@@ -18,7 +18,7 @@
 #define CRC32C_POLYNOMIAL 0x82f63b78u // reflected
 #define MASK_DELTA        0xa282ead8u
 #define EVERY_S           1.0
-#define PARTS             1000.0 // of the time since the start
+#define PARTS             1000.0 // two events are at least 1 / PARTS of the time since the start apart
 
 // Fields of the messages.
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5 };

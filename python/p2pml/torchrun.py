@@ -31,7 +31,7 @@ _VECTORS = (_c.MODEL, _c.SECOND_MOMENT, _c.CORRECTION)
 def within(node: Node, group: Any = None, patience: float = PATIENCE) -> Union[Node, "Leader", "Follower"]:
     """This process's part of the host's node; in a program of one process, ``node`` itself. ``group``: a gloo group of the processes that
     hold one model; None: the processes of this host, in a group that is made here; False: every process is its own node. ``patience``:
-    in that new group, seconds that a process waits for another one before it raises; the end of a process is noticed at once."""
+    in that new group, a process that waits for another one for so many seconds raises an exception; the end of a process is noticed at once."""
     if group is False or not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return node
     own = group is None
