@@ -1,6 +1,6 @@
 // Bounded little-endian readers and writers. A cursor never leaves its bytes: a read or write past the end
-// sets `failed`, yields zero and does not move the cursor, so a parser can read all its fields and check
-// once. Borrowed memory; one owner.
+// sets `failed`. It and all later ones yield zero and do not move the cursor, so a parser can read all its
+// fields and check once. Borrowed memory; one owner.
 #ifndef BASE_CURSOR_H
 #define BASE_CURSOR_H
 

@@ -5,7 +5,7 @@
 #define BASE_LIMITS_H
 
 #define LIMIT_NODE_NAME_BYTES   64u          // node and cluster names, terminating zero included
-#define LIMIT_PEERS             1024u        // entries of a peer list; members of a static cluster
+#define LIMIT_PEERS             1024u        // entries of a peer list or of an allow-list; shards
 #define LIMIT_HOST_BYTES        256u         // a DNS name, terminating zero included
 #define LIMIT_LAYERS            32u          // hidden layers of an MLP
 #define LIMIT_BLOCKS            64u          // layers of a decoder

@@ -3,8 +3,8 @@
 // It never changes a value: a dropped entry stays in x - r and is sent later (DESIGN: averaging, identity 2),
 // so the two ends may use different filters.
 //
-// Pure functions of their arguments, including entropy and state; any thread, one owner per list and per
-// history. How to add a filter: compress/README.md, "Filters".
+// Pure functions of their arguments, which include the seed and the history; any thread, one owner per list
+// and per history. How to add a filter: compress/README.md, "Filters".
 #ifndef COMPRESS_FILTER_H
 #define COMPRESS_FILTER_H
 

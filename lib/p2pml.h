@@ -107,7 +107,7 @@ int p2pml_save(p2pml_node *node);
  * turn or before start.
  */
 int p2pml_blob(p2pml_node *node, const void *data, size_t bytes, const void **now, size_t *now_bytes);
-/* Leaves the cluster: lends the vectors for the last time, writes a checkpoint, tells the others. ENDED:
+/* Leaves the cluster: lends the vectors for the last time, tells the others, writes a checkpoint. ENDED:
  * done; the model vector is as in the checkpoint. AGAIN: call again. */
 int p2pml_leave(p2pml_node *node, int timeout_ms);
 /* If the node has not left yet, makes it leave and waits for that; then frees everything, including the

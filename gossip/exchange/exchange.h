@@ -73,7 +73,8 @@ struct gossip_exchange_options {
     struct compress_selection selection; // method, block and seed; k follows from the ratio, at least 1 per
                                          // block
     struct compress_filters filters;
-    bool sync; // a round ends after its own exchange or its deadline; without sync it ends at once
+    bool sync; // a round ends after its own exchange or its deadline; without sync, once the exchange of the
+               // previous round is made
     bool drift_correction;
     float drift_gain, drift_limit; // usually 2 and 0.25. A gain of 4 is stable in sync mode only
     unsigned share_second_moment;  // rounds until every second moment has been sent once; 0: never
@@ -147,10 +148,10 @@ struct gossip_exchange_action {
     enum gossip_exchange_action_kind kind;
     struct gossip_id peer;
     struct gossip_message message;
-    uint64_t round; // ROUND_DONE: the round that the node continues from. It is the event's round, except in
-                    // sync when every LIVE neighbour with a known round is past the next boundary: then the
-                    // node skips rounds, to the one before the boundary that the hindmost of them has
-                    // reached, but at most gossip_exchange_reach rounds
+    uint64_t round; // ROUND_DONE: the round that the node continues from. It is the event's round, except
+                    // when every LIVE neighbour with a known round is past the next boundary, in sync, or in
+                    // bounded after `follows`: then the node skips rounds, to the one before the boundary
+                    // that the hindmost of them has reached, but at most gossip_exchange_reach rounds
 };
 #define GOSSIP_EXCHANGE_ACTIONS 16
 struct gossip_exchange_actions {

@@ -364,13 +364,14 @@ struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange)
 // trainer waits for this neighbour, an exchange of any round is sufficient: a neighbour that restarted counts
 // its rounds again.
 void gossip_partner_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
-// Sync: the partner is busy, so it is not behind, and the node that is behind must not wait for long.
+// Sync: the partner has sent BUSY, so it is not behind this node. This node may be the one that is behind,
+// and must not wait for long.
 void gossip_partner_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // How long a node that may be behind its partner waits before it acts.
 uint64_t gossip_partner_soon(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 
-// round.c. A round returns the vectors at once (async), or (sync) after its exchange, when the partner can no
-// longer be met, or at the deadline.
+// round.c. A round returns the vectors after its exchange (sync) or that of the previous round (async), when
+// the partner can no longer be met, or at the deadline.
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
 // The trainer's vectors may change from now on, though the round is open.
 void gossip_round_let_go(struct gossip_exchange *exchange);

@@ -1,8 +1,8 @@
 // Shared by the files of gossip/life: the object itself, and what each file offers to those above it. Private
 // to this folder. No file calls one that calls it (lint.circles):
 //
-//     life -> begin, away, shard
-//             begin -> end -> fetch -> pause -> count, alone -> donors, progress -> look, state
+//     life -> begin, isolation, away, shard
+//             begin, isolation -> end -> fetch -> pause -> count, alone -> donors, progress -> look, state
 #ifndef GOSSIP_LIFE_STATE_H
 #define GOSSIP_LIFE_STATE_H
 
@@ -171,8 +171,8 @@ void life_consider_donors(struct gossip_life *life);
 
 // pause.c
 void life_consider_pause(struct gossip_life *life);
-void life_consider_isolation(struct gossip_life *life);
-void life_go_on(struct gossip_life *life); // continues with training, or waits first
+void life_consider_isolation(struct gossip_life *life); // isolation.c
+void life_go_on(struct gossip_life *life);              // continues with training, or waits first
 // Takes the round and step of the others, unless they are near, or too far for its own model. `far`: unless
 // they have done all steps.
 void life_catch_up(struct gossip_life *life, bool far);

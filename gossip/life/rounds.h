@@ -121,8 +121,8 @@ struct gossip_rounds {
 void gossip_rounds_init(struct gossip_rounds *rounds, const struct gossip_rounds_options *options);
 // May be called at any time, also while an action is carried out; takes effect at the next boundary.
 void gossip_rounds_order(struct gossip_rounds *rounds, const struct gossip_order *order);
-// What to do now. Call it again after an order if it returned WAIT, after ADOPT is done, or else after the
-// report.
+// What to do now. When to call it again: after WAIT, once an order has come; after ADOPT, once that is done;
+// after anything else, once its result was reported.
 struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *rounds);
 // STEPS are done. `step`: where the learner stands; not below where it stood.
 void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float step_scale, bool finite);

@@ -20,7 +20,7 @@ struct gossip_session_options {
     bool initiator;
     const struct gossip_identity *identity; // borrowed for the session's life
     uint8_t psk[32];
-    const char *cluster;  // in the prologue, with magic and protocol version
+    const char *cluster;  // in the prologue, with "p2pml" and the protocol number
     uint8_t entropy[32];  // fresh random bytes: the ephemeral key
     size_t message_limit; // largest accepted message after the handshake, in bytes
     uint8_t aeads;        // bits of enum gossip_aead that may be offered; 0: all
@@ -46,7 +46,7 @@ enum base_error gossip_session_start(struct gossip_session *session, struct base
 
 // Reads in[in_bytes], which may be any piece of the stream. *consumed is everything except bytes after the
 // handshake. Handshake answers are appended to `out`. BASE_EAUTH: the peer lacks the secret, has another
-// cluster name or protocol version, or bytes were modified; these cases cannot be distinguished, on purpose,
+// cluster name or protocol number, or bytes were modified; these cases cannot be distinguished, on purpose,
 // and a responder has then sent nothing. BASE_EFORMAT: invalid framing, or an offer without ChaChaPoly.
 enum base_error gossip_session_receive(struct gossip_session *session, const uint8_t *in, size_t in_bytes,
                                        size_t *consumed, struct base_buffer *out,

@@ -43,8 +43,8 @@ size_t gossip_statistics_blocks(const struct gossip_statistics *statistics);
 struct gossip_message gossip_statistics_tell(const struct gossip_statistics *statistics, size_t block);
 
 // A message of `from`. On error nothing has changed. BASE_EFORMAT: another number of columns, or values that
-// no rows can have (not finite, a mean outside of least and most, a deviation of more than half of the
-// range). BASE_ELIMIT: more nodes than LIMIT_PEERS. BASE_ENOMEM.
+// no rows can have (not finite, a mean below the minimum or above the maximum, a deviation of more than half
+// of the range). BASE_ELIMIT: more nodes than LIMIT_PEERS. BASE_ENOMEM.
 enum base_error gossip_statistics_take(struct gossip_statistics *statistics, const struct gossip_id *from,
                                        const struct gossip_statistics_message *message) BASE_CHECK;
 bool gossip_statistics_has(const struct gossip_statistics *statistics,

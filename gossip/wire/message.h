@@ -33,7 +33,7 @@ struct gossip_greeting {
     char version[32];                    // program version, for people
     char name[LIMIT_NODE_NAME_BYTES];    // node.name; valid: [A-Za-z0-9._-]{1,63}
     char model[LIMIT_TENSOR_NAME_BYTES]; // for people: "mlp 784-256-10"
-    uint64_t schema;                     // fingerprint of the tensor table
+    uint64_t schema;                     // fingerprint of the model and of the meaning of its data
     uint64_t parameters;                 // length of the model vector
     uint64_t instance_id;                // random number of the process; detects a link to oneself
     char rules[LIMIT_RULES_BYTES];       // settings that both ends must share: "key: value; key: value"

@@ -19,7 +19,7 @@
 
 #define PART_TERMS 256u
 #define HELD       (128u * 1024u) // elements of the factor that stays: 512 KiB of the L2 cache
-#define WIDEST     1280u          // columns of a panel whose rows are passed on
+#define WIDEST     1280u          // most columns of a panel whose rows go to a taker
 #define GIVEN      (TILE_ROWS * WIDEST)
 #define FEW_TERMS  (1u << 20)     // m*n*k below which threads in BLAS gain nothing
 #define LARGE      (256u * 1024u) // elements of C: 1 MiB

@@ -8,7 +8,7 @@
 
 struct lab_generate {
     // UTF-8, or ids with blanks between them for a model of ids. "": begins with a line feed, or with the
-    // last id.
+    // highest id of the vocabulary (GPT-2: <|endoftext|>).
     const char *prompt;
     size_t tokens;          // to write
     double temperature;     // 0: always the likeliest token

@@ -47,7 +47,7 @@ void sim_link_start(struct sim_node *node);
 void sim_link_stop(struct sim_node *node);
 void sim_link_tick(struct sim_node *node, uint64_t now_ns);
 uint64_t sim_link_deadline(const struct sim_node *node); // local
-void sim_link_reconcile(struct sim_node *node);          // carries out the latest wishes
+void sim_link_reconcile(struct sim_node *node);          // passes on wanted links, and carries out actions
 void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from);
 void sim_link_connected(struct sim_node *node, uint64_t stream);
 void sim_link_received(struct sim_node *node, uint64_t stream, const uint8_t *bytes, size_t count);
