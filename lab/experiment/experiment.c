@@ -33,8 +33,9 @@ static const struct node_key own_keys[] = {
             "experiment with other random numbers."),
     DURATION("experiment.time_limit", experiment.time_limit_ns, "0", 0, 365 * DAY,
              "Stops the nodes after this time, as Ctrl-C does. 0: never."),
-    DURATION("experiment.stop_grace", experiment.stop_grace_ns, "15s", 0, DAY,
-             "How long a node may take to stop before it is killed."),
+    DURATION(
+        "experiment.stop_grace", experiment.stop_grace_ns, "60s", 0, DAY,
+        "How long a node may take to stop before it is killed. Its last checkpoint may wait for a busy disk."),
     INTEGER("experiment.repeats", experiment.repeats, "1", 1, 1000,
             "Number of seeds for every point of a sweep: experiment.seed and those that follow it."),
     INTEGER("experiment.group_size", experiment.group_size, "0", 0, LAB_EXPERIMENT_NODES_MAX,

@@ -41,7 +41,8 @@ class EventsTest(unittest.TestCase):
 
     def run_for(self, seconds, events):
         """Nodes train until they are stopped, so that the events happen during training on any machine."""
-        ran = self.p2pml(events, "--set", "train.steps=100000000", "--set", f"experiment.time_limit={seconds}s")
+        ran = self.p2pml(events, "--set", "train.steps=100000000", "--set", f"experiment.time_limit={seconds}s",
+                         "--set", "experiment.stop_grace=120s")  # the last checkpoints of five nodes, on a busy disk
         self.assertEqual(ran.returncode, 1, ran.stderr)  # the time limit has passed
         self.assertIn("experiment.time_limit has passed", ran.stderr)
         with open(os.path.join(self.out, "summary.json")) as f:
