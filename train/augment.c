@@ -10,7 +10,8 @@ bool train_augment_is_on(const struct train_augment *augment)
     return augment->crop > 0 || augment->flip;
 }
 
-// Copies one row, shifted by `right` pixels and then mirrored if `turned`.
+// Copies one row as seen through a window that is `right` pixels further to the right; `turned`: mirrored.
+// Pixels outside the row are 0.
 static void put_row(const float *from, size_t width, size_t channels, ptrdiff_t right, bool turned, float *to)
 {
     for (size_t x = 0; x < width; x++) {

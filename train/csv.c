@@ -50,9 +50,7 @@ static bool is_blank(const struct train_csv *csv, char c)
     return (c == ' ' || c == '\t') && c != csv->delimiter;
 }
 
-// Does a record end here: at "
-// ", "\r
-// " or the end of the text?
+// Whether a record ends here: at "\n", at "\r\n" (the last "\n" may be missing) or at the end of the text.
 static bool ends_record(const struct train_csv *csv, const char *at)
 {
     return at == csv->end || *at == '\n' || (*at == '\r' && at + 1 < csv->end && at[1] == '\n') ||
@@ -122,7 +120,7 @@ static enum base_error read_plain(struct train_csv *csv, const char *limit, cons
             return base_fail(
                 why, BASE_EFORMAT,
                 "%s:%zu: column %zu: a quote inside a field that does not begin with one; put the "
-                "field in quotes and write this one twice",
+                "field in quotes and write this quote twice",
                 csv->name, csv->line, csv->count + 1);
         at++;
     }
@@ -134,7 +132,7 @@ static enum base_error read_plain(struct train_csv *csv, const char *limit, cons
     return BASE_OK;
 }
 
-// Reads one field and its end; *last: it was the last one of the record.
+// Reads one field and the delimiter or the line end after it; *last: it is the last field of the record.
 static enum base_error read_field(struct train_csv *csv, const char *limit, bool *last,
                                   struct base_reason *why)
 {

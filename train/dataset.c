@@ -10,8 +10,8 @@
 #define ALIGNMENT_BYTES 64u
 #define MAPPED_FROM     ((size_t)1 << 20) // smaller arrays are malloc'ed
 
-// Large arrays are mapped, not malloc'ed: an allocator keeps freed memory, and the arrays that a running node
-// frees are as large as whole data sets.
+// Large arrays are mapped, not malloc'ed: free() may keep the memory for later calls of malloc(), and the
+// arrays that a running node frees are as large as whole data sets.
 static float *allocate_values(size_t bytes, size_t *mapped_bytes)
 {
     *mapped_bytes = bytes < MAPPED_FROM ? 0 : bytes;
@@ -129,7 +129,7 @@ enum base_error train_dataset_range(const char *name, size_t examples, size_t fi
     return BASE_OK;
 }
 
-// What a part of `data` shares with it; the arrays are still to be set.
+// Begins a part of `data`: meaning and tokens are shared, and the caller sets the arrays.
 static struct train_dataset part_of(const struct train_dataset *data, size_t count)
 {
     struct train_dataset part = *data;
@@ -144,7 +144,8 @@ static struct train_dataset part_of(const struct train_dataset *data, size_t cou
     return part;
 }
 
-// Windows stay in order: a feed needs the window that follows each one.
+// The windows keep the order of `rows`: train_tokens_window shifts a window only if the next one follows it
+// in the text.
 static enum base_error subset_windows(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                       struct train_dataset *subset)
 {

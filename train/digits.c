@@ -17,8 +17,8 @@
 #define FIELD   6 // control displacements of the elastic field per side
 #define CELL    (SIDE / (float)(FIELD - 3))
 
-// The strength of each variation. Chosen so that with 8,000 examples a linear model gets about 85%, and an
-// MLP with 256 units about 96%, of the labels of new examples right.
+// The strength of each variation, chosen so that after training on 8,000 examples a linear model classifies
+// about 85% of new examples correctly, and an MLP with 256 units about 96%.
 #define JITTER    3.5f  // displacement of a point, in hundredths of the glyph
 #define TURN      0.09f // radians
 #define SHEAR     0.15f
@@ -99,7 +99,7 @@ static void spline_weights(float t, float w[4])
     w[3] = t * t * t / 6;
 }
 
-// From the glyph's square to pixels: affine, then elastic.
+// Maps a point of the glyph's square to pixels: first the affine map, then the elastic field.
 static void place(const struct hand *hand, float x, float y, struct pen *pen)
 {
     float u = x - 50, v = y - 50;

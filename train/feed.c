@@ -14,13 +14,14 @@ static void shuffle_epoch(struct train_feed *feed)
     base_rng_seed_stream(&rng, feed->seed, feed->epoch);
     for (size_t i = 0; i < feed->data->examples; i++)
         feed->order[i] = (uint32_t)i;
-    // A batch of all sparse examples is the same in any order, and memory is read fastest in this one.
+    // A batch that holds all sparse examples is the same in any order, and in this one memory is read
+    // fastest.
     if (!feed->data->csr || feed->batch < feed->data->examples)
         base_rng_shuffle(&rng, feed->order, feed->data->examples);
     feed->phase = feed->data->tokens ? (size_t)base_rng_below(&rng, feed->data->features) : 0;
 }
 
-// The number of 4-byte numbers per example.
+// The number of 4-byte values per example.
 static size_t width_of(const struct train_dataset *data)
 {
     return data->csr ? 1 : data->features;
@@ -93,8 +94,8 @@ static void gather(struct train_feed *feed, size_t row, size_t i)
     }
 }
 
-// Of sparse examples, a batch has the numbers and the labels of the rows: as many as fit and the epoch still
-// has, from place `first` on. Returns how many.
+// A batch of sparse examples holds row numbers and labels. Fills it from place `first` on with as many as fit
+// and the epoch still has; returns how many.
 static size_t gather_rows(struct train_feed *feed, size_t first)
 {
     const struct train_dataset *data = feed->data;

@@ -2,7 +2,7 @@
 
 #include "train/trainer.h"
 
-#define SPARSE_ROWS 1024u // rows at a time: backward finds those of forward in the cache
+#define SPARSE_ROWS 1024u // rows at a time: those that forward reads are still in the cache for backward
 
 size_t train_fit_batch(const struct train_options *options, const struct train_dataset *data)
 {

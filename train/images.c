@@ -134,7 +134,8 @@ static enum base_error read_image(const char *path, size_t channels, struct trai
     return error;
 }
 
-// Takes size and colour from the options, the training examples, or the first file.
+// Takes size and colour from the training examples; without these, from the options, and what the options do
+// not give from the first file.
 static enum base_error mean(struct gallery *g, struct base_reason *why)
 {
     const struct train_images_options *o = g->options;

@@ -175,9 +175,7 @@ static enum base_error parse_line(struct line *line, size_t features, int32_t *l
     return error;
 }
 
-// Takes the next line from `text`; a line ends with
-// , \r
-// or the end of the file.
+// Takes the next line from `text`; a line ends with "\n", "\r\n" or the end of the file.
 static bool next_line(struct token *text, struct line *line)
 {
     if (text->at == text->end)
@@ -230,7 +228,7 @@ static enum base_error check_text(const char *name, struct token text, size_t fe
     return BASE_OK;
 }
 
-// Decides how labels become 0 .. classes-1. A file that contains neither the first nor the last class is
+// Decides how labels become 0 .. classes-1. If neither 0 nor `classes` is among them, the numbering is
 // ambiguous.
 static enum base_error choose_numbering(const char *name, const struct label_range *range, size_t classes,
                                         int32_t *first_label, struct base_reason *why)
@@ -256,8 +254,7 @@ static enum base_error choose_numbering(const char *name, const struct label_ran
                          range->largest_at, range->least, range->largest, classes - 1, classes, classes);
     } else if (range->largest == last) {
         *first_label = 1;
-    } else if (range->zero_at > 0 ||
-               classes == 2) { // with two classes, a lone 1 is +1 or 1: the second class in both cases
+    } else if (range->zero_at > 0 || classes == 2) { // two classes, only 1s: second of -1/+1 and of 0/1
         *first_label = 0;
     } else {
         return base_fail(

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXACT 9007199254740992.0 // 2^53: larger whole numbers are not exact
+#define EXACT 9007199254740992.0 // 2^53: above it, not every whole number is exact
 
 static enum base_error check_shapes(const struct train_npy_array *x, const struct train_npy_array *y,
                                     bool regression, struct base_reason *why)
@@ -44,7 +44,6 @@ static enum base_error take_float(const struct train_npy_array *array, const cha
                      array->name, what, index / width, index % width, found);
 }
 
-// Compares values, ascending.
 static int order_values(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;

@@ -58,7 +58,7 @@ static const struct train_optimizer adamw = {
 };
 
 // Lion (Chen and others 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2). Neighbours share
-// none of its state: the momentum has a sign, and only signs reach x.
+// none of its state: the momentum may be negative, and only a sign reaches x.
 static void lion_step(const struct train_update *u)
 {
     const struct kernels_lion options = {.rate = u->rate,

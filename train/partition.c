@@ -76,7 +76,7 @@ static bool table_make(struct table *table, size_t classes, size_t shards)
 }
 
 // parts ~ Dirichlet(alpha, ..., alpha): gamma variates over their sum. If alpha is so small that all of them
-// vanish, the limit for alpha -> 0: one shard gets everything.
+// vanish, the limit for alpha -> 0 is taken: one shard gets everything.
 static void draw_parts(struct base_rng *rng, double alpha, double *parts, size_t shards)
 {
     double sum = 0;

@@ -46,7 +46,8 @@ static bool is_numbered(const struct train_meaning *meaning)
     return true;
 }
 
-// A number may be a name or a value, so a line with such names is a header only if it contains all of them.
+// A number may be a name or a value, so a line whose only known names are numbers is a header only if it
+// contains all of them.
 static bool is_header(const struct train_csv *csv, const struct train_meaning *meaning)
 {
     size_t found = 0, words = 0, numeric = 0;

@@ -52,7 +52,7 @@ static bool is_missing(const struct train_csv_field *field)
 static enum base_error fail_missing(const struct train_csv_field *field, struct base_reason *why)
 {
     return base_fail(why, BASE_EFORMAT,
-                     "found \"%s\", a missing value, expected one; fill it in or leave the line out",
+                     "found \"%s\", a missing value, expected a value; fill it in or leave the line out",
                      train_csv_show(field).text);
 }
 

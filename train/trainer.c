@@ -21,7 +21,7 @@ struct train_trainer {
     struct train_options options;
     struct train_model *model;
     const struct kernels *kernels;
-    const struct train_dataset *home; // the data set of the creation, which cursors refer to
+    const struct train_dataset *home; // the data set that it was made with; cursors refer to it
     size_t count;                     // parameters
     const struct train_optimizer *optimizer;
     struct vector x, correction, state[TRAIN_STATES]; // state: of the optimiser; NULL if unused
@@ -35,7 +35,7 @@ struct train_trainer {
     struct { // for l1, l2 and blocks
         size_t features, outputs, blocks;
         uint32_t *order;          // [blocks]
-        uint64_t drawn;           // pass of `order`
+        uint64_t drawn;           // the pass that `order` belongs to
         bool due;                 // the proximal step after the latest gradient step is pending:
         struct train_block block; // on these places of the vector
         float t1, t2;
@@ -380,7 +380,8 @@ static void add_part(struct train_trainer *trainer, size_t first, size_t count, 
     loss->correct += one.correct;
 }
 
-// The norm is the product of the gradient with itself; a product with alpha 0 scales the gradient.
+// The squared norm is the product of the gradient with itself; a product with alpha 0 scales the gradient by
+// beta.
 static void clip(struct train_trainer *trainer)
 {
     const struct kernels *k = trainer->kernels;

@@ -49,7 +49,7 @@ def png(width=4, crc=0):
 IMAGES, LABELS = idx(0x803, 4, 2, 2, content=bytes(16)), idx(0x801, 4, content=bytes([0, 1, 0, 1]))
 
 TABLES = [  # content, settings, the message after "t.csv"
-    (ROWS + "1,,u\n", [], ':42: column 2 (b): found "", a missing value, expected one; fill it in or leave the line out'),
+    (ROWS + "1,,u\n", [], ':42: column 2 (b): found "", a missing value, expected a value; fill it in or leave the line out'),
     (ROWS + "nan,1,u\n", [], ':42: column 1 (a): found "nan", a missing value'),
     (ROWS + "1,2\n", [], ":42: found 2 columns, expected 3 as in the first line"),
     (ROWS + "1,2,u,9\n", [], ":42: found 4 columns, expected 3 as in the first line"),

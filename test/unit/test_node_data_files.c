@@ -203,7 +203,7 @@ static const struct {
     {FILE_OF("t.csv", ""), CSV, "t.csv: the file is empty, expected lines of columns"},
     {FILE_OF("t.csv", "a,y\n1,0\n2,1,5\n"), CSV, "t.csv:3: found 3 columns, expected 2 as in the first line"},
     {FILE_OF("t.csv", "a,y\n1,0\n?,1\n"), CSV,
-     "t.csv:3: column 1 (a): found \"?\", a missing value, expected one; fill it in or leave the line out"},
+     "t.csv:3: column 1 (a): found \"?\", a missing value, expected a value; fill it in or leave the line out"},
     {FILE_OF("t.csv", "a,y\n1,0\n\"x,1\n"), CSV, "t.csv:3: column 1: the quote is never closed"},
     {FILE_OF("t.csv", "a,y\n1,0\n2,1\n"), CSV "data.target=price",
      "t.csv: data.target: found no column \"price\", expected one of 2: a, y"},

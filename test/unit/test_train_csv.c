@@ -170,10 +170,10 @@ static void mistakes_are_named_with_their_place(void **state)
         {"a,b\n", "t.csv: a header without rows below it"},
         {"a,b\n1,0\n2\n", "t.csv:3: found 1 columns, expected 2 as in the first line"},
         {"a,b\n1,0\n\n2,1\n", "t.csv:3: found an empty line, expected 2 columns"},
-        {"a,b\n1,0\n,1\n", "t.csv:3: column 1 (a): found \"\", a missing value, expected one; fill it in or "
-                           "leave the line out"},
-        {"a,b\n1,0\n2,NaN\n", "t.csv:3: column 2 (b): found \"NaN\", a missing value, expected one; fill it "
-                              "in or leave the line out"},
+        {"a,b\n1,0\n,1\n", "t.csv:3: column 1 (a): found \"\", a missing value, expected a value; fill it in "
+                           "or leave the line out"},
+        {"a,b\n1,0\n2,NaN\n", "t.csv:3: column 2 (b): found \"NaN\", a missing value, expected a value; fill "
+                              "it in or leave the line out"},
         {"a,b\n1,0\n1o,1\n",
          "t.csv:3: column 1 (a): found \"1o\", expected a number such as \"1\" in line 2; name the "
          "column in data.categorical if it is a category"},
@@ -188,7 +188,7 @@ static void mistakes_are_named_with_their_place(void **state)
          "t.csv:2: column 1: text after the closing quote; a quote inside a field is written twice"},
         {"a,b\n1\",0\n",
          "t.csv:2: column 1: a quote inside a field that does not begin with one; put the field in quotes "
-         "and write this one twice"},
+         "and write this quote twice"},
         {"a;b\n1;0\n",
          "t.csv: found 1 columns, expected at least one besides the target; is data.delimiter right?"},
         {"a,a,b\n1,2,0\n", "t.csv:1: columns 1 and 2 have the same name, \"a\""},

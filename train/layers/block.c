@@ -65,8 +65,8 @@ static struct kernels_attention shape_of(const struct train_layer *layer, size_t
                                       .width = train_shape_width(&layer->in) / heads};
 }
 
-// The results of forward that backward needs: activations of 1, 3, 1, 1, 4 and 4 widths per row (gelu: for
-// its gradient), and fp32.
+// The results of forward that backward needs. The first six are activations of 1, 3, 1, 1, 4 and 4 widths per
+// row; `gelu` is for the gradient of the GELU.
 struct kept {
     void *normal_1, *qkv, *mixed, *normal_2, *gelu, *bent;
     float *x2;                                      // 1 width per row
@@ -74,7 +74,7 @@ struct kept {
     float *log_sum;                                 // [examples, heads, tokens]
 };
 
-// The place of `floats` floats at `at` + *used, or NULL without `at`.
+// Takes `floats` floats of the memory at `at`, of which *used are taken already; `at` NULL: only counts them.
 static float *take(float *at, size_t floats, size_t *used)
 {
     float *const place = at ? at + *used : NULL;
@@ -103,8 +103,9 @@ static size_t divide(const struct train_layer *layer, const struct kernels_decod
     return used;
 }
 
-// Workspace of backward: gradients of 4 widths and of 1, the gradient that reaches a branch as an activation
-// and, with dropout, in fp32; then that of attention or of a column sum.
+// Workspace of backward. wide, narrow: gradients of 4 widths and of 1. branch: the gradient that reaches a
+// branch, as an activation, if activations are narrower than fp32. dropped: the same in fp32, with dropout.
+// rest: the workspace of attention or of a column sum.
 struct scratch {
     void *wide, *narrow, *branch;
     float *dropped, *rest;
@@ -140,8 +141,8 @@ static void floats(const struct train_layer *layer, const struct kernels *kernel
                       (attention > sums ? attention : sums);
 }
 
-// Deviation 0.02, divided by sqrt(2 layers) for projections into the residual stream (Radford et al. 2019,
-// 2.3).
+// The standard deviation is 0.02, divided by sqrt(2 layers) for projections into the residual stream (Radford
+// et al. 2019, 2.3).
 static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)
 {
     const double branch = 0.02 / sqrt(2.0 * (double)layer->d.decoder.layers);
@@ -154,7 +155,7 @@ static void initialise(const struct train_layer *layer, struct base_rng *rng, fl
     train_layer_normal(rng, branch, t[PROJ].count, parameters + t[PROJ].offset);
 }
 
-// The constants of a call; `width` is the numbers per position.
+// What is constant during a call. width: numbers per position.
 struct call {
     const struct train_layer *layer;
     const struct train_pass *pass;
@@ -248,7 +249,7 @@ static void linear_backward(const struct call *call, size_t tensor, size_t input
                              slope(call, tensor + 1), grad_x);
 }
 
-// The gradient that reaches a branch of the residual stream.
+// The gradient that reaches a branch of the residual stream, as an activation.
 static const void *branch_of(const struct call *call, unsigned which, const float *dy,
                              const struct scratch *s)
 {

@@ -36,7 +36,7 @@ static void floats(const struct train_layer *layer, const struct kernels *kernel
 {
     (void)kernels;
     (void)examples;
-    floats->scratch = train_shape_count(&layer->out); // for the sum of wpe, if it is accumulated
+    floats->scratch = train_shape_count(&layer->out); // for the gradient of wpe, if it is accumulated
 }
 
 static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)

@@ -1,4 +1,4 @@
-// A full connection: y = x W + b, with or without ReLU, whose mask follows from y.
+// A fully connected layer: y = x W + b, with or without ReLU, whose mask follows from y.
 #include "train/layers.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static void floats(const struct train_layer *layer, const struct kernels *kernel
 {
     (void)kernels;
     (void)examples;
-    floats->scratch = layer->d.linear.outputs; // for the sum of an accumulated bias
+    floats->scratch = layer->d.linear.outputs; // for the gradient of the bias, accumulated or passed on
 }
 
 static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)

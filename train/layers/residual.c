@@ -43,7 +43,7 @@ static void divide(const struct train_layer *layer, size_t examples, struct part
         BASE_ASSERT(!error); // the block was checked
         part->tensors = layer->tensors + tensor;
         tensor += i == NORM1 || i == NORM2 ? 2 : 1;
-        part->type->floats(part, NULL, examples, &floats); // layers of images need the same everywhere
+        part->type->floats(part, NULL, examples, &floats); // layers of images need the same with all kernels
         parts->size[i] = examples * train_shape_count(&part->out);
         parts->kept[i] = parts->n_kept;
         parts->out[i] = parts->n_kept + floats.kept;

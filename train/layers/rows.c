@@ -113,7 +113,7 @@ static void add_dense_single(size_t count, const float *restrict value, float dy
         weight[i] += value[i] * dy;
 }
 
-// The columns of a row differ, so four of its sums are read before one is written.
+// No column occurs twice in a row, so four sums are read before any of them is written.
 static void add_row_single(const struct train_row *row, float dy, float *restrict weight)
 {
     const uint32_t *restrict column = row->column;

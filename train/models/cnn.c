@@ -1,6 +1,7 @@
-// Networks for images by name. LeNet-5 (LeCun, Bottou, Bengio, Haffner 1998) with ReLU and max pooling; the
-// usual small network with two convolutions of 32 and 64 channels; ResNet-20 for CIFAR (He, Zhang, Ren, Sun
-// 2016, section 4.2) with group norm of 8 groups. Only the image size and the number of classes vary.
+// Image networks that are selected by name: LeNet-5 (LeCun, Bottou, Bengio, Haffner 1998) with ReLU and max
+// pooling; the usual small network with two convolutions of 32 and 64 channels; ResNet-20 for CIFAR (He,
+// Zhang, Ren, Sun 2016, section 4.2) with group norm of 8 groups. Only the image size and the number of
+// classes vary.
 #include "train/layers.h"
 #include "train/models.h"
 
