@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define ARGUMENTS_MAX 16u
-#define FIRST         256 // above all letters
+#define FIRST         256 // larger than every letter
 
 bool lab_arguments_refuse(const struct lab_arguments *arguments, const char *name, const char *found,
                           const char *expected)
@@ -70,7 +70,7 @@ static bool take(const struct lab_argument *argument, void *field)
     return false;
 }
 
-// Allocates the lists of repeated options, one place for each word.
+// Allocates the lists of repeated options, with a place for each word of the command line.
 static bool make_room(const struct lab_arguments *arguments, int argc, char *into)
 {
     bool made = true;

@@ -64,7 +64,7 @@ static void print_classes(const struct train_dataset *data)
     size_t *counts = calloc(data->classes, sizeof *counts);
     for (size_t i = 0; counts && i < data->examples; i++)
         counts[data->labels[i]]++;
-    printf("\n  %-32s %12s %9s\n", "class", "examples", "part");
+    printf("\n  %-32s %12s %9s\n", "class", "examples", "share");
     for (size_t c = 0; counts && c < data->classes && c < CLASSES_SHOWN; c++)
         printf("  %-32.32s %12zu %8.2f%%\n", class_name(data, c, number), counts[c],
                100 * (double)counts[c] / (double)data->examples);
@@ -83,7 +83,8 @@ static void print_targets(const struct train_dataset *data)
     }
 }
 
-// The darkest is a blank. Wide ones are left out.
+// Prints an image as characters, the darkest as a blank. An image that is too wide for a terminal is left
+// out.
 static void print_picture(const struct train_dataset *data)
 {
     static const char shades[] = " .:-=+*#%@";
@@ -153,7 +154,8 @@ static void print_configuration(const struct node_config *config, const struct t
     }
 }
 
-// Sizes so far apart that training is poor without scaling; the same holds for a quantity that is not scaled.
+// True if training is poor without scaling: features are large or of very different sizes, or the target is a
+// quantity.
 static bool wants_scale(const struct train_dataset *data)
 {
     double least = INFINITY, most = 0;
@@ -174,7 +176,7 @@ static enum base_error load(struct node_config *config, struct train_dataset *da
     if (whole.model.kind == TRAIN_LOGISTIC)
         whole.model.kind = TRAIN_SOFTMAX; // the same rows, dense, to be looked at
     if (node_config_finds_classes(config))
-        whole.data.test_file = whole.data.train_file; // else examples would be kept for the test
+        whole.data.test_file = whole.data.train_file; // otherwise some examples would be kept for the test
     enum base_error error = node_data_load(&whole, NODE_DATA_ALL, data, NULL, why);
     const bool chosen = strcmp(node_schema_origin(&node_config_schema, config, "model.loss"), "default") != 0;
     if (error || chosen || data->outputs || !node_config_finds_classes(config) ||

@@ -210,7 +210,7 @@ static const char about_topology[] =
 static const char about_report[] =
     "p2pml report DIR\n"
     "\n"
-    "  DIR              of a run or of a sweep, as written by p2pml run and p2pml sim\n"
+    "  DIR              the directory of a run or of a sweep, as written by p2pml run and p2pml sim\n"
     "\n"
     "Writes DIR/report.html, one file that opens in any browser without a network: accuracy, loss and consensus\n"
     "distance over rounds, bytes and time; the cost of reaching an accuracy; all numbers in a table that can be\n"
@@ -220,9 +220,9 @@ static const char about_report[] =
 static const char about_plot[] =
     "p2pml plot DIR [--format png|svg] [--out DIR]\n"
     "\n"
-    "  DIR              of a run or of a sweep, as written by p2pml run and p2pml sim\n"
-    "  --format png     or svg\n"
-    "  --out DIR        for the pictures, instead of DIR/plots\n"
+    "  DIR              the directory of a run or of a sweep, as written by p2pml run and p2pml sim\n"
+    "  --format FORMAT  png or svg; default: png\n"
+    "  --out DIR        directory for the pictures, instead of DIR/plots\n"
     "\n"
     "Draws accuracy over bytes, rounds and time, consensus distance, and bytes to each target with gnuplot\n"
     "(Debian: gnuplot-nox). Each picture has its script beside it, which you can edit and run in that directory:\n"
@@ -234,7 +234,7 @@ static int print(const char *text)
     return fputs(text, stdout) >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
 }
 
-// The help of a command, and the keys of an experiment.
+// Prints the help of a command, then the keys of an experiment.
 static int print_experiment(const char *about)
 {
     char *keys = lab_experiment_help();

@@ -52,7 +52,7 @@ static bool take_ratio(const char *text, double *ratio)
     return true;
 }
 
-// "KEY=1" to "KEY=most", of one digit.
+// Reads "KEY=N", where N is one digit from 1 to `most`.
 static bool take_digit(const char *text, const char *key, unsigned most, unsigned *value)
 {
     const size_t bytes = strlen(key);
@@ -102,7 +102,7 @@ static bool check(const struct wanted *wanted)
     return true;
 }
 
-// Checks and converts the options that the table cannot.
+// Checks and converts what the table of options cannot.
 static bool take(struct wanted *wanted)
 {
     struct lab_topology *t = &wanted->topology;

@@ -217,7 +217,7 @@ static enum base_error guess_libsvm(const char *path, struct node_config *config
 
 // -- the others
 
-// A file of the binary version, or its folder.
+// True for a file of the binary version, and for its folder.
 static bool is_cifar10(const char *path, const struct stat *status)
 {
     char batch[PATH_BYTES + 32];
@@ -227,7 +227,7 @@ static bool is_cifar10(const char *path, const struct stat *status)
     return ends_with(path, ".bin") && status->st_size > 0 && status->st_size % CIFAR10_BYTES == 0;
 }
 
-// Words and sentences; the first line is not a list of columns.
+// True for .txt and .md, and for words and sentences: the first line has no delimiter of a table.
 static bool looks_like_text(const char *path, const char *start)
 {
     const size_t first = strcspn(start, "\n");

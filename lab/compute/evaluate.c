@@ -101,7 +101,7 @@ double lab_models_consensus(const float *const *models, size_t count, size_t par
     return distance > 0 ? NAN : 0;
 }
 
-// Malloc'ed; NULL: it cannot be read.
+// Returns the parameters, malloc'ed; NULL: they cannot be read.
 static float *read_model(const struct lab_workbench *bench, const struct lab_node *node)
 {
     char path[PATH_BYTES];

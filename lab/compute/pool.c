@@ -48,7 +48,7 @@ static bool take_this(struct lab_pool *pool, struct lab_job *job)
     return true;
 }
 
-// The lock is held before and after. The job may be freed as soon as it is done.
+// The caller holds the lock, which is free while the job runs. The job may be freed as soon as it is done.
 static void run_unlocked(struct lab_pool *pool, struct lab_job *job)
 {
     pthread_mutex_unlock(&pool->lock);

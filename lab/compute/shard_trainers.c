@@ -123,7 +123,7 @@ struct train_model *lab_shard_trainer_model(struct lab_shard_trainers *shard_tra
     return shard_trainers->list[node].model;
 }
 
-// The examples of the node while only these shards are alive.
+// Takes the examples that `node` trains on while only the shards in `living` are alive.
 static enum base_error cut(const struct lab_shard_trainers *shard_trainers, size_t node, const bool *living,
                            struct train_dataset *data, struct base_reason *why)
 {

@@ -11,7 +11,7 @@
 #define STEPS_MOST  201u
 #define LONG_NS     (250 * NODE_MILLISECOND_NS)
 #define LEAST_NS    1000u
-#define DIGITS      1000u // of three digits
+#define DIGITS      1000u // a rounded time has three digits
 
 uint64_t lab_step_time_round(uint64_t ns)
 {
@@ -22,7 +22,7 @@ uint64_t lab_step_time_round(uint64_t ns)
     return ns < LEAST_NS ? LEAST_NS : ns;
 }
 
-// A device or further threads do part of the work, which the clock of this thread does not count.
+// The CPU time of this thread; where a device or further threads do part of the work, the time that passes.
 static uint64_t now_ns(const struct lab_workbench *bench)
 {
     struct timespec time;

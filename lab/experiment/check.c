@@ -89,7 +89,7 @@ enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct 
 static enum base_error check_nodes_engine(const struct lab_experiment *e, struct base_reason *why)
 {
     enum base_error error =
-        check_nodes_max(e, LAB_NODES_MAX, "with sim.engine nodes; sim.engine rounds allows more", why);
+        check_nodes_max(e, LAB_NODES_MAX, "with sim.engine nodes; sim.vector allows more", why);
     if (!error)
         error = check_method(e, why);
     if (!error && e->sim.vector)

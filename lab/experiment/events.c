@@ -73,7 +73,7 @@ const char *lab_event_when(const struct lab_event *event, char text[LAB_EVENT_WH
     return when(event->by_round, begin_of(event), text);
 }
 
-// Times before rounds, because their common order is unknown.
+// Events at times come before events at rounds, because their common order is unknown.
 static bool is_later(const struct lab_event *event, const struct lab_event *other)
 {
     return event->by_round == other->by_round ? begin_of(event) > begin_of(other) : event->by_round;
@@ -206,11 +206,11 @@ static enum base_error read_groups(struct reading *r, const struct node_tree *tr
         return base_fail(r->why, BASE_EINVAL,
                          "partition: expected at least two groups of nodes, such as [[0, 1], [2, 3]]");
     for (size_t i = 0; i < tree->count && !error; i++)
-        error = read_group(r, &tree->items[i], (uint16_t)(i + 1), event); // none is empty: at most the nodes
+        error = read_group(r, &tree->items[i], (uint16_t)(i + 1), event); // no group is empty
     return error ? error : put(r, event);
 }
 
-// The entry with the action: exactly one.
+// Finds the entry with the action; there must be exactly one.
 static enum base_error find_kind(struct reading *r, const struct node_tree *map,
                                  const struct node_tree **what, enum lab_event_kind *kind)
 {

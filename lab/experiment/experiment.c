@@ -13,14 +13,14 @@
 #include "node/schema/rows.h"
 
 #define DAY      86400.0
-#define SEED_MAX 4294967295.0 // of the shift; those of a node have 64 bits
+#define SEED_MAX 4294967295.0 // of experiment.seed; the seeds of a node have 64 bits
 
 static const struct node_key own_keys[] = {
     TEXT("experiment.name", experiment.name, "",
          "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: the name of its file."),
     INTEGER("experiment.nodes", experiment.nodes, "8", 2, LAB_EXPERIMENT_NODES_MAX,
             "Number of nodes. Each trains on its shard of the data. p2pml run: one process per node on "
-            "this host, at most 64. p2pml sim: at most 1,024, and 10,000 with sim.engine rounds."),
+            "this host, at most 64. p2pml sim: at most 1,024, or 10,000 with sim.vector."),
     TEXT("experiment.out", experiment.out, "",
          "Directory of the run: one directory per node, and summary.json. Empty: run/ and the name. "
          "--out takes precedence."),
@@ -83,10 +83,10 @@ static const struct node_key own_keys[] = {
         "down, as if by an event. Nodes named in events are not drawn. 0: no churn."),
     INTEGER(
         "churn.back_min", churn.back_min, "50", 1, 1e9,
-        "Minimum number of rounds until it is started again. A node that would return only after the last "
-        "round does not go down."),
+        "Minimum number of rounds until the node is started again. A node that would return only after the "
+        "last round does not go down."),
     INTEGER("churn.back_max", churn.back_max, "200", 1, 1e9,
-            "Maximum number of rounds until it is started again."),
+            "Maximum number of rounds until the node is started again."),
     CHOICE("churn.how", churn.how, "kill", "kill|leave",
            "How a node goes down: kill (kill -9) or leave (SIGTERM)."),
     MAPS("sweep", sweep,
@@ -272,7 +272,7 @@ static enum base_error read_sources(const struct lab_experiment_source *source, 
     return error ? error : node_schema_read_all(&e->schema, &all, e, why);
 }
 
-// An experiment compares the state of nodes at one step.
+// Training without end is refused: an experiment compares the nodes after the same number of steps.
 static enum base_error check_steps(const struct lab_experiment *e, struct base_reason *why)
 {
     if (e->node.train.steps > 0)
@@ -291,7 +291,7 @@ static uint64_t rounds_of(const struct lab_experiment *e)
 static enum base_error read_schedule(struct lab_experiment *e, struct base_reason *why)
 {
     const struct node_tree *where = NULL;
-    if (e->experiment.nodes > LAB_NODES_MAX) // check_sim refuses events then
+    if (e->experiment.nodes > LAB_NODES_MAX) // lab_experiment_check_sim refuses events then
         return BASE_OK;
     enum base_error error =
         lab_schedule_read(&e->events, e->experiment.nodes, rounds_of(e), &e->schedule, &where, why);
@@ -315,7 +315,7 @@ static enum base_error add_churn(struct lab_experiment *e, struct base_reason *w
     return error ? lab_experiment_at(e, "churn.every", why, error) : BASE_OK;
 }
 
-// Only checks: the simulation reads them again.
+// Only checks links and step times: the simulation reads them again.
 static enum base_error check_sim(const struct lab_experiment *e, struct base_reason *why)
 {
     struct lab_links links = {0};

@@ -33,7 +33,7 @@ static enum base_error read_ends(const struct node_tree *between, size_t nodes, 
 static enum base_error read_field(const struct node_tree *entry, struct lab_link_rule *rule,
                                   const struct node_tree **where, struct base_reason *why)
 {
-    switch (entry->name[0]) { // lab_part_entries has seen the whole name
+    switch (entry->name[0]) { // lab_part_entries has checked the whole name
     case 'l':
         if (entry->name[1] == 'o') {
             rule->has |= LOSS;

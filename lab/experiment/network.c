@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct way {
-    uint64_t free_ns, prompt_ns; // when all bookings are finished; the same for single packets
+    uint64_t free_ns, prompt_ns; // end of all bookings; end of the single packets, which pass the others
 };
 
 struct lab_network {
@@ -65,7 +65,7 @@ static uint64_t book(struct way *way, bool prompt, uint64_t from_ns, uint64_t co
     return begin_ns;
 }
 
-// The number of retransmissions until no packet is lost.
+// The number of rounds of retransmission until every packet has arrived.
 static uint64_t repetitions(struct base_rng *rng, size_t bytes, double loss)
 {
     uint64_t most = 0;
@@ -103,8 +103,8 @@ bool lab_network_send(struct lab_network *network, enum lab_carrier carrier, siz
     uint64_t delayed_ns = delay_ns(&network->rng, &link);
     if (carrier == LAB_STREAM)
         delayed_ns += repetitions(&network->rng, bytes, link.loss) * 2 * link.latency_ns;
-    // Booked as if it arrived at once: a message that is delayed in transit must not delay messages of other
-    // hosts.
+    // The receiver's side is booked as if the message arrived at once: one that is delayed in transit must
+    // not delay messages of other hosts.
     uint64_t taken_ns = book(&network->in[to], prompt, now_ns, cost_ns) + cost_ns;
     *arrival_ns = later(left_ns, taken_ns) + delayed_ns;
     return true;

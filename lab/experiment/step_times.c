@@ -8,7 +8,7 @@
 #define FACTOR_MIN 1e-3
 #define FACTOR_MAX 1e3
 #define PART_MIN   0.1 // of the mean time
-#define NODE_BITS  40u // rounds of one node in a stream number
+#define NODE_BITS  40u // of a stream number that hold the round; the node is above them
 #define SEED_SALT  0x9ace5ull
 #define ASSUMED_NS 1000000u // of a step without a measurement
 

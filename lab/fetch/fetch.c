@@ -48,8 +48,9 @@ static bool is_at(int file, const char *path)
            held.st_ino == there.st_ino;
 }
 
-// Locked until it is closed: of two processes that fetch the same file, the second ends at once. The rest of
-// a killed process is overwritten; a complete file that appeared in the meantime is not.
+// Opens the partial file, which stays locked until it is closed: of two processes that fetch the same file,
+// the second ends at once. What a killed process left is overwritten; a complete file that appeared in the
+// meantime is not.
 static enum base_error open_part(const char *part, FILE **out, struct base_reason *why)
 {
     const int file = open(part, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);

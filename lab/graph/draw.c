@@ -85,7 +85,8 @@ enum base_error lab_topology_dot(const struct lab_topology *t, FILE *out)
     return error ? error : ferror(out) ? BASE_EIO : BASE_OK;
 }
 
-// On a circle of radius 100 around the origin, in the order by hash, so that a ring is a ring.
+// Places node i on a circle of radius 100 around the origin, in the order by hash, so that a ring is drawn as
+// a ring.
 static void place(const struct lab_topology *t, size_t i, double *x, double *y)
 {
     double angle = 2 * 3.14159265358979323846 * (double)topology_plan_place(t->plan, i) / (double)t->n;

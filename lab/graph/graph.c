@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VICTIMS_ALL  64u // with up to so many members, each is a victim; with more
-#define VICTIMS_SOME 32u // so many, evenly spread; with more than
+// Up to VICTIMS_ALL members, the death of each is measured; up to VICTIMS_MANY, that of VICTIMS_SOME, evenly
+// spread; above, that of VICTIMS_FEW.
+#define VICTIMS_ALL  64u
+#define VICTIMS_SOME 32u
 #define VICTIMS_MANY 1000u
-#define VICTIMS_FEW  4u // so many
+#define VICTIMS_FEW  4u
 
-// With the names of p2pml run, so that the graph shown is the graph of a run.
+// Member i with the name that p2pml run gives it, so that the graph shown is the graph of a run.
 static struct topology_member numbered(size_t i, size_t group_size)
 {
     struct topology_member member = {.slot = TOPOLOGY_NO_SLOT, .group = (uint32_t)(i / group_size)};
@@ -67,7 +69,7 @@ enum base_error lab_topology_make(struct lab_topology *t, const char *path, stru
     error = topology_plan_create(&t->options, t->members, t->n, &t->plan);
     if (error)
         return base_fail(why, error, "no plan: %s", base_error_name(error));
-    for (size_t i = 0; i < t->n; i++) // as in the members
+    for (size_t i = 0; i < t->n; i++) // kept when another member dies
         t->members[i].slot = topology_plan_slot(t->plan, i);
     return BASE_OK;
 }
@@ -99,7 +101,7 @@ static void count_bytes(const struct lab_topology *t, struct lab_topology_facts 
     facts->dense_bytes = 4 * t->parameters;
 }
 
-// Over a period, or over a part of a long one.
+// Counts over a period, or over a part of a long one.
 static enum base_error count_meetings(const struct lab_topology *t, struct lab_topology_facts *facts)
 {
     uint64_t most = 20000000 / (t->n + 1) + 1;
@@ -145,7 +147,7 @@ static size_t peers_without(const struct topology_plan *plan, size_t victim, siz
     return count;
 }
 
-// The number of entries of a[n_a] that are not in b[n_b]; both ascending.
+// The number of entries of a[n_a], except `but`, that are not in b[n_b]; both ascending.
 static size_t missing(const size_t *a, size_t n_a, const size_t *b, size_t n_b, size_t but)
 {
     size_t count = 0;

@@ -14,7 +14,7 @@ static void print_amount(FILE *out, double bytes)
     fprintf(out, bytes < 99.95 && unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
 }
 
-// `format` has one number.
+// `format` takes one double.
 static void print_known(FILE *out, const char *format, double value) BASE_PRINTF(2, 0);
 static void print_known(FILE *out, const char *format, double value)
 {
@@ -39,11 +39,11 @@ static void print_schedule(const struct lab_topology *t, const struct lab_topolo
     else
         fprintf(out, "  consensus   more than %" PRIu64 " rounds; the number is unknown: too many nodes\n",
                 facts->rounds);
-    fprintf(out, "  meetings    %.2f a node and round; the busiest node %.2f\n", facts->meetings,
+    fprintf(out, "  meetings    %.2f per node and round; the busiest node %.2f\n", facts->meetings,
             facts->meetings_max);
     fputs("  sent        ", out);
     print_amount(out, facts->meetings * facts->packet_bytes);
-    fputs(" a node and round; the busiest node ", out);
+    fputs(" per node and round; the busiest node ", out);
     print_amount(out, facts->meetings_max * facts->packet_bytes);
     fprintf(
         out,

@@ -1,15 +1,15 @@
 // CHOCO-SGD (Koloskova, Stich, Jaggi 2019, algorithm 2) with Metropolis-Hastings weights w, C = top-k,
 // quantised, as packets; every node holds a replica y of each neighbour, all holders the same:
 //     q_i = C(x_i - y_i),   y_i += q_i,   x_i += gamma * sum over j of w_ij (y_j - y_i)
-// Replicas begin at the model from which all begin. gamma is average.step_size, or, where that is 0, half the
-// moving average of |C(v)|^2 / |v|^2 over all nodes.
+// Replicas begin at the model from which all nodes begin. gamma is average.step_size, or, where that is 0,
+// half the moving average of |C(v)|^2 / |v|^2 over all nodes.
 #include "lab/methods/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MEMORY 0.9 // of the moving average
-#define GAMMA  0.5 // of it
+#define GAMMA  0.5 // times that average
 
 struct state {
     float **replica;

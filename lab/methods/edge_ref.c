@@ -30,7 +30,7 @@ struct node_state {
 };
 struct state {
     struct node_state *node; // [n]
-    bool failed;             // out of memory for a posted
+    bool failed;             // no memory for a posted message
 };
 
 static struct gossip_id id_of(size_t node)

@@ -1,8 +1,8 @@
 // A trial: the pairwise exchange over references (gossip/exchange), without drift correction, where a node
-// holds back a part of what it has not sent. x_i is the model after the exchange, y_i the one that trains on:
+// holds back a part of what it has not sent. x_i is the model after the exchange, y_i the start of training:
 //     q_i = C(x_i - r),  x_i += (q_j - q_i)/2,  r += (q_i + q_j)/2,  e_i = h (x_i - r),  y_i = x_i - e_i
-// and after the local steps x_i = y_i + e_i. Nothing is lost: the sum of the x stays in every exchange. h is
-// average.step_size, or where that is 0 a half; SparseLoCo holds back all of it.
+// and after the local steps x_i = y_i + e_i. Nothing is lost: every exchange keeps the sum of the x. h is
+// average.step_size, or a half where that is 0; SparseLoCo holds back all of it.
 #include "lab/methods/engine.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static enum base_error send(struct rounds_world *world, size_t node)
     return rounds_compress(world, node, x, sent);
 }
 
-// The lower node does both.
+// The lower node computes both.
 static enum base_error meet(struct rounds_world *world, size_t node)
 {
     const struct state *state = world->state;

@@ -3,7 +3,7 @@
 // average.outer_nesterov, delta_i = s_i - x_i and the means over the pair (a node without partner is a pair
 // by itself):
 //     v_i = mu v_i - rate mean(delta) - gamma (s_i - mean(s)),   s_i += v_i,   x_i = s_i
-// gamma lies in the middle between mu and sqrt(2 + mu^2).
+// gamma is the mean of mu and sqrt(2 + mu^2).
 #include "lab/methods/engine.h"
 
 #include <math.h>

@@ -48,7 +48,7 @@ static enum base_error score_all(struct rounds_world *world, const float *mean, 
     return BASE_OK;
 }
 
-// After a round of all nodes: their steps may differ if a node has finished.
+// Bytes are the sum over all nodes, also the dead ones; loss and step are means over the living ones.
 static void count_all(const struct rounds_world *world, struct lab_sample *sample)
 {
     double loss = 0, steps = 0;

@@ -245,7 +245,7 @@ static enum base_error run(struct rounds_world *world, struct lab_rounds_result 
     return error;
 }
 
-// The pairs that may meet, at the beginning.
+// Lists the pairs that may meet before any node has died.
 static enum base_error list_edges(const struct rounds_world *world, struct lab_rounds_result *result)
 {
     const struct rounds_edges *edges = &world->graph.edges;

@@ -41,7 +41,7 @@ static void ring_step(struct rounds_world *world, size_t wire_bytes, uint64_t *r
     const size_t *node = world->graph.node;
     size_t living = world->living;
     uint64_t first_ns = ready_ns[node[0]];
-    for (size_t i = living; i-- > 0;) { // backwards: the next node still has the time of the previous step
+    for (size_t i = living; i-- > 0;) { // backwards: a time is read before this step changes it
         size_t from = node[i], to = node[(i + 1) % living];
         uint64_t begin_ns = i ? ready_ns[from] : first_ns;
         uint64_t come_ns = rounds_wire_send(world, from, to, wire_bytes, begin_ns);

@@ -21,8 +21,8 @@ struct writer {
     struct base_rng rng;
 };
 
-// Takes the parameters of a model with a shorter context: the first positions, and everything else unchanged.
-// `shorter` has the length of that model's vector.
+// Copies the parameters into a model with a shorter context: the first positions, and everything else
+// unchanged. `shorter` has the length of that model's vector.
 static void take_parameters(const struct train_model *whole, const struct train_model *model,
                             const float *from, float *shorter)
 {
@@ -83,7 +83,7 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-// The smallest of the k largest logits.
+// The k-th largest logit; tokens with a smaller one are not drawn. Without top_k: -infinity.
 static float floor_of(const struct writer *w, const float *logits)
 {
     const size_t k = w->options->top_k;
@@ -115,7 +115,7 @@ static uint32_t choose(struct writer *w, const float *logits)
     const double drawn = base_rng_uniform(&w->rng) * sum;
     for (double reached = 0; taken + 1 < w->words && (reached += w->share[taken]) <= drawn;)
         taken++;
-    return w->share[taken] > 0 ? (uint32_t)taken : (uint32_t)best; // taken is past the end by rounding
+    return w->share[taken] > 0 ? (uint32_t)taken : (uint32_t)best; // 0 only by rounding
 }
 
 // The logits of the token after the latest `context` tokens.

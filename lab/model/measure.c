@@ -11,7 +11,7 @@ static enum base_error check_key(const char *setting, struct base_reason *why)
                      setting);
 }
 
-// The properties of the data that the model has, where the settings do not give them.
+// Sets a property of the data as the model has it, unless a setting gives it.
 static enum base_error assign_text(struct node_config *config, const char *path, const char *key,
                                    const char *value, struct base_reason *why)
 {
@@ -30,7 +30,8 @@ static enum base_error assign(struct node_config *config, const char *path, cons
     return assign_text(config, path, key, text, why);
 }
 
-// The kind of the training files. For models older than data_kind: derived from their other metadata.
+// The kind of the training files. A model that is older than data_kind has none: it follows from other
+// metadata.
 static enum base_error assign_kind(struct node_config *config, const struct lab_model *m,
                                    struct base_reason *why)
 {
@@ -46,7 +47,7 @@ static enum base_error assign_kind(struct node_config *config, const struct lab_
     return error;
 }
 
-// The delimiter and the scaling of its training.
+// The delimiter and the scaling that the model was trained with.
 static enum base_error assign_meaning(struct node_config *config, const struct lab_model *m,
                                       struct base_reason *why)
 {

@@ -39,7 +39,7 @@ static void put_node(struct base_protobuf *p, const char *operator, const char *
     for (size_t i = 0; i < 3 && inputs[i]; i++)
         base_protobuf_text(p, NODE_INPUT, inputs[i]);
     base_protobuf_text(p, NODE_OUTPUT, output);
-    base_protobuf_text(p, NODE_NAME, output); // made once, so its name is unused
+    base_protobuf_text(p, NODE_NAME, output); // unique: every output is made once
     base_protobuf_text(p, NODE_OPERATOR, operator);
     base_protobuf_close(p, node);
 }
@@ -117,7 +117,8 @@ static void put_layers(struct base_protobuf *p, const struct train_model_spec *s
     }
 }
 
-// From the numbers of the data to the inputs of the first layer; returns their name.
+// Adds the operators that turn the numbers of the data into the inputs of the first layer; returns their
+// name.
 static const char *put_scaling(struct base_protobuf *p, const struct node_model_about *about)
 {
     const char *at = "input";
@@ -136,7 +137,7 @@ static const char *put_scaling(struct base_protobuf *p, const struct node_model_
     return at;
 }
 
-// From the last layer of a regression to the units of the targets.
+// Adds the operators that turn the output of a regression into the units of the targets.
 static void put_values(struct base_protobuf *p, const struct train_meaning *meaning)
 {
     if (!meaning || !meaning->target_factor) {
@@ -161,7 +162,7 @@ static void put_graph(struct base_protobuf *p, const struct node_model_file *mod
     for (size_t i = 0; i < layers; i++) {
         const struct names names = names_of(i, layers);
         const size_t in = width_of(spec, i), out = width_of(spec, i + 1);
-        put_tensor(p, names.weight, in, out, at); // [in, out], as Gemm takes its second
+        put_tensor(p, names.weight, in, out, at); // [in, out], as Gemm takes its second input
         put_tensor(p, names.bias, 0, out, at + in * out);
         at += (in + 1) * out;
     }

@@ -34,7 +34,7 @@ static enum base_error next_row(const struct lab_model *m, struct source *source
 
 // -- answers
 
-// values[classes] become probabilities; returns the likeliest class, the first of those.
+// Turns values[classes] into probabilities; returns the likeliest class, the first one of several.
 static size_t softmax(float *values, size_t classes)
 {
     size_t best = 0;
@@ -128,7 +128,7 @@ static enum base_error answer_all(struct lab_model *m, struct source *source, FI
             more = more && !error;
             count += more;
         }
-        if (error && source->images) // which has no answer
+        if (error && source->images) // the failed image has no answer
             source->next_image--;
         if (count)
             answer(m, source, x, count, values, out);

@@ -29,8 +29,8 @@ static int byte_of(uint32_t code)
     return -1;
 }
 
-// The token's bytes, in place; false: it has another character. Jansson accepts only UTF-8, and these
-// characters have one or two bytes.
+// Replaces the characters of a token by the bytes that they stand for, in place; false: one stands for none.
+// Jansson accepts only UTF-8, and these characters have one or two bytes.
 static bool unwrap(char *token, size_t *length)
 {
     size_t out = 0;

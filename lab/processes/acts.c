@@ -41,7 +41,7 @@ static void act(void *owner, size_t node, enum lab_act act)
     lab_process_signal(&node_of(owner, node)->process, signals[act]);
 }
 
-// The nodes outside the group of the node.
+// The nodes that the partition cuts off from `node`.
 static struct lab_set cut_from(const struct lab_event *event, size_t node, size_t count)
 {
     struct lab_set set = {0};

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define LOOK_NS    (100 * NODE_MILLISECOND_NS)
-#define ROUND_NS   (10 * NODE_MILLISECOND_NS) // where an event waits for a round
+#define ROUND_NS   (10 * NODE_MILLISECOND_NS) // while an event waits for a round
 #define LOG_BYTES  2048u                      // read from the end of a log
 #define LOG_LINES  6u
 #define LOG_INDENT 4u
@@ -153,7 +153,7 @@ static void ask_to_stop(struct watch *watch, const char *reason)
     watch->asked = true;
     watch->kill_ns = node_clock_ns() + watch->options->stop_grace_ns;
     lab_player_close(&watch->player, "the run was stopped first");
-    lab_display_say(out(watch), "%s: stopping the nodes, each writes a last checkpoint\n", reason);
+    lab_display_say(out(watch), "%s: stopping the nodes; each writes a last checkpoint\n", reason);
     signal_all(watch->cluster, SIGTERM);
 }
 
@@ -185,7 +185,7 @@ static const char *state_of(const struct watch *watch, const struct lab_node *no
     if (!node->starts)
         return "starts later";
     if (node->gone != LAB_HERE)
-        return node->gone == LAB_KILLED ? "killed by an event" : "left by an event";
+        return node->gone == LAB_KILLED ? "killed by an event" : "asked to leave by an event";
     if (!node->process.running)
         return end;
     if (node->stopped || watch->asked)

@@ -39,7 +39,7 @@ static struct winsize size_of(const struct lab_display *display)
     return size;
 }
 
-// A wrapped line would shift all lines below it: cut at the width.
+// Cuts a line at the width of the window: a wrapped line would shift all lines below it.
 static void draw(struct lab_display *display, const char *line, const struct winsize *size)
 {
     fprintf(display->out, "%.*s\033[K\n", (int)size->ws_col - 1, line);

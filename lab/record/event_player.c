@@ -45,7 +45,7 @@ static void start_node(struct lab_player *player, size_t index, size_t node)
     struct base_reason why = {""};
     const struct lab_node *started = &player->cluster->nodes[node];
     bool again = started->starts;
-    if (player->acts.runs(player->acts.owner, node)) // killed or asked to leave, and about to end
+    if (player->acts.runs(player->acts.owner, node)) // killed or asked to leave: waits until it has ended
         return;
     if (again && started->gone == LAB_HERE)
         drop(player, index, "the node had ended by itself");
@@ -134,7 +134,7 @@ static bool is_due(const struct lab_player *player, size_t index, const struct l
            lab_event_due(&player->cluster->schedule->items[index], moment, end);
 }
 
-// Ends come before beginnings at the same moment.
+// Begins the events that are due or, with `end`, ends them. At one moment, ends come before beginnings.
 static void perform(struct lab_player *player, const struct lab_moment *moment, bool end)
 {
     for (size_t i = 0; i < player->cluster->schedule->count; i++)

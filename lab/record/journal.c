@@ -25,7 +25,7 @@ static size_t by_name(const char *name, size_t count)
     return index < count ? (size_t)index : count;
 }
 
-// By id, which is authenticated; a name is only claimed.
+// Finds a member by its id, which is authenticated; a name is only claimed.
 static size_t member_of(const json_t *object, const struct lab_ids *ids)
 {
     const char *hex = json_string_value(json_object_get(object, "id"));

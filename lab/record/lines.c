@@ -126,7 +126,7 @@ void lab_lines_read(struct lab_lines *lines, lab_line_taker *take, void *context
         next = open_next(lines);
         if (next < 0)
             return;
-        read_part(lines, take, context); // the lines before it was renamed
+        read_part(lines, take, context); // the lines that were written before the rename
         close(lines->file);
         lines->file = next;
         lines->begin = 0;

@@ -32,7 +32,7 @@ void lab_print_accuracy(double value, bool regression, char text[LAB_NUMBER_BYTE
     (regression ? lab_print_real : lab_print_percent)(value, text);
 }
 
-// Four significant digits, also for a loss of 1e-6 or 1e9.
+// Four decimals; scientific notation for values that are too small or too large for that.
 void lab_print_real(double value, char text[LAB_NUMBER_BYTES])
 {
     double size = fabs(value);

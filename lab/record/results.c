@@ -43,7 +43,7 @@ static json_t *median_of_events(const json_t *summary, const char *what)
     return count ? json_real(median) : json_null();
 }
 
-// From per_node, where the summary has no such number.
+// The number in the summary or, where it has none, the mean over per_node.
 static json_t *mean_of_nodes(const json_t *summary, const char *key)
 {
     const json_t *nodes = json_object_get(summary, "per_node"), *node;

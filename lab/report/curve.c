@@ -22,7 +22,7 @@ struct lab_band lab_band_of(const double *values, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(values[i]))
             continue;
-        band.low = fmin(band.low, values[i]); // of a number and NAN: the number
+        band.low = fmin(band.low, values[i]); // fmin of a number and NAN is the number
         band.high = fmax(band.high, values[i]);
         sum += values[i];
         band.seen++;

@@ -113,7 +113,7 @@ static json_t *events_json(const struct lab_case *c, size_t *more)
     return array;
 }
 
-// Leaves out entries that cannot be drawn.
+// Leaves out the lists of a graph that is too large to draw.
 static json_t *graph_json(const json_t *graph)
 {
     const json_t *nodes = json_object_get(graph, "nodes"), *edges = json_object_get(graph, "edges");

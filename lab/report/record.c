@@ -73,7 +73,8 @@ static enum base_error add_point(struct lab_record *record, const struct lab_sam
     return base_array_add(&record->points, &record->count, sample, sizeof *sample) ? BASE_OK : BASE_ENOMEM;
 }
 
-// Keeps every `stride`-th sample and the last one. Halves the samples when there are too many.
+// Keeps every `stride`-th sample and the last one; when there are too many, drops every second one and
+// doubles the stride.
 static enum base_error read_points(FILE *file, struct lab_record *record)
 {
     struct lab_sample sample, last = {0};

@@ -32,7 +32,8 @@ static enum base_error compare(struct run *run, struct base_reason *why)
     return run->interrupted ? BASE_OK : error;
 }
 
-// All files are written even after an error; the first error is reported.
+// Writes summary.json, the results and the report even after an error, up to the first that cannot be
+// written. Reports the first error.
 static enum base_error conclude(struct run *run, double start, struct base_reason *why)
 {
     struct lab_summary *summary = &run->summary;

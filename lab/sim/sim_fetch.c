@@ -65,7 +65,6 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
     struct gossip_message answer;
     bool answered = false;
 
-    // A process that fetches a model itself answers after it has it.
     if (!node->train.exchange || node->faults.miser ||
         gossip_donor_ask(node->fetch.donor, sim_member_id(node, peer), &message->as.ask, sim_node_now(node),
                          &answer, &answered))
@@ -76,7 +75,8 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
     sim_fetch_tick(node);
     if (answered)
         sim_link_send(node, peer, &answer);
-    // While rounds rest there is no boundary.
+    // A process at rest answers at once, others at their next boundary, which does not come while rounds
+    // rest. A process that fetches a model itself answers when it has it.
     if (!node->fetch.joiner && !node->train.in_round && (!node->train.stepping || node->world->resting))
         sim_fetch_freeze(node);
 }

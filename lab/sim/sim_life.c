@@ -228,7 +228,7 @@ void sim_life_tell(struct sim_node *node, struct gossip_life_event event)
     node->life.n_events = 0;
 }
 
-// Only a check postpones the next one: otherwise short rounds would postpone it for ever.
+// Only a look puts off the next one: if every event did, short rounds would put it off for ever.
 void sim_life_look(struct sim_node *node)
 {
     node->life.look_ns = sim_node_now(node) + SIM_LOOK_NS;
@@ -241,7 +241,7 @@ enum gossip_life_state sim_life_state(const struct sim_node *node)
     return node->life.rules ? gossip_life_state(node->life.rules) : GOSSIP_LIFE_ENDED;
 }
 
-// Polls the inputs that change without an event: answers of members, rounds of other nodes.
+// Also wakes for inputs that change without an event: answers of members, rounds of other nodes.
 uint64_t sim_life_deadline(const struct sim_node *node)
 {
     if (!node->life.rules)

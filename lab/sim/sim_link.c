@@ -182,7 +182,7 @@ void sim_link_tell(struct sim_node *node, struct gossip_links_event event)
     carry_out(node);
 }
 
-// Every change of a view repeats the same wishes.
+// Passes on the wanted links only if they have changed: every change of a view repeats them.
 static void tell_wanted(struct sim_node *node)
 {
     const size_t bytes = node->links.n_wanted * sizeof *node->links.wanted;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRESH_NS (10 * SIM_SECOND) // an address of a received datagram
+#define FRESH_NS (10 * SIM_SECOND) // how long the source of a datagram is used as an address
 
 enum { PLAIN_HEADER = 12 }; // sender's identity, receiver's generation, which a sealed datagram proves
 

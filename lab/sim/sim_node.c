@@ -67,7 +67,7 @@ static void schedule(struct sim_node *node)
         wake_at(node, node->inbox_ns);
 }
 
-// Whether the process waits for others to begin, and something has changed.
+// True if something has changed for a process that waits, pauses or fetches.
 static bool is_considering(const struct sim_node *node)
 {
     return node->news.consider && sim_life_waits(node);
@@ -187,7 +187,7 @@ static void wake(void *owner, struct sim_event *event)
     sim_node_reconcile(node);
 }
 
-// Handled at once, or when the process runs again.
+// An input is handled at once, or when the process runs again.
 void sim_node_tell(void *owner, size_t host, const struct sim_input *input)
 {
     struct sim_node *node = ((struct sim_world *)owner)->node[host];
@@ -226,7 +226,7 @@ void sim_node_wake(struct sim_node *node)
     wake_at(node, node->world->queue.now_ns);
 }
 
-// The addresses that a new process knows: some other hosts, the same ones at each start.
+// The addresses that a new process knows: some hosts, the same ones at each start.
 static void list_peers(struct sim_node *node)
 {
     const struct sim_options *options = &node->world->options;
@@ -243,8 +243,8 @@ static void list_peers(struct sim_node *node)
     }
     node->entries = options->peer_entries + options->twins < 8 ? options->peer_entries + options->twins : 8;
     for (size_t i = 0; i < node->entries; i++) {
-        // The first one never leaves permanently: a single living address is enough.
-        // A second process may get the same identity on another host: then two addresses.
+        // The first host never leaves permanently, and a single living address is enough. With twins, another
+        // process may have the identity of that host, and one of the two stops: then a second host follows.
         size_t host = i > options->twins ? base_rng_below(&rng, options->nodes) : (i + (node->self == 0)) % 2;
         node->entry[i] = host;
     }

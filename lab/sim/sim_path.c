@@ -35,7 +35,7 @@ static uint64_t behind_clog(struct sim_net *net, const struct sim_path *path, ui
                                            : due_ns;
 }
 
-// Retransmitted by the kernel until it arrives.
+// When a part of a stream arrives: the kernel retransmits it until it does.
 uint64_t sim_net_due_of(struct sim_net *net, size_t from, size_t to, size_t wire_bytes)
 {
     const struct sim_path *path = sim_path_of(net, from, to);

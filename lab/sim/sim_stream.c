@@ -21,7 +21,7 @@ struct chunk {
 struct sim_stream {
     size_t host[2];   // caller, called
     bool open[2];     // this end is held by its process
-    bool answered;    // the caller knows
+    bool answered;    // the caller knows that it is connected
     bool finished[2]; // closed in order: further data is read and dropped
     struct {          // towards the other end
         struct chunk *first, **last;
@@ -199,7 +199,7 @@ static void call_arrives(void *owner, struct sim_event *event)
 
     if (!stream->open[0])
         return;
-    if (!sim_net_callable(net, from, to) || !sim_net_open(net, to, from)) { // SYN again after 1, 2, 4 s
+    if (!sim_net_callable(net, from, to) || !sim_net_open(net, to, from)) { // SYN again after 1, 2, 4, 8 s
         again.time_ns = net->queue->now_ns + (SIM_SECOND << event->b);
         if (event->b < 4)
             sim_queue_push(net->queue, &again);

@@ -14,7 +14,8 @@ static uint64_t last_round(const struct lab_cluster *cluster)
     return round > cluster->round ? round : cluster->round;
 }
 
-// Rounds of the cluster between the event that removed the node and the one that brought it back.
+// Rounds of the cluster while the node should have been running: from the start, or from the event that
+// brought it back, to the event that removed it, or to the end.
 static uint64_t living_rounds(const struct lab_cluster *cluster, size_t node, uint64_t last)
 {
     bool runs = !lab_set_has(&cluster->schedule->late, node);

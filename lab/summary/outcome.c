@@ -104,7 +104,7 @@ static bool was_away(const struct lab_cluster *cluster, size_t node, double from
     return false;
 }
 
-// A node lingers after its last round, so its last line does not describe a round.
+// False for a line that a node writes while it lingers after its last round: the line repeats that round.
 static bool is_round(const struct lab_history *history, size_t i)
 {
     return history->marks[i].round != history->marks[i - 1].round;
@@ -280,7 +280,7 @@ double lab_event_seconds(const struct lab_cluster *cluster, size_t index)
                            : (double)event->at_ns / 1e9;
 }
 
-// The cause may lie outside the node itself.
+// A partition excuses the death of every node: the cause may lie outside the node itself.
 static bool is_excused(const struct lab_cluster *cluster, size_t node, double time)
 {
     for (size_t i = 0; i < cluster->schedule->count; i++) {

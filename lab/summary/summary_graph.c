@@ -44,7 +44,7 @@ static json_t *planned_edges(const struct lab_topology *t)
     return json_null();
 }
 
-// The nodes in the order of the circle from which every kind of graph is made.
+// The nodes in the order by hash, on which every kind of graph is based.
 static json_t *order_of(const struct lab_topology *t)
 {
     size_t *at = calloc(t->n, sizeof *at);

@@ -73,7 +73,7 @@ static void describe_end(const struct lab_node *node, char status[LAB_STATUS_BYT
         lab_process_describe(&node->process, status);
     else
         snprintf(status, LAB_STATUS_BYTES,
-                 node->gone == LAB_KILLED ? "killed by an event" : "left by an event");
+                 node->gone == LAB_KILLED ? "killed by an event" : "asked to leave by an event");
 }
 
 static void print_nodes(const struct lab_cluster *cluster, const char *measure, FILE *out)

@@ -54,7 +54,7 @@ static void print_signs(const struct lab_event *event, const struct lab_outcome 
         print_times("graph closed around it", &o->rewired, out);
     if (!isnan(o->first_round))
         fprintf(out, "           its first round after %.2f s\n", o->first_round);
-    print_times("after its end known as alive", &o->recovered, out);
+    print_times("known as alive after its end", &o->recovered, out);
 }
 
 static void print_effects(const struct lab_cluster *cluster, const struct lab_outcome *o, const char *measure,

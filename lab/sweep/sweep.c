@@ -38,7 +38,7 @@ static int fail(const struct base_reason *why, int status)
     return status;
 }
 
-// The cores divided by the threads of the run that uses most.
+// The cores divided by the threads of the run that uses the most.
 static size_t runs_at_once(const struct sweep *sweep)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);

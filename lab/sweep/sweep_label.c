@@ -43,8 +43,7 @@ static void add_hash(struct lab_sweep_point *point)
 // Appends the characters allowed in a file name; false: there is no room.
 static bool append(struct lab_sweep_point *point, const char *text)
 {
-    static const char safe[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=+-"; // the zero ends it
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=+-";
     size_t used = strlen(point->label);
     for (; *text && used + 1 < LAB_SWEEP_POINT_BYTES; text++)
         if (!strchr(" \t[]{}\"'", *text))

@@ -15,7 +15,7 @@
 #define LOOK_NS    (200 * NODE_MILLISECOND_NS)
 #define MORE_NS    (10 * NODE_SECOND_NS) // for a run to write its summary after its nodes have ended
 #define LOG_BYTES  2048u
-#define LABELS_MAX 8u // of running ones in a line
+#define LABELS_MAX 8u // runs that are named in a line
 
 struct job {
     struct lab_process process;
@@ -183,7 +183,7 @@ static void show(const struct work *work, bool now)
     lab_display_line(work->workers->display, line, now);
 }
 
-// An error of this program ends all runs; they are still reaped.
+// Does one turn. An error is one of this program, not of a run, and ends all runs; they are still reaped.
 static enum base_error go_on(struct work *work, struct base_reason *why)
 {
     enum base_error error = BASE_OK;

@@ -12,8 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-// Ports from here up to the range that the kernel uses for outgoing connections: an outgoing connection could
-// take a port between the check that it is free and the start of the node that listens there.
+// Ports are taken from here up to the range that the kernel uses for outgoing connections: an outgoing
+// connection could take a port between the check that it is free and the start of the node that listens
+// there.
 #define LOWEST 10000u
 
 static unsigned highest(void)
@@ -38,8 +39,8 @@ static bool is_free(uint16_t port, int type)
     return is;
 }
 
-// The name is held by a run that looks for ports at the same time, or whose nodes do not listen yet. -1:
-// taken.
+// Claims a free port by binding a name, which no other run can bind, also before the nodes of this run
+// listen. -1: taken.
 static int claim(uint16_t port)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};

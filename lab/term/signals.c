@@ -28,7 +28,7 @@ static void choose(struct lab_signals *signals, sigset_t *ours)
             sigaddset(ours, stops[i]);
 }
 
-// Set only after they are blocked here: the handler is for other threads.
+// Sets the handlers, which are for other threads, after the signals are blocked in this one.
 static void handle(const sigset_t *ours)
 {
     const struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};

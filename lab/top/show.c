@@ -35,7 +35,8 @@ static bool is_gone(const struct lab_top_node *n)
     return !answers(n) && (strcmp(n->seen, "dead") == 0 || strcmp(n->seen, "left") == 0);
 }
 
-// One word: the state reported by the node, or by others if it does not answer.
+// What others report of a node that is gone; otherwise that it does not answer, its own problem, or its
+// state.
 static const char *state_of(const struct lab_top_node *n)
 {
     if (is_gone(n))
@@ -166,7 +167,7 @@ static int compare(const struct lab_top_node *a, const struct lab_top_node *b,
     return view->reverse ? -order : order;
 }
 
-// Insertion sort: the table has some hundred rows and is nearly in order.
+// Insertion sort: the table has a few hundred rows and is nearly in order.
 static void sort(const struct lab_top_node **rows, size_t count, const struct lab_top_view *view)
 {
     for (size_t i = 1; i < count; i++) {

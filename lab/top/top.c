@@ -73,7 +73,7 @@ static void end_fetch(struct top *t, size_t at)
     t->fetches[at] = t->fetches[--t->n_fetches];
 }
 
-// Its address may belong to another node now, or to none.
+// The address that was asked may belong to another node now, or to none.
 static void take_answer(struct top *t, const struct lab_top_fetch *fetch, const char *body, uint64_t now_ns)
 {
     struct lab_top_node *node = node_at(t, fetch->address);

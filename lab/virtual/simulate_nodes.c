@@ -26,7 +26,7 @@ static void allow_files(size_t nodes)
     (void)setrlimit(RLIMIT_NOFILE, &limit); // a file that cannot be opened is reported later
 }
 
-// The seed of the identities, the network and the processes.
+// The seed of the network. Identities and processes have another: sim_options.seed.
 static uint64_t world_seed(const struct simulation *s)
 {
     return s->bench->view.topology.seed ^ s->bench->view.train.seed << 32; // shifted by experiment.seed

@@ -76,7 +76,7 @@ void simulate_row_write(struct sim_trainer *p)
     }
     p->row_waits = false;
     if (node_metrics_write(p->metrics, &p->row))
-        return; // which it has logged once
+        return; // the first error has been logged
 }
 
 // -- the members as a process sees them
