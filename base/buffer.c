@@ -19,7 +19,7 @@ const uint8_t *base_buffer_head(const struct base_buffer *buffer)
     return buffer->data ? buffer->data + buffer->start : NULL;
 }
 
-// Doubles, so that n appends copy O(n) bytes in all; never more than `limit`.
+// Doubles the capacity, up to `limit`, so that appending n bytes copies O(n) bytes in all.
 static enum base_error grow(struct base_buffer *buffer, size_t needed, size_t limit)
 {
     size_t capacity = buffer->capacity < 256 ? 256 : buffer->capacity;
@@ -45,7 +45,7 @@ enum base_error base_buffer_reserve(struct base_buffer *buffer, size_t bytes, si
         return BASE_ELIMIT;
     size_t needed = length + bytes;
     if (!buffer->data || needed > buffer->capacity) {
-        // An empty reservation of an unused buffer still needs an address to give out.
+        // Even an empty reservation in an unused buffer must return an address.
         enum base_error error = grow(buffer, needed ? needed : 1, limit ? limit : 1);
         if (error)
             return error;

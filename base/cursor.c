@@ -13,7 +13,7 @@ size_t base_reader_left(const struct base_reader *reader)
     return reader->at ? (size_t)(reader->end - reader->at) : 0;
 }
 
-// A failed cursor stays failed: later, smaller reads must not succeed out of step.
+// A failed cursor stays failed: a later, smaller read would start at the wrong field.
 const uint8_t *base_read_bytes(struct base_reader *reader, size_t bytes)
 {
     static const uint8_t nothing[1];

@@ -15,7 +15,7 @@
 
 #define TEMPORARY      ".tmp-XXXXXX" // appended to the name of the file
 #define ANY_CHARACTERS 6u            // number of X in it
-#define TRIES          100           // of other characters
+#define TRIES          100           // each with other characters
 
 static enum base_error failed(struct base_reason *why, const char *verb, const char *path)
 {
@@ -34,7 +34,7 @@ static enum base_error read_all(int file, const char *path, size_t guess, size_t
 {
     enum base_error error = BASE_OK;
     size_t used = 0, capacity = guess < limit ? guess : limit;
-    uint8_t *content = malloc(capacity + 1); // one more byte, to detect the end of the file and for the zero
+    uint8_t *content = malloc(capacity + 1); // one more byte: room to detect the end, and the zero
     for (;;) {
         if (!content) {
             error = base_fail(why, BASE_ENOMEM, "no memory to read '%s' (%zu bytes)", path, capacity + 1);
@@ -140,7 +140,8 @@ static int open_parent(const char *path)
 
 static const char any[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-// As mkostemp, which ignores the umask. Replaces the last characters of the path; -1: errno says why.
+// As mkostemp, but with `mode` in place of 0600. Replaces the last characters of the path. -1: errno says
+// why.
 static int create_temporary(char *path, mode_t mode)
 {
     char *end = path + strlen(path) - ANY_CHARACTERS;
@@ -157,7 +158,7 @@ static int create_temporary(char *path, mode_t mode)
     return -1;
 }
 
-// The owner may always read and write; others what the umask leaves.
+// The owner gets the bits of `mode` whatever the umask says; group and others get what the umask leaves.
 static bool allow_owner(int file, unsigned mode, unsigned *allowed)
 {
     struct stat status;
@@ -173,17 +174,18 @@ static bool fill(int file, unsigned mode, const struct base_span *spans, size_t 
     return fchmod(file, (mode_t)mode) == 0 && write_spans(file, spans, n_spans) && fsync(file) == 0;
 }
 
-// A rename replaces also a device, such as /dev/null, if the directory can be written to.
+// A rename would replace even a device such as /dev/null, if the directory can be written to.
 static enum base_error check_replaceable(const char *path, struct base_reason *why)
 {
     struct stat status;
     if (stat(path, &status) || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
-        return BASE_OK; // rename reports a directory
+        return BASE_OK; // rename refuses a directory
     return base_fail(why, BASE_EIO,
                      "cannot write '%s': it is a device or a pipe, expected the name of a file", path);
 }
 
-// A file of that name is never replaced. Some file systems have no hard links.
+// Replaces no file of that name. On a file system without hard links, a file that appears between lstat and
+// rename is replaced nevertheless.
 static bool place_new(const char *temporary, const char *path)
 {
     struct stat status;
@@ -206,14 +208,14 @@ static enum base_error exists(struct base_reason *why, const char *path)
                      path);
 }
 
-// fresh: a new file of exactly this mode; it replaces none.
+// fresh: creates a file of exactly this mode, and replaces none.
 static enum base_error put_file(const char *path, unsigned mode, bool fresh, const struct base_span *spans,
                                 size_t n_spans, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
     char *temporary = NULL;
     int file = -1;
-    // Opened first, so that between the rename and its fsync only the disk can fail.
+    // The directory is opened first, so that between the rename and its fsync only the disk can fail.
     int directory = open_parent(path);
     if (directory < 0)
         return failed(why, "open the directory of", path);
@@ -261,7 +263,7 @@ enum base_error base_file_create(const char *path, unsigned mode, const void *da
     if (lstat(path, &status) == 0)
         return exists(why, path);
     const enum base_error error = put_file(path, mode, true, &span, 1, why);
-    return error == BASE_ENOTFOUND ? BASE_EIO : error; // of the directory: the file itself is never there
+    return error == BASE_ENOTFOUND ? BASE_EIO : error; // only the directory can be missing
 }
 
 void base_file_sweep(const char *directory, const char *beginning)

@@ -17,19 +17,19 @@
 
 #define NAME_WORDS (LIMIT_NODE_NAME_BYTES / sizeof(uint64_t))
 
-// A process that opens a second node sets them while threads of the first one write lines. No lock: a child
-// that is forked at that moment could not take it.
+// Atomic, because a process that opens a second node changes the settings while threads of the first one
+// write lines. Without a lock, because a child that is forked while the lock is held could never take it.
 static struct {
     atomic_int least, format;
     _Atomic uint64_t node[NAME_WORDS]; // zero-terminated text
 } settings = {.least = BASE_LOG_INFO, .format = BASE_LOG_TEXT};
 _Static_assert(LIMIT_NODE_NAME_BYTES % sizeof(uint64_t) == 0, "a name is stored as words");
 
-static atomic_uint lost; // lines, since stderr has taken one
+static atomic_uint lost; // lines since stderr last took one
 
 struct line {
     char bytes[LINE_BYTES];
-    size_t used, most; // the end of the line is written after `most`
+    size_t used, most; // text stops at `most`: the end of the line needs the rest
 };
 
 void base_log_configure(enum base_log_level least, enum base_log_format format, const char *node)
@@ -85,8 +85,8 @@ static void put_raw(struct line *line, const char *text)
     line->used += bytes;
 }
 
-// Text from any source: '?' replaces bytes that are not printable, characters are never cut, and in JSON they
-// are escaped.
+// Puts text from any source: '?' replaces bytes that are not printable, no character is cut, and in JSON
+// quotes and backslashes are escaped.
 static void put_text(struct line *line, const char *text, bool json)
 {
     while (*text) {
@@ -158,7 +158,8 @@ static void put_plain(struct line *line, enum base_log_level level, const char *
 }
 
 // A terminal that is stopped (Ctrl-S), or a pipe that nobody reads, must not hold up the node: after one
-// wait, lines are lost until there is room again. Where stderr has failed, write() says so.
+// wait, lines are lost until there is room again. If stderr has failed, poll returns at once, and write
+// fails.
 static bool has_room(void)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -16,7 +16,8 @@ static uint64_t rotate(uint64_t value, unsigned bits)
     return value << bits | value >> (64 - bits);
 }
 
-// The four states are outputs of splitmix64, which is a bijection of a counter: never all zero.
+// The four states are outputs of splitmix64, which is a bijection of a counter: they differ, so they are not
+// all zero.
 void base_rng_seed(struct base_rng *rng, uint64_t seed)
 {
     for (int i = 0; i < 4; i++)
@@ -86,7 +87,7 @@ static double exp_exact(double x)
     return ldexp(sum, (int)k);
 }
 
-// Marsaglia's polar method. The second value of the pair is thrown away: keeping it would be hidden state.
+// Marsaglia's polar method. The second value of the pair is discarded: keeping it would be hidden state.
 double base_rng_normal(struct base_rng *rng)
 {
     double u, v, s;

@@ -24,7 +24,7 @@ struct compress_sparse {
     uint32_t *index;
     float *value;
     size_t count, capacity;
-    double taken; // sum of v^2 - (v - q)^2, v quantised to q by the latest encoding; 0 on a device
+    double taken;                  // sum of v^2 - (v - q)^2, v quantised to q by the latest encoding
     const struct kernels *kernels; // the backend whose memory the arrays are in; NULL: ordinary memory
 };
 enum base_error compress_sparse_create(size_t capacity, struct compress_sparse *sparse) BASE_CHECK;

@@ -1,6 +1,6 @@
 // Applies a chain of filters. Entries pass in runs that stay in the L1 cache: each filter flags the entries
-// of a run, then the run is compacted, so the next filter sees only the remaining entries. Off the CPU the
-// list is copied to the host, filtered and copied back; it is about a hundredth of the model.
+// of a run, then the run is compacted, so the next filter sees only the remaining entries. On a device the
+// list, about a hundredth of the model, is copied to the host, filtered and copied back.
 #include "compress/filter.h"
 
 #include <stdlib.h>
@@ -35,7 +35,8 @@ static bool chain_reads_model(const struct compress_filters *filters, size_t pla
     return reads;
 }
 
-// Both keep the flagged entries, in order, without a branch on a flag, which would be mispredicted.
+// entries_compact and model_compact keep the flagged entries, in order, without a branch on a flag, which
+// would be mispredicted.
 static size_t entries_compact(const uint8_t *keep, size_t count, uint32_t *index, float *value)
 {
     size_t kept = 0;
@@ -105,7 +106,7 @@ static size_t list_filter(const struct compress_filters *filters, uint64_t seed,
     return kept;
 }
 
-// A host copy of a list of another backend; `model` only if a filter reads it.
+// A host copy of a list in a device's memory; `model` only if a filter reads it.
 struct staging {
     uint32_t *index;
     float *value, *model;
@@ -176,7 +177,7 @@ enum base_error compress_filters_drop(const struct compress_filters *filters,
     return BASE_OK;
 }
 
-// The indices of a filter are used as addresses.
+// The indices that a filter provides are used as addresses, so its contract is checked.
 static void assert_ascending(const uint32_t *index, size_t count, size_t below)
 {
     bool ascending = index[count - 1] < below;

@@ -1,8 +1,8 @@
-// Drops each entry with a probability: a hash of (seed, index) decides, so no state is kept.
+// Drops each entry with the given probability: a hash of (seed, index) decides, so no state is kept.
 #include "base/hash.h"
 #include "compress/filter.h"
 
-static const uint64_t salt = 0x736b6970; // because random selection uses the same seed
+static const uint64_t salt = 0x736b6970; // random selection uses the same seed
 
 static void keep_random(double number, const struct compress_filter_run *run, uint8_t *keep)
 {

@@ -1,7 +1,7 @@
 // Drops entries that are small relative to the element that they would change: |a| < threshold * max(|x|,
 // floor). The "significantly modified" filter of Li et al. (OSDI 2014), in the relative form of Gaia (Hsieh
-// et al., NSDI 2017). Two models may stay apart by the threshold. The floor keeps an element at zero from
-// counting every rounding error as a change.
+// et al., NSDI 2017). Two models may stay apart by the threshold. Without the floor, every rounding error in
+// an element at zero would count as a change.
 #include "compress/filter.h"
 
 #include <math.h>

@@ -41,8 +41,8 @@ struct indices_code {
 
 extern const struct indices_code indices_all, indices_bitmap, indices_rice, indices_same_keys;
 
-// The first parameter for which sums are computed: the best one is nearly always among the first
-// KERNELS_CODING_SHIFTS.
+// The first parameter for which sums are computed: the best one is nearly always among the
+// KERNELS_CODING_SHIFTS from there on.
 unsigned indices_rice_first(const uint32_t *index, size_t entries);
 // The longest section, with the best parameter, of any `entries` indices below `count`.
 size_t indices_rice_bound(size_t count, size_t entries);
@@ -53,7 +53,7 @@ static inline size_t indices_low_bytes(size_t entries, unsigned width)
     return (size_t)(((uint64_t)entries * width + 7) / 8);
 }
 
-// The number of the last bit that is set, plus 1; the last byte must not be zero.
+// The position of the last set bit, plus 1; the last byte must not be zero.
 static inline uint64_t indices_bits(const uint8_t *bits, size_t bytes)
 {
     return bytes == 0 ? 0 : (uint64_t)bytes * 8 - (unsigned)(__builtin_clz(bits[bytes - 1]) - 24);

@@ -44,8 +44,9 @@ static void bounds_fill(float largest, float least[257])
     least[CODE_LARGEST + 1] = float_of(BITS_INFINITY);
 }
 
-// The bits of a float approximate its logarithm to within 0.09, so their distance from the largest value, in
-// eighths of an octave, is a good first guess; comparisons correct it. Requires 0 <= value <= largest.
+// The bits of a float approximate its logarithm to within 0.09, so their distance from the bits of the
+// largest value, in eighths of an octave, is a good first guess; comparisons correct it. Requires 0 <= value
+// <= largest.
 static unsigned code_of(float value, float largest, const float least[257])
 {
     uint32_t below = (bits_of(largest) - bits_of(value)) >> 20;

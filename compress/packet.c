@@ -105,7 +105,7 @@ static double values_write_host(const struct kernels *kernels, enum kernels_form
     return taken;
 }
 
-// In the backend's memory; only the section comes to the host.
+// Quantises in the backend's memory; only the section is copied to the host.
 static enum base_error values_write_device(const struct kernels *kernels, enum kernels_format format,
                                            struct compress_sparse *entries, uint8_t *section, size_t bytes)
 {

@@ -74,7 +74,8 @@ size_t compress_reader_next(struct compress_reader *reader, size_t room, uint32_
     return now;
 }
 
-// The bound of the values of a block: its only scale, or the higher one of two, which is after the lower one.
+// The largest bound of all blocks: `codes` times the only scale of a block, or times the higher of its two
+// scales, which follows the lower one.
 static float largest_of_blocks(const struct compress_reader *reader, size_t scale_at, float codes)
 {
     const size_t stride = kernels_section_bytes(reader->format, KERNELS_VALUES_BLOCK);

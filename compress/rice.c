@@ -2,12 +2,13 @@
 // quotients in unary, then all remainders in plain bits, so that neither waits for the other.
 #include "compress/indices.h"
 
-#define PARAMETER_MIN 1u // 0 is the bitmap
+#define PARAMETER_MIN 1u // 0 would be the bitmap
 #define PARAMETER_MAX KERNELS_CODING_WIDTH
 #define ROUNDING_BITS 14u // the most that rounding both streams up to whole bytes can add
 
 // If gaps are geometric with mean m, parameter p + 1 is shorter than p from m = 2^p / 0.4812 on, where y =
-// e^(-2^p / m) solves y^2 + y = 1. Its neighbours show whether this guess is the best parameter.
+// e^(-2^p / m) solves y^2 + y = 1. The lengths of the neighbouring parameters show whether this guess is the
+// best one.
 unsigned indices_rice_first(const uint32_t *index, size_t entries)
 {
     const uint64_t skipped = entries > 0 ? (uint64_t)index[entries - 1] + 1 - entries : 0;

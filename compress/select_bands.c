@@ -4,7 +4,7 @@
 
 #define LEADING_BITS 19u // 4 of 23 mantissa bits: 16 bins for each power of two
 #define FLOORS       7u  // three steps of bisection in one pass
-#define PASSES       6u  // 18 steps of 31
+#define PASSES       6u  // 18 of the 31 steps that an exact result takes
 
 void select_threshold(struct selecting *run)
 {
@@ -17,7 +17,8 @@ void select_threshold(struct selecting *run)
         select_take(run, &cut);
 }
 
-// Divides [low, high) by seven floors; at least k elements reach its lower end.
+// Narrows [low, high) to one of eight parts: the highest whose lower end at least k elements reach, or the
+// lowest. *above: the number of elements that reach its upper end.
 static void cut_divide(const struct kernels_select *ops, const struct kernels_difference *a, size_t k,
                        struct select_cut *cut, uint64_t *above, struct kernels_seen *seen)
 {

@@ -64,7 +64,7 @@ bool select_cut_find(const struct kernels_select *ops, const struct kernels_diff
         cut->low += bin << shift;
         cut->high = bin < KERNELS_BINS - 1 ? cut->low + (1u << shift) : MAGNITUDES;
         cut->ties = search->k - (size_t)above;
-        if (bins[bin] - cut->ties <= search->spare) // the whole bin
+        if (bins[bin] - cut->ties <= search->spare) // the bin is selected as a whole
             *cut = (struct select_cut){.low = cut->low, .high = cut->low};
     } while (cut->high > cut->low && cut->high - cut->low > search->width);
     return true;
@@ -103,13 +103,13 @@ void select_take(struct selecting *run, const struct select_cut *cut)
         from = select_gather(run, from, floor);
         if (!selecting_finite(run))
             return;
-        // If the room is full, all ties or more have been found, so no more are gathered.
+        // If the room is full, at least `ties` elements of the band have been found, so no more are gathered.
         if (floor < cut->high && (from == run->end || run->entries == run->room)) {
             run->entries = run->kernels->select->keep(run->entries, run->index, run->value, cut->low,
                                                       cut->high, cut->ties);
             floor = cut->high;
         }
-        if (from < run->end && run->entries == run->room) // all k are found: the rest is only scanned
+        if (from < run->end && run->entries == run->room) // k entries are found: the rest is only scanned
             floor = SELECT_NEVER;
     }
 }

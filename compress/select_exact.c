@@ -49,7 +49,7 @@ static void sample_take(const struct selecting *run, struct sample *sample)
     }
 }
 
-// A magnitude of about this rank in the sample; 1 if the sample has not so many.
+// A magnitude of about this rank in the sample; 1 if the sample has fewer elements.
 static uint32_t sample_rank(const struct selecting *run, const struct sample *sample, size_t rank,
                             uint32_t low)
 {

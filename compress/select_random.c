@@ -52,7 +52,7 @@ static uint32_t permuted(const struct permutation *p, uint32_t i)
     return i;
 }
 
-// Sorts by one digit, lowest digits first, from `from` to `to`.
+// One pass of a radix sort, which begins with the lowest digit: moves the numbers from `from` to `to`.
 static void sort_digit(const uint32_t *from, uint32_t *to, size_t count, unsigned shift)
 {
     size_t start[DIGITS + 1] = {0};

@@ -16,7 +16,7 @@ struct selecting {
     uint32_t *index;
     float *value;
     size_t room, entries;
-    size_t stretch;           // elements that the previous call of gather read; 0: there was none
+    size_t stretch;           // elements that the previous call of gather was to read; 0: there was none
     struct kernels_seen seen; // of the last pass over all of [first, end)
 };
 
@@ -38,8 +38,8 @@ struct select_search {
 // The elements of a run as a separate vector.
 struct kernels_difference selecting_run(const struct selecting *run);
 
-// Searches `a` with one histogram for each 12 bits. False: fewer than k elements reach search->low; the cut
-// selects all of them.
+// Searches `a` with one histogram for every 12 bits of the range. False: fewer than k elements reach
+// search->low; the cut selects all of them.
 bool select_cut_find(const struct kernels_select *ops, const struct kernels_difference *a,
                      const struct select_search *search, struct select_cut *cut, struct kernels_seen *seen);
 

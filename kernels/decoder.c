@@ -42,7 +42,7 @@ static void linear(const struct kernels *k, const struct kernels_linear *l, cons
     k->bias_add(l->rows, l->outputs, bias, y);
 }
 
-// What is kept is the slope of GELU, computed where the product was.
+// `kept` is the slope of GELU, computed in the memory of the product.
 static void linear_gelu(const struct kernels *k, const struct kernels_linear *l, const void *x,
                         const float *w, const float *bias, void *kept, void *y)
 {

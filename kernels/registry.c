@@ -21,7 +21,7 @@ static enum base_error open_cpu(unsigned threads, const struct kernels **table, 
         return base_fail(
             why, BASE_ENOTFOUND,
             "P2PML_CPU names '%s', which this processor or this build lacks; expected scalar, avx2 or "
-            "avx512: unset it to use the best",
+            "avx512; unset it to use the best",
             path);
     }
     kernels_cpu_set_threads(threads);
@@ -32,7 +32,7 @@ static enum base_error open_cpu(unsigned threads, const struct kernels **table, 
 
 #ifdef P2PML_HAVE_CUDA
 static struct kernels cuda_table,
-    cuda_bf16; // from the module, completed; written and read like the description
+    cuda_bf16; // from the module, with `host` and `coding`; written and read like `description`
 
 // The module lies beside the program and is never unloaded: the driver keeps threads of its own.
 static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reason *why)
@@ -41,7 +41,7 @@ static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reaso
     const char *name = "p2pml_cuda.so";
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - strlen(name) - 1);
     if (length <= 0)
-        return base_fail(why, BASE_EIO, "/proc/self/exe cannot be read, so the place of %s is unknown", name);
+        return base_fail(why, BASE_EIO, "/proc/self/exe cannot be read, so it is unknown where %s is", name);
     path[length] = '\0';
     char *slash = strrchr(path, '/');
     strcpy(slash ? slash + 1 : path, name);
@@ -57,7 +57,7 @@ static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reaso
 
 static enum base_error open_cuda(unsigned threads, const struct kernels **table, struct base_reason *why)
 {
-    // Checked first, because loading the module costs 155 MiB.
+    // The driver is checked first, because loading the module costs 155 MiB.
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!driver) {
         return base_fail(why, BASE_ENOTFOUND,
@@ -132,8 +132,8 @@ const char *kernels_slowed_by(void)
     if (!kernels_cpu_blas_lags())
         return NULL;
     if (!wanted || wanted[0] == '\0') {
-        return "OpenBLAS does not know this processor and took a core with narrower instructions than it "
-               "has; "
+        return "OpenBLAS does not know this processor and took a core with narrower instructions than "
+               "the processor has; "
                "OPENBLAS_CORETYPE=SkylakeX (AVX-512) or Haswell (AVX2) sets another";
     }
     (void)snprintf(text, sizeof text,

@@ -2,14 +2,15 @@
 // Communication-Efficient Topologies for Decentralized Learning via Finite-time Convergence", NeurIPS 2023,
 // algorithms 1 to 3. In the paper a node has up to k neighbours in a round. Here it meets them one after
 // another, with weights that have the same effect: k = 1 is the published base-2 graph round by round; a
-// larger k takes more rounds.
+// larger k takes more rounds than in the paper.
 //
 // n = p q, where no prime up to k+1 divides q. First each of p teams of q members averages; then, for each
-// position in a team, the p members at that position average as a grid. Inside a team, q = a1 (k+1)^p1 + a2
-// (k+1)^p2 + ... with p1 > p2 > ...: parts of these sizes first average internally (smaller parts later).
-// Then part 1 meets all later parts, part 2 all later parts, and so on; after that the mean inside every
-// piece of (k+1)^p members is the mean of all, and each piece averages internally again as soon as its part
-// has met the others. If it is shorter, all n members are one team.
+// position in a team, the p members at that position average as a grid. Inside a team, q = a1 (k+1)^e1 + a2
+// (k+1)^e2 + ... with e1 > e2 > ...: each term is the size of a part. First each part averages internally;
+// smaller parts begin later, so that all end in the same round. Then part 1 meets all later parts, part 2
+// meets all after it, and so on. After that the mean of every piece of (k+1)^e members is the mean of all,
+// and each piece averages internally again as soon as its part has met the later ones. If that takes fewer
+// rounds, all n members form one team.
 #include "topology/parts.h"
 
 // The largest power of k+1 that is at most n, and how many times it fits into n.
@@ -32,7 +33,7 @@ static size_t smooth_part(size_t n, unsigned k)
     return n / rest;
 }
 
-// Averages cliques of f <= k+1 members.
+// The rounds that a clique of f <= k+1 members takes to average, and its meetings.
 static uint32_t clique_rounds(size_t f)
 {
     return f == 2 ? 1 : topology_base_rounds(f, 1);
@@ -46,7 +47,7 @@ static void clique(struct topology_meetings *meetings, const uint32_t *who, size
         topology_base(meetings, who, f, 1, round);
 }
 
-// Averages a grid whose sides are the prime factors of n (a hyper-hypercube).
+// The rounds that a grid takes to average; its sides are the prime factors of n (a hyper-hypercube).
 static uint32_t grid_rounds(size_t n)
 {
     uint32_t rounds = 0;
@@ -96,8 +97,9 @@ static uint32_t team_rounds(size_t q, unsigned k)
     return most;
 }
 
-// Each later member meets one member of each piece; all of these hold the same value. Meeting them at once
-// with weight w is the same as meeting them one after another with w, w / (1 - w), w / (1 - 2w), ...
+// Each member of the later parts meets one member of each piece of this part; until then all members of this
+// part hold the same value. Meeting them at once with weight w is the same as meeting them one after another
+// with w, w / (1 - w), w / (1 - 2w), ...
 static void meet_later(struct topology_meetings *meetings, const uint32_t *who, size_t power, size_t copies,
                        size_t rest, uint32_t round)
 {
@@ -113,7 +115,7 @@ static void average_team(struct topology_meetings *meetings, const uint32_t *who
                          uint32_t round)
 {
     const uint32_t inside = round + parts_rounds(q, k);
-    uint32_t turn = inside; // the round in which the current part meets all later ones
+    uint32_t turn = inside; // the round in which the current part begins to meet the later ones
     for (size_t copies, power; q; q -= copies * power, who += copies * power) {
         power = leading(q, k, &copies);
         size_t part = copies * power, rest = q - part;

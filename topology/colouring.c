@@ -16,8 +16,8 @@ struct colouring {
     uint32_t colours;   // largest degree + 1
     uint32_t *colour;   // [n_edges]
     uint32_t *edge_at;  // [n][colours]: edge of this colour at a vertex, or NONE
-    uint32_t *first;    // [n + 1], and
-    uint32_t *incident; // [2 n_edges]: edges at a vertex
+    uint32_t *first;    // [n + 1]: where the edges of each vertex begin in `incident`
+    uint32_t *incident; // [2 n_edges]: edges by vertex
     uint32_t *fan;      // [largest degree]: edges at the centre, each free to take its successor's colour
     uint32_t *path;     // [n]
     uint8_t *in_fan;    // [n_edges]
@@ -104,7 +104,8 @@ static void invert(struct colouring *c, size_t length, uint32_t x, uint32_t y)
         paint(c, c->path[i], i % 2 ? x : y);
 }
 
-// Gives each edge of the fan before `length - 1` the colour of its successor, the last one `colour`.
+// Gives each of the first `length` edges of the fan the colour of its successor, and the last of them
+// `colour`.
 static void turn_fan(struct colouring *c, size_t length, uint32_t colour)
 {
     for (size_t i = 0; i + 1 < length; i++) {
@@ -121,7 +122,7 @@ static void paint_by_fan(struct colouring *c, uint32_t edge)
     size_t length = spread_fan(c, centre, edge), used = 1;
     uint32_t tip = other_end(c, c->fan[length - 1], centre);
     uint32_t x = common_free(c, centre, centre), y = common_free(c, tip, tip);
-    BASE_ASSERT(x != NONE && y != NONE); // one colour more than any degree
+    BASE_ASSERT(x != NONE && y != NONE); // there are more colours than edges at a vertex
     if (!is_free(c, centre, y))
         invert(c, walk(c, centre, y, x), y, x);
     // y is now free at the centre. The rotation ends at the first vertex of the remaining fan at which y is
@@ -172,7 +173,8 @@ static enum base_error begin(struct colouring *c)
     return error;
 }
 
-// Moves up to `count` edges from class `large` to class `small`: a path of odd length has one `large` more.
+// Moves up to `count` edges from class `large` to class `small`: a path of odd length has one edge of `large`
+// more than of `small`.
 static size_t move_edges(struct colouring *c, uint32_t large, uint32_t small, size_t count)
 {
     size_t moved = 0;
@@ -188,8 +190,8 @@ static size_t move_edges(struct colouring *c, uint32_t large, uint32_t small, si
     return moved;
 }
 
-// Returns the number of colours in use: a colour that was not needed has no edges, and a round without
-// meetings does not count.
+// Balances the classes. Returns the number of colours in use: a colour without edges would be a round without
+// meetings.
 static uint32_t even_out(struct colouring *c)
 {
     size_t *size = c->size;

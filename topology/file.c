@@ -104,7 +104,7 @@ static enum base_error add_edge(struct topology_graph *graph, struct topology_gi
     return base_array_add(&graph->edges, &graph->n_edges, &edge, sizeof edge) ? BASE_OK : BASE_ENOMEM;
 }
 
-// A line without its comment and newline; it is cut into words.
+// Reads a line, without its comment and newline; cuts it into words.
 static enum base_error read_line(struct reader *r, char *text, uint32_t line)
 {
     char *words[4] = {NULL}, *rest = NULL, *end = NULL;
@@ -116,9 +116,8 @@ static enum base_error read_line(struct reader *r, char *text, uint32_t line)
     if (count == 0)
         return BASE_OK;
     if (count == 1 || count == 4)
-        return base_fail(r->why, BASE_EFORMAT,
-                         "%s:%u: expected an edge as 'name name [weight]', found %s words", r->path, line,
-                         count == 1 ? "one of these" : "more than three");
+        return base_fail(r->why, BASE_EFORMAT, "%s:%u: expected an edge as 'name name [weight]', found %s",
+                         r->path, line, count == 1 ? "one word" : "more than three words");
     if (words[2])
         edge.weight = strtod(words[2], &end);
     if (words[2] && (*end || !(edge.weight > 0) || !(edge.weight < 1e300)))
@@ -205,7 +204,7 @@ static const struct topology_given *same_direction(const struct topology_given *
     return NULL;
 }
 
-// Checks the sorted edges: either none has the opposite direction, or all have.
+// Checks the sorted edges: no edge is given twice, and either none is given in both directions, or all are.
 static enum base_error check_directions(const struct reader *r)
 {
     const struct topology_given *edges = r->graph->edges, *alone = NULL, *paired = NULL;
@@ -225,8 +224,8 @@ static enum base_error check_directions(const struct reader *r)
         return BASE_OK;
     return base_fail(
         r->why, BASE_EFORMAT,
-        "%s:%u: not symmetric: '%s' to '%s' is given in this direction only, others, as that of line "
-        "%u, in both; give each edge once, or all in both directions",
+        "%s:%u: not symmetric: '%s' to '%s' is given in this direction only, but others, such as that of "
+        "line %u, in both; give each edge once, or all in both directions",
         r->path, alone->line, r->graph->names[alone->from], r->graph->names[alone->to], paired->line);
 }
 
@@ -256,7 +255,7 @@ static enum base_error check_connected(const struct reader *r)
         if (topology_part_of(parent, i) != topology_part_of(parent, 0)) {
             if (graph->line[i])
                 error =
-                    base_fail(r->why, BASE_EFORMAT, "%s:%u: not connected: no way leads from '%s' to '%s'",
+                    base_fail(r->why, BASE_EFORMAT, "%s:%u: not connected: no path leads from '%s' to '%s'",
                               r->path, graph->line[i], graph->names[i], graph->names[0]);
             else
                 error = base_fail(r->why, BASE_EFORMAT, "%s: not connected: no line names the node '%s'",
@@ -271,8 +270,8 @@ static enum base_error take_known(struct reader *r, const struct topology_member
     for (size_t i = 0; i < n_known; i++) {
         uint32_t *slot = slot_of(r->graph, known[i].name);
         if (*slot != TOPOLOGY_NO_NODE || r->graph->n == r->graph->names_room)
-            return base_fail(r->why, BASE_EINVAL, "%s: two nodes '%.64s', or too many", r->path,
-                             known[i].name);
+            return base_fail(r->why, BASE_EINVAL, "%s: two nodes are called '%.64s', or there are too many",
+                             r->path, known[i].name);
         (void)add_node(r->graph, known[i].name, slot);
     }
     return BASE_OK;

@@ -59,8 +59,8 @@ static int compare_sides(const void *left, const void *right)
     return x->b < y->b ? -1 : x->b > y->b;
 }
 
-// Closes the graph over each connected part of absent members: the members at its rim are joined to a path in
-// the order of the ring. So connected members stay connected, and only the rim gets new edges.
+// Closes the graph over each connected part of absent members: the members at its rim are joined into a path
+// in the order of the ring. So connected members stay connected, and only the rim gets new edges.
 static enum base_error close_over(const struct topology_graph *graph, const uint32_t *at,
                                   struct topology_edges *edges)
 {

@@ -1,5 +1,5 @@
-// The graph as it was read; for topology/file.c, which reads, and topology/file_plan.c, which makes plans of
-// it.
+// The graph as it was read. Shared by topology/file.c, which reads it, and topology/file_plan.c, which makes
+// plans of it.
 #ifndef TOPOLOGY_FILE_PRIVATE_H
 #define TOPOLOGY_FILE_PRIVATE_H
 
@@ -14,7 +14,7 @@ struct topology_given { // an edge as a line gives it
 
 struct topology_graph {
     char (*names)[LIMIT_NODE_NAME_BYTES];
-    uint32_t *line; // the line that names each node first; 0: none does
+    uint32_t *line; // the first line that names each node; 0: none does
     uint32_t n, names_room;
     uint32_t *index; // [index_room] hash table of nodes by name, or TOPOLOGY_NO_NODE
     uint32_t index_room;
@@ -25,8 +25,8 @@ struct topology_graph {
 
 uint32_t topology_graph_find(const struct topology_graph *graph, const char *name); // or TOPOLOGY_NO_NODE
 
-// Connected parts: parent[n], in which each node is at first a part of its own (NULL: out of memory), and the
-// part of one node.
+// Connected parts by union-find: parent[n], in which each node is a part of its own at first (NULL: out of
+// memory), and the part of one node.
 uint32_t *topology_parts_alone(size_t n);
 uint32_t topology_part_of(uint32_t *parent, uint32_t node);
 

@@ -1,4 +1,4 @@
-// Graphs that do not change: lists of edges; each colour of a proper colouring is a round.
+// Graphs that do not change, as lists of edges. Each colour of a proper edge colouring is a round.
 #include "base/array.h"
 #include "topology/parts.h"
 
@@ -68,7 +68,8 @@ enum base_error topology_graph_make(struct topology_plan *plan, struct topology_
     return error;
 }
 
-// The longer side is at most n / 3; a torus with a side of two would have every edge twice.
+// The shorter side s of the most square torus of n members, or 0 if there is none: s is at least 3, because
+// along a side of two every edge would occur twice.
 static size_t shorter_side(size_t n)
 {
     size_t side = 0;
@@ -100,7 +101,8 @@ static void join_cycles(struct topology_edges *edges, size_t n, size_t offset)
             topology_join(edges, at, (at + offset) % n);
 }
 
-// Rows of s in the order of the ring. If no s divides n: one row that wraps around, a twisted torus.
+// s rows of n / s members, in the order of the ring. If there is no s: one row that wraps around, a twisted
+// torus.
 static enum base_error make_torus(struct topology_plan *plan, const struct topology_options *options,
                                   const struct topology_member *members)
 {

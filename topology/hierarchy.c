@@ -39,7 +39,8 @@ static int compare_leaders(const void *left, const void *right)
     return *a < *b ? -1 : *a > *b;
 }
 
-// Sorts place[n] by group and position into who[n]; first[groups + 1] says where each group begins.
+// Sorts the members by group and position into who[n]; first[groups + 1] says where each group begins.
+// Returns the number of groups.
 static size_t group(const struct topology_plan *plan, const struct topology_member *members,
                     struct place *place, uint32_t *who, size_t *first)
 {

@@ -13,7 +13,7 @@ struct lanczos {
     double *alpha, *beta; // [steps]: the tridiagonal matrix; beta[i] couples i and i + 1
 };
 
-// Several lanes in a fixed order: a single sum would wait for every addition.
+// Several partial sums in a fixed order: in a single sum, each addition would wait for the one before.
 static double dot(size_t n, const double *x, const double *y)
 {
     double sums[LANES] = {0}, sum = 0;
@@ -34,7 +34,7 @@ static void take_out(size_t n, const double *basis, double along, double *x)
         x[i] -= along * basis[i];
 }
 
-// Removes from x its components along the constants and along the basis so far.
+// Removes from x its components along the constant vector and along the first `count` basis vectors.
 static void orthogonalise(const struct lanczos *l, size_t count, double *x)
 {
     double mean = 0;
@@ -88,8 +88,8 @@ static bool advance(struct lanczos *l, const struct topology_operator *a)
     double *x = l->basis + l->count * l->n, *y = x + l->n;
     a->apply(a->self, x, y);
     l->alpha[l->count] = dot(l->n, x, y);
-    // Except for rounding, only the last two vectors have components to remove. If a pass shortens x much,
-    // rounding errors are left.
+    // Except for rounding, y has components along the last two basis vectors only. If a pass shortens y much,
+    // rounding errors remain, and another pass follows.
     take_out(l->n, x, l->alpha[l->count], y);
     if (l->count)
         take_out(l->n, x - l->n, l->beta[l->count - 1], y);
@@ -124,8 +124,8 @@ static enum base_error iterate(struct lanczos *l, const struct topology_operator
         bool still = fabs(low - before_low) <= scale && fabs(high - before_high) <= scale;
         *smallest = low;
         *largest = high;
-        if (!more || still || (a->enough > 0 && high >= a->enough)) // it approaches from below, so it only
-                                                                    // grows
+        if (!more || still || (a->enough > 0 && high >= a->enough)) // `high` approaches from below,
+                                                                    // so it only grows
             return BASE_OK;
         if (last)
             return BASE_ELIMIT;

@@ -58,8 +58,8 @@ static size_t partner(const struct topology_plan *plan, size_t member, uint64_t 
     return plan->order[(cycle + mate * step) % plan->n];
 }
 
-// A cycle of odd length has the length of the odd part of n. Cycles of even length repeat after two turns, or
-// after one if they have only two positions.
+// A cycle of odd length is as long as the odd part of n, and repeats after as many turns. A cycle of even
+// length repeats after two turns, or after one if it has only two positions.
 static uint64_t period(const struct topology_plan *plan)
 {
     const struct onepeer *onepeer = plan->data;

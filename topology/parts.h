@@ -36,7 +36,7 @@ extern const struct topology_family topology_ring, topology_butterfly, topology_
     topology_base2, topology_hierarchical, topology_file;
 
 // Peers of one member, ascending, without repeats; for kinds with few of them.
-#define TOPOLOGY_FOUND_MAX 32u // two per ring (8), or two per stage (14)
+#define TOPOLOGY_FOUND_MAX 32u // two per ring (of 8), or two per stage (of 14)
 struct topology_found {
     size_t peers[TOPOLOGY_FOUND_MAX], count;
 };
@@ -50,7 +50,7 @@ struct topology_meeting {
     double weight;
 };
 
-// A growing list. When memory runs out the list stays unchanged and `failed` is set; it is checked once, at
+// A growing list. If memory runs out, the list stays unchanged and `failed` is set, which is checked once, at
 // the end.
 struct topology_meetings {
     struct topology_meeting *list;
@@ -59,8 +59,8 @@ struct topology_meetings {
 };
 void topology_meet(struct topology_meetings *meetings, struct topology_meeting meeting);
 
-// Plans whose rounds are listed. Fills plan->data; members of a meeting are positions on ring 0. Frees the
-// list in any case.
+// Plans whose rounds are listed. Fills plan->data. The two members of a meeting are given as positions on
+// ring 0. Frees the list in any case.
 enum base_error topology_table_make(struct topology_plan *plan, struct topology_meetings *meetings,
                                     uint32_t rounds) BASE_CHECK;
 void topology_table_drop(void *table);
@@ -86,9 +86,9 @@ struct topology_edges {
 };
 void topology_join(struct topology_edges *edges, size_t a, size_t b); // a == b: nothing
 
-// A proper edge colouring: colour[edge], no two of a colour at one vertex. At most one colour more than the
-// largest degree; classes differ by at most one edge in size. The edges must be unique; the result depends on
-// their order. Misra, Gries 1992.
+// A proper edge colouring: colour[edge], so that no two edges at a vertex have the same colour. It has at
+// most one colour more than the largest degree; colours differ by at most one in their number of edges. The
+// edges must be unique; the result depends on their order. Misra, Gries 1992.
 enum base_error topology_colour(size_t n, const struct topology_edge *edges, size_t n_edges, uint32_t *colour,
                                 uint32_t *colours) BASE_CHECK;
 

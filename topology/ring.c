@@ -9,7 +9,8 @@ struct place {
     const struct topology_member *member;
 };
 
-// Ring 0 is the ring of TOPOLOGY_RING. The other rings use the seeds of a splitmix64 that starts at `seed`.
+// Ring 0 is the ring of TOPOLOGY_RING. The seeds of the rings are the states of a splitmix64 that starts at
+// `seed`.
 uint64_t topology_ring_key(uint64_t seed, unsigned ring, const char *name)
 {
     return base_hash_bytes(seed + ring * 0x9e3779b97f4a7c15ull, name, strnlen(name, LIMIT_NODE_NAME_BYTES));
@@ -59,7 +60,7 @@ uint64_t topology_ring_period(size_t n)
     return n % 2 ? n : 2;
 }
 
-// Ring t mod K is at its round t / K.
+// Round t is round t / K of ring t mod K.
 static size_t partner(const struct topology_plan *plan, size_t member, uint64_t round)
 {
     size_t start = (size_t)(round % plan->rings) * plan->n;
@@ -72,7 +73,7 @@ static uint64_t period(const struct topology_plan *plan)
     return plan->n > 2 ? plan->rings * topology_ring_period(plan->n) : 1;
 }
 
-// Both sides; in every period the member meets both.
+// The two neighbours on each ring: in a period the member meets both.
 static size_t neighbours(const struct topology_plan *plan, size_t member, size_t *peers, size_t capacity)
 {
     struct topology_found found = {.count = 0};

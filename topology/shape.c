@@ -45,7 +45,7 @@ static size_t degree(const struct graph *graph, size_t i)
 // Breadth-first search from up to 64 members at once: bit b of a word stands for the b-th start.
 struct search {
     const struct graph *graph;
-    uint64_t *seen, *here, *next; // [n] reached so far; in this step; in the next one
+    uint64_t *seen, *here, *next; // [n] starts that have reached a member: so far, in this step, in the next
     uint32_t *now, *then;         // [n] members where `here`, `next` are not 0
 };
 
@@ -127,8 +127,8 @@ static size_t step(struct search *s, size_t count, uint64_t everybody)
     return found;
 }
 
-// The largest distance from members first to first + count - 1, count <= 64. *all: each of them reaches all
-// members.
+// The largest distance of a member from one of the members first to first + count - 1, count <= 64. *all:
+// each of these reaches all members.
 static size_t search(struct search *s, size_t first, size_t count, bool *all)
 {
     uint64_t everybody = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
@@ -146,7 +146,7 @@ static size_t search(struct search *s, size_t first, size_t count, bool *all)
     return distance;
 }
 
-// `alike`: one search is sufficient for all members.
+// `alike`: the search from one member is sufficient.
 static enum base_error search_all(const struct graph *graph, bool alike, struct topology_shape *shape)
 {
     struct search s;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define STEPS_MAX 400u
-#define PAIRS_MAX ((size_t)1 << 22) // of the rounds that are stored at a time
+#define PAIRS_MAX ((size_t)1 << 22) // in all listed rounds together
 #define WORK_MAX  2e9               // pairs averaged for one result
 
 struct pair {
@@ -84,7 +84,7 @@ static void average(struct rounds *rounds, uint64_t round, double *x)
     rounds->work += (double)(end - begin) + 1;
 }
 
-// y = P' P x: each W_t is symmetric, so P' is the same rounds backwards.
+// y = P' P x: each W_t is symmetric, so P' applies the same rounds in reverse order.
 static void apply_product(void *self, const double *x, double *y)
 {
     struct rounds *rounds = self;
@@ -105,7 +105,7 @@ static enum base_error distance_of(struct rounds *rounds, uint64_t count, double
     enum base_error error = list_rounds(rounds, count);
     if (error)
         return error;
-    // Thirty applications are an estimate; the search may take more.
+    // The estimate assumes thirty applications; the search may take more.
     if (rounds->work + 60.0 * (double)count * (double)rounds->n_pairs / (double)(rounds->listed + 1) >
         WORK_MAX)
         return BASE_ELIMIT;
@@ -131,7 +131,8 @@ enum base_error topology_distance(const struct topology_plan *plan, uint64_t cou
 }
 
 // A number of rounds between low (too few) and high (sufficient): where the logarithm of the distance, which
-// is nearly linear in the rounds, crosses the threshold; the middle if there is no such line.
+// is nearly linear in the rounds, crosses the threshold. The middle with `half`, or if the distance at `high`
+// is about 0.
 static uint64_t guess(uint64_t low, double at_low, uint64_t high, double at_high, double threshold, bool half)
 {
     double share = 0.5;
@@ -205,7 +206,7 @@ enum base_error topology_gap_mean(const struct topology_plan *plan, double *gap)
         *gap = 1;
         return BASE_OK;
     }
-    if (topology_plan_period(plan) == 0) { // each pair equally likely: 1/2 - 1/(2(n-1)) where no member rests
+    if (topology_plan_period(plan) == 0) { // each pair is equally likely: the eigenvalue is 1/2 if n is odd
         *gap = n % 2 ? 0.5 : 1 - (double)(n - 2) / (double)(2 * (n - 1));
         return BASE_OK;
     }

@@ -35,7 +35,7 @@ static int compare_peers(const void *left, const void *right)
     return *a < *b ? -1 : *a > *b;
 }
 
-// Counts, then places the entries: a sort by member in two passes.
+// A counting sort by member. peers_at counts the entries that are already placed.
 static void fill_entries(struct table *table, const struct topology_plan *plan,
                          const struct topology_meetings *meetings)
 {

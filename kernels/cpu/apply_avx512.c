@@ -21,7 +21,7 @@ static inline vec widen(const void *at)
     return _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)at));
 }
 
-// Not _mm512_reduce_add_epi64, which adds signed numbers.
+// Not _mm512_reduce_add_epi64: it adds signed numbers, whose overflow is undefined.
 static inline uint64_t sum_of(vec sum)
 {
     uint64_t part[8], total = 0;

@@ -4,7 +4,7 @@
 #include "kernels/cpu/apply_plain.h"
 #include "kernels/cpu/cpu.h"
 
-#define SHARE 128u        // entries of either list in a piece at most
+#define SHARE 128u        // the most entries of either list in a piece
 #define PIECE (2 * SHARE) // merged entries at a time: they stay in L1, and their lines of five vectors in L2
 
 // Merged entries: the increments of r and x.
@@ -38,7 +38,7 @@ static void skip(struct kernels_entries *entries, size_t count)
     entries->count -= count;
 }
 
-// A vector whose cache lines are prefetched; without a start there is none.
+// A vector whose cache lines are prefetched; start NULL: there is none.
 struct lines {
     const char *start;
     unsigned shift; // an element has 1 << shift bytes
@@ -55,7 +55,7 @@ static inline float value_if(uint32_t present, float value)
     return float_of(bits_of(value) & -present);
 }
 
-// The part of both lists that makes one piece, and how far it is merged.
+// The parts of both lists that make one piece, and how far they are merged.
 struct chain {
     const uint32_t *a, *b;
     const float *mine, *theirs;
@@ -118,7 +118,8 @@ static uint32_t last_of_share(const uint32_t *index, size_t from, size_t count)
     return count - from < SHARE ? UINT32_MAX : index[from + SHARE - 1];
 }
 
-// A chain from element i of mine and j of theirs. No later entry has an index of the chain.
+// A chain from entry i of mine and entry j of theirs. No entry after the chain has an index that occurs in
+// it.
 static struct chain chain_from(const uint32_t *a, size_t i, const struct kernels_entries *mine,
                                const uint32_t *b, size_t j, const struct kernels_entries *theirs,
                                struct piece *piece)
@@ -155,8 +156,8 @@ static void merge(struct lines first, float weight, struct kernels_entries *mine
     skip(theirs, two.j_end);
 }
 
-// r += mean, and the change of the hash of r. Meanwhile it prefetches the lines of another vector for the
-// next piece.
+// r += mean; adds the change of the hash of r to *hash. Meanwhile the lines of another vector are prefetched
+// for the next piece.
 static void grow_reference(float *restrict r, const struct piece *restrict piece, struct lines other,
                            const struct piece *restrict next, uint64_t *hash)
 {

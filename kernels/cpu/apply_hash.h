@@ -7,7 +7,8 @@ static inline vec mix(vec h)
     return MM_BITS(xor)(h, MM(srli_epi64)(h, 31));
 }
 
-// base_hash_element: places is index << 32 ^ index >> 32, value the bits as 64-bit numbers.
+// base_hash_element of LANES elements: `places` holds index << 32 ^ index >> 32, `value` the bits of the
+// elements as 64-bit numbers.
 static inline vec terms(vec places, vec value)
 {
     const uint64_t golden = 0x9e3779b97f4a7c15ull;

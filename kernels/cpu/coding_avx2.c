@@ -52,7 +52,7 @@ static inline uint64_t lane_sum(__m256i x)
     return total;
 }
 
-// Lanes of 32 bits hold the sums: gaps of ascending indices add up to less than 2^31.
+// 32-bit lanes are wide enough for the sums: gaps of ascending indices add up to less than 2^31.
 static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t sums[KERNELS_CODING_SHIFTS])
 {
     const __m128i first = _mm_cvtsi32_si128((int)shift);
@@ -117,8 +117,8 @@ static __attribute__((noinline)) void mark_each(uint8_t *bits, uint64_t from, __
         plain_mark(bits, from + position[i]);
 }
 
-// Marks 8 bits at the ascending distances `ahead` from the current position; `length` ends after the last
-// one.
+// Marks 8 bits at the ascending distances `ahead` from the current position, which then advances by `length`,
+// to just after the last of them.
 static inline void marker_put(struct marker *marker, __m256i ahead, uint64_t length)
 {
     const size_t at = (size_t)(marker->bit >> 6) * 8;

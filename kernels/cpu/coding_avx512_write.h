@@ -53,7 +53,7 @@ static inline __m512i gaps_at_end(size_t i, size_t count, const uint32_t *index,
     return _mm512_maskz_sub_epi32(lanes, _mm512_sub_epi32(*now, previous), _mm512_set1_epi32(1));
 }
 
-// Lanes of 32 bits hold the sums: gaps of ascending indices add up to less than 2^31.
+// 32-bit lanes are wide enough for the sums: gaps of ascending indices add up to less than 2^31.
 static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t sums[KERNELS_CODING_SHIFTS])
 {
     const __m512i first = _mm512_set1_epi32((int)shift);
@@ -108,8 +108,8 @@ static __attribute__((noinline)) void mark_each(uint8_t *bits, uint64_t from, __
         plain_mark(bits, from + position[i]);
 }
 
-// Sets the bits at the distances `ahead` from the current position one by one, if they are far apart or fewer
-// than 16; `length` ends after the last one.
+// Sets the bits at the distances `ahead` from the current position one by one, because they are far apart or
+// fewer than 16. The position then advances by `length`.
 static inline void marker_spread(struct marker *marker, __m512i ahead, size_t count, uint64_t length)
 {
     marker_store(marker);
@@ -119,7 +119,8 @@ static inline void marker_spread(struct marker *marker, __m512i ahead, size_t co
     marker->word = at < marker->bytes ? plain_load(marker->bits + at, marker->bytes - at) : 0;
 }
 
-// Sets the bits of eight words that cover the next `length` bits, at most 64; the last of these is set.
+// Sets those of the next `length` bits, at most 64, that are set in any of eight words. The last of them is
+// always set.
 static inline void marker_put(struct marker *marker, __m512i words, uint64_t length)
 {
     const __m256i four = _mm256_or_si256(_mm512_castsi512_si256(words), _mm512_extracti64x4_epi64(words, 1));
@@ -134,8 +135,8 @@ static inline void marker_put(struct marker *marker, __m512i words, uint64_t len
     marker->bit = bit;
 }
 
-// Marks 16 bits at the ascending distances `ahead` from the current position; `length` ends after the last
-// one.
+// Marks 16 bits at the ascending distances `ahead` from the current position, which then advances by
+// `length`, to just after the last of them.
 static inline void marker_put_ahead(struct marker *marker, __m512i ahead, uint64_t length)
 {
     if (__builtin_expect(length > 64, 0)) {
@@ -155,7 +156,8 @@ static inline __m512i unary_ends(__m512i quotients)
     return _mm512_sub_epi32(prefix_sums(_mm512_add_epi32(quotients, one)), one);
 }
 
-// Each pair of unary quotients, shifted to its place after the earlier pairs.
+// Marks 16 unary quotients, two in each 64-bit lane: each pair is shifted to its place after the earlier
+// pairs.
 static inline void marker_put_unary(struct marker *marker, __m512i quotients)
 {
     const __m512i one = _mm512_set1_epi64(1), zero = _mm512_setzero_si512();

@@ -95,7 +95,7 @@ static inline void plain_rice_join(const struct kernels_streams *streams, struct
                                    size_t count, uint32_t *index)
 {
     uint32_t next = at->next;
-    uint64_t bit = at->bit; // the position after the last one: gives the number of zeros before this one
+    uint64_t bit = at->bit; // just after the previous one bit: zeros are counted from here
     for (size_t i = 0; i < count; i++) {
         const uint32_t zeros = (uint32_t)(index[i] - bit);
         bit = (uint64_t)index[i] + 1;

@@ -1,5 +1,5 @@
-// Shared by the coders with AVX2 and AVX-512: processes 64-bit words. The including file defines `positions`
-// and ROOM.
+// What the coders with AVX2 and AVX-512 share: operations on 64-bit words. The including file defines
+// `positions` and ROOM.
 #ifndef KERNELS_CPU_CODING_WORDS_H
 #define KERNELS_CPU_CODING_WORDS_H
 

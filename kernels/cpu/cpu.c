@@ -157,7 +157,7 @@ static bool is_one_of(const char *name, const char *const *names)
     return *names != NULL;
 }
 
-// The names of OpenBLAS's cores for x86-64.
+// The two lists name OpenBLAS's cores for x86-64 that use AVX-512, and those that use AVX2.
 bool kernels_cpu_blas_lags(void)
 {
     static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};

@@ -1,6 +1,6 @@
 // The CPU backend inside kernels/: one constant table per instruction set, all compiled from the same source
-// (loops_body.h) with the same results, bit for bit; and the functions of OpenBLAS and of memory that they
-// share.
+// (loops_body.h) with the same results, bit for bit, except for matrix products; and the functions of
+// OpenBLAS and of memory that they share.
 #ifndef KERNELS_CPU_CPU_H
 #define KERNELS_CPU_CPU_H
 

@@ -26,7 +26,7 @@ INLINE void store_some(float *p, vec value, size_t count)
     _mm512_mask_storeu_ps(p, first(count), value);
 }
 
-// Rows of four elements within each quarter, then the quarters.
+// Transposes the 4 by 4 blocks within each quarter of the vectors, then the quarters.
 INLINE void transpose(vec block[LANES])
 {
     vec half[LANES];

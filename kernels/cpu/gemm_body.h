@@ -1,6 +1,6 @@
 // Matrix products on one thread, compiled for each instruction set by the file that includes it. That file
 // names LANES, TILE_ROWS, GEMM(noun) and MM(noun), the intrinsics of its vectors, and defines INLINE, vec and
-// the few operations on it that differ by more than a name.
+// the few operations on vec that differ by more than a name.
 //
 // A tile of C, TILE_ROWS by two vectors, stays in registers. Both factors are packed: A as [terms, rows of a
 // tile], B in strips of the columns of a tile, [terms, columns]. The smaller of the two is packed once and
@@ -140,7 +140,7 @@ static struct ahead beside(const struct kernels_cpu_product *p, size_t rows, siz
                           .lines = 4};
 }
 
-// Rows [first, first + rows) of C under a panel of B, at `c`.
+// Computes rows [first, first + rows) of C in the columns of a panel of B, and writes them to `c`.
 static void over_rows(const struct kernels_cpu_product *p, const struct part *part, const struct panel *panel,
                       size_t first, size_t rows, float *c, size_t stride)
 {
@@ -217,7 +217,7 @@ static void hold_b(const struct kernels_cpu_product *p)
     }
 }
 
-// The strip of B from column j on, as it lies in memory, while `tiles` tiles are computed.
+// The strip of B from column j on, as it lies in memory, to be prefetched while `tiles` tiles are computed.
 static struct ahead next_strip(const struct kernels_cpu_product *p, const struct part *part, size_t j,
                                size_t tiles)
 {
@@ -293,7 +293,7 @@ static void hold_a(const struct kernels_cpu_product *p)
     }
 }
 
-// The smaller factor stays, unless C is large: it is written in long runs then.
+// The smaller factor stays, unless C is large: C is then written in long runs.
 static void multiply(const struct kernels_cpu_product *p)
 {
     const bool fits = p->n <= HELD / smaller(p->k, PART_TERMS);
@@ -322,7 +322,7 @@ static void multiply_turned(const struct kernels_cpu_product *p, size_t i, size_
     float *to = p->c + i * p->n;
     multiply(&q);
     for (size_t lines = p->n; lines > 0;
-         lines = (lines - 1) / LANES * LANES) { // a part overwrites what follows it
+         lines = (lines - 1) / LANES * LANES) { // from the last on: each overwrites what follows it
         const size_t line = (lines - 1) / LANES * LANES;
         turn(turned + line * rows, rows, lines - line, rows, c + line, p->n);
     }
@@ -330,7 +330,8 @@ static void multiply_turned(const struct kernels_cpu_product *p, size_t i, size_
         put(&(struct target){.alpha = 1.0f, .beta = p->beta}, to + at, load(c + at), rows * p->n - at);
 }
 
-// A vector times a matrix, or a dot product: BLAS has loops for these.
+// Not for products with fewer than 4 rows or columns, for which BLAS has loops, nor for large products on
+// several threads.
 static bool suits(size_t m, size_t n, size_t k)
 {
     return m >= 4 && n >= 4 && k > 0 && (kernels_cpu_threads() == 1 || m <= FEW_TERMS / n / k);

@@ -61,14 +61,14 @@ struct target {
     float alpha, beta;
 };
 
-// What is prefetched while tiles are computed: `rows` runs of `bytes`, `stride` bytes apart, then the same at
-// `offset` of `more` vectors, up to a NULL.
+// What is prefetched while tiles are computed: `rows` runs of `bytes`, `stride` bytes apart; then the same,
+// `offset` floats after the start, of up to `more` vectors, whose list ends early at a NULL.
 struct ahead {
     const char *row;
     size_t at, bytes, stride, rows, all_rows;
     const float *const *next;
     size_t offset, more;
-    size_t lines; // in each STEP terms
+    size_t lines; // prefetched in each STEP terms
 };
 
 INLINE size_t smaller(size_t a, size_t b)

@@ -14,7 +14,7 @@
 #define TILE_VECTORS 2u
 #define FEW_SUMS     6u
 #define TILE_COLUMNS (LANES * TILE_VECTORS)
-#define TRIPLES      ((TALL_ROWS + 2u) / 3u) // a register for three pixels and one for their distance suffice
+#define TRIPLES      ((TALL_ROWS + 2u) / 3u) // three pixels need one pointer and their distance
 #define TALL_ROWS                                                                                            \
     (TILE_ROWS == 6 ? 12u : TILE_ROWS) // of tiles of one vector; fewer sums would wait for each other
 
@@ -124,7 +124,7 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
             }
         }
     }
-    const bool relu = s->relu, add = s->add; // y could overlap what s points to
+    const bool relu = s->relu, add = s->add; // copied, because for the compiler y could overlap *s
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
@@ -291,7 +291,7 @@ struct outer {
     size_t dy_step; // from pixel to pixel of dy; whole vectors of it can be read
     size_t columns;
     float *dw;
-    bool add, pairs; // pairs: two sums of each element, for every other pixel
+    bool add, pairs; // pairs: two sums of each element, of even and of odd pixels
 };
 
 INLINE void outer_pixel(size_t rows, size_t vectors, const float *x, const float *dy,
@@ -309,8 +309,8 @@ INLINE void outer_pixel(size_t rows, size_t vectors, const float *x, const float
     }
 }
 
-// Additions to one sum wait for each other, so a tile with few sums has two of each. The shape alone says
-// which, so AVX2 and AVX-512 give the same bits.
+// Additions to one sum wait for each other, so a tile with few sums keeps two of each. Only the shape decides
+// this, so AVX2 and AVX-512 give the same bits.
 static bool has_pairs(size_t run, size_t outputs)
 {
     return run * (outputs > 8 ? 2 : 1) <= FEW_SUMS;
@@ -433,7 +433,7 @@ static void add_rows(size_t rows, size_t columns, const float *restrict from, fl
             sum[c] += from[c];
 }
 
-// The same, one vector of columns at a time.
+// As add_rows, but one vector of columns at a time, in four partial sums.
 static void sum_rows(size_t rows, size_t columns, const float *from, float *sum)
 {
     for (size_t c = 0; c < columns; c += LANES) {

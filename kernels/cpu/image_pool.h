@@ -26,7 +26,7 @@ static void max_window(const struct kernels_pool *p, const float *restrict x, ui
     }
 }
 
-// A vector of channels of a window.
+// The maximum of a window, for one vector of channels.
 INLINE void max_vector(const struct kernels_pool *p, const float *x, uint32_t *place, float *y)
 {
     vec most = load(x);
@@ -66,8 +66,8 @@ static void max_pool(const struct kernels_pool *p, const float *x, uint32_t *pla
     }
 }
 
-// Line `line` of the windows of a line of outputs, and zeros outside of all windows. In this order a vector
-// may be written across the end of a pixel.
+// Writes the gradient of line `line` of the windows of a line of outputs, and zeros outside of all windows.
+// In this order a vector may be written across the end of a pixel.
 static void max_backward_line(const struct kernels_pool *p, size_t line, const uint32_t *place,
                               const float *dy, float *dx)
 {
@@ -100,7 +100,7 @@ static void max_backward_window(const struct kernels_pool *p, const uint32_t *pl
 static void max_pool_backward(const struct kernels_pool *p, const uint32_t *place, const float *dy, float *dx)
 {
     const size_t line = p->width * p->channels, out = p->out_width * p->channels;
-    const bool apart = p->stride == p->size_x && p->stride == p->size_y; // each dx belongs to one window
+    const bool apart = p->stride == p->size_x && p->stride == p->size_y; // no dx has two windows
     if (!apart)
         memset(dx, 0, p->images * p->height * line * sizeof *dx);
     for (size_t image = 0; image < p->images; image++) {

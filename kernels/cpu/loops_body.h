@@ -1,6 +1,7 @@
 // The loops of the CPU backend: plain C that gcc and clang vectorise, compiled once for each instruction set
-// by the file that includes it and names KERNELS_PATH, KERNELS_TABLE and KERNELS_GEMM. Without fused
-// multiply-add and with partial sums of a fixed width, every path gives the same bits.
+// by the file that includes it and names KERNELS_PATH, KERNELS_TABLE, KERNELS_GEMM, KERNELS_IN_PIECES and
+// KERNELS_PIECES. Without fused multiply-add and with partial sums of a fixed width, every path gives the
+// same bits.
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/select.h"
@@ -56,7 +57,8 @@ static float row_max(size_t count, const float *z)
     return max;
 }
 
-// Subtracts each row's largest logit, adds the row's part of the loss, counts the correct predictions.
+// Subtracts from each row its largest logit, and from the loss what is then the logit of the label. Counts
+// the correct predictions.
 static void shift_rows(size_t rows, size_t cols, float *restrict z, const uint32_t *restrict labels,
                        struct kernels_loss *loss)
 {

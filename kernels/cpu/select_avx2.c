@@ -30,7 +30,7 @@ static inline v_float v_square_add(v_float sum, v_float x)
     return _mm256_add_ps(sum, _mm256_mul_ps(x, x));
 }
 
-// Zero in lanes whose magnitude does not exceed `bits`, except in the lanes of `all`.
+// d, with zeros in the lanes whose magnitude does not exceed `bits`, except in the lanes of `all`.
 static inline v_float v_keep_above(v_float d, v_bits bits, unsigned all)
 {
     v_bits kept = _mm256_cmpgt_epi32(v_magnitude(d), bits);
@@ -62,7 +62,7 @@ static inline v_bits v_count_from(uint32_t first)
     return _mm256_add_epi32(v_set(first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-// The numbers of the lanes that the mask packs together, a byte each.
+// The numbers of the lanes that the mask packs together, in order.
 static inline v_bits v_order(unsigned mask)
 {
     const uint64_t bytes = _pdep_u64(mask, 0x0101010101010101u) * 0xffu;

@@ -30,7 +30,7 @@ static inline v_float v_square_add(v_float sum, v_float x)
     return _mm512_fmadd_ps(x, x, sum);
 }
 
-// Zero in lanes whose magnitude does not exceed `bits`, except in the lanes of `all`.
+// d, with zeros in the lanes whose magnitude does not exceed `bits`, except in the lanes of `all`.
 static inline v_float v_keep_above(v_float d, v_bits bits, unsigned all)
 {
     return _mm512_maskz_mov_ps((__mmask16)(_mm512_cmpgt_epu32_mask(v_magnitude(d), bits) | all), d);

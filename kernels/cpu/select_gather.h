@@ -70,7 +70,7 @@ INLINE void gather_thin(const struct kernels_difference *a, size_t at, v_bits bo
     *to = here;
 }
 
-// Vector by vector up to `to_element`, or up to the first element that does not fit; returns where it
+// Gathers vector by vector up to `end`, or up to the first element that does not fit. Returns where it
 // stopped.
 static __attribute__((noinline)) size_t gather_edge(const struct kernels_difference *a, size_t at, size_t end,
                                                     uint32_t floor, size_t room, struct entries *to,

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#define PIECE 1024u // elements between two additions of the partial sums, and two checks of the room left
+#define PIECE 1024u // elements between two additions of the partial sums, and between two checks of the room
 
 static inline uint32_t larger(uint32_t a, uint32_t b)
 {
@@ -101,7 +101,7 @@ static size_t gather_of(const struct kernels_difference *a, size_t from, size_t 
     return gather_piece(a, from, to, floor, index, value, SELECT_NONE);
 }
 
-// Up to `to`, or to the first element that does not fit.
+// Gathers up to `to`, or up to the first element that does not fit.
 static size_t gather_edge(const struct kernels_difference *a, size_t from, size_t to, uint32_t floor,
                           size_t room, uint32_t *index, float *value, size_t *found)
 {

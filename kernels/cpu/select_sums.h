@@ -76,7 +76,7 @@ INLINE v_float read_reference(const struct kernels_difference *a, size_t at, enu
     return kind == SELECT_BF16 ? v_load_bf16(a->r_bf16 + at) : v_load(a->r + at);
 }
 
-// The value of a for x - r.
+// a for the difference x - r: with a reference in bf16, 0 if the difference is too small (kernels/select.h).
 INLINE v_float far_enough(const struct kernels_difference *a, size_t at, enum select_reference kind,
                           v_float r, v_float d)
 {
@@ -103,7 +103,7 @@ INLINE v_float seen(const struct kernels_difference *a, size_t at, enum select_r
     return d;
 }
 
-// Reads the elements at `at`, adds them to the partial sums and returns their difference.
+// Reads the elements from `at` on, adds them to the partial sums and returns a.
 INLINE v_float look(const struct kernels_difference *a, size_t at, enum select_reference kind,
                     struct partial *part)
 {

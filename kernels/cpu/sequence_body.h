@@ -137,8 +137,8 @@ static void layernorm_backward(const struct kernels_norm *n, const float *grad, 
 
 // logistic(t) = numerator / (1 + e) with e = exp(-|t|), so with no exponent above 0; the numerator is e below
 // 0, else 1. Bound and choice use bit operations: gcc would turn conditions into branches, and the loops
-// around them would become scalar. NaN gives a number: callers multiply it by the value from which t was
-// computed.
+// around them would become scalar. A NaN gives a number, but callers multiply it by the value from which t
+// was computed, so that their result is NaN.
 static inline float logistic(float t)
 {
     const union float_bits lowest = {.f = -EXP_LOWEST}, one = {.f = 1.0f}, sign = {.f = t};
@@ -325,7 +325,8 @@ static void attention(const struct kernels_attention *shape, const float *qkv, f
     }
 }
 
-// Gradients of shares become those of scores: share * (grad - back), back = sum of share * grad over keys.
+// Gradients of attention weights (shares) become those of scores: share * (grad - back), where back is the
+// sum of share * grad over the keys.
 static void grad_of_scores(size_t keys, size_t block, const float *restrict shares,
                            const float *restrict back, float *restrict grad)
 {
@@ -370,7 +371,7 @@ static void attention_backward(const struct kernels_attention *shape, const floa
 
 // --- dropout ---
 
-// A bijection of 32 bits in which every bit of the argument moves every bit of the result (the multipliers
+// A bijection of 32 bits in which every bit of the argument affects every bit of the result (the multipliers
 // and shifts are those of MurmurHash3's finaliser, Appleby 2011).
 static inline uint32_t mix(uint32_t x)
 {

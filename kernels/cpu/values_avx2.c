@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-// Rounds to nearest even; infinity, which only an overflow produces, becomes the largest number.
+// Rounds to nearest even; infinity, which only an overflow produces, becomes the largest finite number.
 static inline __m128i halves_of(__m256 value)
 {
     __m128i half = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
@@ -112,7 +112,7 @@ static void int4_read(const uint8_t *in, const float *level, float *value)
     }
 }
 
-// The levels twice: a permutation reads three bits.
+// The four levels twice, because a permutation reads three bits of an index.
 static inline __m256 levels_of(const float level[4])
 {
     return _mm256_broadcast_ps((const __m128 *)(const void *)level);
@@ -140,7 +140,7 @@ static void int2_write(float *value, float split, const float level[4], uint8_t 
         for (size_t j = 0; j < 4; j++)
             part[j] = int2_codes(value + i + 8 * j, border, levels);
         __m256i pairs = _mm256_maddubs_epi16(low_bytes(part), _mm256_set1_epi16(0x0401));
-        __m256i bytes = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x00100001)); // one in each of eight
+        __m256i bytes = _mm256_madd_epi16(pairs, _mm256_set1_epi32(0x00100001)); // a byte in each lane
         __m256i words = _mm256_packus_epi32(bytes, bytes);
         __m256i low = _mm256_packus_epi16(words, words);
         uint32_t first = (uint32_t)_mm256_extract_epi32(low, 0),

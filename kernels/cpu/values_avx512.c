@@ -10,7 +10,7 @@ static inline __m512 half_values(__m256i half)
     return _mm512_cvtph_ps(half);
 }
 
-// Rounds to nearest even; infinity, which only an overflow produces, becomes the largest number.
+// Rounds to nearest even; infinity, which only an overflow produces, becomes the largest finite number.
 static inline __m256i halves_of(__m512 value)
 {
     __m256i half = _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);

@@ -11,7 +11,7 @@
 #define HALF_LARGEST 0x7bff      // 65504
 #define ROUND_EVEN   12582912.0f // 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, ties to even
 
-// Without a branch, which would prevent vectorisation.
+// Chooses without a branch, which would prevent vectorisation.
 static inline uint32_t choose(bool first, uint32_t yes, uint32_t no)
 {
     return no ^ ((yes ^ no) & -(uint32_t)first);

@@ -1,4 +1,4 @@
-// kernels/vectors.h in plain C, for every path: all of it waits for memory.
+// kernels/vectors.h in plain C, for every path: memory limits all of these functions.
 #include "kernels/cpu/cpu.h"
 
 #include <string.h>

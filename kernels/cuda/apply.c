@@ -40,7 +40,7 @@ static void exchange(const struct kernels_exchange *e, uint64_t *hash)
 {
     if (e->mine.count == 0 && e->theirs.count == 0)
         return;
-    BASE_ASSERT(!e->r_bf16 && !e->correction_bf16); // gossip/exchange refuses them here
+    BASE_ASSERT(!e->r_bf16 && !e->correction_bf16); // gossip/exchange refuses bf16 on a device
     struct sums *device = sums_begin();
     const struct kernels_cuda_exchange arguments = {
         .x = e->x,

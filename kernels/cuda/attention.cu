@@ -5,7 +5,7 @@
 // computed twice. A block computes PANEL columns of a head; wider heads need more blocks.
 //
 // Threads form a square of 16 by 16; each has 4 rows by 4 columns of every product of a tile. Factors are
-// staged in shared memory, DEPTH terms at a time, with the 64 places of a term side by side.
+// staged in shared memory, DEPTH terms at a time, with the numbers of a term for all 64 rows side by side.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
@@ -143,7 +143,8 @@ DEVICE void multiply_rows(const struct head_rows *a, const struct head_rows *b, 
     }
 }
 
-// sum[row][number] += the tile's [term][row] times row `term` of b. Begins with a barrier.
+// sum[row][number] += tile[term][row] times the number in row `term` of b, over all terms. Begins with a
+// barrier.
 DEVICE void multiply_tile(const struct head_rows *b, size_t panel, size_t width, const struct staged *s,
                           float sum[4][4])
 {
@@ -158,8 +159,8 @@ DEVICE void multiply_tile(const struct head_rows *b, size_t panel, size_t width,
     }
 }
 
-// Writes this thread's numbers into the tile, columns as terms, when no thread reads its earlier content any
-// more.
+// Writes this thread's numbers into the tile, columns as terms, after all threads have read its earlier
+// content.
 DEVICE void keep_tile(float value[4][4], const struct staged *s)
 {
     const unsigned y = thread_index() / 16, x = thread_index() % 16;
@@ -199,7 +200,7 @@ struct row_state { // of the four rows of a thread: the largest score so far, th
     float max[4], sum[4];
 };
 
-// Over the 16 threads that have a row.
+// The largest value of the 16 threads that share a row.
 DEVICE float row_max(float value)
 {
     for (unsigned distance = 8; distance > 0; distance /= 2) {
@@ -292,12 +293,12 @@ KERNEL(attention_back_kernel, struct attention_args, a)
         a.to[at] = sum;
 }
 
-// The share of a key in a query, and the gradient of its score: share * (grad - back).
+// The attention weights (shares) of keys in queries, and the gradients of the scores: share * (grad - back).
 struct shares {
     float share[4][4], grad[4][4];
 };
 
-// The same for scores and gradients of shares; their rows are keys if `turned`, else queries.
+// Computes both in place, from scores and gradients of shares. Rows are keys if `turned`, else queries.
 DEVICE void gradient_of_scores(const struct attention_args *a, const struct block_place *p, size_t row,
                                size_t column, int turned, struct shares *s)
 {

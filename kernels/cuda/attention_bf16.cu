@@ -8,8 +8,8 @@
 // needs as the first factor of the next one. Tiles are in shared memory twice: while one is used, the next
 // one arrives. A tile that no row of a warp sees is skipped; one that all of them see needs no mask.
 //
-// `steps` is the width of a head / 16 and, like `tile_rows` and `pairs`, a constant in each kernel: registers
-// have no index.
+// `steps` is the width of a head / 16 and, like `tile_rows` and `pairs`, a constant in each kernel, because
+// registers cannot be indexed at run time.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
@@ -24,7 +24,8 @@
 #define LENGTH_MAX (1u << 30)
 #define LOG2_E     1.44269504f
 
-// The kernels: width of a head, rows of a tile, pairs for the gradients of k and v, and of q.
+// The kernels: width of a head, rows of a tile, pairs for the gradients of k and v, pairs for that of q, and
+// the macro that declares the kernels other than that of k and v.
 #define EACH_WIDTH(kernel)                                                                                   \
     kernel(16, 64, 4, 2, KERNEL_OF_TWO) kernel(32, 64, 4, 2, KERNEL_OF_TWO)                                  \
         kernel(64, 64, 4, 2, KERNEL_OF_TWO) kernel(96, 32, 1, 1, KERNEL) kernel(128, 32, 1, 1, KERNEL)
@@ -125,7 +126,7 @@ INLINE void half_fetch_both(const struct half_rows *a, const struct half_rows *b
 
 // --- products of a warp ---
 
-// From row `first` on; rows after the last one are zeros.
+// Loads a warp's rows, from row `first` on; rows after the last one are zeros.
 INLINE void half_load_rows(const struct half_rows *rows, uint32_t first, unsigned steps, struct warp_rows *to)
 {
     const uint32_t row = first + lane_index() / 4;
@@ -201,7 +202,8 @@ INLINE void half_mask(float score[][4], unsigned pairs, uint32_t row, uint32_t c
     }
 }
 
-// Writes sums times a factor, for the upper and the lower rows, where rows exist; to: of row 0.
+// Writes the sums times `upper` or `lower`, the factors of the upper and the lower rows, for the rows that
+// exist; to: row 0.
 INLINE void half_write_rows(float sum[][4], unsigned steps, float upper, float lower, uint16_t *to,
                             uint32_t stride, uint32_t first, uint32_t count)
 {
@@ -216,7 +218,7 @@ INLINE void half_write_rows(float sum[][4], unsigned steps, float upper, float l
     }
 }
 
-// Over the four lanes that have a row.
+// The largest value of the four lanes that share a row.
 INLINE float quad_max(float value)
 {
     value = fmaxf(value, warp_xor_f32(value, 1));
@@ -344,20 +346,22 @@ KERNEL(attention_bf16_back_kernel, struct half_args, a)
     }
 }
 
-// Scores become shares, exp(score - level), and gradients of shares become those of scores.
+// A score becomes an attention weight (share), exp(score - level); the gradient of a share becomes that of
+// its score.
 INLINE void half_shares(float *score, float *slope, float scale, float level, float offset)
 {
     *score = fast_exp2(fmaf(*score, scale, -level * LOG2_E));
     *slope = *score * (*slope - offset);
 }
 
-// What a part of 16 * pairs keys adds to the gradient of the warp's queries.
+// The warp's queries and the gradients of their outputs, with log_sum and back.
 struct half_queries {
     struct warp_rows q, grad;
     float level[2], offset[2];
     uint32_t first;
 };
 
+// Adds to the gradient of the warp's queries what a part of 16 * pairs keys contributes.
 INLINE void half_back_to_queries(struct half_queries *w, const float4 *k, const float4 *v, unsigned part,
                                  uint32_t key, unsigned pairs, unsigned steps, float scale, float grad_q[][4])
 {
@@ -415,17 +419,18 @@ INLINE void half_attend_queries(const struct half_args *a, const struct half_til
             }
         }
     }
-    uint16_t *const to = a->to + (k.first - a->qkv) - k.stride / 3; // beside q
+    uint16_t *const to = a->to + (k.first - a->qkv) - k.stride / 3; // the place of q in grad_qkv
     half_write_rows(grad_q, steps, a->scale, a->scale, to, k.stride, w.first, a->tokens);
 }
 
-// What a part of 16 * pairs queries adds to the gradients of the warp's keys and values.
+// The warp's keys and values, and their gradients.
 struct half_keys {
     struct warp_rows k, v;
     float grad_k[2 * STEPS_MAX][4], grad_v[2 * STEPS_MAX][4];
     uint32_t first;
 };
 
+// Adds to the gradients of the warp's keys and values what a part of 16 * pairs queries contributes.
 INLINE void half_back_to_keys(struct half_keys *w, const struct half_tiles *tile, unsigned part,
                               uint32_t query, unsigned pairs, unsigned steps, float scale)
 {
@@ -446,8 +451,8 @@ INLINE void half_back_to_keys(struct half_keys *w, const struct half_tiles *tile
     half_multiply_tile(slope, tile->a, part, pairs, steps, w->grad_k);
 }
 
-// A tile of queries with their gradients; and log_sum and back, of which the ones after the last token are
-// zeros: the share of such a query is 1, and its gradient is a row of zeros.
+// Starts copying a tile of queries, the gradients of their outputs, log_sum and back. Queries after the last
+// token get zeros: their shares are then 1, but the gradients of their outputs are zeros.
 INLINE void half_fetch_queries(const struct half_args *a, const struct half_place *p,
                                const struct half_rows *q, const struct half_rows *grad, uint32_t tile,
                                unsigned tile_rows, unsigned steps, const struct half_tiles *to)
@@ -494,7 +499,7 @@ INLINE void half_attend_keys(const struct half_args *a, const struct half_tiles 
                 half_back_to_keys(&w, &now, part, query, pairs, steps, a->scale * LOG2_E);
         }
     }
-    uint16_t *const to = a->to + (q.first - a->qkv) + q.stride / 3; // beside k
+    uint16_t *const to = a->to + (q.first - a->qkv) + q.stride / 3; // the place of k in grad_qkv
     half_write_rows(w.grad_k, steps, a->scale, a->scale, to, q.stride, w.first, a->tokens);
     half_write_rows(w.grad_v, steps, 1.0f, 1.0f, to + q.stride / 3, q.stride, w.first, a->tokens);
 }

@@ -1,4 +1,4 @@
-// Between fp32 and bf16: the factors of products, and activations.
+// Conversions between fp32 and bf16, for the factors of products and for activations.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
@@ -24,7 +24,7 @@ DEVICE uint64_t four_bf16(float a, float b, float c, float d)
            (uint64_t)bf16_of(d) << 48;
 }
 
-// `count`: in fours.
+// `count`: groups of four.
 KERNEL(fours_to_bf16_kernel, struct narrowing, n)
 {
     EACH(i, n.count)

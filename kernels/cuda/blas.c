@@ -12,7 +12,7 @@
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/products.h"
 
-// Made once, before other threads start, and kept for the life of the process.
+// Created once, before other threads start, and kept until the process ends.
 static cublasHandle_t blas, blas_bf16;
 
 static void must_blas(cublasStatus_t status, const char *what)
@@ -61,7 +61,8 @@ void kernels_cuda_multiply_plain(const struct kernels_cuda_multiply *p)
     multiply(p, 1.0f, p->add ? 1.0f : 0.0f);
 }
 
-// Products of vectors have few operations, and one of them is a norm: they stay fp32.
+// Products of vectors stay fp32: they have few operations, and the trainer computes the norm of the gradient
+// as one.
 void kernels_cuda_gemm_bf16(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                             const float *a, const float *b, float beta, float *c)
 {

@@ -91,7 +91,8 @@ static bool describe(const struct kind *k, struct plan *plan)
            works(cublasLtMatrixLayoutCreate(&plan->d, type, k->n, k->m, stride));
 }
 
-// The pointers of the epilogue; before the heuristics too, which look at their alignment.
+// Sets the pointers of the epilogue. This also happens before the heuristics are asked, because they look at
+// the alignment.
 static bool point(const struct plan *plan, const struct kernels_cuda_multiply *p)
 {
     const void *const bias = p->bias;

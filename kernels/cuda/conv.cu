@@ -21,7 +21,7 @@ KERNEL(columns_kernel, struct windows, w)
     const size_t line = c->width * c->channels;
     float *to = w.to + (size_t)block_index() * count;
     for (uint32_t i = thread_index(); i < count; i += THREADS) {
-        const uint32_t window = i / run; // of a pixel, one line
+        const uint32_t window = i / run; // a line of the window of a pixel
         const size_t y = oy * c->stride + window % size - c->padding;
         const size_t at = (window / size * c->stride - c->padding) * c->channels + i % run;
         to[i] = y < c->height && at < line ? w.from[(image * c->height + y) * line + at] : 0.0f;

@@ -5,8 +5,8 @@
 
 #include "kernels/kernels.h"
 
-// The one symbol that registry.c takes from the module. It opens the first device that answers;
-// BASE_ENOTFOUND, with the reason, if none does.
+// The one symbol that registry.c takes from the module. It opens CUDA device 0; BASE_ENOTFOUND, with the
+// reason, if it cannot.
 typedef enum base_error kernels_cuda_opener(const struct kernels **table, char *description, size_t capacity,
                                             struct base_reason *why);
 BASE_CHECK kernels_cuda_opener kernels_cuda_open;

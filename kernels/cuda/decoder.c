@@ -1,6 +1,6 @@
 // kernels/decoder.h with activations in bf16: products on tensor cores with bias, GELU or residual in the
 // same kernel where cuBLAS has one, else with a kernel of our own after them. Weights are rounded for each
-// product: 6 bytes per weight beside the 2 x rows operations on it.
+// product, which moves 6 bytes per weight: little beside the 2 * rows operations on it.
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
@@ -169,7 +169,7 @@ static void linear(const struct kernels *k, const struct kernels_linear *l, cons
     factors_end("linear");
 }
 
-// What is kept is what the GELU takes.
+// `kept` is the argument of the GELU.
 static void linear_gelu(const struct kernels *k, const struct kernels_linear *l, const void *x,
                         const float *w, const float *bias, void *kept, void *y)
 {
@@ -263,7 +263,7 @@ static void linear_backward(const struct kernels *k, const struct kernels_linear
     factors_end("linear_backward");
 }
 
-enum { LOGITS_MULTIPLE = 64 }; // numbers of a row: tiles of products and loads are aligned
+enum { LOGITS_MULTIPLE = 64 }; // of numbers in a row, so that tiles of products and loads are aligned
 
 static size_t stride_of(const struct kernels_linear *l)
 {
@@ -331,7 +331,7 @@ static void rows_of_head(const struct kernels_linear *l, const uint16_t *x, cons
         multiply_only(&product);
 }
 
-// A product whose number of rows is no multiple of 8 is slow: the last rows of W get one of their own.
+// A product whose number of rows is no multiple of 8 is slow: the last rows of W get a product of their own.
 static void logits_backward(const struct kernels *k, const struct kernels_linear *l, const void *x,
                             const float *w, const void *grad, float *grad_w, void *grad_x)
 {

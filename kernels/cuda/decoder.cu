@@ -9,7 +9,7 @@
 #include "kernels/cuda/softmax.h"
 
 // A thread keeps up to KEPT groups of 4 columns of its row: 4 lane + 128 group and the following ones. Wider
-// rows, and rows that are not made of aligned fours, take the loops of layernorm.cu's kind.
+// rows, and rows that do not consist of aligned fours, are handled by loops like those of layernorm.cu.
 #define KEPT 8u
 #define WIDE (4u * WARP) // columns of a group
 

@@ -39,7 +39,7 @@ DEVICE uint16_t bf16_of(float value)
 {
     const uint32_t bits = bits_of(value);
     const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-    const int nan = (bits & MAGNITUDE_BITS) > 0x7f800000u; // its upper half may be 0 or overflow
+    const int nan = (bits & MAGNITUDE_BITS) > 0x7f800000u; // rounding could make it infinite or overflow
     return (uint16_t)(nan ? bits >> 16 | 0x40u : rounded);
 }
 

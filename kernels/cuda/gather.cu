@@ -113,7 +113,7 @@ KERNEL(gather_kernel, struct kernels_cuda_gather, g)
 
 // --- keep ---
 
-// Two counts in one word: entries from `high` on, and above them those in [low, high).
+// Two counts in one word: magnitudes of at least `high`, and, from bit 31 on, those in [low, high).
 #define TIE (1ull << 31)
 
 struct ranks {

@@ -10,7 +10,7 @@
 struct group_norm {
     struct kernels_group_norm n;
     const float *x, *gamma, *beta;
-    float *keep; // [images, 2, groups]: mean and 1 / deviation; of backward `kept`
+    float *keep; // [images, 2, groups]: mean and 1 / deviation; backward reads `kept`
     float *to;   // y or dx
     const float *dy, *kept;
     float *parts; // [images, 2, channels]

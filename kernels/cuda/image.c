@@ -127,7 +127,7 @@ static void differentiate(kernels_cuda_product *multiply, const struct kernels_c
     kernels_cuda_end();
 }
 
-// The columns need more room than `scratch` has.
+// The columns need more room than `scratch` has, so temporary memory is used in its place.
 static void conv(const struct kernels_conv *c, const float *x, const float *weight, const float *bias,
                  float *scratch, float *y)
 {

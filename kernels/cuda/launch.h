@@ -52,7 +52,7 @@ void kernels_cuda_lion(size_t count, struct kernels_cuda_lion options, const flo
 // Rounds to nearest, ties to even; NaN and infinity stay.
 void kernels_cuda_to_bf16(size_t count, const float *from, uint16_t *to);
 void kernels_cuda_to_fp32(size_t count, const uint16_t *from, float *to);
-// The first `cols` numbers of rows of `stride`.
+// The first `cols` numbers of each row of `stride`.
 void kernels_cuda_rows_to_fp32(size_t rows, size_t cols, size_t stride, const uint16_t *from, float *to);
 // sums [2][count] become two vectors, or are added to them.
 void kernels_cuda_pair(size_t count, int accumulate, const float *sums, float *first, float *second);
@@ -255,7 +255,7 @@ struct kernels_cuda_hash {
     const float *x;
     size_t count, first;
     int magnitudes;
-    uint64_t *hash;    // is added to
+    uint64_t *hash;    // the result is added to it
     uint32_t *largest; // bits of the largest magnitude, 0 before the launch
 };
 

@@ -1,4 +1,4 @@
-// The device: the first one that answers, with cuBLAS on it.
+// The device: CUDA device 0, with cuBLAS on it.
 #include "kernels/cuda/cuda.h"
 
 #include <cuda_runtime_api.h>
@@ -34,7 +34,7 @@ enum base_error kernels_cuda_open(const struct kernels **table, char *descriptio
         return error;
     struct cudaDeviceProp device;
     if (cudaGetDeviceProperties(&device, 0) != cudaSuccess)
-        return base_fail(why, BASE_ENOTFOUND, "CUDA device 0 does not say what it is; use device 'cpu'");
+        return base_fail(why, BASE_ENOTFOUND, "CUDA device 0 cannot be queried; use device 'cpu'");
     (void)snprintf(description, capacity, "cuda: %s, sm_%d%d, cuBLAS %d.%d.%d", device.name, device.major,
                    device.minor, version / 10000, version / 100 % 100, version % 100);
     static struct kernels opened;

@@ -7,10 +7,10 @@
 
 struct pool_args {
     struct kernels_pool p;
-    const float *from;      // x, or of backward dy
-    const uint32_t *places; // of backward of the largest
-    uint32_t *place;        // of the largest
-    float *to;              // y, or of backward dx
+    const float *from;      // x; backward: dy
+    const uint32_t *places; // of the maximum, for its backward pass
+    uint32_t *place;        // of the maximum, written
+    float *to;              // y; backward: dx
 };
 
 // The first number of a window, in x.
@@ -66,7 +66,7 @@ DEVICE void windows_over(size_t at, size_t size, size_t stride, size_t outputs, 
     *end = at / stride + 1 < outputs ? at / stride + 1 : outputs;
 }
 
-// Of the largest where there are places, else of the mean.
+// The backward pass of the maximum if there are places, else that of the mean.
 KERNEL(pool_backward_kernel, struct pool_args, a)
 {
     const struct kernels_pool *p = &a.p;

@@ -17,7 +17,7 @@ struct results {
 
 static struct kernels_cuda_vector vector_from(const struct kernels_difference *a, size_t first)
 {
-    BASE_ASSERT(!a->r_bf16); // gossip/exchange refuses them here
+    BASE_ASSERT(!a->r_bf16); // gossip/exchange refuses bf16 on a device
     const float *x = a->x + first, *r = a->r ? a->r + first : NULL;
     return (struct kernels_cuda_vector){
         .x = x, .r = r, .count = a->count - first, .aligned = ((uintptr_t)x | (uintptr_t)r) % 16 == 0};

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/pieces.h"
 
-// Block b reduces places b * each and up to place b of the result.
+// Block b reduces `each` places, from b * each on, to place b of `to`.
 struct reduction {
     const struct kernels_cuda_seen *from;
     size_t count, each;
@@ -41,7 +41,7 @@ KERNEL(histogram_kernel, struct kernels_cuda_histogram, h)
             const uint32_t magnitude = magnitude_of(piece.a[e]);
             const uint32_t wide = magnitude >= h.floor ? (magnitude - h.floor) >> h.shift : KERNELS_CUDA_BINS;
             const uint32_t last = wide < KERNELS_CUDA_BINS ? wide : KERNELS_CUDA_BINS - 1;
-            const uint32_t bin = magnitude >= h.floor ? last : KERNELS_CUDA_BINS; // that bin: none
+            const uint32_t bin = magnitude >= h.floor ? last : KERNELS_CUDA_BINS; // BINS: none
             if (warp_ballot(bin != warp_from_u32(bin, 0)) == 0) {
                 if (lane_index() == 0 && bin < KERNELS_CUDA_BINS)
                     (void)atomic_add_u32(own + bin, WARP);

@@ -31,8 +31,9 @@ struct embedding_gradient {
     size_t rows, width, tiles; // tiles of columns
     const uint32_t *ids;
     const float *grad;
-    uint32_t *smaller, *before, *equal; // [rows]: how many rows have a smaller id, or the same: earlier, all
-    uint32_t *order, *end; // [rows]: the rows by id; where an id begins there, where it ends, else 0
+    // [rows]: the number of rows with a smaller id; of earlier rows with the same id; of all rows with it
+    uint32_t *smaller, *before, *equal;
+    uint32_t *order, *end; // [rows]: the rows, sorted by id; where the id ends that begins here, else 0
     float *token;
     uint32_t parts; // the blocks that share the comparisons of THREADS rows
 };

@@ -19,7 +19,7 @@ DEVICE struct row_part row_part_of_none(void)
     return p;
 }
 
-// Four numbers of a row, at `first` and every `step` after it, in ascending order; -INFINITY: none. NaN
+// Adds four numbers of a row, at `first` and every `step` after it, in ascending order; -INFINITY: none. NaN
 // stays.
 DEVICE void row_part_add(struct row_part *p, const float z[4], size_t first, size_t step)
 {

@@ -103,7 +103,7 @@ DEVICE float block_smallest(const struct block *b)
     return float_of(MAGNITUDE_BITS - warp_max_u32(largest));
 }
 
-// Of magnitudes / 256, so that a block of the largest numbers does not overflow.
+// The sum of magnitudes / 256, so that a block of the largest numbers does not overflow.
 DEVICE float block_sum(const struct block *b)
 {
     float part[PER_LANE];

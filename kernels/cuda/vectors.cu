@@ -1,5 +1,5 @@
-// kernels/vectors.h on the device. These kernels wait only for memory: one element per thread at a time, in
-// strides of the grid. Reductions use the places of pieces.h, in their order.
+// kernels/vectors.h on the device. Memory limits these kernels, so each thread takes one element at a time,
+// in strides of the grid. Reductions use the places of pieces.h, in their order.
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/pieces.h"

@@ -29,7 +29,7 @@ static inline void round_lasts(struct net *net, size_t node, uint64_t least_ms, 
     assert_in_range(net->now_ns - begun_ns, least_ms * MS, (most_ms + 1) * MS);
 }
 
-// A CLOCK of any kind arrives from `from`.
+// Node `node` receives a CLOCK of any kind from `from`.
 static inline void hears(struct net *net, size_t node, size_t from, uint64_t round, uint8_t why)
 {
     struct gossip_message clock = {.kind = GOSSIP_CLOCK, .as.clock = {.round = round, .why = why}};

@@ -82,8 +82,8 @@ static inline void cross(struct net *net, uint64_t round)
     meets_again(net, 0, 1);
 }
 
-// Node 1 has withdrawn its request in favour of node 0's, and could not answer that one. Its next request has
-// the same number; what node 0 answers to the first one must not refuse it.
+// Node 1 has withdrawn its request in favour of node 0's, but could not answer that one. Its next request has
+// the same sequence number, and node 0's answer to the withdrawn one must not refuse it.
 static inline void check_crossed(struct net *net, uint64_t round)
 {
     struct gossip_edge_info info[2];

@@ -14,10 +14,10 @@ struct saved {
     uint64_t round;
     float *model, *v; // v may be NULL
     size_t count;
-    struct gossip_edge_record record[SAVED_RECORDS]; // owns all that it points at
+    struct gossip_edge_record record[SAVED_RECORDS]; // owns all that it points to
 };
 
-// NULL for NULL.
+// A copy of the memory; NULL for NULL.
 static inline void *saved_copy(const void *memory, size_t bytes)
 {
     void *twin = memory ? malloc(bytes ? bytes : 1) : NULL;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 struct watch_packets {
-    size_t all, without_indices; // sparse ones with entries; for the latter the peer has the indices
+    size_t all, without_indices; // sparse ones with entries; those whose indices the peer has
 };
 
 static inline void watch_packets_count(const struct gossip_exchange_actions *actions,
@@ -29,8 +29,8 @@ static inline void watch_packets_count(const struct gossip_exchange_actions *act
     }
 }
 
-// The hash that a HELLO of this step carries is that of r. It is updated with what changes in r, in the same
-// way at both ends, so that comparing the two ends alone would not find a fault in it.
+// Whether the hash in a HELLO of this step is that of r. The exchange updates this hash with every change of
+// r, in the same way at both ends, so comparing the two ends would not find a fault in it.
 static inline bool watch_hashes_hold(const struct net *net, size_t node,
                                      const struct gossip_exchange_actions *actions)
 {

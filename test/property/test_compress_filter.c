@@ -186,7 +186,8 @@ static void with_every_filter_the_ends_meet_at_their_mean(void **state)
     }
 }
 
-// The filter "significant" leaves each element of x - r below its threshold; no other filter sends it.
+// The filter "significantly-modified" leaves each element of x - r below its threshold, and then nothing is
+// sent.
 static void elements_below_the_threshold_of_significance_stay(void **state)
 {
     uint64_t seed = *(const uint64_t *)*state;

@@ -1,6 +1,6 @@
-// Packets over lists of all kinds and sizes, on every path: the bytes are the same, the code is the smallest
-// one, and decoding in pieces of any size gives what the sender kept. A changed packet is refused or gives
-// another valid list.
+// Packets over lists of all kinds and sizes, on every path: the bytes are the same, the index code is the
+// shortest one, and decoding in pieces of any size gives what the sender kept. A changed packet is refused or
+// gives another valid list.
 #include "compress/packet.h"
 #include "compress_lists.h"
 #include "test/support/compress_tools.h"

@@ -145,7 +145,8 @@ static void assert_exact(struct subject *s, size_t k)
     compress_sparse_destroy(&entries);
 }
 
-// Every element is taken whose magnitude is at least `slack` above the smallest one that was taken.
+// Checks that every element is taken whose magnitude is at least `slack` above the smallest one that was
+// taken.
 static void assert_nearly_exact(struct subject *s, enum compress_method method, size_t k, uint32_t slack)
 {
     const struct compress_selection selection = {.method = method, .k = k};

@@ -222,7 +222,7 @@ static void test_second_moments_average(void **state)
         assert_true(fabs(mean - before[j]) <= 1e-5 * before[j] + 1e-9);
     }
     printf("second moments: largest relative spread %.3g after 20 turns\n", spread);
-    assert_true(spread < 0.2); // the scale of eighth powers leaves steps of 9%
+    assert_true(spread < 0.2); // log8 has steps of 9%
     net_destroy(net);
 }
 

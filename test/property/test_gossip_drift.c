@@ -185,10 +185,11 @@ static void drift_rounds(struct drift *drift, uint64_t first, uint64_t count, si
     }
 }
 
-// A node is away for long and returns with its old edges. What the others have moved meanwhile reaches it in
-// many exchanges; it must be integrated over the time that it took, not over one round each. So its
-// correction comes to rest without passing that value. Its neighbours' other edges see a jump, of up to half
-// of the distance, as the drift of one round: a quarter of the distance is the force of that exchange.
+// A node is away for long and returns with its old edges. How far the others have moved meanwhile reaches the
+// node in many exchanges. It must be integrated over the time that the move took, not over one round for each
+// exchange. Then the node's correction comes to rest without exceeding its value at rest. The other edges of
+// its neighbours see a jump, of up to half of the distance, as the drift of one round: the force of that
+// exchange is a quarter of the distance.
 static void test_the_correction_stays_small_after_an_absence(void **state)
 {
     struct gossip_exchange_options options = defaults(1.0f / 32, KERNELS_INT8);

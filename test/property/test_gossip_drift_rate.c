@@ -39,8 +39,8 @@ static double drift_rounds(struct drift *drift, float rate, uint64_t *round, uin
 }
 
 // The rate falls to `low` of its peak and returns. What the large steps left behind reaches a node in many
-// exchanges, while its steps are small: were it taken for the drift of these, the corrections would grow by 1
-// / low.
+// exchanges, while its steps are small: were it taken for the drift of these, the corrections would grow by
+// the factor 1 / low.
 static void fall_and_return(enum topology_kind kind, bool bf16, bool sync, float low)
 {
     struct gossip_exchange_options options = defaults(1.0f / 16, KERNELS_INT8);
@@ -135,8 +135,9 @@ static void test_how_far_the_scale_follows_a_fall(void **state)
     assert_near(scale_after(3, 1.0f / 32, 1), 1.0 / 8,
                 0.01); // beyond them, the smaller the step, the larger the scale
     assert_near(scale_after(3, 1e-5f, 1), 1, 1e-4);
-    assert_near(scale_after(3, 1e-5f, 200), 1, 0.01); // many rounds, but no way
-    // Dense, one edge: an exchange carries everything, so the window is one step of the peak: 100 of 1/100.
+    assert_near(scale_after(3, 1e-5f, 200), 1, 0.01); // many rounds, but not even one step of the peak
+    // Dense, one edge: an exchange carries everything, so the window is one step of the peak, or 100 steps of
+    // 1/100.
     assert_true(scale_after(3, 0.01f, 10) > 0.05);
     assert_near(scale_after(3, 0.01f, 400), 0.01, 1e-6);
 }

@@ -186,7 +186,7 @@ static void test_an_edge_that_goes_after_busy_leaves_no_timer(void **state)
             .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &busy};
         net->node[1].paused = true;
         net_round(net, 0, 1);
-        assert_int_equal(net_step(net, 0, &event), BASE_OK); // to node 0's request: epoch 0, sequence 0
+        assert_int_equal(net_step(net, 0, &event), BASE_OK); // refuses node 0's request: epoch 0, sequence 0
         assert_true(gossip_exchange_deadline(net->node[0].exchange) < net->now_ns + SECOND);
         net_unlink(net, 0, 1);
         if (forgotten)

@@ -2,7 +2,8 @@
 #include "exchange_alone.h"
 
 // Without a link, with a broken one, or with one whose other end is silent, a round lasts as long as the
-// ceiling, and then goes on. If no other node trains, in async, and when idle, it ends at once.
+// ceiling, and then the node goes on. If no other node trains, in async, and when idle, the round ends at
+// once.
 static void test_a_node_without_a_partner_waits_up_to_the_ceiling(void **state)
 {
     (void)state;

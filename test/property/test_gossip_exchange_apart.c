@@ -86,7 +86,7 @@ static void test_nodes_that_are_behind_catch_up(void **state)
             assert_true(net->node[i].round == ROUNDS && !net->node[i].in_round);
         assert_in_range(longest(clocks), 0, LONG_NS);
         assert_int_equal(net_count(net, COUNTER(timeouts)), 0);
-        assert_true(net_count(net, COUNTER(exchanges)) > (ROUNDS - APART - 2) * NODES); // each on both ends
+        assert_true(net_count(net, COUNTER(exchanges)) > (ROUNDS - APART - 2) * NODES); // at both ends
         assert_true(net_references_match(net));
         net_destroy(net);
     }
@@ -170,7 +170,8 @@ static void meets_late(struct net *net, size_t late, uint64_t round, unsigned ms
     net_settle(net, SECOND / 20);
 }
 
-// A deadline of no more than the first answer would be missed by the next one that takes a little longer.
+// The next answer, if it took a little longer, would miss a deadline that is no longer than the first one
+// took.
 static void test_one_answer_does_not_make_a_strict_deadline(void **state)
 {
     struct net *net = linked_net(2, D, true, net_seed(174));
@@ -179,7 +180,7 @@ static void test_one_answer_does_not_make_a_strict_deadline(void **state)
     meets_late(net, 1, 1, 300);
     meets_late(net, 1, 2, 500);
     assert_int_equal(net_count(net, COUNTER(timeouts)), 0);
-    assert_int_equal(net_count(net, COUNTER(exchanges)), 4); // on both ends
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 4); // two, counted at both ends
     net_destroy(net);
 }
 
@@ -194,8 +195,8 @@ static void count_clocks(struct net *net, size_t node, const struct gossip_excha
             actions->list[i].kind == GOSSIP_EXCHANGE_SEND && actions->list[i].message.kind == GOSSIP_CLOCK;
 }
 
-// Its waits are often nearly as long as its deadline. The other end must hear in time that it is waited for:
-// only then does it say that it is behind.
+// A node's waits are often nearly as long as its deadline. The other end must hear in time that it is waited
+// for: only then does it say that it is behind.
 static void test_a_node_that_waits_says_so_before_its_deadline(void **state)
 {
     struct net *net = linked_net(2, D, true, net_seed(175)); // the deadline is 100 ms

@@ -90,7 +90,7 @@ static void train(struct net *net, uint64_t seed)
                 0.02f * ((i % 2 ? 1.0f : -1.0f) + (float)base_rng_normal(&rng) + net->node[i].correction[j]);
 }
 
-// The exchange keeps its own sum, or the trainer holds the only one: it holds in both cases.
+// This holds whether the exchange keeps its own sum or the trainer has the only one.
 static void the_sum_of_corrections_is_that_of_the_stored_ones(void **state)
 {
     (void)state;

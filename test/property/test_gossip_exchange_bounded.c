@@ -186,7 +186,7 @@ static void test_a_broken_link_is_waited_for_once(void **state)
     }
 }
 
-// Its HELLO may be late, and until it comes nobody knows how far behind it is.
+// The HELLO of a new neighbour may be late, and until it comes nobody knows how far behind that node is.
 static void test_a_new_neighbour_is_waited_for_once(void **state)
 {
     struct net *net = bounded_net(3, TOPOLOGY_RING, 4, net_seed(913));
@@ -249,7 +249,7 @@ static void rounds_of_two(struct net *net, uint64_t from, uint64_t to)
         }
 }
 
-// The others go on while it pauses. When it continues it takes the round at which they are, and from its
+// The others go on while a node pauses. When it continues, it takes the round of the others, and from its
 // question on they wait for it.
 static void test_a_node_that_goes_on_takes_the_round_of_the_others(void **state)
 {

@@ -59,7 +59,7 @@ static void test_a_node_that_begins_stays_beside_those_that_wait_for_it(void **s
     }
 }
 
-// Its links have just come up: it asks over them once the states are compared.
+// The node's links have just come up: it asks over them once the states are compared.
 static void test_a_node_that_goes_on_asks_over_new_edges(void **state)
 {
     struct net *net = net_beside_one_that_paused(20, net_seed(923));
@@ -105,7 +105,7 @@ static void test_a_node_that_goes_on_asks_during_a_resync(void **state)
     net_destroy(net);
 }
 
-// Where one neighbour tells, an edge whose other end is not open yet is not waited for.
+// Once one neighbour has told its round, the node does not wait for an edge whose other end is not open yet.
 static void test_after_one_answer_a_node_waits_for_no_edge(void **state)
 {
     struct net *net = net_beside_one_that_paused(20, net_seed(924));
@@ -177,7 +177,7 @@ static bool has_silent(const struct net *net, size_t node)
     return false;
 }
 
-// It has missed rounds of this node, and neither has sent anything since: it is still asked.
+// A neighbour has missed rounds of this node, and neither has sent anything since: it is still asked.
 static void test_a_node_that_goes_on_asks_silent_neighbours(void **state)
 {
     struct net *net = net_of(3, net_seed(914));
@@ -218,8 +218,8 @@ static void comes_to(struct net *net, size_t node, uint64_t round)
     net->node[node].others = true;
 }
 
-// Its own request has no answer yet, as after a pause of either end: it still asks where the other end is,
-// and waits for that answer although another neighbour has answered.
+// The node's own request has no answer yet, as after a pause of either end: it still asks where the other end
+// is, and waits for that answer although another neighbour has answered.
 static void test_a_node_that_goes_on_in_doubt_asks(void **state)
 {
     (void)state;
@@ -295,8 +295,8 @@ static void test_two_nodes_that_go_on_do_not_delay_each_other(void **state)
     }
 }
 
-// A node that was away and hears only from one that comes back, too, waits for what that one hears from
-// others: else it would begin in an old round. Not for ever, and not if it is near them.
+// A node that was away, and hears only from a node that is also coming back, waits for what that node hears
+// from others: else it would begin in an old round. It does not wait for ever, nor if it is near the others.
 static void test_a_node_that_follows_a_follower_waits_for_its_round(void **state)
 {
     (void)state;
@@ -339,8 +339,8 @@ static void count_told(struct net *net, size_t node, const struct gossip_exchang
     }
 }
 
-// It is about to leave its round: a neighbour that follows, too, would take that one. It only asks, and
-// answers, whatever it hears meanwhile.
+// A node that follows is about to leave its round, and a neighbour that also follows would take that round.
+// So it only asks, and answers, whatever it hears meanwhile.
 static void test_a_node_that_follows_does_not_tell_its_old_round(void **state)
 {
     struct net *net = net_of(2, net_seed(929));

@@ -115,7 +115,7 @@ static void test_a_member_that_lies_moves_no_model(void **state)
         }
 }
 
-// Messages whose numbers are counted on from.
+// Messages with a number from which the receiver goes on counting.
 static void test_counters_that_would_overflow_are_refused(void **state)
 {
     static const struct gossip_message messages[] = {

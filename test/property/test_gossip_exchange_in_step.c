@@ -1,5 +1,5 @@
 // Sync: what neighbours learn of each other's rounds when an edge begins, when their views differ and when a
-// view changes; and that one which lies about its round neither stalls nor hurries a node.
+// view changes; and that a neighbour that lies about its round neither stalls nor hurries a node.
 #include "exchange_alone.h"
 
 struct clocks {
@@ -72,8 +72,8 @@ static struct net *net_in_resync(size_t ahead, bool asks, uint64_t seed, struct 
     return net;
 }
 
-// The end that is behind tells its round once, and the one ahead, which says so when it hears it, once more.
-// That one takes no further step until the other is beside it.
+// Both ends tell their rounds when the edge begins, and the end that is ahead does so again when it hears the
+// other. It takes no further step until the other end is beside it.
 static void test_ends_of_a_new_edge_tell_their_rounds(void **state)
 {
     (void)state;
@@ -108,7 +108,7 @@ static void test_an_end_that_stays_behind_is_waited_for_once(void **state)
     }
 }
 
-// The round of one that asks is the one that it is about to leave.
+// The round of an end that asks is the one that it is about to leave.
 static void test_an_end_that_asks_is_not_waited_for(void **state)
 {
     struct clocks clocks;
@@ -172,8 +172,8 @@ static void test_neighbours_that_meet_others_do_not_answer_for_ever(void **state
     net_destroy(net);
 }
 
-// Node 0 has said where it is, and node 1 goes on without it: it says so again after a part of a deadline,
-// and at once, each time, where node 1 is further than that. Otherwise node 1 would soon skip it, and go on
+// Node 0 has said where it is, and node 1 goes on without it: node 0 says so again after a part of a
+// deadline, and at once whenever node 1 is further ahead. Otherwise node 1 would soon skip node 0, and go on
 // alone.
 static void test_a_neighbour_that_goes_ahead_is_told_again(void **state)
 {
@@ -218,7 +218,7 @@ static void test_an_end_that_asks_waits_for_its_exchange(void **state)
     net_destroy(net);
 }
 
-// It asked, and may be about to leave its round: what it hears needs no reply.
+// An end that asked may be about to leave its round, so it does not reply to an answer.
 static void test_an_answer_gets_no_reply(void **state)
 {
     (void)state;
@@ -283,9 +283,9 @@ static void lies_to(struct net *net, size_t node, uint64_t near)
         hears(net, node, 2, any_lie(net, near), (uint8_t)base_rng_below(&net->rng, 3));
 }
 
-// Node 2 exchanges nothing and says anything of its round. Nodes 0 and 1 are in step; now and then one of
-// them pauses and goes on, and asks. Each round ends in two deadlines, and neither skips a round that the
-// other has still to take; where the other has asked and not told its round since, at most `reach` of them.
+// Node 2 exchanges nothing and tells any round. Nodes 0 and 1 are in step; now and then one of them pauses
+// and goes on, and asks. Each round ends in two deadlines, and neither skips a round that the other has still
+// to take; where the other has asked and not told its round since, at most `reach` of them.
 static void test_one_that_lies_neither_stalls_nor_hurries(void **state)
 {
     struct net *net = ring_of(3, net_seed(939));

@@ -98,7 +98,7 @@ static void restart(struct world *world, size_t node)
     at->round = saved->there ? saved->round : 0;
 }
 
-// With the change that local steps would have made.
+// Begins a round, with the change that local steps would have made.
 static void begin_round(struct world *world, size_t node, bool trains)
 {
     struct net *net = world->net;

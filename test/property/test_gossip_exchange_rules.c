@@ -85,8 +85,8 @@ static void test_a_node_that_asks_does_not_answer(void **state)
     }
 }
 
-// Node 1 withdraws its request to node 0 in favour of node 0's, and cannot answer that one. Its next request
-// has the same number; what node 0 answers to the first one must not refuse it.
+// Node 1 withdraws its request to node 0 in favour of node 0's, but cannot answer that one. Its next request
+// has the same sequence number, and node 0's answer to the withdrawn one must not refuse it.
 static void test_a_withdrawn_request_refuses_no_later_one(void **state)
 {
     (void)state;

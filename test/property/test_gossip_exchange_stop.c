@@ -289,8 +289,8 @@ static void collect(struct net *net, size_t node, uint64_t round)
     assert_false(at->in_round);
 }
 
-// It changes nothing: the following round counts its steps, even if it is the first one, which the rendezvous
-// was for.
+// Such a rendezvous changes nothing: the round after it counts its steps, even if that is the first round,
+// for which the rendezvous was.
 static void test_a_rendezvous_without_steps_is_no_round(void **state)
 {
     const uint64_t seed = net_seed(605);

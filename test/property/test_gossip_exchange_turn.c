@@ -110,7 +110,7 @@ static void test_an_end_that_asks_too_early_learns_to_wait(void **state)
     }
 }
 
-// Its neighbours ask it while it makes its steps.
+// The neighbours of a node ask it while it takes its steps.
 static void test_no_node_waits_for_the_steps_of_another(void **state)
 {
     uint64_t rounds[2];

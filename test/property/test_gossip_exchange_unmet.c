@@ -102,7 +102,7 @@ static void test_an_edge_that_begins_again_leaves_no_node_alone(void **state)
     net_destroy(net);
 }
 
-// Bounded: all edges of a node begin again. Meanwhile it meets no neighbour; the nodes that can wait for it.
+// Bounded: all edges of a node begin again. Meanwhile it meets no neighbour, and its neighbours wait for it.
 static void test_a_node_whose_edges_begin_again_is_not_left_behind(void **state)
 {
     struct gossip_exchange_options options = defaults(false);
@@ -143,8 +143,8 @@ static uint64_t round_lasts_ms(struct net *net, size_t node)
     return (net->now_ns - begun_ns) / MS;
 }
 
-// No neighbour answers: a few rounds go on, then each lasts as long as the ceiling. If no other node trains,
-// and when idle, none does.
+// No neighbour answers: a few rounds end at once, then each lasts as long as the ceiling. If no other node
+// trains, and when idle, all end at once.
 static void test_a_node_without_a_partner_waits_up_to_the_ceiling(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void note_question(struct net *net, size_t node, const struct gossip_exch
     }
 }
 
-// At the same sequence number as the node that asks.
+// Answers the question of node 0, with the same sequence number.
 static void answer_question(struct net *net, struct mute *mute)
 {
     struct gossip_exchange_event event = {
@@ -290,8 +290,8 @@ static void lose_messages_to(struct net *net, size_t node)
     net->last = at;
 }
 
-// This holds even where every round needs an exchange and node 2 always has time for one. If node 0 were mute
-// to node 1 as well, neither would ask again.
+// A neighbour that was mute is asked again even if every round needs an exchange and node 2 always has time
+// for one. If node 0 were mute to node 1 as well, neither would ask again.
 static void test_a_neighbour_that_was_mute_is_asked_again(void **state)
 {
     (void)state;
@@ -309,7 +309,8 @@ static void test_a_neighbour_that_was_mute_is_asked_again(void **state)
     }
 }
 
-// It would never have caught up with node 1, and what it learns would never reach node 2.
+// Node 0 was away. It never catches up with node 1, which is mute, and yet becomes present: otherwise what it
+// learns would never reach node 2.
 static void test_a_mute_neighbour_does_not_keep_a_node_away(void **state)
 {
     struct gossip_exchange_totals totals;

@@ -76,7 +76,7 @@ static void set_link(struct world *world, size_t a, size_t b, bool linked)
     }
 }
 
-// A join, a death, a hold-out or a claim; some nodes hear of it now, others later.
+// A join, a death, a holding out or a claim; some nodes hear of it now, others later.
 static void anything(struct world *world)
 {
     size_t a = base_rng_below(&world->rng, NODES), b = base_rng_below(&world->rng, NODES);

@@ -179,8 +179,8 @@ static void a_butterfly_with_a_third_vacant_still_mixes(void **state)
     }
 }
 
-// An expander: |P-J| falls by a factor a round that does not depend on n. So 48 rounds, whole periods of 2, 3
-// and 4 rings, are enough for all n; after as many, a plain ring of 64 still has 0.79.
+// An expander: |P-J| falls by a factor per round that does not depend on n. So 48 rounds, whole periods of 2,
+// 3 and 4 rings, are enough for all n; after as many, a plain ring of 64 still has 0.79.
 static void hash_rings_agree_in_rounds_that_do_not_grow_with_the_members(void **state)
 {
     enum { ROUNDS = 48 };

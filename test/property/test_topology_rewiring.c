@@ -64,7 +64,7 @@ static void look(const struct members *members, const uint32_t *order, struct gr
     topology_plan_destroy(plan);
 }
 
-// In two orders, which must give the same graph.
+// Looks in two orders, which must give the same graph.
 static void look_twice(struct members *members, struct graph *graph)
 {
     uint32_t order[ROSTER];

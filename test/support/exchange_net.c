@@ -119,7 +119,7 @@ void net_destroy(struct net *net)
     free(net);
 }
 
-// When the message has left the node: one message leaves after the other.
+// The time at which the message has left the node: one message leaves after the other.
 static uint64_t leaves(struct net *net, size_t from, size_t bytes)
 {
     struct net_node *node = &net->node[from];

@@ -138,7 +138,8 @@ static void check_action(const struct life_world *world, const struct gossip_lif
     BASE_ASSERT(!(action->set & action->clear));
 }
 
-// In sync it may first measure the duration of a round for half a second.
+// The learner of a node that stops leaves; in sync, the node may first measure the duration of a round, for
+// half a second.
 static void check_stop(struct life_world *world)
 {
     if (world->stopping_ns == 0)
@@ -148,8 +149,8 @@ static void check_stop(struct life_world *world)
     BASE_ASSERT(world->learner_leaves || measures);
 }
 
-// It waits for the first model of another node, and does not count meanwhile. While it is held up it does not
-// compare first models.
+// Whether the node may wait for the first model of another one, and not count meanwhile. While it is cut off
+// or held out, it does not compare first models.
 static bool may_yield(const struct life_world *world)
 {
     const uint64_t own = world->member[0].record.first_model;
@@ -181,7 +182,7 @@ static void check(struct life_world *world, bool looked)
         BASE_ASSERT(!counts && !world->learner_started);
     if (state == GOSSIP_LIFE_TRAINING || state == GOSSIP_LIFE_PAUSED || state == GOSSIP_LIFE_FINISHED)
         BASE_ASSERT(world->learner_started);
-    // Its flags say that it trains as soon as it may, except while it gives up its model for another.
+    // The flags of a finished node say so, and the learner is paused exactly while the node is.
     if (state == GOSSIP_LIFE_FINISHED)
         BASE_ASSERT(world->flags & GOSSIP_RECORD_FINISHED);
     if (state == GOSSIP_LIFE_PAUSED || state == GOSSIP_LIFE_TRAINING)

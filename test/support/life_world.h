@@ -48,7 +48,7 @@ size_t life_world_join(struct life_world *world);
 void life_world_flags(struct life_world *world, size_t member, uint8_t flags);
 // The member now reports that many rounds, of 8 steps each.
 void life_world_progress(struct life_world *world, size_t member, uint64_t round);
-// sets the state, and reports it
+// Sets the state, and reports it.
 void life_world_state(struct life_world *world, size_t member, enum gossip_member_state state);
 
 void life_world_tell(struct life_world *world, struct gossip_life_event event);
@@ -60,7 +60,7 @@ size_t life_world_actions(const struct life_world *world, enum gossip_life_actio
 size_t life_world_notices(const struct life_world *world, enum gossip_life_notice notice);
 const struct gossip_life_action *life_world_last(const struct life_world *world,
                                                  enum gossip_life_action_kind kind); // NULL: none came
-// Its members train, it has counted and begun: for tests of what comes later.
+// The members train, and the node has counted and begun: for tests of what comes later.
 void life_world_train(struct life_world *world);
 
 #endif

@@ -96,7 +96,7 @@ static void actions(void *owner, struct sim_node *node, size_t taken)
          "too many actions of one step");
 }
 
-// What separated the two in one direction and then in the other: between these two it is one stretch.
+// Whether faults of the two hosts, taken together as one stretch, have separated them for long enough.
 static bool kept_apart(const struct sim_world *world, size_t a, size_t b)
 {
     const struct sim_harm *first = &sim_check_of(world)->harm[a], *second = &sim_check_of(world)->harm[b];
@@ -110,7 +110,7 @@ static bool kept_apart(const struct sim_world *world, size_t a, size_t b)
            until_ns - first->since_ns >= tolerated_ns(world);
 }
 
-// The process of the record, not a later one of which the observer has not heard.
+// Whether the process of the record runs, not a later one of which the observer has not heard.
 static bool runs(const struct sim_node *observer, size_t identity)
 {
     const struct sim_node *process = sim_check_process(observer->world, identity);
@@ -125,7 +125,7 @@ static void died(struct sim_check *check, struct sim_node *node, size_t peer,
 {
     struct sim_world *world = node->world;
     const struct sim_node *subject = sim_check_process(world, peer);
-    bool told = !action->known; // it was judged where it was found
+    bool told = !action->known; // it was checked at the member that found it
     bool explained = told || !runs(node, peer) || node->faults.liar || world->node[peer]->faults.liar ||
                      sim_check_excused(world, peer) || sim_check_excused(world, node->host) ||
                      kept_apart(world, node->host, peer) ||

@@ -40,7 +40,7 @@ struct sim_check {
     void (*changed)(struct sim_world *world, size_t host, const struct gossip_membership_action *action);
 };
 
-// Before its world, which takes &check->watch.
+// Call this before the world is created: the world takes &check->watch.
 void sim_check_create(struct sim_check *check, struct sim_world *world, size_t nodes, size_t hosts);
 void sim_check_destroy(struct sim_check *check);
 struct sim_check *sim_check_of(const struct sim_world *world);

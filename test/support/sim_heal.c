@@ -229,7 +229,7 @@ bool sim_check_edges_match(struct sim_world *world)
     return match;
 }
 
-// Of all models, or of those of nodes that count in the graph.
+// The mean of all models, or of those of the nodes that count in the graph.
 static size_t mean_of(const struct sim_world *world, bool counting, double *mean)
 {
     size_t count = 0;

@@ -10,7 +10,7 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-// Returns when it is through. `full`: the queue had no room.
+// Puts `bytes` on a line; returns when they are through. *full: the queue had no room.
 static uint64_t book(const struct sim_slow *slow, uint64_t *way, size_t bytes, uint64_t now_ns, bool *full)
 {
     uint64_t cost_ns = bytes * 8 * SIM_SECOND / slow->bits, begin_ns = later(now_ns, *way);

@@ -12,7 +12,7 @@
 struct sim_slow {
     struct sim_wire wire; // owned
     struct base_rng rng;
-    // bits per second in each direction; in one direction; a full queue
+    // bits: per second in each direction; latency, jitter: in one direction; queue: how long a full one takes
     uint64_t bits, latency_ns, jitter_ns, queue_ns;
     uint64_t *out_ns, *in_ns; // [hosts] when everything sent so far is through
     uint64_t lost, bytes;

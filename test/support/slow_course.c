@@ -88,8 +88,8 @@ static const char *edge_to(const struct sim_node *node, const struct sim_node *o
     return "none";
 }
 
-// It stood still or was away, and takes its next step in the round that its neighbours report: until then it
-// is in none.
+// A node that stood still or was away takes its next step in the round that its neighbours report; until then
+// it is in no round.
 static bool asks_its_neighbours(const struct sim_node *node)
 {
     return node->train.rounds.doing == GOSSIP_ROUNDS_MEET && node->train.rounds.meet.follows;
@@ -122,7 +122,8 @@ static bool has_neighbour(const struct sim_node *node, size_t host)
     return false;
 }
 
-// Members of one part of a cluster in two: each can reach the next one, and one of the two wants an edge.
+// Finds the parts of a cluster that is divided: in a part, each member can reach the next one, and one of the
+// two wants an edge.
 static void find_parts(const struct course *course, size_t part[])
 {
     const size_t nodes = course->world.options.nodes;
@@ -142,7 +143,7 @@ static void find_parts(const struct course *course, size_t part[])
 }
 
 // Parts that cannot reach each other all train. Once they are one again, the one that is ahead waits for the
-// other: what it was ahead by then is not its fault, but may only become less.
+// other: the lead that it had by then is not its fault, but must only shrink.
 static void watch_parts(struct course *course)
 {
     const uint64_t now_ns = sim_world_now(&course->world);
@@ -164,8 +165,8 @@ static void watch_parts(struct course *course)
 }
 
 // A node that no longer counts is about to take the model and round of the others, whose views show it a
-// moment later. One that skips rounds takes its neighbours', and those that are behind, too, are about to do
-// the same: it counts whether it goes on before they have.
+// moment later. A node that skips rounds takes the round of its neighbours, and neighbours that are also
+// behind are about to do the same: what counts is whether it goes on before they have.
 static void watch_lead(struct course *course, const struct sim_node *node, uint64_t round)
 {
     struct sim_trainer *sim_trainer = &course->sim_trainer[node->host];
@@ -380,7 +381,7 @@ static bool others_run(const struct course *course, size_t host)
     return false;
 }
 
-// It is down, and all others have done their last step and left.
+// The host is down, and all others have taken their last step and left.
 static bool comes_too_late(const struct course *course, size_t host)
 {
     for (size_t i = 0; i < course->world.options.nodes; i++)

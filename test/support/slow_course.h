@@ -67,8 +67,8 @@ struct course {
     // Parts that train without each other: when the network between them heals; when two nodes were last in
     // different parts; what is left of the lead that one had over the other by then.
     uint64_t healed_ns, parted_ns[NODES_MAX][NODES_MAX], had[NODES_MAX][NODES_MAX];
-    bool missed[NODES_MAX]; // was so, or down, when the last of them ended: no node with their model is left
-    bool faded[NODES_MAX];  // held out until others ended: the model of these lacks its pull
+    bool missed[NODES_MAX]; // was apart or down when the last of the others ended, and has none to follow
+    bool faded[NODES_MAX];  // held out until others ended, whose models lack its pull
     uint64_t lead, alone;
     size_t lead_of;
     double worst;  // distance of the worst model from the best one: 1 is that of a lone model

@@ -32,8 +32,8 @@ static void an_error_in_a_graph_names_its_line_and_a_graph_must_name_this_node(v
     } cases[] = {
         {"a b\nb c\n", "", NULL},
         {"a b\nb c\n", "c", NULL},
-        {"a b\nc d\n", "", ":2: not connected: no way leads from 'c' to 'a'"},
-        {"a b\nb c\nb\n", "", ":3: expected an edge as 'name name [weight]', found one of these words"},
+        {"a b\nc d\n", "", ":2: not connected: no path leads from 'c' to 'a'"},
+        {"a b\nb c\nb\n", "", ":3: expected an edge as 'name name [weight]', found one word"},
         {"a b\nb c\n", "d",
          " does not name this node, 'd'; expected a line with it, or one of the "
          "names there, 'a' to 'c', as node.name"},

@@ -62,7 +62,7 @@ static void an_invalid_graph_is_refused_with_its_line(void **state)
         {"a b\nb a\na b\n", "g:3: the edge from 'a' to 'b' is already in line 1"},
         {"a b 1\nb a 2\n", "g:2: not symmetric: 'b' to 'a' has weight 2, but 'a' to 'b' in line 1 has 1"},
         {"a b\nb c\nb a\n", "g:2: not symmetric: 'b' to 'c' is given in this direction only"},
-        {"a b\nc d\n", "g:2: not connected: no way leads from 'c' to 'a'"},
+        {"a b\nc d\n", "g:2: not connected: no path leads from 'c' to 'a'"},
         {"a b\nb 0123456789012345678901234567890123456789012345678901234567890123\n", "g:2: the name"},
     };
     (void)state;
