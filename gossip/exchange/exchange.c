@@ -35,7 +35,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
         return BASE_OK;
     case GOSSIP_CLOCK:
         gossip_clocks_take(exchange, edge, &message->as.clock, actions);
-        gossip_round_hear(exchange, edge);
+        gossip_held_up_hear(exchange, edge);
         return BASE_OK;
     case GOSSIP_GREETING:
     case GOSSIP_BYE:
@@ -143,7 +143,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
         else if (edge->state == GOSSIP_EDGE_RESYNC && edge->request.held)
             doubt_block(exchange, edge, actions);
     }
-    gossip_round_tell(exchange, actions);
+    gossip_held_up_tell(exchange, actions);
 }
 
 enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
@@ -206,7 +206,7 @@ void gossip_exchange_scaling(struct gossip_exchange *exchange, uint64_t scaling)
 void gossip_exchange_freeze(struct gossip_exchange *exchange)
 {
     exchange->frozen = true;
-    gossip_round_let_go(exchange);
+    gossip_boundary_let_go(exchange);
     BASE_ASSERT(exchange->model == exchange->own); // the trainer's vectors are not read from now on
 }
 
@@ -223,10 +223,10 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         return next;
     if (exchange->active)
         next = sooner(next, exchange->active->alarm_ns);
-    next = sooner(next, gossip_round_deadline(exchange));
-    if (gossip_round_awaits(exchange))
+    next = sooner(next, gossip_wait_deadline(exchange));
+    if (gossip_held_up_by(exchange))
         next = sooner(next, exchange->round.tell_ns);
-    next = sooner(next, gossip_round_untold(exchange));
+    next = sooner(next, gossip_held_up_tells_at(exchange));
     if (exchange->round.retry_ns && !exchange->active && gossip_partner_asked(exchange))
         next = sooner(next, exchange->round.retry_ns);
     for (size_t i = 0; i < exchange->n_edges; i++) {

@@ -6,108 +6,9 @@
 #define GOSSIP_EXCHANGE_STATE_H
 
 #include "gossip/exchange/clip.h"
-#include "gossip/exchange/deadline.h"
-#include "gossip/exchange/exchange.h"
+#include "gossip/exchange/edge.h"
 #include "gossip/exchange/merge.h"
-#include "gossip/exchange/packet.h"
-#include "gossip/exchange/vector.h"
-#include "gossip/plausible.h"
-
-enum gossip_inquiry {    // question to the peer: which round is it in?
-    GOSSIP_INQUIRY_NONE, // never asked in this round, or answered
-    GOSSIP_INQUIRY_DUE,
-    GOSSIP_INQUIRY_OUT,
-};
-
-struct gossip_edge {
-    struct gossip_id peer;
-    enum gossip_edge_state state;
-    bool linked;                     // also while it is barred
-    uint64_t lost_ns;                // when the link broke while the edge was live; 0: it did not, or the
-                                     // peer is no longer met
-    uint64_t greeted_ns;             // when the HELLO of this link was first sent
-    bool silent;                     // missed a round; skipped until it sends something
-    unsigned unanswered;             // async: unanswered requests and fruitless waits since the latest
-                                     // exchange
-    uint64_t ask_ns;                 // a mute edge is not asked before this time
-    bool told;                       // the peer has been told our clock of this round
-    bool owed;                       // sync: the clock that we last told the peer still determines whether it
-                                     // waits for us; it must be told of changes
-    bool introduced;                 // sync: the peer has been told a clock over this link
-    enum gossip_inquiry inquiry;     // for a round that follows
-    unsigned unreplied;              // inquiries over this link without an answer so far
-    bool follows;                    // the peer has asked for our round and has not reported its own since
-    bool waited_for;                 // a round waited in vain for this edge to become live; no round waits
-                                     // again until it has been live
-    bool heard, late;                // heard: `round` is known. late: we waited for the peer in vain, and its
-                                     // round has not changed since
-    bool trails;                     // sync: the peer was too far behind us when it last reported its round
-    uint64_t round;                  // the boundary that the peer has reached
-    uint64_t pace_ns;                // time of a local step of the peer; 0: not known
-    uint64_t epoch, sequence;        // of the next exchange
-    uint64_t resync_offset;          // elements that RESYNC has covered; equal to parameters when live
-    uint64_t clock;                  // latest round with an exchange over this edge
-    double progress;                 // gossip_exchange.progress at the moment when our side of the latest
-                                     // exchange was made
-    double prepared;                 // the same for the request or answer in progress
-    uint64_t met;                    // gossip_exchange.rounds at the latest exchange
-    float since;                     // of the request or answer in progress: step scale since the latest
-                                     // exchange
-    float absence;                   // step scale of long absences whose drift has not been exchanged
-                                     // completely
-    uint64_t missed;                 // AWAY: rounds between the last exchange before the absence and the
-                                     // first one after it
-    uint64_t caught_up;              // AWAY: exchanges since then
-    bool peer_away;                  // at the latest exchange
-    enum gossip_standing standing;   // of the other end, as last reported
-    struct gossip_vector reference;  // [d] r, bit-identical on both ends
-    struct gossip_vector correction; // [d] c, with opposite signs on the two ends; none without drift
-                                     // correction
-    uint64_t reference_hash;
-    struct gossip_packet request;     // ours, not answered yet
-    struct gossip_packet answer;      // our answer to the latest request of the peer
-    struct gossip_packet deferred;    // a request of the peer: it is ahead of our round (sync), or we were
-                                      // busy
-    struct compress_history sent;     // indices of our latest committed packet that the peer remembers
-    struct compress_history received; // indices of the peer's packet, if it asked us to remember them
-    bool taken_back;                  // our request was withdrawn, and the peer may still refuse it
-    uint64_t sent_ns;                 // when the request went out
-    uint64_t alarm_ns;  // active: when to give up; hello, in doubt: when to ask again; resync: when to give
-                        // up the block, or to start the next one
-    uint64_t barred_ns; // after implausible data or another scaling: the edge stays down until then, even if
-                        // it is linked
-    uint64_t scaling_told;                // by our latest HELLO
-    uint64_t peer_scaling;                // scaling of the data at the other end, as last told; 0: not known
-    uint8_t question;                     // number of our latest HELLO question, 1..127
-    uint8_t repeats;                      // how often that question was repeated
-    double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 when the request was made
-    struct gossip_deadline answers;
-    struct gossip_blocks blocks;
-    uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible;
-    uint8_t *stored; // memory of the latest export
-};
-
-// The update of one exchange that the trainer has not received yet.
-struct gossip_pending_update {
-    struct gossip_pending_update *next;
-    const struct gossip_packet *mine_of; // the packet that still holds our bytes; NULL: this struct owns
-                                         // them
-    uint8_t *mine;
-    size_t mine_bytes, theirs_bytes;
-    uint32_t *keys; // the indices of `theirs` if it came without them, else NULL
-    size_t n_keys;
-    uint64_t keys_hash;
-    float weight;
-    float gain; // for the sum of corrections, if that is deferred; else unused
-    uint8_t theirs[];
-};
-// All such updates since the trainer last handed over its model, in order: as a list, or as their sum.
-struct gossip_pending {
-    struct gossip_pending_update *first, *last;
-    size_t bytes;   // of the list
-    float *sum;     // [d] or NULL
-    bool sum_holds; // the sum is used instead of the list; if false, the sum is zero
-};
+#include "gossip/exchange/pending.h"
 
 // The sum of c over all edges and of the kept corrections. With correction_stays the trainer's copy is the
 // only one: between two rounds the changes of the sum are then deferred, as the updates of x are.
@@ -209,38 +110,6 @@ struct gossip_exchange {
     struct gossip_exchange_totals totals;
 };
 
-// edge.c. Writes the seed model, from which both ends of a new edge begin, to start. False: out of memory.
-bool gossip_edge_start(const struct gossip_exchange *exchange, struct gossip_vector *start);
-struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer);
-enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
-                                struct gossip_edge **edge) BASE_CHECK;
-void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge *edge); // NULL is fine
-void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// resync.c. Sets r = 0, seq = 0, c = 0, with nothing open: both ends then average their models block by
-// block.
-void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
-void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
-void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Does this end ask where only one end may (sync rounds, RESYNC, ties)? The end with the lower id does.
-bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Does the open or latest round still need an exchange over `edge`?
-bool gossip_edge_wanted(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Async: another request or wait of ours was fruitless.
-void gossip_edge_unanswered(const struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Is the edge mute? So many requests and waits were fruitless that no exchange is expected of its peer until
-// it makes one.
-bool gossip_edge_mute(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Is the edge mute, and not due to be asked again?
-bool gossip_edge_shunned(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// LIVE, or RESYNC at its current offset.
-void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge);
-// HELLO or IN_DOUBT: a question is open, and is repeated until it is answered.
-bool gossip_edge_asks(const struct gossip_edge *edge);
-uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-
-void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
-                      const struct gossip_message *message);
-
 // averaging.c. Counts a round of local steps: the drift correction needs to know how far this node has
 // trained.
 void gossip_averaging_count(struct gossip_exchange *exchange, float step_scale);
@@ -311,32 +180,6 @@ enum base_error gossip_moment_room(struct gossip_exchange *exchange) BASE_CHECK;
 void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
                          const uint8_t *theirs);
 
-// pending.c. Where to put the update of the next exchange for the trainer. While all pending packets together
-// are short, *update keeps the two packets (theirs copied, with its indices `keys` or NULL; mine borrowed);
-// else *sum is set. Both are NULL while the trainer waits. BASE_ENOMEM changes nothing.
-enum base_error gossip_pending_room(struct gossip_exchange *exchange, const struct gossip_packet *mine,
-                                    const struct gossip_exchange_message *theirs,
-                                    const struct compress_keys *keys, struct gossip_pending_update **update,
-                                    float **sum) BASE_CHECK;
-// The sum, for updates that are not kept as packets; NULL while the trainer waits.
-enum base_error gossip_pending_sum(struct gossip_exchange *exchange, float **sum) BASE_CHECK;
-
-// pending_list.c. The list of pending updates.
-void gossip_pending_keep(struct gossip_pending *pending, struct gossip_pending_update *update);
-void gossip_pending_decline(struct gossip_pending_update *update);  // frees an update that is not kept
-bool gossip_pending_corrects(const struct gossip_pending *pending); // an update of the list must be applied
-                                                                    // to a deferred sum
-// Call before `packet` is overwritten or freed: its bytes move to the pending update that still needs them,
-// if any.
-void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet *packet);
-// x += all updates of the list, sum += their changes of the corrections. Either vector may be NULL.
-void gossip_pending_repeat(const struct gossip_exchange *exchange, float *x, float *sum);
-// x += all updates, sum += their changes of the corrections; then discards the updates. Either vector may be
-// NULL.
-void gossip_pending_take(struct gossip_exchange *exchange, float *x, float *sum);
-void gossip_pending_clear(struct gossip_pending *pending); // only the list, not the sum
-void gossip_pending_drop(struct gossip_exchange *exchange);
-
 // sum.c. The current sum of the corrections, for reading; NULL if there is none, or no memory for a copy.
 const float *gossip_sum_read(struct gossip_exchange *exchange);
 // Ends the deferral of the sum; out of memory, it marks the sum as stale.
@@ -373,27 +216,49 @@ uint64_t gossip_partner_soon(const struct gossip_exchange *exchange, const struc
 // round.c. A round returns the vectors after its exchange (sync) or that of the previous round (async), when
 // the partner can no longer be met, or at the deadline.
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
-// The trainer's vectors may change from now on, though the round is open.
-void gossip_round_let_go(struct gossip_exchange *exchange);
 void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have become live
 // Async: a node that has made no exchange for too long asks any neighbour that it can.
 void gossip_round_seek(struct gossip_exchange *exchange);
-uint64_t gossip_round_deadline(const struct gossip_exchange *exchange); // of the wait of an open round
-void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
-void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
-// Sync: the partner that should ask and has not done so for a while, or NULL. It may have passed this round,
-// so we tell it our round, and it answers with its own.
-struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange);
-// Sync: a neighbour has reported its round. If it is behind, it is alive and itself waiting for another node.
-void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Sync: a long round is told to the neighbours that are known to be past it. Returns the time at which the
-// next of them is to be told; UINT64_MAX: none.
-uint64_t gossip_round_untold(const struct gossip_exchange *exchange);
-void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
-
 // Async: the exchange of the previous round is made, or was waited for in vain; the open round begins its
 // own.
 void gossip_round_turn(struct gossip_exchange *exchange);
+void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+
+// boundary.c. Takes the trainer's vectors of a ROUND event, and publishes them.
+void gossip_boundary_take(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
+// The trainer's vectors may change from now on, though the round is open.
+void gossip_boundary_let_go(struct gossip_exchange *exchange);
+void gossip_boundary_return(struct gossip_exchange *exchange); // with every update that has arrived
+
+// wait.c. Can the open round still meet the peer of `edge`, or NULL?
+bool gossip_wait_can_meet(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// Sync: no peer answers over any edge, though others train: with a local step now, this node would train
+// alone.
+bool gossip_wait_alone(const struct gossip_exchange *exchange);
+// Async: others train, and this model has had no exchange for more than max_delay rounds.
+bool gossip_wait_starved(const struct gossip_exchange *exchange);
+uint64_t gossip_wait_deadline(const struct gossip_exchange *exchange); // of the wait of an open round
+// Does the open round wait for nobody any more? Where a wait was in vain, that is noted.
+bool gossip_wait_over(struct gossip_exchange *exchange);
+
+// progress.c. The round from which the trainer continues: that of the latest ROUND event, or a later one.
+uint64_t gossip_progress_from(const struct gossip_exchange *exchange);
+// Does this node, which was away, hear only of neighbours that come back, too? Some of them are about to hear
+// where the others are.
+bool gossip_progress_unclear(const struct gossip_exchange *exchange);
+
+// held_up.c. Sync: the partner that should ask and has not done so for a while, or NULL. It may have passed
+// this round, so we tell it our round, and it answers with its own.
+struct gossip_edge *gossip_held_up_by(const struct gossip_exchange *exchange);
+// How long a node that waits for a request over `edge` stays silent.
+uint64_t gossip_held_up_quiet(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// Sync: a neighbour has reported its round. If it is behind, it is alive and itself waiting for another node.
+void gossip_held_up_hear(struct gossip_exchange *exchange, struct gossip_edge *edge);
+// Sync: a long round is told to the neighbours that are known to be past it. Returns the time at which the
+// next of them is to be told; UINT64_MAX: none.
+uint64_t gossip_held_up_tells_at(const struct gossip_exchange *exchange);
+void gossip_held_up_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 
 // turn.c. Async: is the exchange of an earlier round still to be made, and possible? While it is, the next
 // one waits.

@@ -1,0 +1,118 @@
+// One edge: what this end knows of its neighbour, the vectors that both ends keep alike, and the exchange in
+// progress. Private to gossip/exchange.
+#ifndef GOSSIP_EXCHANGE_EDGE_H
+#define GOSSIP_EXCHANGE_EDGE_H
+
+#include "gossip/exchange/deadline.h"
+#include "gossip/exchange/exchange.h"
+#include "gossip/exchange/packet.h"
+#include "gossip/exchange/vector.h"
+#include "gossip/plausible.h"
+
+enum gossip_inquiry {    // question to the peer: which round is it in?
+    GOSSIP_INQUIRY_NONE, // never asked in this round, or answered
+    GOSSIP_INQUIRY_DUE,
+    GOSSIP_INQUIRY_OUT,
+};
+
+struct gossip_edge {
+    struct gossip_id peer;
+    enum gossip_edge_state state;
+    bool linked;                     // also while it is barred
+    uint64_t lost_ns;                // when the link broke while the edge was live; 0: it did not, or the
+                                     // peer is no longer met
+    uint64_t greeted_ns;             // when the HELLO of this link was first sent
+    bool silent;                     // missed a round; skipped until it sends something
+    unsigned unanswered;             // async: unanswered requests and fruitless waits since the latest
+                                     // exchange
+    uint64_t ask_ns;                 // a mute edge is not asked before this time
+    bool told;                       // the peer has been told our clock of this round
+    bool owed;                       // sync: the clock that we last told the peer still determines whether it
+                                     // waits for us; it must be told of changes
+    bool introduced;                 // sync: the peer has been told a clock over this link
+    enum gossip_inquiry inquiry;     // for a round that follows
+    unsigned unreplied;              // inquiries over this link without an answer so far
+    bool follows;                    // the peer has asked for our round and has not reported its own since
+    bool waited_for;                 // a round waited in vain for this edge to become live; no round waits
+                                     // again until it has been live
+    bool heard, late;                // heard: `round` is known. late: we waited for the peer in vain, and its
+                                     // round has not changed since
+    bool trails;                     // sync: the peer was too far behind us when it last reported its round
+    uint64_t round;                  // the boundary that the peer has reached
+    uint64_t pace_ns;                // time of a local step of the peer; 0: not known
+    uint64_t epoch, sequence;        // of the next exchange
+    uint64_t resync_offset;          // elements that RESYNC has covered; equal to parameters when live
+    uint64_t clock;                  // latest round with an exchange over this edge
+    double progress;                 // gossip_exchange.progress at the moment when our side of the latest
+                                     // exchange was made
+    double prepared;                 // the same for the request or answer in progress
+    uint64_t met;                    // gossip_exchange.rounds at the latest exchange
+    float since;                     // of the request or answer in progress: step scale since the latest
+                                     // exchange
+    float absence;                   // step scale of long absences whose drift has not been exchanged
+                                     // completely
+    uint64_t missed;                 // AWAY: rounds between the last exchange before the absence and the
+                                     // first one after it
+    uint64_t caught_up;              // AWAY: exchanges since then
+    bool peer_away;                  // at the latest exchange
+    enum gossip_standing standing;   // of the other end, as last reported
+    struct gossip_vector reference;  // [d] r, bit-identical on both ends
+    struct gossip_vector correction; // [d] c, with opposite signs on the two ends; none without drift
+                                     // correction
+    uint64_t reference_hash;
+    struct gossip_packet request;     // ours, not answered yet
+    struct gossip_packet answer;      // our answer to the latest request of the peer
+    struct gossip_packet deferred;    // a request of the peer: it is ahead of our round (sync), or we were
+                                      // busy
+    struct compress_history sent;     // indices of our latest committed packet that the peer remembers
+    struct compress_history received; // indices of the peer's packet, if it asked us to remember them
+    bool taken_back;                  // our request was withdrawn, and the peer may still refuse it
+    uint64_t sent_ns;                 // when the request went out
+    uint64_t alarm_ns;  // active: when to give up; hello, in doubt: when to ask again; resync: when to give
+                        // up the block, or to start the next one
+    uint64_t barred_ns; // after implausible data or another scaling: the edge stays down until then, even if
+                        // it is linked
+    uint64_t scaling_told;                // by our latest HELLO
+    uint64_t peer_scaling;                // scaling of the data at the other end, as last told; 0: not known
+    uint8_t question;                     // number of our latest HELLO question, 1..127
+    uint8_t repeats;                      // how often that question was repeated
+    double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 when the request was made
+    struct gossip_deadline answers;
+    struct gossip_blocks blocks;
+    uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible;
+    uint8_t *stored; // memory of the latest export
+};
+
+// edge.c. Writes the seed model, from which both ends of a new edge begin, to start. False: out of memory.
+bool gossip_edge_start(const struct gossip_exchange *exchange, struct gossip_vector *start);
+struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer);
+enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
+                                struct gossip_edge **edge) BASE_CHECK;
+void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge *edge); // NULL is fine
+void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *edge);
+// resync.c. Sets r = 0, seq = 0, c = 0, with nothing open: both ends then average their models block by
+// block.
+void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
+void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
+void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
+// Does this end ask where only one end may (sync rounds, RESYNC, ties)? The end with the lower id does.
+bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// Does the open or latest round still need an exchange over `edge`?
+bool gossip_edge_wanted(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// Async: another request or wait of ours was fruitless.
+void gossip_edge_unanswered(const struct gossip_exchange *exchange, struct gossip_edge *edge);
+// Is the edge mute? So many requests and waits were fruitless that no exchange is expected of its peer until
+// it makes one.
+bool gossip_edge_mute(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// Is the edge mute, and not due to be asked again?
+bool gossip_edge_shunned(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// LIVE, or RESYNC at its current offset.
+void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge);
+// HELLO or IN_DOUBT: a question is open, and is repeated until it is answered.
+bool gossip_edge_asks(const struct gossip_edge *edge);
+uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+
+void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
+                      const struct gossip_message *message);
+
+#endif
