@@ -40,7 +40,7 @@ void gossip_links_destroy(struct gossip_links *links)
         return;
     for (size_t i = 0; i < links->n_actions; i++)
         free(links->action[(links->first_action + i) % links->actions_capacity].packet);
-    links_drop_packets(links, NULL);
+    packets_drop(links, NULL);
     while ((link = TAILQ_FIRST(&links->links))) {
         TAILQ_REMOVE(&links->links, link, all);
         free(link);
@@ -112,48 +112,6 @@ static void want(struct gossip_links *links, const struct gossip_id *ids, size_t
     }
 }
 
-// Without a link the member is called for it.
-static void packet(struct gossip_links *links, const struct gossip_links_event *event)
-{
-    void *owner;
-    uint64_t active = gossip_links_active(links, &event->peer, &owner);
-    if (active) {
-        struct gossip_links_action *action = links_act(links, GOSSIP_LINKS_SEND);
-        BASE_ASSERT(links_find(links, active)->state == GOSSIP_LINK_ACTIVE);
-        gossip_links_sent(links, active, links->now_ns);
-        action->link = active;
-        action->owner = owner;
-        action->peer = event->peer;
-        action->bytes = event->bytes;
-        action->count = event->count;
-        return;
-    }
-    if (links->leaving || gossip_id_compare(&event->peer, &links->options.self) == 0 ||
-        (links->n_calls >= GOSSIP_LINKS_CALLS && !links_peer(links, &event->peer)))
-        return; // as if the network had lost it
-    struct packet *made = malloc(sizeof *made + event->count);
-    struct peer *peer = made ? links_peer_made(links, &event->peer) : NULL;
-    if (!peer) {
-        free(made);
-        return;
-    }
-    *made = (struct packet){.peer = peer, .since_ns = links->now_ns, .count = event->count};
-    memcpy(made->bytes, event->bytes, event->count);
-    if (links->totals.packets == GOSSIP_LINKS_PACKETS) { // the oldest is the least useful
-        struct packet *oldest = STAILQ_FIRST(&links->packets);
-        STAILQ_REMOVE_HEAD(&links->packets, next);
-        oldest->peer->packets--;
-        links->totals.packets--;
-        free(oldest);
-    }
-    STAILQ_INSERT_TAIL(&links->packets, made, next);
-    links->totals.packets++;
-    peer->packets++;
-    links_due(links, links->now_ns + GOSSIP_LINKS_PACKET_NS);
-    const struct gossip_links_target member = call_member(peer);
-    call_start(links, &member, &peer->call);
-}
-
 // Entries that stand for a living member are not called; members that are gone are called.
 static void member(struct gossip_links *links, const struct gossip_id *id, bool alive)
 {
@@ -180,7 +138,7 @@ static void part(struct gossip_links *links, const struct gossip_id *id, enum go
     struct peer *peer = links_peer(links, id);
     if (!peer)
         return;
-    links_drop_packets(links, peer);
+    packets_drop(links, peer);
     if (peer->active)
         pair_close(links, peer->active, why);
     else
@@ -203,24 +161,6 @@ static void stalled(struct gossip_links *links, struct link *link, bool on)
     link->stalled = on;
     link->used_ns = links->now_ns; // a stalled link was not idle
     links_due(links, links->now_ns + GOSSIP_LINKS_IDLE_NS);
-}
-
-static void expire_packets(struct gossip_links *links)
-{
-    struct packet *oldest;
-    while ((oldest = STAILQ_FIRST(&links->packets))) {
-        if (links_after(links->now_ns, oldest->since_ns) < GOSSIP_LINKS_PACKET_NS) {
-            links_due(links, oldest->since_ns + GOSSIP_LINKS_PACKET_NS);
-            return;
-        }
-        struct peer *peer = oldest->peer;
-        BASE_ASSERT(peer->packets > 0 && links->totals.packets > 0);
-        STAILQ_REMOVE_HEAD(&links->packets, next);
-        peer->packets--;
-        links->totals.packets--;
-        free(oldest);
-        links_peer_release(links, peer);
-    }
 }
 
 static bool is_missing(const struct gossip_links *links, const struct peer *peer, uint64_t now_ns)
@@ -264,7 +204,7 @@ static void timer(struct gossip_links *links)
     links->late = links_after(links->now_ns, links->due_ns) >= GOSSIP_LINKS_LATE_NS;
     links->due_ns = UINT64_MAX;
     BASE_ASSERT(links->n_peers == 0 || links->buckets > 0);
-    expire_packets(links);
+    packets_expire(links);
     TAILQ_FOREACH(link, &links->links, all)
         if (may_go_on(links))
             pair_timer(links, link);
@@ -287,7 +227,7 @@ static void leave(struct gossip_links *links)
     struct peer *peer, *next;
     BASE_ASSERT(!links->leaving);
     links->leaving = true;
-    links_drop_packets(links, NULL);
+    packets_drop(links, NULL);
     for (size_t i = 0; i < links->options.entries; i++) {
         const struct gossip_links_target target = {.entry = i};
         call_idle(links, &target, &links->entry[i].call);
@@ -347,7 +287,7 @@ static void take(struct gossip_links *links, const struct gossip_links_event *ev
         call_resolved(links, &event->target, event->count);
         break;
     case GOSSIP_LINKS_PACKET:
-        packet(links, event);
+        packets_take(links, event);
         break;
     case GOSSIP_LINKS_MEMBER:
         member(links, &event->peer, event->alive);

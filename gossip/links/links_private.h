@@ -3,6 +3,7 @@
 //   table.c   links by handle, peers by id, the queue of actions
 //   call.c    which peers to call and when: entries and members alike
 //   pair.c    one link per pair: proof, greetings, BYE, the end of a link
+//   packets.c packets that wait for a link
 #ifndef GOSSIP_LINKS_LINKS_PRIVATE_H
 #define GOSSIP_LINKS_LINKS_PRIVATE_H
 
@@ -117,8 +118,7 @@ struct peer *links_peer_made(struct gossip_links *links, const struct gossip_id 
 void links_peer_release(struct gossip_links *links, struct peer *peer); // frees it unless it is still needed
 uint64_t links_hash(const struct gossip_links *links, const struct gossip_id *id);
 void links_due(struct gossip_links *links, uint64_t due_ns);
-void links_drop_packets(struct gossip_links *links, const struct peer *peer); // NULL: all
-size_t links_half_open(const struct gossip_links *links, uint64_t host);      // of this host
+size_t links_half_open(const struct gossip_links *links, uint64_t host); // of this host
 void links_release_half_open(struct gossip_links *links, struct link *link);
 uint64_t links_after(uint64_t later_ns, uint64_t earlier_ns); // 0 if time went backwards
 
@@ -147,6 +147,12 @@ void call_entries_release(struct gossip_links *links, const struct gossip_id *id
 void call_entry_state(struct gossip_links *links, size_t entry, enum gossip_entry_state state);
 bool call_wanted(const struct peer *peer); // wanted, or packets wait for it
 struct gossip_links_target call_member(const struct peer *peer);
+
+// packets.c
+void packets_take(struct gossip_links *links, const struct gossip_links_event *event);
+void packets_send(struct gossip_links *links, const struct link *link); // that waited for it
+void packets_expire(struct gossip_links *links);
+void packets_drop(struct gossip_links *links, const struct peer *peer); // NULL: all
 
 // pair.c
 void pair_authenticated(struct gossip_links *links, struct link *link,

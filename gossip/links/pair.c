@@ -59,25 +59,6 @@ static void detach(struct link *link)
 
 // -- taking into use
 
-static void send_packets(struct gossip_links *links, const struct link *link)
-{
-    struct packets kept = STAILQ_HEAD_INITIALIZER(kept);
-    struct packet *packet;
-    BASE_ASSERT(link->state == GOSSIP_LINK_ACTIVE && link->peer->active == link);
-    while ((packet = STAILQ_FIRST(&links->packets))) {
-        STAILQ_REMOVE_HEAD(&links->packets, next);
-        if (packet->peer != link->peer) {
-            STAILQ_INSERT_TAIL(&kept, packet, next);
-            continue;
-        }
-        packet->peer->packets--;
-        links->totals.packets--;
-        act(links, GOSSIP_LINKS_SEND, link);
-        links_act_packet(links, packet);
-    }
-    STAILQ_CONCAT(&links->packets, &kept);
-}
-
 static void deactivate(struct gossip_links *links, struct peer *peer)
 {
     BASE_ASSERT(peer->active && links->totals.active > 0);
@@ -126,7 +107,7 @@ static void activate(struct gossip_links *links, struct link *link)
             pair_close(links, other, GOSSIP_CLOSE_NOT_NEEDED);
     }
     act(links, GOSSIP_LINKS_UP, link);
-    send_packets(links, link);
+    packets_send(links, link);
 }
 
 // -- the end

@@ -201,21 +201,3 @@ void links_peer_release(struct gossip_links *links, struct peer *peer)
 }
 
 // -- packets
-
-void links_drop_packets(struct gossip_links *links, const struct peer *peer)
-{
-    struct packets kept = STAILQ_HEAD_INITIALIZER(kept);
-    struct packet *packet;
-    while ((packet = STAILQ_FIRST(&links->packets))) {
-        STAILQ_REMOVE_HEAD(&links->packets, next);
-        BASE_ASSERT(packet->peer->packets > 0);
-        if (peer && packet->peer != peer) {
-            STAILQ_INSERT_TAIL(&kept, packet, next);
-            continue;
-        }
-        packet->peer->packets--;
-        links->totals.packets--;
-        free(packet);
-    }
-    STAILQ_CONCAT(&links->packets, &kept);
-}
