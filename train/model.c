@@ -131,49 +131,6 @@ enum base_error train_model_create(const struct train_model_spec *spec, const st
     return BASE_OK;
 }
 
-static enum base_error check_name(const struct train_tensor *tensors, size_t at, struct base_reason *why)
-{
-    const char *name = tensors[at].name;
-    if (name[0] == '\0')
-        return base_fail(why, BASE_EINVAL, "tensor %zu has no name", at);
-    for (size_t i = 0; i < at; i++)
-        if (strcmp(tensors[i].name, name) == 0)
-            return base_fail(why, BASE_EINVAL, "tensors %zu and %zu are both named '%s'", i, at, name);
-    return BASE_OK;
-}
-
-// The number of elements; 0 if there are none or too many.
-static size_t count_elements(const struct train_tensor *tensor)
-{
-    size_t count = 1;
-    for (size_t dim = 0; dim < tensor->n_dims; dim++) {
-        if (tensor->shape[dim] == 0 || tensor->shape[dim] > LIMIT_PARAMETERS / count)
-            return 0;
-        count *= tensor->shape[dim];
-    }
-    return count;
-}
-
-static enum base_error lay_out_tensors(struct train_model *model, struct base_reason *why)
-{
-    for (size_t i = 0; i < model->plan.n_tensors; i++) {
-        struct train_tensor *tensor = &model->plan.tensors[i];
-        enum base_error error = check_name(model->plan.tensors, i, why);
-        if (error)
-            return error;
-        BASE_ASSERT(tensor->n_dims <= TRAIN_DIMS);
-        tensor->count = count_elements(tensor);
-        tensor->offset = model->plan.parameters;
-        model->plan.parameters += tensor->count;
-        if (tensor->count == 0 || model->plan.parameters > LIMIT_PARAMETERS) {
-            return base_fail(why, BASE_EINVAL,
-                             "tensor '%s' has a dimension of 0, or with it the model has over %u elements",
-                             tensor->name, LIMIT_PARAMETERS);
-        }
-    }
-    return BASE_OK;
-}
-
 enum base_error train_model_create_tensors(const struct train_tensor *tensors, size_t count,
                                            const struct kernels *kernels, struct train_model **out,
                                            struct base_reason *why)
@@ -193,7 +150,7 @@ enum base_error train_model_create_tensors(const struct train_tensor *tensors, s
     model->kernels = kernels;
     model->plan.n_tensors = count;
     memcpy(model->plan.tensors, tensors, count * sizeof *tensors);
-    enum base_error error = lay_out_tensors(model, why);
+    enum base_error error = train_plan_lay_out(&model->plan, why);
     if (error) {
         train_model_destroy(model);
         return error;

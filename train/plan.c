@@ -209,3 +209,46 @@ void train_spec_describe(const struct train_model_spec *spec, char *text, size_t
 {
     train_model_type(spec->kind)->describe(spec, text, capacity);
 }
+
+static enum base_error check_name(const struct train_tensor *tensors, size_t at, struct base_reason *why)
+{
+    const char *name = tensors[at].name;
+    if (name[0] == '\0')
+        return base_fail(why, BASE_EINVAL, "tensor %zu has no name", at);
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(tensors[i].name, name) == 0)
+            return base_fail(why, BASE_EINVAL, "tensors %zu and %zu are both named '%s'", i, at, name);
+    return BASE_OK;
+}
+
+// The number of elements; 0 if there are none or too many.
+static size_t count_elements(const struct train_tensor *tensor)
+{
+    size_t count = 1;
+    for (size_t dim = 0; dim < tensor->n_dims; dim++) {
+        if (tensor->shape[dim] == 0 || tensor->shape[dim] > LIMIT_PARAMETERS / count)
+            return 0;
+        count *= tensor->shape[dim];
+    }
+    return count;
+}
+
+enum base_error train_plan_lay_out(struct train_plan *plan, struct base_reason *why)
+{
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        struct train_tensor *tensor = &plan->tensors[i];
+        enum base_error error = check_name(plan->tensors, i, why);
+        if (error)
+            return error;
+        BASE_ASSERT(tensor->n_dims <= TRAIN_DIMS);
+        tensor->count = count_elements(tensor);
+        tensor->offset = plan->parameters;
+        plan->parameters += tensor->count;
+        if (tensor->count == 0 || plan->parameters > LIMIT_PARAMETERS) {
+            return base_fail(why, BASE_EINVAL,
+                             "tensor '%s' has a dimension of 0, or with it the model has over %u elements",
+                             tensor->name, LIMIT_PARAMETERS);
+        }
+    }
+    return BASE_OK;
+}

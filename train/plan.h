@@ -27,6 +27,9 @@ enum base_error train_plan_fill(struct train_plan *plan, struct base_reason *why
 // fit; BASE_ELIMIT: LIMIT_TENSORS, LIMIT_PARAMETERS; BASE_ENOMEM.
 enum base_error train_plan_create(const struct train_model_spec *spec, struct train_plan *plan,
                                   struct base_reason *why) BASE_CHECK;
+// Gives the tensors of a plan without layers their counts and offsets. BASE_EINVAL: an empty or repeated
+// name, an empty tensor, over LIMIT_PARAMETERS elements; nothing is to be used then.
+enum base_error train_plan_lay_out(struct train_plan *plan, struct base_reason *why) BASE_CHECK;
 void train_plan_destroy(struct train_plan *plan); // leaves {0}
 
 // Walks over the elements of a tensor in the order of files for other programs: each call of `next` returns

@@ -1,198 +1,22 @@
-// An optimiser over one shard. Every vector that training touches is allocated when the trainer is made; a
-// step allocates nothing.
-#include "train/trainer.h"
+// An optimiser over one shard. A step allocates nothing.
+#include "train/trainer_private.h"
 
 #include "base/hash.h"
-#include "train/feed.h"
 #include "train/fit.h"
 #include "train/rows.h"
-#include "train/shrink.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-// A vector in the kernels' memory and its copy in host memory; identical if the kernels share host memory.
-struct vector {
-    float *device, *host;
-};
-
-struct train_trainer {
-    struct train_options options;
-    struct train_model *model;
-    const struct kernels *kernels;
-    const struct train_dataset *home; // the data set that it was made with; cursors refer to it
-    size_t count;                     // parameters
-    const struct train_optimizer *optimizer;
-    struct vector x, correction, state[TRAIN_STATES]; // state: of the optimiser; NULL if unused
-    float *gradient; // in the kernels' memory; NULL if the model passes it in pieces
-    float *norm;     // one number, in the kernels' memory; NULL without clipping
-    float *round;    // the model at the beginning of the round, in the kernels' memory; NULL without a
-                     // proximal term
-    double scale;    // of the learning rate
-    struct train_feed feed;
-    uint64_t step;
-    struct { // for l1, l2 and blocks
-        size_t features, outputs, blocks;
-        uint32_t *order;          // [blocks]
-        uint64_t drawn;           // the pass that `order` belongs to
-        bool due;                 // the proximal step after the latest gradient step is pending:
-        struct train_block block; // on these places of the vector
-        float t1, t2;
-    } shrink;
-    bool holds; // the vectors belong to a user's program; no data, no gradient
-    bool lends; // the vectors are changed from outside in the kernels' memory
-};
-
-static bool alloc_vector(const struct train_trainer *trainer, struct vector *vector)
-{
-    const size_t bytes = trainer->count * sizeof(float);
-    vector->device = trainer->kernels->alloc(bytes);
-    vector->host = trainer->kernels->shares_host ? vector->device : calloc(1, bytes);
-    return vector->device && vector->host;
-}
-
-static void release_vector(const struct train_trainer *trainer, struct vector *vector)
-{
-    if (vector->host != vector->device)
-        free(vector->host);
-    trainer->kernels->release(vector->device);
-}
-
-static bool needs_state(const struct train_trainer *trainer, size_t i)
-{
-    const struct train_optimizer *o = trainer->optimizer;
-    return o->state[i] && (!o->needs || o->needs(&trainer->options, i));
-}
-
-static bool alloc_order(struct train_trainer *trainer)
-{
-    const size_t features = train_model_spec(trainer->model)->inputs;
-    size_t tensors, blocks = trainer->options.blocks;
-    blocks = blocks < 1 ? 1 : blocks > features ? features : blocks;
-    if (!train_model_takes_rows(trainer->model))
-        return true;
-    trainer->shrink.features = features;
-    trainer->shrink.outputs = train_model_tensors(trainer->model, &tensors)->count / features;
-    trainer->shrink.blocks = blocks;
-    trainer->shrink.drawn = UINT64_MAX;
-    trainer->shrink.order = malloc(blocks * sizeof *trainer->shrink.order);
-    return trainer->shrink.order != NULL;
-}
-
-// True if the update of an element needs no other element, and the whole batch passes through the model at
-// once.
-static bool takes_pieces(const struct train_trainer *trainer)
-{
-    const struct train_options *options = &trainer->options;
-    const bool parts = options->micro_batch > 0 && options->micro_batch < options->batch;
-    return !parts && options->clip_norm <= 0.0 && !train_model_takes_rows(trainer->model) &&
-           train_model_gives(trainer->model, options->batch);
-}
-
-static bool alloc_all(struct train_trainer *trainer)
-{
-    bool complete = alloc_order(trainer) && alloc_vector(trainer, &trainer->x);
-    complete = complete && (trainer->options.uncorrected || alloc_vector(trainer, &trainer->correction));
-    for (size_t i = 0; i < TRAIN_STATES; i++)
-        complete = complete && (!needs_state(trainer, i) || alloc_vector(trainer, &trainer->state[i]));
-    const size_t bytes = trainer->count * sizeof(float);
-    if (complete && !takes_pieces(trainer))
-        complete = (trainer->gradient = trainer->kernels->alloc(bytes)) != NULL;
-    if (trainer->options.clip_norm > 0.0) {
-        trainer->norm = trainer->kernels->alloc(sizeof *trainer->norm);
-        complete = complete && trainer->norm;
-    }
-    if (trainer->options.proximal > 0.0) {
-        trainer->round = trainer->kernels->alloc(bytes);
-        complete = complete && trainer->round;
-    }
-    return complete;
-}
-
-static void send(const struct train_trainer *trainer, const struct vector *vector)
+void trainer_send(const struct train_trainer *trainer, const struct trainer_vector *vector)
 {
     if (vector->device != vector->host)
         trainer->kernels->upload(vector->device, vector->host, trainer->count * sizeof(float));
 }
 
-static void bring(const struct train_trainer *trainer, const struct vector *vector)
+static void bring(const struct train_trainer *trainer, const struct trainer_vector *vector)
 {
     if (vector->device != vector->host)
         trainer->kernels->download(vector->host, vector->device, trainer->count * sizeof(float));
-}
-
-enum base_error train_trainer_create(const struct train_options *options, struct train_model *model,
-                                     const struct train_dataset *data, const float *start,
-                                     struct train_trainer **out, struct base_reason *why)
-{
-    enum base_error error = train_options_check(options, why);
-    if (!error)
-        error = train_fit_data(options, model, data, why);
-    if (!error)
-        error = train_fit_kernels(options, train_model_kernels(model), why);
-    if (error)
-        return error;
-    struct train_trainer *trainer = calloc(1, sizeof *trainer);
-    if (!trainer)
-        return base_fail(why, BASE_ENOMEM, "out of memory for the trainer");
-    trainer->options = *options;
-    trainer->optimizer = train_optimizer(options->optimizer);
-    trainer->model = model;
-    trainer->kernels = train_model_kernels(model);
-    trainer->home = data;
-    trainer->count = train_model_parameters(model);
-    trainer->scale = 1.0;
-    if (!alloc_all(trainer) ||
-        train_feed_create(trainer->kernels, data, &options->augment, train_fit_batch(options, data),
-                          options->seed, 0, &trainer->feed)) {
-        train_trainer_destroy(trainer);
-        return base_fail(why, BASE_ENOMEM, "out of memory for the vectors of the optimiser");
-    }
-    memcpy(trainer->x.host, start, trainer->count * sizeof *start);
-    send(trainer, &trainer->x);
-    train_trainer_round_begin(trainer);
-    *out = trainer;
-    return BASE_OK;
-}
-
-enum base_error train_trainer_hold(struct train_model *model, float *vector, float *second_moment,
-                                   float *correction, struct train_trainer **out)
-{
-    struct train_trainer *trainer = calloc(1, sizeof *trainer);
-    if (!trainer)
-        return BASE_ENOMEM;
-    trainer->holds = true;
-    trainer->model = model;
-    trainer->kernels = train_model_kernels(model)->host;
-    trainer->count = train_model_parameters(model);
-    trainer->scale = 1.0;
-    trainer->x = (struct vector){vector, vector};
-    trainer->optimizer = train_optimizer(TRAIN_ADAMW); // for the name and index of the shared vector
-    trainer->state[trainer->optimizer->shared] = (struct vector){second_moment, second_moment};
-    trainer->correction = (struct vector){correction, correction};
-    *out = trainer;
-    return BASE_OK;
-}
-
-void train_trainer_destroy(struct train_trainer *trainer)
-{
-    if (!trainer)
-        return;
-    if (trainer->holds) {
-        free(trainer);
-        return;
-    }
-    release_vector(trainer, &trainer->x);
-    release_vector(trainer, &trainer->correction);
-    for (size_t i = 0; i < TRAIN_STATES; i++)
-        release_vector(trainer, &trainer->state[i]);
-    train_feed_destroy(&trainer->feed);
-    trainer->kernels->release(trainer->gradient);
-    trainer->kernels->release(trainer->norm);
-    trainer->kernels->release(trainer->round);
-    free(trainer->shrink.order);
-    free(trainer);
 }
 
 enum base_error train_trainer_replace(struct train_trainer *trainer, const struct train_dataset *data,
@@ -242,26 +66,10 @@ static void add_proximal(struct train_trainer *trainer, size_t from, size_t to, 
     }
 }
 
-static double cosine(const struct train_schedule *schedule, uint64_t step, uint64_t steps)
-{
-    const double pi = acos(-1.0);
-    const uint64_t length = steps > schedule->warmup + 1 ? steps - 1 - schedule->warmup : 1;
-    const double done = fmin(1.0, (double)(step - schedule->warmup) / (double)length);
-    return schedule->floor + (1.0 - schedule->floor) * 0.5 * (1.0 + cos(pi * done));
-}
-
 static double rate_at(const struct train_trainer *trainer, uint64_t step)
 {
-    const struct train_schedule *schedule = &trainer->options.schedule;
-    double factor = 1.0;
-    if (step < schedule->warmup)
-        return trainer->options.rate * trainer->scale * (double)(step + 1) / (double)(schedule->warmup + 1);
-    if (schedule->decay == TRAIN_DECAY_COSINE)
-        factor = cosine(schedule, step, trainer->options.steps);
-    for (size_t i = 0; i < schedule->count; i++)
-        if ((double)step / (double)trainer->options.steps >= schedule->at[i])
-            factor = schedule->factor[i];
-    return trainer->options.rate * factor * trainer->scale;
+    const struct train_options *options = &trainer->options;
+    return train_schedule_rate(&options->schedule, options->rate, step, options->steps) * trainer->scale;
 }
 
 // Updates the elements from .. to-1 by their `gradient`.
@@ -281,17 +89,7 @@ static void update(struct train_trainer *trainer, const float *correction, size_
     trainer->optimizer->step(&update);
 }
 
-// -- blocks, l1 and l2: for models that take rows, whose vectors are in host memory
-
-// The weights that a step changes, as places in the vector.
-static struct train_block block_of(struct train_trainer *trainer, uint64_t step)
-{
-    const size_t outputs = trainer->shrink.outputs;
-    const struct train_block block =
-        train_shrink_block(trainer->shrink.features, trainer->shrink.blocks, trainer->options.block_seed,
-                           step, &trainer->shrink.drawn, trainer->shrink.order);
-    return (struct train_block){block.from * outputs, block.to * outputs};
-}
+// -- blocks, l1 and l2: for models that take rows
 
 bool train_trainer_settles(const struct train_trainer *trainer)
 {
@@ -302,11 +100,7 @@ bool train_trainer_settles(const struct train_trainer *trainer)
 // length.
 static void owe(struct train_trainer *trainer, uint64_t step)
 {
-    const double length = rate_at(trainer, step) / (1.0 - trainer->options.momentum);
-    trainer->shrink.due = train_trainer_settles(trainer);
-    trainer->shrink.block = block_of(trainer, step);
-    trainer->shrink.t1 = (float)(length * trainer->options.l1);
-    trainer->shrink.t2 = (float)(length * trainer->options.l2);
+    train_settle_owe(&trainer->settle, step, rate_at(trainer, step) / (1.0 - trainer->options.momentum));
 }
 
 void train_trainer_unsettle(struct train_trainer *trainer)
@@ -317,35 +111,30 @@ void train_trainer_unsettle(struct train_trainer *trainer)
 
 void train_trainer_settle(struct train_trainer *trainer)
 {
-    const struct train_block *block = &trainer->shrink.block;
-    if (trainer->shrink.due) {
-        train_shrink(block->to - block->from, trainer->shrink.t1, trainer->shrink.t2,
-                     trainer->x.host + block->from);
-    }
-    trainer->shrink.due = false;
+    train_settle_pay(&trainer->settle, trainer->x.host);
 }
 
 void train_trainer_waive(struct train_trainer *trainer)
 {
-    trainer->shrink.due = false;
+    trainer->settle.due = false;
 }
 
 static void update_block(struct train_trainer *trainer, const float *correction)
 {
-    const struct train_block block = block_of(trainer, trainer->step);
-    const size_t weights = trainer->shrink.features * trainer->shrink.outputs;
+    struct train_settle *settle = &trainer->settle;
+    const struct train_block block = train_settle_block(settle, trainer->step);
+    const size_t weights = settle->features * settle->outputs;
     update(trainer, correction, block.from, block.to, trainer->gradient + block.from);
     update(trainer, correction, weights, trainer->count, trainer->gradient + weights);
     owe(trainer, trainer->step);
-    if (trainer->shrink.due)
-        train_shrink_filter(block.to - block.from, trainer->shrink.t1, trainer->x.host + block.from);
+    train_settle_filter(settle, trainer->x.host);
 }
 
 static void restrict_gradient(struct train_trainer *trainer)
 {
-    const size_t outputs = trainer->shrink.outputs;
-    if (trainer->shrink.blocks > 1) {
-        const struct train_block block = block_of(trainer, trainer->step);
+    const size_t outputs = trainer->settle.outputs;
+    if (trainer->settle.blocks > 1) {
+        const struct train_block block = train_settle_block(&trainer->settle, trainer->step);
         train_model_restrict(trainer->model, block.from / outputs, block.to / outputs);
     }
 }
@@ -430,7 +219,7 @@ static void step_at_once(struct train_trainer *trainer, const float *correction,
         add_part(trainer, first, batch - first < most ? batch - first : most, loss);
     add_proximal(trainer, 0, trainer->count, trainer->gradient);
     clip(trainer);
-    if (trainer->shrink.blocks > 0)
+    if (trainer->settle.blocks > 0)
         update_block(trainer, correction);
     else
         update(trainer, correction, 0, trainer->count, trainer->gradient);
@@ -474,18 +263,18 @@ float *train_trainer_model(struct train_trainer *trainer)
     return trainer->x.host;
 }
 
-static struct vector *shared_state(struct train_trainer *trainer)
+static struct trainer_vector *shared_state(struct train_trainer *trainer)
 {
     return trainer->optimizer->shared >= 0 ? &trainer->state[trainer->optimizer->shared] : NULL;
 }
 
 float *train_trainer_second_moment(struct train_trainer *trainer)
 {
-    const struct vector *shared = shared_state(trainer);
+    const struct trainer_vector *shared = shared_state(trainer);
     return shared ? shared->host : NULL;
 }
 
-static uint64_t copies(const struct vector *vector)
+static uint64_t copies(const struct trainer_vector *vector)
 {
     return !vector->host ? 0 : vector->host == vector->device ? 1 : 2;
 }
@@ -520,10 +309,10 @@ void train_trainer_fetch(struct train_trainer *trainer)
 
 void train_trainer_store(struct train_trainer *trainer)
 {
-    send(trainer, &trainer->x);
+    trainer_send(trainer, &trainer->x);
     if (shared_state(trainer))
-        send(trainer, shared_state(trainer));
-    send(trainer, &trainer->correction);
+        trainer_send(trainer, shared_state(trainer));
+    trainer_send(trainer, &trainer->correction);
 }
 
 size_t train_trainer_state_vectors(struct train_trainer *trainer,
@@ -543,7 +332,7 @@ size_t train_trainer_state_vectors(struct train_trainer *trainer,
 void train_trainer_store_state(struct train_trainer *trainer)
 {
     for (size_t i = 0; i < TRAIN_STATES; i++)
-        send(trainer, &trainer->state[i]);
+        trainer_send(trainer, &trainer->state[i]);
 }
 
 struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)
@@ -575,7 +364,7 @@ enum base_error train_trainer_seek(struct train_trainer *trainer, const struct t
         train_feed_seek(&trainer->feed, cursor->epoch, cursor->position);
     else
         train_feed_seek(&trainer->feed, cursor->epoch + 1, 0);
-    trainer->shrink.due = false;
+    trainer->settle.due = false;
     train_trainer_store(trainer);
     train_trainer_advance(trainer, cursor->step);
     train_trainer_store_state(trainer);
@@ -592,7 +381,7 @@ void train_trainer_advance(struct train_trainer *trainer, uint64_t step)
 
 struct train_vectors train_trainer_lend(struct train_trainer *trainer)
 {
-    const struct vector *shared = shared_state(trainer);
+    const struct trainer_vector *shared = shared_state(trainer);
     trainer->lends = true;
     return (struct train_vectors){.model = trainer->x.device,
                                   .second_moment = shared ? shared->device : NULL,
