@@ -31,9 +31,8 @@ struct topology_plan {
     void *data;         // of the family
 };
 
-extern const struct topology_family topology_ring, topology_butterfly, topology_random, topology_torus,
-    topology_exponential, topology_onepeer, topology_complete, topology_star, topology_matchings,
-    topology_base2, topology_hierarchical, topology_file;
+#define TOPOLOGY_EXTERN(constant, family, name) extern const struct topology_family topology_##family;
+TOPOLOGY_LIST(TOPOLOGY_EXTERN)
 
 // Peers of one member, ascending, without repeats; for kinds with few of them.
 #define TOPOLOGY_FOUND_MAX 32u // two per ring (of 8), or two per stage (of 14)

@@ -3,14 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct topology_family *const families[TOPOLOGY_KINDS] = {
-    [TOPOLOGY_RING] = &topology_ring,        [TOPOLOGY_BUTTERFLY] = &topology_butterfly,
-    [TOPOLOGY_RANDOM] = &topology_random,    [TOPOLOGY_TORUS] = &topology_torus,
-    [TOPOLOGY_FILE] = &topology_file,        [TOPOLOGY_EXPONENTIAL] = &topology_exponential,
-    [TOPOLOGY_ONE_PEER] = &topology_onepeer, [TOPOLOGY_COMPLETE] = &topology_complete,
-    [TOPOLOGY_STAR] = &topology_star,        [TOPOLOGY_MATCHINGS] = &topology_matchings,
-    [TOPOLOGY_BASE] = &topology_base2,       [TOPOLOGY_HIERARCHICAL] = &topology_hierarchical,
-};
+#define FAMILY(constant, family, name) [TOPOLOGY_##constant] = &topology_##family,
+static const struct topology_family *const families[TOPOLOGY_KINDS] = {TOPOLOGY_LIST(FAMILY)};
 
 static enum base_error place_on_rings(struct topology_plan *plan, const struct topology_member *members)
 {

@@ -3,20 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const kind_names[TOPOLOGY_KINDS] = {
-    [TOPOLOGY_RING] = "ring",
-    [TOPOLOGY_BUTTERFLY] = "butterfly",
-    [TOPOLOGY_RANDOM] = "random",
-    [TOPOLOGY_TORUS] = "torus",
-    [TOPOLOGY_EXPONENTIAL] = "exponential",
-    [TOPOLOGY_ONE_PEER] = "one-peer",
-    [TOPOLOGY_COMPLETE] = "complete",
-    [TOPOLOGY_STAR] = "star",
-    [TOPOLOGY_MATCHINGS] = "matchings",
-    [TOPOLOGY_BASE] = "base",
-    [TOPOLOGY_HIERARCHICAL] = "hierarchical",
-    [TOPOLOGY_FILE] = "file",
-};
+#define NAME(constant, family, name) [TOPOLOGY_##constant] = (name),
+static const char *const kind_names[TOPOLOGY_KINDS] = {TOPOLOGY_LIST(NAME)};
 
 enum base_error topology_kind_parse(const char *name, enum topology_kind *kind, struct base_reason *why)
 {

@@ -11,21 +11,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum topology_kind {
-    TOPOLOGY_RING,         // members on a circle; alternating matchings along it
-    TOPOLOGY_BUTTERFLY,    // round t: slot i meets i XOR 2^(t mod m), m = ceil(log2 slots)
-    TOPOLOGY_RANDOM,       // union of K hash rings, used in turn: an expander
-    TOPOLOGY_TORUS,        // a grid whose opposite sides are joined: four neighbours
-    TOPOLOGY_EXPONENTIAL,  // i with i + 2^k, all k, modulo n
-    TOPOLOGY_ONE_PEER,     // the same, one k per round
-    TOPOLOGY_COMPLETE,     // every pair meets, as in a round-robin tournament
-    TOPOLOGY_STAR,         // every member meets the hub, in turn
-    TOPOLOGY_MATCHINGS,    // a new random matching in each round
-    TOPOLOGY_BASE,         // base-(k+1) graph: exact mean after finitely many rounds; weights other than 1/2
-    TOPOLOGY_HIERARCHICAL, // exact mean inside each group, then among the leaders; weights as in base
-    TOPOLOGY_FILE,         // a graph read from a file
-    TOPOLOGY_KINDS,
-};
+// All kinds: constant TOPOLOGY_..., family (topology/parts.h), name in configurations.
+#define TOPOLOGY_LIST(X)                                                                                     \
+    /* members on a circle; alternating matchings along it */                                                \
+    X(RING, ring, "ring")                                                                                    \
+    /* round t: slot i meets i XOR 2^(t mod m), m = ceil(log2 slots) */                                      \
+    X(BUTTERFLY, butterfly, "butterfly")                                                                     \
+    X(RANDOM, random, "random") /* union of K hash rings, used in turn: an expander */                       \
+    /* a grid whose opposite sides are joined: four neighbours */                                            \
+    X(TORUS, torus, "torus")                                                                                 \
+    X(EXPONENTIAL, exponential, "exponential") /* i with i + 2^k, all k, modulo n */                         \
+    X(ONE_PEER, onepeer, "one-peer")           /* the same, one k per round */                               \
+    X(COMPLETE, complete, "complete")          /* every pair meets, as in a round-robin tournament */        \
+    X(STAR, star, "star")                      /* every member meets the hub, in turn */                     \
+    X(MATCHINGS, matchings, "matchings")       /* a new random matching in each round */                     \
+    /* base-(k+1) graph: exact mean after finitely many rounds; weights other than 1/2 */                    \
+    X(BASE, base2, "base")                                                                                   \
+    /* exact mean inside each group, then among the leaders; weights as in base */                           \
+    X(HIERARCHICAL, hierarchical, "hierarchical")                                                            \
+    X(FILE, file, "file") /* a graph read from a file */
+#define TOPOLOGY_CONSTANT(constant, family, name) TOPOLOGY_##constant,
+#define TOPOLOGY_CHOICE(constant, family, name)   "|" name
+enum topology_kind { TOPOLOGY_LIST(TOPOLOGY_CONSTANT) TOPOLOGY_KINDS };
+#define TOPOLOGY_CHOICES (&TOPOLOGY_LIST(TOPOLOGY_CHOICE)[1]) // "ring|butterfly|..."
 
 #define TOPOLOGY_NOBODY      SIZE_MAX
 #define TOPOLOGY_NO_SLOT     UINT32_MAX

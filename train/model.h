@@ -11,16 +11,19 @@
 #include <stdint.h>
 
 // The places in the table of models (train/models.c). For a regression, TRAIN_SOFTMAX is the linear model.
-enum train_model_kind {
-    TRAIN_SOFTMAX,
-    TRAIN_MLP,
-    TRAIN_GPT2,
-    TRAIN_LENET,
-    TRAIN_CNN,
-    TRAIN_RESNET20,
-    TRAIN_LOGISTIC,
-    TRAIN_MODELS
-};
+// All kinds: constant TRAIN_..., name in configurations, which is also that of its table (train/models.h).
+#define TRAIN_MODEL_LIST(X)                                                                                  \
+    X(SOFTMAX, softmax)                                                                                      \
+    X(MLP, mlp)                                                                                              \
+    X(GPT2, gpt2)                                                                                            \
+    X(LENET, lenet)                                                                                          \
+    X(CNN, cnn)                                                                                              \
+    X(RESNET20, resnet20)                                                                                    \
+    X(LOGISTIC, logistic)
+#define TRAIN_MODEL_CONSTANT(constant, name) TRAIN_##constant,
+#define TRAIN_MODEL_CHOICE(constant, name)   "|" #name
+enum train_model_kind { TRAIN_MODEL_LIST(TRAIN_MODEL_CONSTANT) TRAIN_MODELS };
+#define TRAIN_MODEL_CHOICES (&TRAIN_MODEL_LIST(TRAIN_MODEL_CHOICE)[1]) // "softmax|mlp|..."
 #define TRAIN_TENSORS                                                                                        \
     ((enum train_model_kind)(TRAIN_MODELS + 1)) // train_model_create_tensors: not in the table
 enum train_loss { TRAIN_CROSS_ENTROPY, TRAIN_MSE, TRAIN_MAE };

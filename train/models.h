@@ -18,8 +18,8 @@ struct train_model_type {
     bool (*parse)(const char *text, struct train_model_spec *spec);
 };
 
-extern const struct train_model_type train_model_softmax, train_model_mlp, train_model_gpt2,
-    train_model_lenet, train_model_cnn, train_model_resnet20, train_model_logistic;
+#define TRAIN_MODEL_EXTERN(constant, name) extern const struct train_model_type train_model_##name;
+TRAIN_MODEL_LIST(TRAIN_MODEL_EXTERN)
 
 const struct train_model_type *train_model_type(enum train_model_kind kind); // NULL: there is none
 

@@ -21,14 +21,6 @@ _Static_assert(KERNELS_FP32 == 0 && KERNELS_FP16 == 1 && KERNELS_INT8 == 2 && KE
 _Static_assert(COMPRESS_EXACT == 0 && COMPRESS_THRESHOLD == 1 && COMPRESS_BISECTION == 2 &&
                    COMPRESS_RANDOM == 3 && COMPRESS_METHODS == 4,
                "average.select");
-_Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1 && TOPOLOGY_RANDOM == 2 && TOPOLOGY_TORUS == 3 &&
-                   TOPOLOGY_EXPONENTIAL == 4 && TOPOLOGY_ONE_PEER == 5 && TOPOLOGY_COMPLETE == 6 &&
-                   TOPOLOGY_STAR == 7 && TOPOLOGY_MATCHINGS == 8 && TOPOLOGY_BASE == 9 &&
-                   TOPOLOGY_HIERARCHICAL == 10 && TOPOLOGY_FILE == 11 && TOPOLOGY_KINDS == 12,
-               "topology.kind");
-_Static_assert(TRAIN_SOFTMAX == 0 && TRAIN_MLP == 1 && TRAIN_GPT2 == 2 && TRAIN_LENET == 3 &&
-                   TRAIN_CNN == 4 && TRAIN_RESNET20 == 5 && TRAIN_LOGISTIC == 6 && TRAIN_MODELS == 7,
-               "model.kind");
 _Static_assert(TRAIN_DECAY_STEPS == 0 && TRAIN_DECAY_COSINE == 1, "train.decay");
 _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROFILE_LOCAL == 2,
                "cluster.profile");
@@ -127,7 +119,7 @@ static const struct node_key keys[] = {
           "are found through it. A name may have many addresses and is resolved repeatedly. A node may "
           "occur in its own list, so all nodes can share one list."),
 
-    CHOICE("model.kind", model.kind, "mlp", "softmax|mlp|gpt2|lenet|cnn|resnet20|logistic",
+    CHOICE("model.kind", model.kind, "mlp", TRAIN_MODEL_CHOICES,
            "softmax: softmax regression. mlp: a multi-layer perceptron with ReLU. gpt2: a decoder like GPT-2 "
            "(requires data.kind text or tokens). lenet (LeNet-5), cnn (convolutions with 32 and 64 "
            "channels), resnet20 (with group norm): for images, data.kind digits, idx, images or cifar10. "
@@ -432,8 +424,7 @@ static const struct node_key keys[] = {
              "correction still counts. The graph closes around a dead node without waiting for this.",
              TOLD),
 
-    CHOICE("topology.kind", topology.kind, "ring",
-           "ring|butterfly|random|torus|exponential|one-peer|complete|star|matchings|base|hierarchical|file",
+    CHOICE("topology.kind", topology.kind, "ring", TOPOLOGY_CHOICES,
            "Which nodes a node exchanges with. ring: two neighbours in turn. butterfly: every node reaches "
            "every other in log2(nodes) rounds; best with a power of two. random: topology.rings rings in "
            "random orders, in turn. torus: four neighbours. exponential, one-peer: the nodes 1, 2, 4, ... "
