@@ -182,7 +182,7 @@ static void clip(struct train_trainer *trainer)
     k->wait();
     k->download(&square, trainer->norm, sizeof square);
     const double norm = sqrt((double)square);
-    if (norm > trainer->options.clip_norm) {
+    if (isfinite(norm) && norm > trainer->options.clip_norm) { // else a step of zeros would hide it
         k->gemm(false, false, 1, trainer->count, 1, 0.0f, trainer->norm, trainer->x.device,
                 (float)(trainer->options.clip_norm / norm), trainer->gradient);
     }

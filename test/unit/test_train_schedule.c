@@ -72,6 +72,17 @@ static void gradients_are_clipped_to_the_bound(void **state)
     }
 }
 
+// The square of its norm is infinite in fp32. Scaled by 1 / infinity it would be a step of zeros, and nobody
+// would see that the training has diverged.
+static void a_gradient_that_is_too_large_to_be_clipped_stays(void **state)
+{
+    (void)state;
+    struct train_options options = sgd;
+    options.clip_norm = 1.0;
+    options.weight = 1e25;
+    assert_true(step_length(&options, 0) > 1e20);
+}
+
 static void a_batch_in_parts_gives_the_same_gradient(void **state)
 {
     (void)state;
@@ -142,6 +153,7 @@ int main(void)
         cmocka_unit_test(a_cosine_schedule_follows_its_warm_up),
         cmocka_unit_test(warm_up_comes_before_steps),
         cmocka_unit_test(gradients_are_clipped_to_the_bound),
+        cmocka_unit_test(a_gradient_that_is_too_large_to_be_clipped_stays),
         cmocka_unit_test(a_batch_in_parts_gives_the_same_gradient),
         cmocka_unit_test(a_seek_continues_bit_for_bit),
         cmocka_unit_test(invalid_schedules_are_refused),
