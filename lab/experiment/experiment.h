@@ -7,7 +7,7 @@
 #include "lab/experiment/churn.h"
 #include "node/config/config.h"
 
-#define LAB_EXPERIMENT_NODES_MAX 10000u // in the rounds engine; in the nodes engine LAB_NODES_MAX
+#define LAB_EXPERIMENT_NODES_MAX 10000u // with sim.vector; else LAB_NODES_MAX
 #define LAB_PROCESSES_MAX        64u    // nodes of `p2pml run`
 #define LAB_TARGETS_MAX          16u
 #define LAB_NODE_NAME_BYTES      16u

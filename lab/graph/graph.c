@@ -105,9 +105,7 @@ static void count_bytes(const struct lab_topology *t, struct lab_topology_facts 
 static enum base_error count_meetings(const struct lab_topology *t, struct lab_topology_facts *facts)
 {
     uint64_t most = 20000000 / (t->n + 1) + 1;
-    uint64_t rounds = facts->period && facts->period < most ? facts->period : most < 1000 ? most : 1000;
-    if (facts->period && facts->period < most)
-        rounds = facts->period;
+    const uint64_t rounds = facts->period && facts->period < most ? facts->period : most < 1000 ? most : 1000;
     uint64_t *count = calloc(t->n + 1, sizeof *count), total = 0, busiest = 0;
     if (!count)
         return BASE_ENOMEM;

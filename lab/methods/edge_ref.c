@@ -30,7 +30,6 @@ struct node_state {
 };
 struct state {
     struct node_state *node; // [n]
-    bool failed;             // no memory for a posted message
 };
 
 static struct gossip_id id_of(size_t node)

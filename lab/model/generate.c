@@ -16,6 +16,8 @@ struct writer {
     float *parameters; // in the kernels' memory
     float *logits;     // [context, words]
     double *share;     // [words]
+    float *sorted;     // [words]
+    uint32_t *window;  // [context]
     uint32_t *ids;     // [count + tokens]
     size_t count, context, words;
     struct base_rng rng;
@@ -52,7 +54,9 @@ static enum base_error open_model(const struct node_model_file *file, struct wri
         w->parameters = w->kernels->alloc(train_model_parameters(w->model) * sizeof *parameters);
         w->logits = malloc(w->context * w->words * sizeof *w->logits);
         w->share = malloc(w->words * sizeof *w->share);
-        if (parameters && w->parameters && w->logits && w->share) {
+        w->sorted = malloc(w->words * sizeof *w->sorted);
+        w->window = malloc(w->context * sizeof *w->window);
+        if (parameters && w->parameters && w->logits && w->share && w->sorted && w->window) {
             take_parameters(whole, w->model, file->parameters, parameters);
             w->kernels->upload(w->parameters, parameters,
                                train_model_parameters(w->model) * sizeof *parameters);
@@ -74,6 +78,8 @@ static void close_writer(struct writer *w)
     lab_vocabulary_close(&w->vocabulary);
     free(w->logits);
     free(w->share);
+    free(w->sorted);
+    free(w->window);
     free(w->ids);
 }
 
@@ -87,15 +93,11 @@ static int descending(const void *a, const void *b)
 static float floor_of(const struct writer *w, const float *logits)
 {
     const size_t k = w->options->top_k;
-    float *sorted = k && k < w->words ? malloc(w->words * sizeof *sorted) : NULL;
-    float floor = -INFINITY;
-    if (sorted) {
-        memcpy(sorted, logits, w->words * sizeof *sorted);
-        qsort(sorted, w->words, sizeof *sorted, descending);
-        floor = sorted[k - 1];
-    }
-    free(sorted);
-    return floor;
+    if (k == 0 || k >= w->words)
+        return -INFINITY;
+    memcpy(w->sorted, logits, w->words * sizeof *w->sorted);
+    qsort(w->sorted, w->words, sizeof *w->sorted, descending);
+    return w->sorted[k - 1];
 }
 
 static uint32_t choose(struct writer *w, const float *logits)
@@ -122,12 +124,9 @@ static uint32_t choose(struct writer *w, const float *logits)
 static const float *ask(struct writer *w)
 {
     const size_t used = w->count < w->context ? w->count : w->context;
-    uint32_t *window = w->ids + w->count - used;
-    uint32_t *padded = calloc(w->context, sizeof *padded); // later positions are not used
-    BASE_ASSERT(padded);
-    memcpy(padded, window, used * sizeof *padded);
-    train_model_logits(w->model, w->parameters, padded, 1, w->logits);
-    free(padded);
+    memset(w->window, 0, w->context * sizeof *w->window); // later positions are not used
+    memcpy(w->window, w->ids + w->count - used, used * sizeof *w->window);
+    train_model_logits(w->model, w->parameters, w->window, 1, w->logits);
     return w->logits + (used - 1) * w->words;
 }
 

@@ -29,19 +29,26 @@ static int byte_of(uint32_t code)
     return -1;
 }
 
-// Replaces the characters of a token by the bytes that they stand for, in place; false: one stands for none.
-// Jansson accepts only UTF-8, and these characters have one or two bytes.
+// The byte that the character token[*at] stands for, and *at after it; -1: it stands for none. Jansson
+// accepts only UTF-8, and these characters have one or two bytes.
+static int next_byte(const char *token, size_t *at)
+{
+    const unsigned char first = (unsigned char)token[*at], second = (unsigned char)token[*at + 1];
+    const bool two = first >= 0xc0;
+    *at += two ? 2 : 1;
+    return first >= 0xe0 ? -1 : byte_of(two ? (uint32_t)((first & 0x1f) << 6 | (second & 0x3f)) : first);
+}
+
+// Replaces the characters of a token by their bytes, in place. False: one stands for none; nothing changes.
 static bool unwrap(char *token, size_t *length)
 {
     size_t out = 0;
-    for (size_t at = 0; token[at];) {
-        const unsigned char first = (unsigned char)token[at], second = (unsigned char)token[at + 1];
-        const bool two = first >= 0xc0;
-        const int byte = byte_of(two ? (uint32_t)((first & 0x1f) << 6 | (second & 0x3f)) : first);
-        if (first >= 0xe0 || byte < 0)
+    for (size_t at = 0; token[at];)
+        if (next_byte(token, &at) < 0)
             return false;
+    for (size_t at = 0; token[at];) {
+        const int byte = next_byte(token, &at);
         token[out++] = (char)byte;
-        at += two ? 2 : 1;
     }
     *length = out;
     return true;

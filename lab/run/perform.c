@@ -55,7 +55,7 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     enum base_error error = run->kind->sum_up(run, points, why);
     if (!error)
         error = lab_average_write(&summary->average, &run->bench, directory, why);
-    summary->status = run->interrupted ? "interrupted" : run->failed ? "failed" : "complete";
+    summary->status = run->interrupted ? "interrupted" : run->failed || error ? "failed" : "complete";
     summary->seconds = now_seconds() - start;
     enum base_error written = lab_summary_write(summary, path, error ? &ignored : why);
     if (!written)

@@ -4,7 +4,7 @@
 #define OUT_MAX (1u << 26)
 
 // Lengths of messages 0 and 2, and of message 1, of the handshake (gossip/session/README.md).
-enum { HANDSHAKE_CALLER = 50 + 162, HANDSHAKE_CALLED = 194 };
+enum { HANDSHAKE_CALLER = 50 + 163, HANDSHAKE_CALLED = 195 };
 
 static void put(struct sim_node *node, const struct sim_link *link, const uint8_t *bytes, size_t count,
                 size_t wire_bytes)

@@ -44,13 +44,16 @@ static void take_nodes(const struct lab_rounds_result *result, struct lab_cluste
         simulated->steps += result->node[i].row.step;
     }
     for (size_t i = 0; i < cluster->schedule->count; i++) { // kills; others know at once
+        const struct lab_event *event = &cluster->schedule->items[i];
         struct lab_happening *happening = &cluster->happenings[i];
         happening->begun = happening->ended = true;
-        happening->round = cluster->schedule->items[i].at_round;
-        if (cluster->nodes[cluster->schedule->items[i].node].gone == LAB_HERE)
-            happening->instead = "the run ended first";
+        happening->round = event->at_round;
+        if (cluster->nodes[event->node].gone == LAB_HERE)
+            happening->instead = event->by_round && event->at_round <= result->rounds
+                                     ? "no other node was alive"
+                                     : "the run ended first";
         else
-            happening->time = death_of(&cluster->schedule->items[i], result) / (double)NODE_SECOND_NS;
+            happening->time = death_of(event, result) / (double)NODE_SECOND_NS;
     }
     cluster->train_time = 0;
     cluster->round = result->rounds;
