@@ -24,7 +24,8 @@ static inline uint16_t bf16_nearest(float value)
     return bf16_of_magnitude(bits, (magnitude + 0x7fffu + (magnitude >> 16 & 1)) >> 16);
 }
 
-// Rounds up or down at random: the mean over all values of `random`, 0 to 65,535, is the exact value.
+// Rounds up or down at random: the mean over all values of `random`, 0 to 65,535, is the exact value,
+// except above the largest finite bf16 number, which it never exceeds.
 static inline uint16_t bf16_stochastic(float value, uint32_t random)
 {
     uint32_t bits = bits_of(value), magnitude = bits & BITS_MAGNITUDE;

@@ -189,8 +189,8 @@ static void write_line(enum base_log_level level, const char *event, const char 
     }
     const unsigned count = atomic_exchange(&lost, 0);
     if (count > 0)
-        base_log(BASE_LOG_WARN, "lines_lost", "%u lines were not written: nothing read them from stderr",
-                 count);
+        base_log(BASE_LOG_WARN, "lines_lost", "%u line%s not written: nothing read from stderr", count,
+                 count == 1 ? " was" : "s were");
     // One write per line, so that the lines of several threads do not mix. A line that stderr refuses is
     // lost, because it cannot be reported anywhere.
     while (write(STDERR_FILENO, line.bytes, line.used) < 0 && errno == EINTR)

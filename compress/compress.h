@@ -33,7 +33,7 @@ enum base_error compress_sparse_create_on(const struct kernels *kernels, size_t 
                                           struct compress_sparse *sparse) BASE_CHECK;
 void compress_sparse_destroy(struct compress_sparse *sparse);
 
-// A dense run of `count` fp32 values, unchanged (RESYNC blocks). Bound: 4*count + 8 bytes. The decoder
+// A dense run of `count` fp32 values, unchanged (RESYNC blocks). Bound: 4*count bytes. The decoder
 // rejects NaN, Inf and any other length.
 enum base_error compress_block_encode(const float *values, size_t count, uint8_t *block, size_t capacity,
                                       size_t *block_bytes) BASE_CHECK;
@@ -44,7 +44,7 @@ enum base_error compress_block_decode(const uint8_t *block, size_t block_bytes, 
 // is largest * 2^((c - 255) / 8), largest = the run's maximum, sent as fp32. values[count] is replaced by the
 // values that the receiver will decode. Decoding uses a table of constants, not libm, so that all machines
 // agree. A run whose maximum is below 2^-94 becomes zeros. BASE_EFORMAT for negative, NaN or infinite values.
-// Bound: count + 8 bytes.
+// Bound: count + 4 bytes.
 enum base_error compress_log8_encode(float *values, size_t count, uint8_t *block, size_t capacity,
                                      size_t *block_bytes) BASE_CHECK;
 enum base_error compress_log8_decode(const uint8_t *block, size_t block_bytes, float *values,

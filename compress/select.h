@@ -36,8 +36,8 @@ size_t compress_select_room(const struct compress_selection *selection, size_t c
 
 // Selects exactly min(k, number of nonzero elements) entries, or so many per block, ascending; only
 // COMPRESS_RANDOM selects zeros. energy may be NULL. BASE_EFORMAT: an element of a is NaN or infinite;
-// entries->count is unchanged, but the arrays may have changed. BASE_ELIMIT: entries->capacity is too small.
-// BASE_ENOMEM.
+// entries->count is unchanged, but the arrays may have changed. BASE_ELIMIT: entries->capacity is too small,
+// or count exceeds LIMIT_PARAMETERS. BASE_ENOMEM.
 enum base_error compress_select(const struct kernels *kernels, const struct compress_selection *selection,
                                 const struct kernels_difference *a, struct compress_sparse *entries,
                                 struct compress_energy *energy) BASE_CHECK;

@@ -22,7 +22,7 @@ struct rounds {
     struct pair *pairs;
     size_t *end; // [listed]: the end of each round's pairs
     size_t listed, n_pairs, pairs_room;
-    uint64_t first, count; // what apply_product multiplies
+    uint64_t count; // what apply_product multiplies
     double work;
 };
 

@@ -48,8 +48,15 @@ static bool set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t w
 
 static bool start(void)
 {
-    return lt.handle ||
-           (works(cublasLtCreate(&lt.handle)) && cudaMalloc(&lt.workspace, WORKSPACE) == cudaSuccess);
+    if (lt.workspace)
+        return true;
+    if (!lt.handle && !works(cublasLtCreate(&lt.handle)))
+        return false;
+    if (cudaMalloc(&lt.workspace, WORKSPACE) == cudaSuccess)
+        return true;
+    (void)cudaGetLastError(); // else the next launch would report it
+    lt.workspace = NULL;
+    return false;
 }
 
 static cublasLtEpilogue_t epilogue_of(uint32_t after)
