@@ -77,6 +77,7 @@ BAD = {
     "intrinsics outside kernels/cpu": ("compress/bad.c", "#include <immintrin.h>\n", 1, "kernels/cpu/"),
     "a library of no folder": ("node/bad.c", "#include <archive.h>\n", 1, "neither libc"),
     "a test that is too long": ("test/e2e/test_bad.py", 501 * "\n", 501, "at most 500"),
+    "a source that is too long": ("train/bad.c", 501 * "\n", 501, "at most 500"),
     "a folder without a floor": ("tools/bad.c", "int x;\n", 1, "no floor"),
     "a source in the root": ("bad.c", "int x;\n", 1, "no floor"),
     "a backend switch": ("train/bad.c", "#ifdef P2PML_HAVE_CUDA\n#endif\n", 1, "backend"),
