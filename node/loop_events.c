@@ -23,6 +23,12 @@ static void post_received(struct node_loop *loop, const struct node_peers_event 
 
 static void post_view(struct node_loop *loop, struct gossip_graph *graph)
 {
+    struct gossip_life_edges known;
+    const struct gossip_life_world world = node_loop_world(loop, &known);
+    if (gossip_life_keeps_graph(loop->life, &world)) {
+        gossip_graph_drop(graph);
+        return;
+    }
     struct node_message *message = node_message_new(NODE_MESSAGE_VIEW);
     message->as.graph = graph;
     node_mailbox_put(loop->options.worker, message);

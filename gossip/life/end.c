@@ -131,10 +131,8 @@ static void choose_stop(struct gossip_life *life)
 }
 
 // A member has left at this round, so no node can continue from it in step.
-static bool is_left_there(const struct gossip_life *life)
+static bool is_left_there(const struct gossip_life *life, const struct gossip_life_world *world)
 {
-    const struct gossip_life_world *world = life->world;
-
     for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
         struct gossip_member_info info;
         world->member(world->owner, i, &info);
@@ -162,7 +160,7 @@ void life_consider_stop(struct gossip_life *life)
         stop_at(life, others);
     } else if (life->stop_round > 0 && life->least_stop > life->stop_round) {
         stop_at(life, life->least_stop + rounds_in(life, STALE_NS));
-    } else if (stands(life) && (life_in_state_ns(life) >= GRACE_NS || is_left_there(life))) {
+    } else if (stands(life) && (life_in_state_ns(life) >= GRACE_NS || is_left_there(life, life->world))) {
         life_act(life, GOSSIP_LIFE_LEAVE);
         life->stops_together = false;
     } else if (life_in_state_ns(life) >= LIE_NS &&
@@ -170,6 +168,11 @@ void life_consider_stop(struct gossip_life *life)
         life_act(life, GOSSIP_LIFE_STOP_AT);
         life->stops_together = false;
     }
+}
+
+bool gossip_life_keeps_graph(const struct gossip_life *life, const struct gossip_life_world *world)
+{
+    return life->state == GOSSIP_LIFE_STOPPING && life->stop_round > 0 && is_left_there(life, world);
 }
 
 // All its steps are done, none of its listed peers has ever answered, and no setting says that this is

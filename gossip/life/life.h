@@ -299,5 +299,9 @@ bool gossip_life_counts(const struct gossip_life *life);     // its state is com
 // Others that have answered train, or are about to begin: event.round.others.
 bool gossip_life_others(const struct gossip_life *life);
 bool gossip_life_stopping(const struct gossip_life *life); // it was told to stop
+// Does the node keep the graph that it has, whatever the view says? Nodes that stop at one round leave one
+// after the other, and one that still waits for its last exchange must not lose this neighbour for another
+// one.
+bool gossip_life_keeps_graph(const struct gossip_life *life, const struct gossip_life_world *world);
 
 #endif

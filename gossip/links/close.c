@@ -66,7 +66,7 @@ enum gossip_close gossip_close_of(const char *reason)
 
 bool gossip_close_in_order(enum gossip_close why)
 {
-    return why == GOSSIP_CLOSE_OTHER_SCALING;
+    return why == GOSSIP_CLOSE_LEAVING || why == GOSSIP_CLOSE_OTHER_SCALING;
 }
 
 bool gossip_close_is_refusal(enum gossip_close why)

@@ -118,8 +118,8 @@ gossip_close_bye(enum gossip_close why); // reason of the BYE that is sent first
 // The meaning of a received BYE: IDLE .. DUPLICATE_IDENTITY or REFUSED_THERE; and its text for people.
 enum gossip_close gossip_close_of(const char *reason);
 const char *gossip_close_heard(enum gossip_close why);
-// Whether the BYE of such a close is sent after all waiting messages, because these tell the other end the
-// reason, and BYE ends the link there.
+// Whether the BYE of such a close is sent after all waiting messages, because BYE ends the link there, and
+// these have the answers of the last round, or the reason.
 bool gossip_close_in_order(enum gossip_close why);
 bool gossip_close_is_refusal(enum gossip_close why); // by this end: NOT_ALLOWED, OTHER_*
 // GOSSIP_CLOSE_NOT_NEEDED: they can train together; else GOSSIP_CLOSE_OTHER_*.

@@ -69,7 +69,7 @@ static void follow_edges(struct sim_node *node)
 
 void sim_graph_follow(struct sim_node *node, bool view_changed)
 {
-    if (view_changed || !node->graph.plan) {
+    if ((view_changed && !sim_life_keeps_graph(node)) || !node->graph.plan) {
         take_view(node);
         sim_graph_claim_slot(node);
     }

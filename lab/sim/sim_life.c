@@ -185,17 +185,31 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
 
 // -- events
 
+static struct gossip_life_world world_of(const struct sim_node *node, struct gossip_life_edges *known)
+{
+    *known = (struct gossip_life_edges){.owner = node, .count = edges, .at = edge, .apart = apart};
+    return (struct gossip_life_world){.owner = node,
+                                      .edges = known,
+                                      .members = members,
+                                      .member = member,
+                                      .linked = linked,
+                                      .listed = listed,
+                                      .self = self,
+                                      .census = node->world->options.known ? census : NULL};
+}
+
+bool sim_life_keeps_graph(const struct sim_node *node)
+{
+    struct gossip_life_edges known;
+    const struct gossip_life_world world = world_of(node, &known);
+
+    return gossip_life_keeps_graph(node->life.rules, &world);
+}
+
 static void step(struct sim_node *node, const struct gossip_life_event *event)
 {
-    const struct gossip_life_edges known = {.owner = node, .count = edges, .at = edge, .apart = apart};
-    const struct gossip_life_world world = {.owner = node,
-                                            .edges = &known,
-                                            .members = members,
-                                            .member = member,
-                                            .linked = linked,
-                                            .listed = listed,
-                                            .self = self,
-                                            .census = node->world->options.known ? census : NULL};
+    struct gossip_life_edges known;
+    const struct gossip_life_world world = world_of(node, &known);
     const enum gossip_life_state before = gossip_life_state(node->life.rules);
     struct gossip_life_action action;
 

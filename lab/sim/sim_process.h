@@ -77,6 +77,7 @@ void sim_graph_stop(struct sim_node *node);
 void sim_life_start(struct sim_node *node);
 void sim_life_stop(struct sim_node *node);
 void sim_life_tell(struct sim_node *node, struct gossip_life_event event); // now_ns is filled in
+bool sim_life_keeps_graph(const struct sim_node *node);
 void sim_life_look(struct sim_node *node);
 enum gossip_life_state sim_life_state(const struct sim_node *node);
 bool sim_life_waits(const struct sim_node *node);        // for an input that may arrive at any moment

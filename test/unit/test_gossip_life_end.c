@@ -389,6 +389,22 @@ static void a_node_that_has_passed_its_stop_round_announces_a_later_one(void **s
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_LEAVE), 1);
 }
 
+// It may still wait for its exchange of that round, with a neighbour that the graph of the next view would
+// not have.
+static void a_node_keeps_its_graph_when_a_member_has_left_at_its_stop_round(void **state)
+{
+    (void)state;
+    in_lock_step();
+    w.member[2].record.stop_round = 21;
+    life_world_state(&w, 2, GOSSIP_MEMBER_LEFT);
+    assert_false(gossip_life_keeps_graph(w.life, life_world_table(&w))); // this node goes on
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_true(w.stop_at > 21 && !gossip_life_keeps_graph(w.life, life_world_table(&w)));
+    w.member[3].record.stop_round = w.stop_at;
+    life_world_state(&w, 3, GOSSIP_MEMBER_LEFT);
+    assert_true(gossip_life_keeps_graph(w.life, life_world_table(&w)));
+}
+
 // At first a node does not know how short the rounds of others are.
 static void a_stop_round_that_is_further_off_than_any_grace_is_ignored(void **state)
 {
@@ -473,6 +489,7 @@ int main(void)
         RULE(a_node_that_is_told_later_stops_where_the_others_do),
         RULE(a_node_that_reaches_its_stop_round_early_stands_there),
         RULE(a_node_that_has_passed_its_stop_round_announces_a_later_one),
+        RULE(a_node_keeps_its_graph_when_a_member_has_left_at_its_stop_round),
         RULE(a_stop_round_that_is_further_off_than_any_grace_is_ignored),
         RULE(a_round_that_has_passed_is_not_a_stop_round),
         RULE(without_lock_step_a_node_stops_at_the_next_boundary),

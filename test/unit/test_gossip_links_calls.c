@@ -331,6 +331,15 @@ static void an_entry_is_no_longer_refused_when_its_peer_has_a_link(void **state)
     }
 }
 
+// The answers of its last round, and the scaling that is refused, come before the BYE.
+static void some_goodbyes_overtake_no_message(void **state)
+{
+    (void)state;
+    for (unsigned why = GOSSIP_CLOSE_IDLE; why <= GOSSIP_CLOSE_REFUSED_THERE; why++)
+        assert_int_equal(gossip_close_in_order((enum gossip_close)why),
+                         why == GOSSIP_CLOSE_LEAVING || why == GOSSIP_CLOSE_OTHER_SCALING);
+}
+
 // A training that has diverged is no fault of a program: no refusal, and no broken protocol.
 static void numbers_that_are_too_large_have_a_reason_of_their_own(void **state)
 {
@@ -397,6 +406,7 @@ int main(void)
         CASE(addresses_that_do_not_resolve_are_asked_for_again),
         CASE(a_member_that_is_alive_again_is_called_soon),
         CASE(a_call_ends_when_a_link_exists),
+        CASE(some_goodbyes_overtake_no_message),
         CASE(waiting_links_of_one_id_are_bounded),
         CASE(a_link_that_always_breaks_is_called_at_growing_intervals),
     };
