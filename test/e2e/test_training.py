@@ -237,7 +237,8 @@ class Training(ClusterTest):
         for node, count in zip(nodes, before):
             node.wait_rows(count + 6)
             for edge in self.status(node)["edges"]:
-                self.assertEqual((edge["state"], edge["resyncs"], edge["mismatches"]), ("live", 0, 0))
+                self.assertEqual((edge["state"], edge["resyncs"], edge["mismatches"]), ("live", 0, 0),
+                                 "\n".join(n.last_words() for n in nodes))
         for node in nodes:
             node.signal(signal.SIGTERM)
         for node in nodes:
