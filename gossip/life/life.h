@@ -300,8 +300,8 @@ bool gossip_life_counts(const struct gossip_life *life);     // its state is com
 bool gossip_life_others(const struct gossip_life *life);
 bool gossip_life_stopping(const struct gossip_life *life); // it was told to stop
 // Does the node keep the graph that it has, whatever the view says? Nodes that stop at one round leave one
-// after the other, and one that still waits for its last exchange must not lose this neighbour for another
-// one.
+// after the other. One that still waits for the exchange of that round needs the neighbour with which it was
+// planned.
 bool gossip_life_keeps_graph(const struct gossip_life *life, const struct gossip_life_world *world);
 
 #endif
