@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include "base/log.h"
+#include "base/write_spans.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -108,24 +109,6 @@ enum base_error base_file_read_regular(const char *path, size_t limit, uint8_t *
     return read_file(path, true, limit, data, bytes, why);
 }
 
-static bool write_spans(int file, const struct base_span *spans, size_t n_spans)
-{
-    for (size_t i = 0; i < n_spans; i++) {
-        const char *at = spans[i].data;
-        size_t left = spans[i].bytes;
-        while (left) {
-            ssize_t put = write(file, at, left);
-            if (put < 0 && errno == EINTR)
-                continue;
-            if (put < 0)
-                return false;
-            at += put;
-            left -= (size_t)put;
-        }
-    }
-    return true;
-}
-
 static int open_parent(const char *path)
 {
     char *copy = strdup(path); // dirname() writes into its argument
@@ -171,7 +154,7 @@ static bool allow_owner(int file, unsigned mode, unsigned *allowed)
 // The file is complete and on disk under its temporary name when this returns true.
 static bool fill(int file, unsigned mode, const struct base_span *spans, size_t n_spans)
 {
-    return fchmod(file, (mode_t)mode) == 0 && write_spans(file, spans, n_spans) && fsync(file) == 0;
+    return fchmod(file, (mode_t)mode) == 0 && base_write_spans(file, spans, n_spans) && fsync(file) == 0;
 }
 
 // A rename would replace even a device such as /dev/null, if the directory can be written to.

@@ -237,10 +237,14 @@ struct gossip_exchange_totals {
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange); // d
 const struct kernels *gossip_exchange_kernels(const struct gossip_exchange *exchange);
-// These two are in the kernels' memory, [d]. The published model.
+// The published model, [d], in the kernels' memory.
 const float *gossip_exchange_model(const struct gossip_exchange *exchange);
+// Memory that no checkpoint needs and the next boundary overwrites: the published model. NULL if it is on a
+// device.
+const void *gossip_exchange_scratch(const struct gossip_exchange *exchange, size_t *bytes);
 // The sum of c_e over all edges and of the kept corrections, for the first steps after a restart; NULL
-// without drift correction. With correction_stays it is the sum at the latest boundary.
+// without drift correction. With correction_stays it is the sum at the latest boundary. [d], in the kernels'
+// memory.
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
 
 // Between two rounds: replaces the model of this node by a snapshot taken after `round`. Forgets every edge,

@@ -93,6 +93,13 @@ const float *gossip_exchange_model(const struct gossip_exchange *exchange)
     return exchange->model;
 }
 
+const void *gossip_exchange_scratch(const struct gossip_exchange *exchange, size_t *bytes)
+{
+    const bool host = exchange->options.kernels->shares_host;
+    *bytes = host ? exchange->options.parameters * sizeof *exchange->own : 0;
+    return host ? exchange->own : NULL;
+}
+
 const float *gossip_exchange_second_moment(const struct gossip_exchange *exchange)
 {
     return exchange->second_known ? exchange->second : NULL;

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "node/queue/clock.h"
 #include "node/store/checkpoint_files.h"
+#include "node/store/checkpoint_pages.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -67,25 +68,13 @@ static _Noreturn void write_and_end(int pipe, pid_t parent, const sigset_t *befo
     (void)pthread_setname_np(pthread_self(), "checkpoint");
     close_others(pipe);
     drop_signals(before);
+    node_checkpoint_pages_take(parts);
     step_back();
     answer.error = node_checkpoint_write(directory, keep, parts, &answer.why);
     if (!answer.error)
         base_log(BASE_LOG_INFO, "checkpoint", "step %" PRIu64 " is written",
                  train_trainer_steps_done(parts->trainer));
     _exit(write(ANSWER_FD, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
-}
-
-// The child does not need memory that is scratch between two steps. Without it in the child, the next step
-// does not copy its pages.
-static void advise_scratch(const struct train_trainer *trainer, int advice)
-{
-    size_t bytes = 0;
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t from = (uintptr_t)train_trainer_scratch(trainer, &bytes);
-    const uintptr_t first = (from + page - 1) / page * page, end = (from + bytes) / page * page;
-    if (first < end)
-        (void)madvise((void *)first, end - first,
-                      advice); // whole pages only: the first and the last one may hold other data
 }
 
 static enum base_error told(int pipe, int status, struct base_reason *why)
@@ -186,12 +175,12 @@ enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, con
     BASE_ASSERT(!beside->pid); // never two
     sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    advise_scratch(parts->trainer, MADV_DONTFORK);
+    node_checkpoint_pages_advise(parts, MADV_DONTFORK);
     const pid_t child = fork();
     const int failure = errno;
     if (child == 0)
         write_and_end(ends[1], parent, &before, directory, keep, parts);
-    advise_scratch(parts->trainer, MADV_DOFORK);
+    node_checkpoint_pages_advise(parts, MADV_DOFORK);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     if (child < 0) {

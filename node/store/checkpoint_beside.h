@@ -1,10 +1,10 @@
 // Checkpoints beside training. A separate process, forked while no thread changes the vectors, has them as
-// they are at that moment (the kernel copies a page when training changes it). It checks, hashes, writes and
-// syncs them while training continues. There is one at a time. It holds no socket and no lock of the node,
-// ignores the signals of the terminal, and dies with the thread that forked it; before that thread ends, it
-// waits for the process or kills it.
+// they are at that moment. It copies them, so that training does not have to (checkpoint_pages.h), then
+// checks, hashes, writes and syncs them while training continues. There is one at a time. It holds no socket
+// and no lock of the node, ignores the signals of the terminal, and dies with the thread that forked it;
+// before that thread ends, it waits for the process or kills it.
 //
-// Memory: pages that training changes meanwhile exist twice; at most all vectors of the node. One owner: the
+// Memory: the vectors of the checkpoint exist twice while it is written. One owner: the
 // thread that writes checkpoints. For vectors in ordinary memory: those on a device must be fetched first, so
 // a node on a device uses node_checkpoint_write.
 #ifndef NODE_STORE_CHECKPOINT_BESIDE_H

@@ -28,7 +28,8 @@ struct net {
     enum gossip_message_kind lost; // messages of this kind never arrive
 };
 
-static bool in_bf16; // references and corrections of all exchanges
+static bool in_bf16;      // references and corrections of all exchanges
+static size_t hidden = 6; // units of the models
 
 static inline struct gossip_id id_of(size_t end)
 {
@@ -66,7 +67,7 @@ static inline struct gossip_exchange *make_exchange(const struct net *net, size_
 
 static inline void net_make(struct net *net)
 {
-    learner_make(&net->learner, TRAIN_SGD, 6);
+    learner_make(&net->learner, TRAIN_SGD, hidden);
     net->learner.parts.id = id_of(0);
     net->parameters = train_model_parameters(net->learner.model);
     net->last = &net->first;
@@ -207,7 +208,7 @@ static inline void restart(struct world *world, struct net *net)
     gossip_exchange_destroy(net->exchange[0]);
     learner_free(&net->learner);
     net->learner = (struct learner){0};
-    learner_make(&net->learner, TRAIN_SGD, 6);
+    learner_make(&net->learner, TRAIN_SGD, hidden);
     net->learner.parts.id = id_of(0);
     if (node_checkpoint_resume(world->directory, &net->learner.parts, &file, &why))
         fail_msg("%s", why.text);

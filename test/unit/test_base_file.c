@@ -1,5 +1,6 @@
 // Whole files: read within a limit, and replaced completely or not at all.
 #include "base/file.h"
+#include "base/write_spans.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -194,28 +195,65 @@ static void the_bytes_reach_the_disk_before_the_name(void **state)
 }
 
 // With RLIMIT_FSIZE the kernel refuses the bytes half-way, as a full disk does.
-static void a_full_disk_leaves_the_old_file_and_nothing_else(void **state)
+static enum base_error put_on_a_disk_with(size_t room, const char *path, size_t bytes,
+                                          struct base_reason *why)
 {
-    (void)state;
-    const char *path = in_directory("model");
-    assert_int_equal(put(path, "old", NULL), BASE_OK);
     struct rlimit before, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = before;
-    small.rlim_cur = 100000;
+    small.rlim_cur = room;
     signal(SIGXFSZ, SIG_IGN);
+    void *large = calloc(1, bytes);
+    assert_non_null(large);
+    const struct base_span span = {large, bytes};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    void *large = calloc(1, 300000);
-    const struct base_span span = {large, 300000};
-    struct base_reason why = {0};
-    enum base_error error = base_file_write(path, 0644, &span, 1, &why);
+    enum base_error error = base_file_write(path, 0644, &span, 1, why);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     free(large);
-    assert_int_equal(error, BASE_EIO);
-    assert_non_null(strstr(why.text, path));
-    assert_non_null(strstr(why.text, "File too large"));
-    assert_content(path, "old");
-    assert_int_equal(entries(), 1);
+    return error;
+}
+
+static void a_full_disk_leaves_the_old_file_and_nothing_else(void **state)
+{
+    (void)state;
+    static const size_t sizes[][2] = {{100000, 300000}, {BASE_DIRECT_MIN / 2 + 1000, BASE_DIRECT_MIN}};
+    const char *path = in_directory("model");
+    for (size_t i = 0; i < 2; i++) {
+        struct base_reason why = {0};
+        assert_int_equal(put(path, "old", NULL), BASE_OK);
+        assert_int_equal(put_on_a_disk_with(sizes[i][0], path, sizes[i][1], &why), BASE_EIO);
+        assert_non_null(strstr(why.text, path));
+        assert_non_null(strstr(why.text, "File too large"));
+        assert_content(path, "old");
+        assert_int_equal(entries(), 1);
+    }
+    unlink(path);
+}
+
+// Sizes around those of a block, and a file that ends within one.
+static void a_large_file_has_every_byte(void **state)
+{
+    (void)state;
+    static const size_t ends[] = {1, 4095, 4096, 4097, 5000000, 9000001};
+    enum { SPANS = sizeof ends / sizeof ends[0] + 1 };
+    size_t bytes = BASE_DIRECT_MIN, read;
+    for (size_t i = 0; i + 1 < SPANS; i++)
+        bytes += ends[i];
+    uint8_t *content = malloc(bytes), *found;
+    assert_non_null(content);
+    for (size_t i = 0; i < bytes; i++)
+        content[i] = (uint8_t)(i * 2654435761u >> 13);
+    struct base_span spans[SPANS] = {{content, BASE_DIRECT_MIN}};
+    const uint8_t *at = content + BASE_DIRECT_MIN;
+    for (size_t i = 0; i + 1 < SPANS; at += ends[i++])
+        spans[i + 1] = (struct base_span){at, ends[i]};
+    const char *path = in_directory("large");
+    assert_int_equal(base_file_write(path, 0644, spans, SPANS, NULL), BASE_OK);
+    assert_int_equal(base_file_read(path, bytes, &found, &read, NULL), BASE_OK);
+    assert_int_equal(read, bytes);
+    assert_memory_equal(found, content, bytes);
+    free(found);
+    free(content);
     unlink(path);
 }
 
@@ -368,6 +406,7 @@ int main(void)
         cmocka_unit_test(a_name_without_a_directory_is_in_the_current_one),
         cmocka_unit_test(the_bytes_reach_the_disk_before_the_name),
         cmocka_unit_test(a_full_disk_leaves_the_old_file_and_nothing_else),
+        cmocka_unit_test(a_large_file_has_every_byte),
         cmocka_unit_test(a_failed_rename_leaves_no_temporary_file),
         cmocka_unit_test(a_pipe_is_not_replaced),
         cmocka_unit_test(a_pipe_without_a_writer_is_not_waited_for),
