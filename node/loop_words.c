@@ -73,8 +73,9 @@ static void say_alone(struct node_loop *loop, const struct gossip_life_action *n
 {
     char line[160];
     snprintf(line, sizeof line,
-             "all others have finished; training ends after step %" PRIu64 " of %" PRIu64 "%s", notice->a,
-             loop->options.config->train.steps, notice->b ? ", with their model" : "");
+             "%s others have finished; training ends after step %" PRIu64 " of %" PRIu64 "%s",
+             notice->b & 2 ? "most" : "all", notice->a, loop->options.config->train.steps,
+             notice->b & 1 ? ", with their model" : "");
     node_cluster_tell(loop->cluster, "alone", line);
 }
 

@@ -12,10 +12,20 @@ static bool does_its_last_rounds(const struct gossip_life *life)
            (life->step >= life->options.steps || life->options.steps - life->step <= near);
 }
 
+// Most others have finished, and the few that have not would train for long on their own data alone: their
+// models would leave that of the cluster.
+static bool is_left_behind(const struct gossip_life *life)
+{
+    const uint64_t left = life->step < life->options.steps ? life->options.steps - life->step : 0;
+
+    return life->census.finished > life->census.busy &&
+           left / life->options.local_steps > life->options.reach;
+}
+
 bool life_is_alone(const struct gossip_life *life)
 {
-    return life->options.alone_stops && life->census.finished > 0 && life->census.busy == 0 &&
-           !does_its_last_rounds(life);
+    return life->options.alone_stops && life->census.finished > 0 &&
+           (life->census.busy == 0 || is_left_behind(life)) && !does_its_last_rounds(life);
 }
 
 // In lock-step the learner's latest report may be many rounds old, and the learner may finish a moment later.
@@ -42,13 +52,13 @@ void life_consider_alone(struct gossip_life *life)
 
     if ((!trains && life->state != GOSSIP_LIFE_FETCHING) || life->alone || !stays_alone(life))
         return;
-    BASE_ASSERT(life->census.finished > 0 && life->census.busy == 0);
+    BASE_ASSERT(life->census.finished > life->census.busy);
     life->alone = true;
     if (trains)
         life->finished_only = true;
     const bool fetches = trains && life->step < life->options.steps && life_has_donor(life);
     life->finished_only = trains ? fetches : life->finished_only;
     if (trains && life->step < life->options.steps)
-        life_tell(life, GOSSIP_LIFE_LEFT_ALONE, life->step, fetches);
+        life_tell(life, GOSSIP_LIFE_LEFT_ALONE, life->step, fetches | (life->census.busy > 0) << 1);
     life_act(life, GOSSIP_LIFE_ALONE)->fetch = fetches;
 }

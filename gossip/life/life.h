@@ -245,7 +245,8 @@ enum gossip_life_notice {        // with its numbers in a and b
     GOSSIP_LIFE_HEALED,        // majority: it takes the model of the larger side
     GOSSIP_LIFE_PAUSES,        // a: enum gossip_life_pause bits
     GOSSIP_LIFE_GOES_ON,       // a: the bits that it paused for
-    GOSSIP_LIFE_LEFT_ALONE,    // all others have finished. a: steps done here; b: 1: it fetches their model
+    GOSSIP_LIFE_LEFT_ALONE,    // all or most others have finished. a: steps done here; b: bits: 1: it fetches
+                               // their model, 2: not all have finished
     GOSSIP_LIFE_LAST_STEP,     // a: others that still train
     GOSSIP_LIFE_LINGERED,      // linger has passed. a: others that still train
     GOSSIP_LIFE_ISOLATED,      // a: neighbours; it averages with no node

@@ -5,6 +5,8 @@
 
 #define WORD_NS     (10 * LIFE_SECOND) // how long others may take to report the cluster's round
 #define LOST_ALL_NS (60 * LIFE_SECOND) // how long a node waits for others that it lost all at once
+#define FRESH_NS                                                                                             \
+    (5 * LIFE_SECOND) // how long a fetched model is as good as another; edges are waited for no longer
 
 static bool has_begun(const struct gossip_life *life)
 {
@@ -188,6 +190,13 @@ static void take_round(struct gossip_life *life, const struct life_progress *clu
     life->step = cluster->step > life->step ? cluster->step : life->step;
 }
 
+// Where the nodes themselves are further apart than the reach, the model of any donor is far from that of the
+// cluster. The node would fetch again and again, and leave the graph each time.
+static bool has_fetched_lately(const struct gossip_life *life)
+{
+    return life->fetched_ns > 0 && life->now_ns - life->fetched_ns < FRESH_NS;
+}
+
 // Its process stood still, or it was held up or alone. If it is far from the others, it takes a model of
 // theirs; if it is ahead of them, only if more than one of them trains. A node that is merely slow was not
 // away.
@@ -203,7 +212,8 @@ static void consider_away(struct gossip_life *life)
     if (life->census.training > 0 && has_place && life_cluster_ahead(life, life->words_ns, &cluster)) {
         const uint64_t gap = life_gap(life, &cluster);
         life->away_ns = 0;
-        if (life_is_far(life, &cluster) && (cluster.round > life->round || life->census.training > 1))
+        if (life_is_far(life, &cluster) && !has_fetched_lately(life) &&
+            (cluster.round > life->round || life->census.training > 1))
             fetch_again(life, &cluster);
         else if (cluster.round > life->round && !life_is_near(gap))
             take_round(life, &cluster);

@@ -179,6 +179,29 @@ static void test_another_neighbour_is_asked(void **state)
     net_destroy(net);
 }
 
+// A node that does every second round of the others has the same partner in all of its rounds.
+static void test_a_neighbour_that_no_round_has_is_met_nevertheless(void **state)
+{
+    (void)state;
+    for (uint64_t max_delay = 0; max_delay <= 4; max_delay += 2) {
+        struct net *net = async_net(4, TOPOLOGY_RING, max_delay, net_seed(969));
+        const size_t partner = topology_plan_partner(net->plan, 0, 1), other = 4 - partner;
+        const uint64_t rounds = 40 * (max_delay + 1);
+        for (uint64_t k = 0; k < rounds; k++) {
+            assert_int_equal(topology_plan_partner(net->plan, 0, 1 + 2 * k), partner);
+            change_model(net, 0);
+            net_round(net, 0, 1 + 2 * k);
+            assert_in_range(round_lasts_ms(net, 0), 0, CEILING_MS / 2);
+        }
+        struct gossip_edge_info edge;
+        const uint64_t often = net_edge(net, 0, partner, &edge)->exchanges;
+        const uint64_t seldom = net_edge(net, 0, other, &edge)->exchanges;
+        assert_in_range(seldom, 8, 20); // once in 2 (max_delay + 1) rounds at most
+        assert_int_equal(often + seldom, rounds);
+        net_destroy(net);
+    }
+}
+
 struct mute {
     struct gossip_message question;
     bool asked;
@@ -333,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_a_node_whose_edges_begin_again_is_not_left_behind),
         cmocka_unit_test(test_a_node_without_a_partner_waits_up_to_the_ceiling),
         cmocka_unit_test(test_another_neighbour_is_asked),
+        cmocka_unit_test(test_a_neighbour_that_no_round_has_is_met_nevertheless),
         cmocka_unit_test(test_a_neighbour_that_never_exchanges_delays_no_node),
         cmocka_unit_test(test_a_neighbour_that_was_mute_is_asked_again),
         cmocka_unit_test(test_a_mute_neighbour_does_not_keep_a_node_away),

@@ -39,7 +39,7 @@ static void in_lock_step_a_node_does_its_last_rounds(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
     assert_true(life_world_last(&w, GOSSIP_LIFE_ALONE)->fetch);
     life_world_end(&w);
-    left_alone_in_lock_step_at(800);
+    left_alone_in_lock_step_at(8000 - 50 * 8);
     life_world_pass(&w, 900 * MS);
     life_world_flags(&w, 2, TRAINS); // another node is there again
     life_world_pass(&w, 900 * MS);
@@ -52,6 +52,7 @@ static void a_node_that_is_left_alone_ends_with_the_others(void **state)
 {
     (void)state;
     life_world_init(&w);
+    w.options.reach = w.options.steps; // it is not far behind
     life_world_train(&w);
     for (size_t i = 1; i < 3; i++)
         life_world_flags(&w, i, FINISHED);
@@ -63,7 +64,6 @@ static void a_node_that_is_left_alone_ends_with_the_others(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
     assert_true(w.flags & GOSSIP_RECORD_FINISHED);
-    assert_true(life_world_last(&w, GOSSIP_LIFE_TELL)->kind == GOSSIP_LIFE_TELL);
     assert_true(w.learner_leaves);
     assert_int_equal(state_of(), GOSSIP_LIFE_LEAVING);
 }

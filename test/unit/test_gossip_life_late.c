@@ -12,6 +12,7 @@
 enum {
     COUNTS = GOSSIP_RECORD_ELIGIBLE,
     TRAINS = GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING,
+    FINISHED = TRAINS | GOSSIP_RECORD_FINISHED,
     SHARDS = 6
 };
 
@@ -182,6 +183,33 @@ static void a_node_that_takes_the_round_of_the_cluster_reports_it(void **state)
 }
 
 // -- alone
+
+static void has_rounds_to_go(uint64_t rounds)
+{
+    const uint64_t step = w.options.steps - rounds * w.options.local_steps;
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS,
+                                                   .round = step / w.options.local_steps,
+                                                   .step = step});
+}
+
+// The last few would train on their own data for long.
+static void few_nodes_that_are_far_behind_end_with_the_others(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    has_rounds_to_go(w.options.reach + 1);
+    life_world_flags(&w, 1, FINISHED);
+    life_world_pass(&w, 60 * SECOND); // one has finished, three train
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+    life_world_flags(&w, 2, FINISHED);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
+    assert_true(life_world_last(&w, GOSSIP_LIFE_ALONE)->fetch);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_LEFT_ALONE), 1);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
+    assert_true(w.flags & GOSSIP_RECORD_FINISHED);
+}
 
 static int ends_alone(void)
 {
@@ -455,6 +483,7 @@ int main(void)
         RULE(a_node_that_counted_before_it_knew_of_a_training_fetches),
         RULE(a_node_that_counted_and_then_fetches_waits_for_a_donor),
         RULE(a_node_that_never_met_one_of_its_peers_has_failed),
+        RULE(few_nodes_that_are_far_behind_end_with_the_others),
         RULE(a_node_that_is_configured_to_be_alone_has_not_failed),
         RULE(a_node_whose_peers_have_died_has_met_them),
         RULE(a_node_that_is_told_to_stop_has_not_failed),

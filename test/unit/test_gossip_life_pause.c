@@ -56,6 +56,33 @@ static void a_node_held_out_within_reach_goes_on_behind_the_others(void **state)
     assert_true(comes_before(GOSSIP_LIFE_START, GOSSIP_LIFE_PAUSE));
 }
 
+// In async its donors may be further apart than the reach; a fetch at every look would take it out of the
+// graph.
+static void a_node_that_has_just_fetched_takes_the_round_instead(void **state)
+{
+    (void)state;
+    for (uint64_t later = 1; later <= 6; later += 5) {
+        life_world_init(&w);
+        life_world_train(&w);
+        all_train_at(100, 400);
+        w.now_ns += 10 * SECOND; // SIGSTOP
+        life_world_look(&w);
+        all_train_at(100, 401);
+        life_world_look(&w);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+        life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+        life_world_tell(&w, (struct gossip_life_event){
+                                .kind = GOSSIP_LIFE_FETCHED, .ok = true, .round = 150, .step = 1200});
+        w.self.held_until_ns = w.now_ns + later * SECOND - 500 * MS;
+        life_world_look(&w);
+        life_world_pass(&w, later * SECOND);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), later == 1 ? 1 : 2);
+        assert_true(later > 1 || w.started_round == 401);
+        life_world_end(&w);
+    }
+    life_world_init(&w);
+}
+
 // A step before its edges are there would be one alone; where it is then counts from the round that it took.
 static void a_node_that_was_held_out_waits_for_its_edges(void **state)
 {
@@ -336,6 +363,7 @@ int main(void)
         RULE(a_node_that_had_only_neighbours_of_another_scaling_ends_without_them),
         RULE(a_node_that_is_held_out_does_not_begin),
         RULE(a_node_held_out_within_reach_goes_on_behind_the_others),
+        RULE(a_node_that_has_just_fetched_takes_the_round_instead),
         RULE(a_node_that_was_held_out_waits_for_its_edges),
         RULE(after_being_cut_off_a_node_goes_on_at_the_round_of_the_others),
         RULE(a_node_that_was_cut_off_does_not_count_until_it_knows_its_round),
