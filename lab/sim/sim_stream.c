@@ -121,6 +121,7 @@ static void stall(struct sim_net *net, uint64_t id, size_t side)
         stream->way[side].stalled_ns = net->queue->now_ns;
     if (net->queue->now_ns - stream->way[side].stalled_ns >= GIVE_UP_NS) {
         clear(stream, side);
+        stream->finished[side] = false; // its end of the stream will not arrive: data gets a reset
         end(net, id, side, SIM_END_TIMEOUT);
         return;
     }
