@@ -59,6 +59,7 @@ void life_consider_alone(struct gossip_life *life)
     const bool fetches = trains && life->step < life->options.steps && life_has_donor(life);
     life->finished_only = trains ? fetches : life->finished_only;
     if (trains && life->step < life->options.steps)
-        life_tell(life, GOSSIP_LIFE_LEFT_ALONE, life->step, fetches | (life->census.busy > 0) << 1);
+        life_tell(life, GOSSIP_LIFE_LEFT_ALONE, life->step,
+                  (fetches ? 1u : 0u) | (life->census.busy > 0 ? 2u : 0u));
     life_act(life, GOSSIP_LIFE_ALONE)->fetch = fetches;
 }
