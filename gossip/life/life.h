@@ -69,13 +69,14 @@ enum gossip_life_partition { GOSSIP_LIFE_MERGE, GOSSIP_LIFE_MAJORITY, GOSSIP_LIF
 
 struct gossip_life_options {
     struct gossip_id self;
-    bool trains;          // false: the node is a member and counts, but never trains (tests of membership)
-    bool resumed;         // from a checkpoint: its state is complete
-    bool sync;            // rounds run in lock-step: nodes agree on the round of a stop
-    bool local;           // there are no edges
-    bool gathers;         // the scaling of its examples follows from those of all nodes (gossip/statistics)
-    bool alone_stops;     // train.alone is stop: once only finished nodes are left, the node ends with their
-                          // model; if it never met another node, it ends as failed
+    bool trains;      // false: the node is a member and counts, but never trains (tests of membership)
+    bool resumed;     // from a checkpoint: its state is complete
+    bool sync;        // rounds run in lock-step: nodes agree on the round of a stop
+    bool local;       // there are no edges
+    bool gathers;     // the scaling of its examples follows from those of all nodes (gossip/statistics)
+    bool alone_stops; // train.alone is stop: once only finished nodes are left, or most have finished and
+                      // this node is far behind, it ends with their model; if it never met another node, it
+                      // ends as failed
     uint64_t round, step; // done so far
     uint64_t steps;       // at which training ends: train.steps
     uint64_t local_steps; // of a round

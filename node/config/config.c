@@ -322,7 +322,7 @@ static const struct node_key keys[] = {
          TOLD),
     CHOICE("train.alone", train.alone, "stop", "stop|go-on",
            "What a node does when all others have finished, or when most have and it is far behind. stop: it "
-           "ends with their model, since training alone would pull its own to its own data. go-on: it "
+           "ends with their model, since training alone would pull its own towards its own data. go-on: it "
            "continues to train.steps. In sync mode a node that is "
            "at most eight rounds behind continues in both cases. With stop, a node that has listed peers and "
            "never meets one ends with status 1.",
