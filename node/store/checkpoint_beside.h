@@ -4,9 +4,9 @@
 // and no lock of the node, ignores the signals of the terminal, and dies with the thread that forked it;
 // before that thread ends, it waits for the process or kills it.
 //
-// Memory: the vectors of the checkpoint exist twice while it is written. One owner: the
-// thread that writes checkpoints. For vectors in ordinary memory: those on a device must be fetched first, so
-// a node on a device uses node_checkpoint_write.
+// Memory: the vectors of the checkpoint exist twice while it is written. One owner: the thread that writes
+// checkpoints. For vectors in ordinary memory: those on a device must be fetched first, so a node on a device
+// uses node_checkpoint_write.
 #ifndef NODE_STORE_CHECKPOINT_BESIDE_H
 #define NODE_STORE_CHECKPOINT_BESIDE_H
 
