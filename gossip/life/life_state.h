@@ -71,8 +71,8 @@ struct gossip_life {
     unsigned pauses;     // as ordered
     bool late;           // it joined late: its edges may not exist yet
     uint64_t late_ns;    // since when it has a model
-    uint64_t fetched_ns; // when the latest fetch was complete; 0: none was
-    bool returned;       // with its own model, after it was cut off; it has asked no donor since
+    bool anew;           // with a fetched model, and no step since: its edges begin anew
+    bool returned;       // to the graph, after it was cut off or held out; it has asked no donor since
     uint64_t cut_off_ns; // cut off until then, while there were still other members; 0: it was not
     bool minority, isolated, was_alone;
     bool withdrawn;             // it would count, but was cut off

@@ -5,8 +5,6 @@
 
 #define WORD_NS     (10 * LIFE_SECOND) // how long others may take to report the cluster's round
 #define LOST_ALL_NS (60 * LIFE_SECOND) // how long a node waits for others that it lost all at once
-#define FRESH_NS                                                                                             \
-    (5 * LIFE_SECOND) // how long a fetched model is as good as another; edges are waited for no longer
 
 static bool has_begun(const struct gossip_life *life)
 {
@@ -190,16 +188,10 @@ static void take_round(struct gossip_life *life, const struct life_progress *clu
     life->step = cluster->step > life->step ? cluster->step : life->step;
 }
 
-// Where the nodes themselves are further apart than the reach, the model of any donor is far from that of the
-// cluster. The node would fetch again and again, and leave the graph each time.
-static bool has_fetched_lately(const struct gossip_life *life)
-{
-    return life->fetched_ns > 0 && life->now_ns - life->fetched_ns < FRESH_NS;
-}
-
 // Its process stood still, or it was held up or alone. If it is far from the others, it takes a model of
-// theirs; if it is ahead of them, only if more than one of them trains. A node that is merely slow was not
-// away.
+// theirs; if it is ahead of them, only if more than one of them trains. One that has fetched and trained no
+// step since needs no other model: its edges begin anew, and pull it to its neighbours. A node that is merely
+// slow was not away.
 static void consider_away(struct gossip_life *life)
 {
     struct life_progress cluster;
@@ -212,7 +204,7 @@ static void consider_away(struct gossip_life *life)
     if (life->census.training > 0 && has_place && life_cluster_ahead(life, life->words_ns, &cluster)) {
         const uint64_t gap = life_gap(life, &cluster);
         life->away_ns = 0;
-        if (life_is_far(life, &cluster) && !has_fetched_lately(life) &&
+        if (life_is_far(life, &cluster) && !life->anew &&
             (cluster.round > life->round || life->census.training > 1))
             fetch_again(life, &cluster);
         else if (cluster.round > life->round && !life_is_near(gap))
@@ -258,6 +250,7 @@ static void follow(struct gossip_life *life, unsigned bits)
         life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;
         life_tell(life, bits ? GOSSIP_LIFE_PAUSES : GOSSIP_LIFE_GOES_ON, bits ? bits : before, 0);
     }
+    life->anew = life->anew && bits != 0;
     if (life->state == GOSSIP_LIFE_TRAINING && bits)
         life_enter(life, GOSSIP_LIFE_PAUSED);
     else if (life->state == GOSSIP_LIFE_PAUSED && !bits)
