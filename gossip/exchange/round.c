@@ -61,16 +61,19 @@ static struct gossip_edge *longest_unmet(const struct gossip_exchange *exchange,
     return best;
 }
 
-// Async: the neighbour to meet instead of the plan's partner. Beside a straggler, or where exchanges take
-// longer than their deadlines, the rounds that have one may all be with the same neighbour: the others are
-// never met, and the graph falls apart.
-static struct gossip_edge *passed_over(const struct gossip_exchange *exchange,
+// Async: the neighbour to meet instead of the plan's partner, or NULL. While the partner's edge begins, or
+// begins again, the round would have no exchange. Beside a straggler, or where exchanges take longer than
+// their deadlines, the rounds that have one may all be with the same neighbour: the others are never met, and
+// the graph falls apart.
+static struct gossip_edge *met_instead(const struct gossip_exchange *exchange,
                                        const struct gossip_edge *partner)
 {
     const uint64_t turns = exchange->options.max_delay + 1;
     struct gossip_edge *best = exchange->options.sync ? NULL : longest_unmet(exchange, partner);
 
-    if (!best || !partner || exchange->rounds - best->met <= exchange->rounds - partner->met)
+    if (!best || !partner || partner->state != GOSSIP_EDGE_LIVE)
+        return best;
+    if (exchange->rounds - best->met <= exchange->rounds - partner->met)
         return NULL;
     return (exchange->rounds - best->met) / exchange->n_edges > turns ? best : NULL;
 }
@@ -107,12 +110,12 @@ static void count_steps(struct gossip_exchange *exchange, uint64_t round, float 
     gossip_orphan_fade(exchange);
 }
 
-// The meeting of this round: with the plan's partner, or with a neighbour that was passed over.
+// The meeting of this round: with the plan's partner, or with another neighbour.
 static void take_turn(struct gossip_exchange *exchange)
 {
     const struct gossip_meeting *next = &exchange->round.next;
     struct gossip_edge *edge = next->meets ? gossip_edge_find(exchange, &next->peer) : NULL;
-    struct gossip_edge *other = passed_over(exchange, edge);
+    struct gossip_edge *other = next->meets ? met_instead(exchange, edge) : NULL;
 
     BASE_ASSERT(exchange->round.open && (!other || other != edge));
     exchange->round.owes = false;

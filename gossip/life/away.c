@@ -113,11 +113,19 @@ void life_consider_unknown(struct gossip_life *life)
     }
 }
 
-// No node trains on its examples. A finished node has trained on its own.
+// No node trains on its examples: its node is gone, or it is back and does not train yet. A finished node has
+// trained on its own.
 static bool is_orphaned(const struct gossip_life *life, const struct gossip_member_info *info)
 {
-    return !life_is_here(info) && !(info->record->flags & GOSSIP_RECORD_FINISHED) &&
-           life->now_ns - info->since_ns >= life->options.takeover_after_ns;
+    const uint8_t flags = info->record->flags;
+    const bool trains = (flags & GOSSIP_RECORD_TRAINING) && !(flags & GOSSIP_RECORD_PAUSED);
+
+    BASE_ASSERT(info->record->shard < life->options.shards);
+    if (flags & GOSSIP_RECORD_FINISHED)
+        return false;
+    if (life->orphan[info->record->shard] && !(life_is_here(info) && trains))
+        return true;
+    return !life_is_here(info) && life->now_ns - info->since_ns >= life->options.takeover_after_ns;
 }
 
 // Shards that no node ever had are left for nodes that may still join.

@@ -248,6 +248,7 @@ static void follow(struct gossip_life *life, unsigned bits)
         if (waited && !life->returned) // its edges have pulled its model to theirs
             life_catch_up(life, true);
         life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;
+        life_flags(life, bits ? GOSSIP_RECORD_PAUSED : 0, bits ? 0 : GOSSIP_RECORD_PAUSED);
         life_tell(life, bits ? GOSSIP_LIFE_PAUSES : GOSSIP_LIFE_GOES_ON, bits ? bits : before, 0);
     }
     life->anew = life->anew && bits != 0;

@@ -10,13 +10,14 @@
 #include "gossip/session/identity.h"
 #include <stdbool.h>
 
-#define GOSSIP_RECORD_LEFT     1u  // it has left on purpose
-#define GOSSIP_RECORD_ELIGIBLE 2u  // its state is complete: it counts in the graph
-#define GOSSIP_RECORD_TRAINING 4u  // has begun to train: a node that joins now needs a snapshot
-#define GOSSIP_RECORD_FINISHED 8u  // has done its last step and still answers
-#define GOSSIP_RECORD_STOPPING 16u // stops at the end of stop_round
-#define GOSSIP_RECORD_HELD     32u // flapping, so not ELIGIBLE; counts only if at least half are HELD
-#define GOSSIP_RECORD_FLAGS    63u
+#define GOSSIP_RECORD_LEFT     1u   // it has left on purpose
+#define GOSSIP_RECORD_ELIGIBLE 2u   // its state is complete: it counts in the graph
+#define GOSSIP_RECORD_TRAINING 4u   // has begun to train: a node that joins now needs a snapshot
+#define GOSSIP_RECORD_FINISHED 8u   // has done its last step and still answers
+#define GOSSIP_RECORD_STOPPING 16u  // stops at the end of stop_round
+#define GOSSIP_RECORD_HELD     32u  // flapping, so not ELIGIBLE; counts only if at least half are HELD
+#define GOSSIP_RECORD_PAUSED   128u // takes no steps for now: it fetches, waits for its edges, or is held out
+#define GOSSIP_RECORD_FLAGS    191u
 #define GOSSIP_NO_SLOT         UINT32_MAX
 #define GOSSIP_NO_SHARD        UINT32_MAX
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 14 // raised by every change that older nodes cannot read
+#define GOSSIP_PROTOCOL 15 // raised by every change that older nodes cannot read
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do both train the same model?

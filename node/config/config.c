@@ -246,8 +246,8 @@ static const struct node_key keys[] = {
             "Number of shards, usually the number of nodes. 1: every node trains on all examples.", TOLD),
     INTEGER("data.seed", data.seed, "1", 0, ANY, "Seed of the digits and of the partition.", SHARED),
     BOOL("data.takeover", data.takeover, "true",
-         "The living nodes train on the shard of a dead node, each on a part of it, until the node comes "
-         "back. Requires data.shards.",
+         "The living nodes train on the shard of a dead node, each on a part of it, until the node trains "
+         "again. Requires data.shards.",
          TOLD),
     DURATION("data.takeover_after", data.takeover_after_ns, "1s", 0, DAY,
              "How long a node must be dead before its shard is taken over.", TOLD),

@@ -102,6 +102,28 @@ static void test_an_edge_that_begins_again_leaves_no_node_alone(void **state)
     net_destroy(net);
 }
 
+// An edge that is not live: the rounds in which its ends would meet have an exchange with another neighbour.
+static void test_a_round_whose_partner_cannot_be_met_meets_another_neighbour(void **state)
+{
+    struct net *net = async_net(6, TOPOLOGY_RING, MAX_DELAY, net_seed(968));
+    uint64_t exchanges[2], rounds[2];
+
+    (void)state;
+    train(net, 100);
+    net_unlink(net, 0, 1);
+    for (size_t i = 0; i < 2; i++) {
+        exchanges[i] = exchanges_of(net, i);
+        rounds[i] = net->node[i].rounds_done;
+    }
+    train(net, 400);
+    for (size_t i = 0; i < 2; i++) {
+        rounds[i] = net->node[i].rounds_done - rounds[i];
+        assert_true(rounds[i] > 100);
+        assert_in_range(exchanges_of(net, i) - exchanges[i], rounds[i] - rounds[i] / 10, 2 * rounds[i]);
+    }
+    net_destroy(net);
+}
+
 // Bounded: all edges of a node begin again. Meanwhile it meets no neighbour, and its neighbours wait for it.
 static void test_a_node_whose_edges_begin_again_is_not_left_behind(void **state)
 {
@@ -353,6 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_on_a_slow_wire_rounds_between_exchanges_are_bounded),
         cmocka_unit_test(test_an_edge_that_begins_again_leaves_no_node_alone),
+        cmocka_unit_test(test_a_round_whose_partner_cannot_be_met_meets_another_neighbour),
         cmocka_unit_test(test_a_node_whose_edges_begin_again_is_not_left_behind),
         cmocka_unit_test(test_a_node_without_a_partner_waits_up_to_the_ceiling),
         cmocka_unit_test(test_another_neighbour_is_asked),

@@ -421,8 +421,35 @@ static void shards_of_dead_members_are_taken_over(void **state)
     assert_int_equal(w.n_living, 4);
     assert_memory_equal(w.living, ((uint32_t[]){0, 1, 3, 4}), 4 * sizeof *w.living);
     life_world_state(&w, 2, GOSSIP_MEMBER_ALIVE);
+    life_world_flags(&w, 2, TRAINS);
     life_world_pass(&w, 2 * SECOND);
     assert_int_equal(w.n_living, 5);
+}
+
+// It fetches a model, waits for its edges, or is held out.
+static void the_shard_of_a_node_that_is_back_is_trained_by_others_until_it_trains(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.shards = 4;
+    w.options.takeover_after_ns = SECOND;
+    life_world_train(&w);
+    life_world_flags(&w, 2, TRAINS | GOSSIP_RECORD_PAUSED); // it was not taken over, and stays with its node
+    life_world_pass(&w, 3 * SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_SHARDS), 0);
+    life_world_state(&w, 2, GOSSIP_MEMBER_DEAD);
+    life_world_pass(&w, 3 * SECOND);
+    assert_int_equal(w.n_living, 3);
+    life_world_flags(&w, 2, 0);
+    life_world_state(&w, 2, GOSSIP_MEMBER_ALIVE);
+    life_world_pass(&w, 3 * SECOND);
+    assert_int_equal(w.n_living, 3);
+    life_world_flags(&w, 2, TRAINS | GOSSIP_RECORD_PAUSED);
+    life_world_pass(&w, 3 * SECOND);
+    assert_int_equal(w.n_living, 3);
+    life_world_flags(&w, 2, TRAINS);
+    life_world_pass(&w, 3 * SECOND);
+    assert_int_equal(w.n_living, 4);
 }
 
 int main(void)
@@ -449,6 +476,7 @@ int main(void)
         RULE(the_edges_are_live_if_every_neighbour_has_a_live_one),
         RULE(an_entry_is_missing_if_it_leads_to_no_node_in_the_graph),
         RULE(shards_of_dead_members_are_taken_over),
+        RULE(the_shard_of_a_node_that_is_back_is_trained_by_others_until_it_trains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

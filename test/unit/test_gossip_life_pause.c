@@ -25,12 +25,14 @@ static void a_node_that_is_held_out_waits(void **state)
     w.self.held_until_ns = w.now_ns + 5 * SECOND;
     life_world_look(&w);
     assert_true(w.learner_paused);
+    assert_true(w.flags & GOSSIP_RECORD_PAUSED);
     assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_HELD_OUT);
     life_world_pass(&w, 4900 * MS);
     assert_true(w.learner_paused);
     all_train_at(100, 400);
     life_world_pass(&w, 200 * MS);
     assert_false(w.learner_paused);
+    assert_false(w.flags & GOSSIP_RECORD_PAUSED);
     // It kept listening meanwhile: no step with its own model comes in between.
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
     assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE));
@@ -89,8 +91,8 @@ static void a_node_that_has_just_fetched_takes_the_round_instead(void **state)
     life_world_init(&w);
 }
 
-// On a slow link the blocks of its edges take longer than the reach. A second fetch would end these edges, and
-// they would begin anew again.
+// On a slow link the blocks of its edges take longer than the reach. A second fetch would end these edges,
+// and they would begin anew again.
 static void a_node_that_fetched_while_it_was_held_out_waits_for_its_edges_and_goes_on(void **state)
 {
     (void)state;
