@@ -45,20 +45,20 @@ static bool stays_alone(struct gossip_life *life)
 }
 
 // Training alone is not averaged: it would pull the model to this node's own data. The node ends with the
-// model of the others, if a member still has it.
+// model of the others, if a member still has it. A node that fetches waits for that model first: if its donor
+// had not finished by then, another fetch follows.
 void life_consider_alone(struct gossip_life *life)
 {
     const bool trains = life->state == GOSSIP_LIFE_TRAINING || life->state == GOSSIP_LIFE_PAUSED;
 
-    if ((!trains && life->state != GOSSIP_LIFE_FETCHING) || life->alone || !stays_alone(life))
+    if (!trains || life->alone || !stays_alone(life))
         return;
     BASE_ASSERT(life->census.finished > life->census.busy);
     life->alone = true;
-    if (trains)
-        life->finished_only = true;
-    const bool fetches = trains && life->step < life->options.steps && life_has_donor(life);
-    life->finished_only = trains ? fetches : life->finished_only;
-    if (trains && life->step < life->options.steps)
+    life->finished_only = true;
+    const bool fetches = life->step < life->options.steps && life_has_donor(life);
+    life->finished_only = fetches;
+    if (life->step < life->options.steps)
         life_tell(life, GOSSIP_LIFE_LEFT_ALONE, life->step,
                   (fetches ? 1u : 0u) | (life->census.busy > 0 ? 2u : 0u));
     life_act(life, GOSSIP_LIFE_ALONE)->fetch = fetches;

@@ -68,6 +68,32 @@ static void a_node_that_is_left_alone_ends_with_the_others(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_LEAVING);
 }
 
+// It fetches for long, from a node that trains. The others have finished by the time it has that model.
+static void a_node_that_fetches_when_the_others_finish_ends_with_their_model(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(100, 400);
+    w.now_ns += 10 * SECOND; // SIGSTOP
+    life_world_look(&w);
+    all_train_at(100, 401);
+    life_world_look(&w);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+    assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
+    for (size_t i = 1; i < w.count; i++) {
+        life_world_flags(&w, i, FINISHED);
+        life_world_progress(&w, i, 1000);
+    }
+    life_world_pass(&w, 2 * SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+    life_world_tell(&w, (struct gossip_life_event){
+                            .kind = GOSSIP_LIFE_FETCHED, .ok = true, .round = 401, .step = 8 * 401});
+    life_world_pass(&w, 2 * SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
+    assert_true(life_world_last(&w, GOSSIP_LIFE_ALONE)->fetch);
+}
+
 static void a_node_goes_on_when_the_others_have_died(void **state)
 {
     (void)state;
@@ -474,6 +500,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(in_lock_step_a_node_does_its_last_rounds),
         RULE(a_node_that_is_left_alone_ends_with_the_others),
+        RULE(a_node_that_fetches_when_the_others_finish_ends_with_their_model),
         RULE(a_node_goes_on_when_the_others_have_died),
         RULE(a_finished_node_lingers_while_others_train),
         RULE(the_others_do_not_wait_for_the_disk),
