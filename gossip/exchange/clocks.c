@@ -185,9 +185,16 @@ static bool is_to_be_introduced(const struct gossip_exchange *exchange, const st
            !edge->introduced;
 }
 
+// Sync: its request waits here. In step it may have met every other neighbour since it met this node.
+static bool asks_in_step(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->deferred.held && edge->round == edge->deferred.clock &&
+           edge->round - exchange->clock < exchange->n_edges;
+}
+
 static bool is_to_be_told(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    const bool waits = is_far_ahead(exchange, edge) || edge->owed;
+    const bool waits = (is_far_ahead(exchange, edge) && !asks_in_step(exchange, edge)) || edge->owed;
 
     if (edge->inquiry == GOSSIP_INQUIRY_DUE)
         return can_ask(edge);

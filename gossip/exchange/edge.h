@@ -66,7 +66,6 @@ struct gossip_edge {
                                       // busy
     struct compress_history sent;     // indices of our latest committed packet that the peer remembers
     struct compress_history received; // indices of the peer's packet, if it asked us to remember them
-    bool taken_back;                  // our request was withdrawn, and the peer may still refuse it
     uint64_t sent_ns;                 // when the request went out
     uint64_t alarm_ns;  // active: when to give up; hello, in doubt: when to ask again; resync: when to give
                         // up the block, or to start the next one
@@ -79,7 +78,7 @@ struct gossip_edge {
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 when the request was made
     struct gossip_deadline answers;
     struct gossip_blocks blocks;
-    uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible;
+    uint64_t exchanges, crossings, resyncs, replays, discards, busy, timeouts, mismatches, implausible;
     uint8_t *stored; // memory of the latest export
 };
 
@@ -95,7 +94,7 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
 void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Does this end ask where only one end may (sync rounds, RESYNC, ties)? The end with the lower id does.
+// Does this end ask where only one end may (RESYNC, sync rounds out of step)? The end with the lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Does the open or latest round still need an exchange over `edge`?
 bool gossip_edge_wanted(const struct gossip_exchange *exchange, const struct gossip_edge *edge);

@@ -203,7 +203,8 @@ struct gossip_edge_info {
     enum gossip_edge_state state;
     uint64_t epoch, sequence, clock; // clock: the latest round with an exchange over this edge
     uint64_t resync_offset;          // elements that RESYNC has covered; all of them when LIVE
-    uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible; // since start
+    uint64_t exchanges, crossings, resyncs, replays, discards, busy, timeouts, mismatches,
+        implausible; // since start; crossings: exchanges of two requests
     uint64_t answer_median_ns, deadline_ns;
     uint64_t pace_ns;                    // time of one local step of the peer, as last reported; 0: not
                                          // known

@@ -223,12 +223,11 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
     BASE_ASSERT(theirs->resync_offset <= exchange->options.parameters);
     bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
     bool answers = theirs->answer > ANSWER_FLAG;
-    // Only the answer to our latest question says what became of a request of ours, open or withdrawn: any
-    // other HELLO may have been sent before the request arrived.
+    // Only the answer to our latest question says what became of an open request of ours: any other
+    // HELLO may have been sent before the request arrived.
     bool settles = (gossip_edge_asks(edge) && theirs->answer == (ANSWER_FLAG | edge->question)) ||
-                   (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held && !edge->taken_back);
+                   (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held);
 
-    edge->taken_back &= !settles;
     compress_history_forget(&edge->sent); // the peer may have restarted, or refused a packet over them
     if (answers && !gossip_edge_asks(edge) && theirs->epoch <= edge->epoch)
         return BASE_OK; // to a question that is no longer open

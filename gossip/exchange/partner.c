@@ -9,6 +9,15 @@ struct gossip_edge *gossip_partner_of(const struct gossip_exchange *exchange)
     return exchange->round.wanted ? gossip_edge_find(exchange, &exchange->round.partner) : NULL;
 }
 
+bool gossip_partner_volunteers(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    const uint64_t clock = exchange->clock;
+
+    if (!exchange->options.sync || gossip_edge_leads(exchange, edge) || gossip_clocks_passed(exchange, edge))
+        return false;
+    return edge->heard && edge->round <= clock && clock - edge->round <= exchange->n_edges + 1;
+}
+
 struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange)
 {
     struct gossip_edge *edge = gossip_partner_of(exchange);
@@ -17,7 +26,7 @@ struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange)
         return NULL;
     bool asks = !exchange->options.sync || gossip_edge_leads(exchange, edge) ||
                 gossip_clocks_passed(exchange, edge); // it will no longer ask for this round
-    return asks ? edge : NULL;
+    return asks || (exchange->round.retries == 0 && gossip_partner_volunteers(exchange, edge)) ? edge : NULL;
 }
 
 void gossip_partner_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock)

@@ -46,6 +46,9 @@ bool gossip_pending_corrects(const struct gossip_pending *pending); // an update
 // Call before `packet` is overwritten or freed: its bytes move to the pending update that still needs them,
 // if any.
 void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet *packet);
+// Exchanges the contents of two packets. Nothing needs what `to` held.
+void gossip_pending_move(struct gossip_pending *pending, struct gossip_packet *from,
+                         struct gossip_packet *to);
 // x += all updates of the list, sum += their changes of the corrections. Either vector may be NULL.
 void gossip_pending_repeat(const struct gossip_exchange *exchange, float *x, float *sum);
 // x += all updates, sum += their changes of the corrections; then discards the updates. Either vector may be

@@ -95,6 +95,19 @@ void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet
     packet->capacity = 0;
 }
 
+void gossip_pending_move(struct gossip_pending *pending, struct gossip_packet *from, struct gossip_packet *to)
+{
+    const struct gossip_packet moved = *from;
+
+    gossip_pending_inherit(pending, to);
+    *from = *to;
+    *to = moved;
+    from->held = false;
+    for (struct gossip_pending_update *update = pending->first; update; update = update->next)
+        if (update->mine_of == from)
+            update->mine_of = to;
+}
+
 bool gossip_pending_corrects(const struct gossip_pending *pending)
 {
     for (const struct gossip_pending_update *update = pending->first; update; update = update->next)

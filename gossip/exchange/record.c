@@ -35,6 +35,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .resyncs = edge->resyncs,
         .replays = edge->replays,
         .discards = edge->discards,
+        .crossings = edge->crossings,
         .busy = edge->busy,
         .timeouts = edge->timeouts,
         .mismatches = edge->mismatches,

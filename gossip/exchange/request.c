@@ -133,7 +133,6 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     }
     if (error)
         return error;
-    edge->taken_back = false;
     gossip_edge_resume(exchange, edge);
     if (form == GOSSIP_DELTA_SPARSE)
         gossip_partner_note(exchange, edge, theirs->clock);
@@ -143,32 +142,78 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     return BASE_OK;
 }
 
-// Both ends have asked at once: the lower id's request stands, the higher id withdraws its own and answers.
-static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge)
+static void learn_answer(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_HELLO);
-    if (!edge->request.held)
-        return false;
-    if (gossip_edge_leads(exchange, edge)) {
-        edge->busy++;
-        return true;
-    }
-    if (exchange->active == edge)
-        gossip_turn_crossed(exchange);
-    gossip_edge_drop_request(exchange, edge);
-    return false;
+    BASE_ASSERT(exchange->now_ns >= edge->sent_ns);
+    if (!exchange->options.sync) // gossip_partner_note learns how long the round has waited
+        gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
+    gossip_deadline_learn(&exchange->answers, exchange->now_ns - edge->sent_ns);
 }
 
-// The peer may still refuse the withdrawn request, and we must not take that for our next request, which has
-// the same number. The answer to this question comes after anything that the peer sends about the old one.
-static void ask_before_next(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                            struct gossip_exchange_actions *actions)
+// Their packet completes the exchange that our request has opened. If nothing is committed, `sequence` stays.
+static enum base_error complete(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                const struct gossip_exchange_message *theirs, uint64_t clock,
+                                struct gossip_exchange_actions *actions)
 {
-    if (!edge->taken_back || edge->state == GOSSIP_EDGE_DOWN)
-        return;
-    BASE_ASSERT(edge->linked && !edge->request.held);
-    edge->state = GOSSIP_EDGE_IN_DOUBT;
-    gossip_hello_ask(exchange, edge, actions);
+    const struct gossip_packet *request = &edge->request;
+    const bool doubted = edge->state == GOSSIP_EDGE_IN_DOUBT;
+
+    BASE_ASSERT(request->held && edge->state != GOSSIP_EDGE_HELLO);
+    enum base_error error = theirs->form == (uint8_t)request->form
+                                ? gossip_averaging_commit(exchange, edge, request, theirs, request->clock)
+                                : BASE_EFORMAT;
+    if (error == BASE_ENOTFOUND) { // over indices that we do not remember: the peer replays it with them
+        exchange->active = exchange->active == edge ? NULL : exchange->active;
+        edge->state = GOSSIP_EDGE_IN_DOUBT;
+        gossip_hello_ask(exchange, edge, actions);
+        return BASE_OK;
+    }
+    if (error ==
+        BASE_EFORMAT) // otherwise the same answer would break every later link; without it the edge RESYNCs
+        gossip_edge_drop_request(exchange, edge);
+    if (error)
+        return error;
+    if (exchange->active == edge)
+        learn_answer(exchange, edge);
+    else if (!doubted && request->form == GOSSIP_DELTA_BLOCK)
+        gossip_block_learn(&edge->blocks, request->delta_bytes, exchange->now_ns - edge->sent_ns);
+    gossip_edge_drop_request(exchange, edge);
+    gossip_edge_resume(exchange, edge);
+    edge->alarm_ns = 0;
+    if (theirs->form == GOSSIP_DELTA_SPARSE)
+        gossip_partner_note(exchange, edge, clock);
+    if (doubted) // this may answer another request than the one from an old checkpoint: compare again
+        gossip_hello_tell(exchange, edge, actions);
+    return BASE_OK;
+}
+
+// Both ends have asked at once. An exchange is two packets of one number, and either may come first, so each
+// request answers the other. Ours is then what a lost answer is replayed from.
+static enum base_error complete_crossed(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                        const struct gossip_exchange_message *theirs,
+                                        struct gossip_exchange_actions *actions)
+{
+    const uint64_t sequence = edge->sequence;
+    struct gossip_packet *request = &edge->request;
+    struct gossip_exchange_message answer = *theirs;
+
+    BASE_ASSERT(request->held && edge->linked);
+    answer.weight = request->weight = gossip_edge_leads(exchange, edge) ? request->weight : theirs->weight;
+    if (theirs->clock != request->clock) { // the two ends have chosen different slices
+        answer.moment_bytes = 0;
+        request->moment_bytes = 0;
+    }
+    const uint64_t clock = theirs->clock > request->clock ? theirs->clock : request->clock;
+    enum base_error error = complete(exchange, edge, &answer, clock, actions);
+    if (error || edge->sequence == sequence)
+        return error;
+    edge->crossings++;
+    gossip_pending_move(&exchange->pending, request, &edge->answer);
+    edge->answer.held = true;
+    exchange->chosen_of = NULL;
+    if (edge->sequence == 1) // as in answer_request
+        gossip_hello_tell(exchange, edge, actions);
+    return BASE_OK;
 }
 
 // Sync: the request's round is ahead of ours. It is answered anyway if our trainer waits for this neighbour:
@@ -207,10 +252,8 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
         gossip_hello_ask(exchange, edge, actions);
         return BASE_OK;
     }
-    const bool asked = edge->request.held;
-    if (loses_tie(exchange, edge))
-        return BASE_OK;
-    edge->taken_back |= asked;
+    if (edge->request.held)
+        return complete_crossed(exchange, edge, theirs, actions);
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_resume(exchange, edge);
     const bool waits = is_ahead_of_us(exchange, edge, theirs->clock) ||
@@ -224,7 +267,6 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
         edge->busy++;
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
     }
-    ask_before_next(exchange, edge, actions);
     return error;
 }
 
@@ -255,14 +297,6 @@ enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
     return BASE_OK;
 }
 
-static void learn_answer(struct gossip_exchange *exchange, struct gossip_edge *edge)
-{
-    BASE_ASSERT(exchange->now_ns >= edge->sent_ns);
-    if (!exchange->options.sync) // gossip_partner_note learns how long the round has waited
-        gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
-    gossip_deadline_learn(&exchange->answers, exchange->now_ns - edge->sent_ns);
-}
-
 enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                         const struct gossip_exchange_message *theirs,
                                         struct gossip_exchange_actions *actions)
@@ -275,34 +309,7 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
     BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     if (!ours || edge->state == GOSSIP_EDGE_HELLO)
         return BASE_OK; // an answer was replayed once too often
-    enum base_error error = theirs->form == (uint8_t)request->form
-                                ? gossip_averaging_commit(exchange, edge, request, theirs, request->clock)
-                                : BASE_EFORMAT;
-    if (error == BASE_ENOTFOUND) { // over indices that we do not remember: the peer replays it with them
-        exchange->active = exchange->active == edge ? NULL : exchange->active;
-        edge->state = GOSSIP_EDGE_IN_DOUBT;
-        gossip_hello_ask(exchange, edge, actions);
-        return BASE_OK;
-    }
-    if (error ==
-        BASE_EFORMAT) // otherwise the same answer would break every later link; without it the edge RESYNCs
-        gossip_edge_drop_request(exchange, edge);
-    if (error)
-        return error;
-    uint64_t clock = request->clock;
-    bool doubted = edge->state == GOSSIP_EDGE_IN_DOUBT;
-    if (exchange->active == edge)
-        learn_answer(exchange, edge);
-    else if (!doubted && request->form == GOSSIP_DELTA_BLOCK)
-        gossip_block_learn(&edge->blocks, request->delta_bytes, exchange->now_ns - edge->sent_ns);
-    gossip_edge_drop_request(exchange, edge);
-    gossip_edge_resume(exchange, edge);
-    edge->alarm_ns = 0;
-    if (theirs->form == GOSSIP_DELTA_SPARSE)
-        gossip_partner_note(exchange, edge, clock);
-    if (doubted) // this may answer another request than the one from an old checkpoint: compare again
-        gossip_hello_tell(exchange, edge, actions);
-    return BASE_OK;
+    return complete(exchange, edge, theirs, request->clock, actions);
 }
 
 static uint64_t retry_delay(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
@@ -331,6 +338,10 @@ void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge
     edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, RETRY_DOUBLES);
     if (!gossip_edge_wanted(exchange, edge))
         return;
+    if (gossip_partner_volunteers(exchange, edge)) {
+        exchange->round.retries++; // the partner asks
+        return;
+    }
     exchange->round.retry_ns = exchange->now_ns + retry_delay(exchange, edge, exchange->round.retries++);
     if (exchange->options.sync)
         gossip_partner_hurry(exchange, edge);

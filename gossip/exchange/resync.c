@@ -30,7 +30,7 @@ void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *ed
     begin_correction(exchange, edge);
     gossip_edge_drop_request(exchange, edge);
     edge->answer.held = false;
-    edge->deferred.held = edge->taken_back = false;
+    edge->deferred.held = false;
     compress_history_forget(&edge->sent);
     compress_history_forget(&edge->received);
     edge->epoch = epoch;

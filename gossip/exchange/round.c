@@ -122,12 +122,11 @@ static void take_turn(struct gossip_exchange *exchange)
     exchange->round.partner = other ? other->peer : next->peer;
     exchange->round.weight = other ? 0.5f : next->weight;
     exchange->round.due = exchange->clock;
-    exchange->round.turn_ns = exchange->now_ns;
     exchange->round.retries = 0;
     edge = other ? other : edge;
     exchange->round.wanted = next->meets && is_wanted(exchange, edge);
     exchange->round.live = false;
-    exchange->round.retry_ns = exchange->round.wanted ? gossip_turn_asks_at(exchange, edge) : 0;
+    exchange->round.retry_ns = 0;
     exchange->round.deadline_ns = exchange->now_ns + (edge ? gossip_edge_patience(exchange, edge) : 0);
 }
 

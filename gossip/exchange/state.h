@@ -98,7 +98,6 @@ struct gossip_exchange {
         float weight;               // of the exchange with that partner
         bool live; // the partner's edge has been LIVE; deadline_ns has been running since then
         uint64_t started_ns, deadline_ns, retry_ns;
-        uint64_t turn_ns;  // when the meeting of round `due` was taken up
         uint64_t alone_ns; // others: when a node that can exchange with no other continues anyway
         uint64_t tell_ns;  // sync: when to tell the partner again that we wait
         uint64_t gate_ns;  // bounded: when to stop waiting for neighbours that are behind
@@ -203,6 +202,9 @@ struct gossip_edge *gossip_partner_of(const struct gossip_exchange *exchange);
 // The edge over which to ask for our own exchange of this round. NULL: no exchange is wanted, not at this
 // time, or the other end asks.
 struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange);
+// Sync: the end with the higher id asks a partner that is in step, too, so that both packets are on their way
+// at once. Not after a BUSY: then it waits for the partner's request.
+bool gossip_partner_volunteers(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Notes an exchange of round `clock` over the edge; it may complete our own exchange of this round. If the
 // trainer waits for this neighbour, an exchange of any round is sufficient: a neighbour that restarted counts
 // its rounds again.
@@ -264,10 +266,6 @@ void gossip_held_up_tell(struct gossip_exchange *exchange, struct gossip_exchang
 // one waits.
 bool gossip_turn_due(const struct gossip_exchange *exchange);
 void gossip_turn_give_up(const struct gossip_exchange *exchange); // the wait for it was in vain
-// The request of this turn was in vain: the other end, which asks first, had just asked.
-void gossip_turn_crossed(struct gossip_exchange *exchange);
-// When to ask for a meeting that begins now; 0: at once.
-uint64_t gossip_turn_asks_at(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 
 // request.c. Starts whatever can start now: our exchange of the round, and the next block of every RESYNC.
 enum base_error gossip_request_pump(struct gossip_exchange *exchange,

@@ -71,7 +71,7 @@ static double sent_in_vain(const struct net *net)
     return (double)sent / (double)counted - 1;
 }
 
-// A packet takes several rounds on the wire, and the answer as long.
+// A packet takes several rounds on the wire. Both ends send theirs at once.
 static void test_each_round_has_its_exchange(void **state)
 {
     (void)state;
@@ -83,20 +83,19 @@ static void test_each_round_has_its_exchange(void **state)
         for (size_t i = 0; i < NODES; i++) {
             printf("node %zu: %llu rounds, %llu exchanges\n", i, (unsigned long long)net->node[i].rounds_done,
                    (unsigned long long)exchanges_of(net, i));
-            assert_in_range(net->node[i].rounds_done, 100, 1500);
+            assert_in_range(net->node[i].rounds_done, 1500, 2500);
             assert_in_range(exchanges_of(net, i), net->node[i].rounds_done * 9 / 10,
                             net->node[i].rounds_done * 11 / 10 + 2);
         }
         printf("%.3f of the packets sent in vain\n", sent_in_vain(net));
-        assert_true(sent_in_vain(net) < 0.25);
+        assert_true(sent_in_vain(net) < 0.02);
         assert_true(net_references_match(net));
         net_destroy(net);
     }
 }
 
-// An end with the higher id of all its edges has never had an answer when the links become slow. It asks too
-// early only until it has learned how long the other ends take.
-static void test_an_end_that_asks_too_early_learns_to_wait(void **state)
+// The links become slow before any end has had an answer.
+static void test_requests_that_cross_are_not_sent_in_vain(void **state)
 {
     (void)state;
     for (int bounded = 0; bounded < 2; bounded++) {
@@ -105,7 +104,7 @@ static void test_an_end_that_asks_too_early_learns_to_wait(void **state)
         net->bandwidth = 150000;
         train(net, alike, 6000);
         printf("%.3f of the packets sent in vain\n", sent_in_vain(net));
-        assert_true(sent_in_vain(net) < 0.08);
+        assert_true(sent_in_vain(net) < 0.02);
         net_destroy(net);
     }
 }
@@ -220,7 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_round_has_its_exchange),
-        cmocka_unit_test(test_an_end_that_asks_too_early_learns_to_wait),
+        cmocka_unit_test(test_requests_that_cross_are_not_sent_in_vain),
         cmocka_unit_test(test_no_node_waits_for_the_steps_of_another),
         cmocka_unit_test(test_a_stopped_neighbour_is_waited_for_once),
         cmocka_unit_test(test_a_neighbour_that_always_refuses_is_given_up),

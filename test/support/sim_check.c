@@ -222,7 +222,9 @@ static void generation(void *owner, struct sim_node *node, uint64_t generation)
 static void conflict(void *owner, struct sim_node *node)
 {
     (void)owner;
-    need(node, node->self < node->world->options.twins, "a conflict without a second process");
+    // A liar whose listed peers all refuse it ends, too.
+    need(node, node->self < node->world->options.twins || node->faults.liar,
+         "a conflict without a second process");
 }
 
 static void deadline(void *owner, struct sim_node *node, uint64_t deadline_ns, const char *what)
