@@ -53,6 +53,8 @@ uint64_t gossip_deadline_after(const struct gossip_deadline *deadline, uint64_t 
     // One answer says nothing about the spread: half of it is assumed (RFC 6298, section 2.2).
     uint64_t spreads = deadline->count > 1 ? median(spread, deadline->count) : middle / 2;
     uint64_t wait = middle + 6 * spreads;
+    if (wait < 2 * middle) // an exchange whose requests do not cross takes two packets instead of one
+        wait = 2 * middle;
     if (wait < floor_ns)
         wait = floor_ns;
     return wait < ceiling_ns ? wait : ceiling_ns;

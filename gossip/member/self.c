@@ -9,7 +9,7 @@
 #define BELIEVERS_NS    (30 * SECOND_NS)
 #define OUTAGE_QUIET_NS (5 * SECOND_NS) // without a report that we are dead
 #define FLAP_FORGET_NS  (600 * SECOND_NS)
-#define OUTBIDS_MAX     8u
+#define OUTBIDS_MAX     5u
 
 static uint64_t age_ms(const struct gossip_membership *m, uint64_t at_ns)
 {
