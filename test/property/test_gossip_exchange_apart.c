@@ -170,17 +170,31 @@ static void meets_late(struct net *net, size_t late, uint64_t round, unsigned ms
     net_settle(net, SECOND / 20);
 }
 
-// The next answer, if it took a little longer, would miss a deadline that is no longer than the first one
-// took.
+// The next answer, if it took longer, would miss a deadline that is no longer than the first one took.
 static void test_one_answer_does_not_make_a_strict_deadline(void **state)
 {
     struct net *net = linked_net(2, D, true, net_seed(174));
 
     (void)state;
     meets_late(net, 1, 1, 300);
-    meets_late(net, 1, 2, 500);
+    meets_late(net, 1, 2, 700);
     assert_int_equal(net_count(net, COUNTER(timeouts)), 0);
     assert_int_equal(net_count(net, COUNTER(exchanges)), 4); // two, counted at both ends
+    net_destroy(net);
+}
+
+// Where all take equally long, the spread is zero. An exchange whose requests do not cross takes twice as
+// long.
+static void test_a_deadline_leaves_time_for_two_packets(void **state)
+{
+    struct net *net = linked_net(2, D, true, net_seed(176));
+
+    (void)state;
+    for (uint64_t round = 1; round <= 6; round++)
+        meets_late(net, 1, round, 400);
+    meets_late(net, 1, 7, 700);
+    assert_int_equal(net_count(net, COUNTER(timeouts)), 0);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 14);
     net_destroy(net);
 }
 
@@ -223,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_a_death_delays_each_neighbour_once),
         cmocka_unit_test(test_neighbours_wait_for_a_node_that_waits),
         cmocka_unit_test(test_one_answer_does_not_make_a_strict_deadline),
+        cmocka_unit_test(test_a_deadline_leaves_time_for_two_packets),
         cmocka_unit_test(test_a_node_that_waits_says_so_before_its_deadline),
     };
 
