@@ -285,7 +285,8 @@ static bool learns(struct trial *trial)
     toy->training = false;
     if (world->options.profile == GOSSIP_PROFILE_LAN)
         toy->round_ns /= 4;
-    for (int i = 0; i < 200 && sim_check_distance(world) > DISTANCE / 2; i++)
+    const int seconds = world->options.profile == GOSSIP_PROFILE_LAN ? 200 : 800; // its rounds are longer
+    for (int i = 0; i < seconds && sim_check_distance(world) > DISTANCE / 2; i++)
         if (!run_for(trial, SIM_SECOND))
             return false;
     if (sim_check_distance(world) > DISTANCE)
