@@ -106,7 +106,7 @@ static void want(struct gossip_links *links, const struct gossip_id *ids, size_t
             continue;
         peer->wanted = false;
         if (peer->active)
-            links_due(links, peer->active->used_ns + GOSSIP_LINKS_IDLE_NS);
+            links_due(links, peer->active->used_ns + pair_idle_ns(peer));
         BASE_ASSERT(!peer->active || peer->active->state == GOSSIP_LINK_ACTIVE);
         links_peer_release(links, peer);
     }
@@ -125,6 +125,8 @@ static void member(struct gossip_links *links, const struct gossip_id *id, bool 
             links_due(links, links->now_ns + GOSSIP_LINKS_MISSING_NS);
         }
         peer->alive = alive;
+        if (!alive && peer->active)
+            links_due(links, peer->active->used_ns + pair_idle_ns(peer));
     }
     if (alive) {
         call_entries_hold(links, id);

@@ -51,6 +51,7 @@
 #define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull  // how long a silent older link delays a new one
 #define GOSSIP_LINKS_LATE_NS      500000000ull   // a TIMER this late: the process was suspended
 #define GOSSIP_LINKS_IDLE_NS      10000000000ull // an unwanted link without traffic ends after this time
+#define GOSSIP_LINKS_GONE_NS      3000000000ull // the same for a link to a member that has left: it has flushed
 #define GOSSIP_LINKS_PACKET_NS    10000000000ull // how long a packet waits for a link
 #define GOSSIP_LINKS_RESOLVE_NS   30000000000ull // how long to wait for addresses
 // Between two turns of calls: doubling, each with a jitter of 0.5 to 1.5. A link that ends sooner than the

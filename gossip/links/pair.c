@@ -438,6 +438,11 @@ void pair_message(struct gossip_links *links, struct link *link)
 
 // -- time
 
+uint64_t pair_idle_ns(const struct peer *peer)
+{
+    return peer->alive ? GOSSIP_LINKS_IDLE_NS : GOSSIP_LINKS_GONE_NS;
+}
+
 static bool may_idle(const struct link *link)
 {
     return !link->peer->wanted && !link->stalled;
@@ -468,13 +473,13 @@ void pair_timer(struct gossip_links *links, struct link *link)
 {
     static const uint64_t patience_ns[] = {[GOSSIP_LINK_ACCEPTED] = LIMIT_HANDSHAKE_NS,
                                            [GOSSIP_LINK_AUTHENTICATED] = GOSSIP_LINKS_GREETING_NS,
-                                           [GOSSIP_LINK_CANDIDATE] = GOSSIP_LINKS_CANDIDATE_NS,
-                                           [GOSSIP_LINK_ACTIVE] = GOSSIP_LINKS_IDLE_NS};
+                                           [GOSSIP_LINK_CANDIDATE] = GOSSIP_LINKS_CANDIDATE_NS};
     bool active = link->state == GOSSIP_LINK_ACTIVE;
     if (link->state == GOSSIP_LINK_CLOSING || (active && !may_idle(link)))
         return;
-    uint64_t limit_ns =
-        link->state == GOSSIP_LINK_CALLING ? links->options.call_ns : patience_ns[link->state];
+    uint64_t limit_ns = active                               ? pair_idle_ns(link->peer)
+                        : link->state == GOSSIP_LINK_CALLING ? links->options.call_ns
+                                                             : patience_ns[link->state];
     uint64_t since_ns = active ? link->used_ns : link->state_ns;
     if (links_after(links->now_ns, since_ns) < limit_ns)
         links_due(links, since_ns > UINT64_MAX - limit_ns ? UINT64_MAX : since_ns + limit_ns);

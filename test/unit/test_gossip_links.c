@@ -205,6 +205,22 @@ static void idle_links_end_and_wanted_links_stay(void **state)
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_IDLE);
 }
 
+// Its host may be gone without having closed the link, and the entry that led to it is called again only
+// then.
+static void a_link_to_a_member_that_has_left_ends_soon(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = accept_active(HIGH), begin_ns = w.now_ns;
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = true);
+    w.now_ns += S;
+    begin_ns = w.now_ns;
+    gossip_links_sent(w.links, link, w.now_ns);
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 11 * S) - begin_ns, GOSSIP_LINKS_GONE_NS);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_IDLE);
+}
+
 static void a_stalled_link_is_not_idle(void **state)
 {
     (void)state;
@@ -437,6 +453,7 @@ int main(void)
         CASE(an_end_without_bye_is_evidence),
         CASE(a_closed_port_is_evidence_only_where_a_call_once_succeeded),
         CASE(idle_links_end_and_wanted_links_stay),
+        CASE(a_link_to_a_member_that_has_left_ends_soon),
         CASE(a_stalled_link_is_not_idle),
         CASE(packets_wait_for_a_link_in_order),
         CASE(packets_do_not_wait_for_a_link_for_ever),
