@@ -94,7 +94,8 @@ bool life_newest(struct gossip_life *life, struct life_progress *progress)
 
 // No member is further than this beyond what two members report: a round that only one member reports is not
 // the cluster's. Of one or two reports the higher one is believed: the other member may have been away. The
-// same holds while a training member has not reported yet: it may be as far.
+// same holds while a training member has not reported yet, or reports 0, as one does that has just fetched a
+// model: it may be as far.
 #define AHEAD_TIMES  4u   // a host may be this many times faster than all others
 #define AHEAD_ROUNDS 256u // may be done while a report is on its way
 
@@ -107,8 +108,9 @@ struct life_progress life_furthest(struct gossip_life *life)
 {
     const uint64_t steps = life->options.steps, reach = life->options.reach;
     const size_t count = collect(life, GOSSIP_RECORD_TRAINING, 0);
-    const bool known = 2 * count > life->census.claim, all = count >= life->census.claim;
+    const bool known = 2 * count > life->census.claim;
     BASE_ASSERT(count <= life->told_capacity);
+    const bool all = count >= life->census.claim && count > 0 && life->told[0] > 0;
     const uint64_t own = known ? life->told[count - 1 - (count > 2 && all)] : 0;
     const uint64_t most = own < ABSURD && reach < ABSURD ? AHEAD_TIMES * (own + reach) + AHEAD_ROUNDS : 0;
     const uint64_t round = known && (most < steps || !steps) ? most : steps;

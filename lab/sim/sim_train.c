@@ -300,8 +300,8 @@ static void adopt(struct sim_node *node, const struct gossip_rounds_next *next)
     const struct gossip_learner *learner = &learner_of(node)->learner;
 
     learner->adopt(learner->owner, node->host, next->change, next->step);
-    if (next->change == GOSSIP_LEARNER_RESTORED)
-        tell_progress(node); // it has taken the cluster's round
+    if (next->change == GOSSIP_LEARNER_RESTORED || next->change == GOSSIP_LEARNER_TAKEN)
+        tell_progress(node); // it has taken the cluster's round, or a donor's
     if (node->train.round_is_over)
         end_round(node);
     else if (node->train.rounds.state != GOSSIP_ROUNDS_LEFT)

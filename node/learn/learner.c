@@ -108,8 +108,8 @@ static void take_steps(struct node_learner *l, uint64_t count)
 static void adopt(struct node_learner *l, const struct gossip_rounds_next *next)
 {
     l->learner.adopt(l->learner.owner, 0, next->change, next->step);
-    if (next->change == GOSSIP_LEARNER_RESTORED)
-        node_learner_tell(l, l->state, true); // it has taken the cluster's round
+    if (next->change == GOSSIP_LEARNER_RESTORED || next->change == GOSSIP_LEARNER_TAKEN)
+        node_learner_tell(l, l->state, true); // it has taken the cluster's round, or a donor's
     if (l->round_is_over)
         end_round(l);
 }

@@ -206,6 +206,10 @@ static void the_highest_report_is_believed_while_another_is_missing(void **state
     life_world_tell(&w,
                     (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (40 + 100) + 256);
+    life_world_progress(&w, 4, 0); // it may have fetched a model just now
+    life_world_tell(&w,
+                    (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (9000 + 100) + 256);
 }
 
 // It may have been away as long as this node: its model is no better.
