@@ -172,9 +172,8 @@ static void test_requests_of_different_rounds_share_no_second_moments(void **sta
     }
 }
 
-// Sync: BUSY says that the partner cannot answer now. The higher id then waits for its request.
-static void refuse_once(struct net *net, size_t node, const struct gossip_exchange_event *event,
-                        const struct gossip_exchange_actions *actions)
+static void count_requests(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                           const struct gossip_exchange_actions *actions)
 {
     unsigned *requests = net->watcher;
 
@@ -184,6 +183,7 @@ static void refuse_once(struct net *net, size_t node, const struct gossip_exchan
                      actions->list[i].message.kind == GOSSIP_XCHG;
 }
 
+// Sync: BUSY says that the partner cannot answer now. The higher id then waits for its request.
 static void test_a_higher_id_that_was_refused_waits_for_the_request(void **state)
 {
     struct net *net = net_of(true, net_seed(1105));
@@ -192,7 +192,7 @@ static void test_a_higher_id_that_was_refused_waits_for_the_request(void **state
 
     (void)state;
     net_round_all(net, 1);
-    net->watch = refuse_once;
+    net->watch = count_requests;
     net->watcher = &requests;
     net_round(net, 1, 2);
     assert_int_equal(requests, 1);

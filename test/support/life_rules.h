@@ -59,4 +59,17 @@ static inline void all_train_at(uint64_t own, uint64_t round)
         life_world_progress(&w, i, round);
 }
 
+// The node was suspended at round 100, beyond the reach of the others at 401, and has asked for a donor's
+// model.
+static inline void fetch_far_behind(void)
+{
+    all_train_at(100, 400);
+    w.now_ns += 10 * SECOND; // SIGSTOP
+    life_world_look(&w);
+    all_train_at(100, 401);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+}
+
 #endif

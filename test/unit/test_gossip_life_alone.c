@@ -72,12 +72,7 @@ static void a_node_that_fetches_when_the_others_finish_ends_with_their_model(voi
     (void)state;
     life_world_init(&w);
     life_world_train(&w);
-    all_train_at(100, 400);
-    w.now_ns += 10 * SECOND; // SIGSTOP
-    life_world_look(&w);
-    all_train_at(100, 401);
-    life_world_look(&w);
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+    fetch_far_behind();
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
     for (size_t i = 1; i < w.count; i++) {
         life_world_flags(&w, i, FINISHED);

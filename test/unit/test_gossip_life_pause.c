@@ -63,13 +63,7 @@ static void fetch_while_held_out(uint64_t held_ns)
 {
     life_world_init(&w);
     life_world_train(&w);
-    all_train_at(100, 400);
-    w.now_ns += 10 * SECOND; // SIGSTOP
-    life_world_look(&w);
-    all_train_at(100, 401);
-    life_world_look(&w);
-    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+    fetch_far_behind();
     w.self.held_until_ns = w.now_ns + held_ns;
     life_world_tell(
         &w, (struct gossip_life_event){.kind = GOSSIP_LIFE_FETCHED, .ok = true, .round = 150, .step = 1200});
