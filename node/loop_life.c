@@ -35,6 +35,14 @@ static void post_ids(struct node_loop *loop, const struct gossip_life_action *ac
     node_mailbox_put(loop->options.worker, message);
 }
 
+static void post_news(struct node_loop *loop, const struct gossip_life_action *action)
+{
+    struct node_message *message =
+        bytes_mail(NODE_MESSAGE_NEWS, action->reports, action->count * sizeof *action->reports);
+    message->as.members = action->members;
+    node_mailbox_put(loop->options.worker, message);
+}
+
 static void post_order(struct node_loop *loop, const struct gossip_life_action *action)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_ORDER);
@@ -69,6 +77,9 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         break;
     case GOSSIP_LIFE_ASK:
         post_ids(loop, action);
+        break;
+    case GOSSIP_LIFE_NEWS:
+        post_news(loop, action);
         break;
     case GOSSIP_LIFE_GATHER:
         node_loop_gather(loop, &action->peer);

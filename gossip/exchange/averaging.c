@@ -15,7 +15,7 @@ static bool is_met(const struct gossip_exchange *exchange, const struct gossip_e
     if (edge->state == GOSSIP_EDGE_LIVE)
         return true;
     return edge->resync_offset == exchange->options.parameters && edge->sequence > 0 &&
-           exchange->rounds - edge->met <= 2 * (uint64_t)exchange->n_edges;
+           exchange->pace.rounds - edge->pace.met <= 2 * (uint64_t)exchange->n_edges;
 }
 
 static size_t edges_met(const struct gossip_exchange *exchange)
@@ -82,7 +82,7 @@ static float scale_of(const struct gossip_exchange *exchange, const struct gossi
 // An edge that meets occasionally is not absent: its exchanges carry all of its drift.
 static void account_absence(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    BASE_ASSERT(edge->met == exchange->rounds);
+    BASE_ASSERT(edge->pace.met == exchange->pace.rounds);
     float part = (float)exchange->entries / (float)exchange->options.parameters;
     edge->absence -= 0.5f * part * edge->absence;
     if (edge->since > ABSENT_ROUNDS * exchange->step_scale)
@@ -112,7 +112,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->held = true;
     packet->epoch = edge->epoch;
     packet->sequence = edge->sequence;
-    packet->clock = exchange->clock;
+    packet->clock = exchange->pace.round;
     packet->standing = gossip_standing_of(exchange, form);
     packet->pace_ns = exchange->pace_ns;
     edge->since = scale_since(exchange, edge);
@@ -186,8 +186,6 @@ static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *e
 {
     BASE_ASSERT(mine->saved <= mine->delta_bytes);
     edge->exchanges++;
-    edge->unanswered = 0;
-    exchange->met = exchange->rounds;
     exchange->totals.exchanges++;
     exchange->totals.delta_bytes_out += mine->delta_bytes - mine->saved + mine->moment_bytes;
     exchange->totals.dense_bytes_out += 4 * exchange->options.parameters;
@@ -232,7 +230,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
     if (error)
         return error;
     edge->progress = edge->prepared;
-    edge->met = exchange->rounds;
+    edge->pace.met = exchange->pace.rounds;
     account_absence(exchange, edge);
     edge->sequence++;
     if (theirs->form == GOSSIP_DELTA_SPARSE)

@@ -43,7 +43,7 @@ static void take_back(struct gossip_exchange *exchange)
 
 void gossip_boundary_take(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
 {
-    BASE_ASSERT(!exchange->round.open);
+    BASE_ASSERT(!exchange->pace.open);
     exchange->round.model = event->round.model;
     exchange->round.second_moment = event->round.second_moment;
     exchange->round.correction = event->round.correction;
@@ -73,7 +73,7 @@ void gossip_boundary_return(struct gossip_exchange *exchange)
 {
     const size_t bytes = exchange->options.parameters * sizeof(float);
 
-    BASE_ASSERT(exchange->round.open);
+    BASE_ASSERT(exchange->pace.open);
     gossip_boundary_let_go(exchange);
     if (exchange->second_moved && exchange->round.second_moment) {
         exchange->options.kernels->vectors->clear(exchange->pending_second, bytes);

@@ -73,6 +73,26 @@ static uint64_t start_hash(const struct gossip_exchange_options *options, const 
     return hash;
 }
 
+// L, where the mode leaves it open: what an exchange or two can bring together again.
+#define LEAST_LEAD 32u
+
+static struct gossip_pace_options pace_options(const struct gossip_exchange *exchange)
+{
+    const struct gossip_exchange_options *options = &exchange->options;
+    const uint64_t reach = gossip_exchange_reach(exchange);
+    const uint64_t lead = reach > LEAST_LEAD ? reach : LEAST_LEAD;
+
+    return (struct gossip_pace_options){
+        .self = options->self,
+        .mode = options->sync ? GOSSIP_PACE_SYNC : GOSSIP_PACE_ASYNC,
+        .lead = options->bounded && options->max_delay < lead ? options->max_delay : lead,
+        .reach = reach,
+        .local = reach / 2,
+        .max_delay = options->max_delay,
+        .ceiling_ns = options->deadline_ceiling_ns,
+    };
+}
+
 enum base_error gossip_exchange_create(const struct gossip_exchange_options *options,
                                        struct gossip_exchange **exchange, struct base_reason *why)
 {
@@ -88,7 +108,10 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
     BASE_ASSERT(fresh->entries >= 1 && fresh->entries <= options->parameters);
     fresh->options.selection.k = fresh->entries;
     fresh->totals.consensus = (double)NAN;
-    fresh->clock = fresh->age = options->round;
+    fresh->age = options->round;
+    fresh->pace.round = options->round;
+    fresh->pace.options = pace_options(fresh);
+    fresh->wait_ns = UINT64_MAX;
     fresh->begun = options->round == 0;
     if (allocate(fresh) || !gossip_edge_start(fresh, &(struct gossip_vector){.fp32 = fresh->model})) {
         gossip_exchange_destroy(fresh);
@@ -111,6 +134,7 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     for (size_t i = 0; i < exchange->n_edges; i++)
         gossip_edge_free(exchange, exchange->edges[i]);
     free(exchange->edges);
+    free(exchange->pace.peers);
     while (exchange->n_orphans > 0)
         kernels->release(exchange->orphans[--exchange->n_orphans].correction);
     free(exchange->orphans);

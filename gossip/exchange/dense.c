@@ -229,7 +229,7 @@ enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t cou
 // If the trainer waits for its v, the published one is the trainer's.
 static bool holds_second(const struct gossip_exchange *exchange)
 {
-    return exchange->round.open && exchange->round.second_moment;
+    return exchange->pace.open && exchange->round.second_moment;
 }
 
 enum base_error gossip_moment_room(struct gossip_exchange *exchange)

@@ -1,11 +1,7 @@
 #include "gossip/exchange/state.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MUTE_AFTER   4u
-#define MUTE_DOUBLES 6u // of the ceiling: the longest pause before a mute peer is asked again
 
 struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
@@ -93,7 +89,6 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     fresh->peer = *peer;
     fresh->resync_offset = count; // both ends may begin at the same seed model: the first HELLO shows it
     fresh->progress = exchange->progress;
-    fresh->met = exchange->rounds;
     fresh->reference_hash = exchange->start_hash;
     if (!make_vectors(exchange, fresh))
         goto out;
@@ -101,6 +96,9 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     if (!edges)
         goto out;
     exchange->edges = edges;
+    fresh->pace.peer = *peer;
+    if (!gossip_pace_add(&exchange->pace, &fresh->pace))
+        goto out;
     insert(exchange, fresh);
     *edge = fresh;
     return BASE_OK;
@@ -117,6 +115,7 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
     exchange->chosen_of = NULL; // it may be one of this edge's
     gossip_pending_inherit(&exchange->pending, &edge->request);
     gossip_pending_inherit(&exchange->pending, &edge->answer);
+    gossip_pace_remove(&exchange->pace, &edge->pace);
     for (size_t i = 0; i < exchange->n_edges; i++)
         if (exchange->edges[i] == edge) {
             exchange->n_edges--;
@@ -138,10 +137,8 @@ void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip
 
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    BASE_ASSERT(exchange->active != edge || edge->request.held);
     edge->request.held = false;
-    if (exchange->active == edge)
-        exchange->active = NULL;
+    gossip_pace_dropped(&exchange->pace, &edge->pace);
 }
 
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
@@ -149,34 +146,36 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
     return gossip_id_compare(&exchange->options.self, &edge->peer) < 0;
 }
 
-bool gossip_edge_wanted(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+static enum gossip_pace_tie tie_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return exchange->round.wanted && gossip_id_compare(&exchange->round.partner, &edge->peer) == 0;
+    static const enum gossip_pace_tie ties[] = {
+        [GOSSIP_EDGE_DOWN] = GOSSIP_PACE_APART,     [GOSSIP_EDGE_HELLO] = GOSSIP_PACE_BEGINS,
+        [GOSSIP_EDGE_LIVE] = GOSSIP_PACE_LIVE,      [GOSSIP_EDGE_RESYNC] = GOSSIP_PACE_RESYNCS,
+        [GOSSIP_EDGE_IN_DOUBT] = GOSSIP_PACE_BEGINS,
+    };
+    const bool covers = edge->resync_offset == exchange->options.parameters;
+
+    if (edge->state == GOSSIP_EDGE_DOWN && gossip_edge_apart(exchange, edge))
+        return GOSSIP_PACE_SHUT;
+    return gossip_edge_asks(edge) && !covers ? GOSSIP_PACE_RESYNCS : ties[edge->state];
 }
 
-void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge)
+void gossip_edge_enter(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                       enum gossip_edge_state state)
+{
+    BASE_ASSERT(state <= GOSSIP_EDGE_IN_DOUBT);
+    edge->state = state;
+    gossip_pace_tie(&exchange->pace, &edge->pace, tie_of(exchange, edge));
+}
+
+void gossip_edge_resume(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     BASE_ASSERT(edge->linked && edge->resync_offset <= exchange->options.parameters);
-    edge->state = edge->resync_offset == exchange->options.parameters ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_RESYNC;
-    if (edge->state == GOSSIP_EDGE_LIVE)
-        edge->waited_for = false;
-    if (edge->state == GOSSIP_EDGE_RESYNC && !edge->request.held)
+    const bool covers = edge->resync_offset == exchange->options.parameters;
+
+    gossip_edge_enter(exchange, edge, covers ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_RESYNC);
+    if (!covers && !edge->request.held)
         edge->alarm_ns = 0; // the next block goes at once
-}
-
-void gossip_edge_unanswered(const struct gossip_exchange *exchange, struct gossip_edge *edge)
-{
-    BASE_ASSERT(edge->linked && edge->unanswered < UINT_MAX);
-    if (++edge->unanswered < MUTE_AFTER)
-        return;
-    unsigned doublings = edge->unanswered - MUTE_AFTER;
-    doublings = doublings < MUTE_DOUBLES ? doublings : MUTE_DOUBLES;
-    edge->ask_ns = exchange->now_ns + (exchange->options.deadline_ceiling_ns << doublings);
-}
-
-bool gossip_edge_mute(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    return !exchange->options.sync && edge->unanswered >= MUTE_AFTER;
 }
 
 bool gossip_edge_asks(const struct gossip_edge *edge)
@@ -184,15 +183,10 @@ bool gossip_edge_asks(const struct gossip_edge *edge)
     return edge->state == GOSSIP_EDGE_HELLO || edge->state == GOSSIP_EDGE_IN_DOUBT;
 }
 
-bool gossip_edge_shunned(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    return gossip_edge_mute(exchange, edge) && exchange->now_ns < edge->ask_ns;
-}
-
 uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return gossip_deadline_after(&edge->answers, exchange->options.deadline_floor_ns,
-                                 exchange->options.deadline_ceiling_ns);
+    return gossip_answers_patience(&edge->pace.answers, exchange->options.deadline_floor_ns,
+                                   exchange->options.deadline_ceiling_ns);
 }
 
 void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,

@@ -3,50 +3,24 @@
 #ifndef GOSSIP_EXCHANGE_EDGE_H
 #define GOSSIP_EXCHANGE_EDGE_H
 
-#include "gossip/exchange/deadline.h"
+#include "gossip/exchange/blocks.h"
 #include "gossip/exchange/exchange.h"
 #include "gossip/exchange/packet.h"
 #include "gossip/exchange/vector.h"
+#include "gossip/pace/pace.h"
 #include "gossip/plausible.h"
-
-enum gossip_inquiry {    // question to the peer: which round is it in?
-    GOSSIP_INQUIRY_NONE, // never asked in this round, or answered
-    GOSSIP_INQUIRY_DUE,
-    GOSSIP_INQUIRY_OUT,
-};
 
 struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
     bool linked;                     // also while it is barred
-    uint64_t lost_ns;                // when the link broke while the edge was live; 0: it did not, or the
-                                     // peer is no longer met
-    uint64_t greeted_ns;             // when the HELLO of this link was first sent
-    bool silent;                     // missed a round; skipped until it sends something
-    unsigned unanswered;             // async: unanswered requests and fruitless waits since the latest
-                                     // exchange
-    uint64_t ask_ns;                 // a mute edge is not asked before this time
-    bool told;                       // the peer has been told our clock of this round
-    bool owed;                       // sync: the clock that we last told the peer still determines whether it
-                                     // waits for us; it must be told of changes
-    bool introduced;                 // sync: the peer has been told a clock over this link
-    enum gossip_inquiry inquiry;     // for a round that follows
-    unsigned unreplied;              // inquiries over this link without an answer so far
-    bool follows;                    // the peer has asked for our round and has not reported its own since
-    bool waited_for;                 // a round waited in vain for this edge to become live; no round waits
-                                     // again until it has been live
-    bool heard, late;                // heard: `round` is known. late: we waited for the peer in vain, and its
-                                     // round has not changed since
-    bool trails;                     // sync: the peer was too far behind us when it last reported its round
-    uint64_t round;                  // the boundary that the peer has reached
+    struct gossip_pace_peer pace;    // who waits for whom
     uint64_t pace_ns;                // time of a local step of the peer; 0: not known
     uint64_t epoch, sequence;        // of the next exchange
     uint64_t resync_offset;          // elements that RESYNC has covered; equal to parameters when live
-    uint64_t clock;                  // latest round with an exchange over this edge
     double progress;                 // gossip_exchange.progress at the moment when our side of the latest
                                      // exchange was made
     double prepared;                 // the same for the request or answer in progress
-    uint64_t met;                    // gossip_exchange.rounds at the latest exchange
     float since;                     // of the request or answer in progress: step scale since the latest
                                      // exchange
     float absence;                   // step scale of long absences whose drift has not been exchanged
@@ -62,13 +36,13 @@ struct gossip_edge {
     uint64_t reference_hash;
     struct gossip_packet request;     // ours, not answered yet
     struct gossip_packet answer;      // our answer to the latest request of the peer
-    struct gossip_packet deferred;    // a request of the peer: it is ahead of our round (sync), or we were
-                                      // busy
+    struct gossip_packet deferred;    // a request of the peer, which is ahead of our round (sync)
+    uint64_t tell_ns;                 // when the peer is told again that its request waits
     struct compress_history sent;     // indices of our latest committed packet that the peer remembers
     struct compress_history received; // indices of the peer's packet, if it asked us to remember them
-    uint64_t sent_ns;                 // when the request went out
-    uint64_t alarm_ns;  // active: when to give up; hello, in doubt: when to ask again; resync: when to give
-                        // up the block, or to start the next one
+    uint64_t sent_ns;                 // when the block went out
+    uint64_t alarm_ns;  // hello, in doubt: when to ask again; resync: when to give up the block, or to start
+                        // the next one
     uint64_t barred_ns; // after implausible data or another scaling: the edge stays down until then, even if
                         // it is linked
     uint64_t scaling_told;                // by our latest HELLO
@@ -76,7 +50,6 @@ struct gossip_edge {
     uint8_t question;                     // number of our latest HELLO question, 1..127
     uint8_t repeats;                      // how often that question was repeated
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 when the request was made
-    struct gossip_deadline answers;
     struct gossip_blocks blocks;
     uint64_t exchanges, crossings, resyncs, replays, discards, busy, timeouts, mismatches, implausible;
     uint8_t *stored; // memory of the latest export
@@ -94,21 +67,16 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
 void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Does this end ask where only one end may (RESYNC, sync rounds out of step)? The end with the lower id does.
+// Does this end ask where only one end may (RESYNC)? The end with the lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Does the open or latest round still need an exchange over `edge`?
-bool gossip_edge_wanted(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Async: another request or wait of ours was fruitless.
-void gossip_edge_unanswered(const struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Is the edge mute? So many requests and waits were fruitless that no exchange is expected of its peer until
-// it makes one.
-bool gossip_edge_mute(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Is the edge mute, and not due to be asked again?
-bool gossip_edge_shunned(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// Every change of an edge's state; says what the edge allows to pace.
+void gossip_edge_enter(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                       enum gossip_edge_state state);
 // LIVE, or RESYNC at its current offset.
-void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge);
+void gossip_edge_resume(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // HELLO or IN_DOUBT: a question is open, and is repeated until it is answered.
 bool gossip_edge_asks(const struct gossip_edge *edge);
+// How long to wait for the answer to a HELLO.
 uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 
 void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,

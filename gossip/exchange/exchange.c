@@ -2,6 +2,17 @@
 // be started, and ends the trainer's round if it can end.
 #include "gossip/exchange/state.h"
 
+// A packet has the round in which its sender made it. One that is sent again may be old.
+static void note_round(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                       const struct gossip_exchange_message *theirs)
+{
+    edge->pace.ended = edge->standing == GOSSIP_FINISHED;
+    if (theirs->pace_ns)
+        edge->pace_ns = theirs->pace_ns;
+    gossip_pace_hear(&exchange->pace, &edge->pace, theirs->clock);
+    gossip_news_read(&exchange->pace.news, theirs->clock, theirs->news, theirs->news_bytes);
+}
+
 static enum base_error on_message(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                   const struct gossip_message *message,
                                   struct gossip_exchange_actions *actions)
@@ -14,12 +25,11 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
         BASE_ASSERT(error == BASE_ELIMIT);
         return BASE_EFORMAT; // no training counts so far
     }
-    edge->silent = false;
     if (message->kind == GOSSIP_HELLO)
         edge->standing = (enum gossip_standing)message->as.hello.standing;
     if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
         edge->standing = (enum gossip_standing)message->as.exchange.standing;
-        gossip_clocks_note(exchange, edge, &message->as.exchange);
+        note_round(exchange, edge, &message->as.exchange);
     }
     switch (message->kind) {
     case GOSSIP_HELLO:
@@ -33,9 +43,8 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
     case GOSSIP_BUSY:
         gossip_request_refused(exchange, edge, &message->as.busy);
         return BASE_OK;
-    case GOSSIP_CLOCK:
-        gossip_clocks_take(exchange, edge, &message->as.clock, actions);
-        gossip_held_up_hear(exchange, edge);
+    case GOSSIP_PARKED:
+        gossip_request_parked(exchange, edge, &message->as.parked);
         return BASE_OK;
     case GOSSIP_GREETING:
     case GOSSIP_BYE:
@@ -61,14 +70,9 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
         if (exchange->options.on_death != GOSSIP_ON_DEATH_FADE) // a fading correction continues to fade
             gossip_orphan_drop(exchange, peer);
     }
-    if (exchange->active == edge)
-        exchange->active = NULL; // sent over the old link: in doubt until the peer's HELLO
-    edge->deferred.held = false;
-    edge->silent = false;
-    edge->ask_ns = 0;
-    gossip_clocks_link(edge);
+    edge->deferred.held = false; // our own request is in doubt until the peer's HELLO
     edge->linked = true;
-    edge->state = GOSSIP_EDGE_DOWN;
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_DOWN);
     if (exchange->now_ns >= edge->barred_ns)
         gossip_hello_greet(exchange, edge, actions);
     return BASE_OK;
@@ -79,15 +83,12 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
     if (!edge)
         return;
     BASE_ASSERT(edge->linked || edge->state == GOSSIP_EDGE_DOWN);
-    if (unmet)
-        edge->lost_ns = 0;
-    else if (edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT)
-        edge->lost_ns = exchange->now_ns;
+    const bool lost = !unmet && edge->pace.tie >= GOSSIP_PACE_BEGINS;
     edge->linked = false;
-    edge->state = GOSSIP_EDGE_DOWN;
     edge->deferred.held = false;
-    if (exchange->active == edge)
-        exchange->active = NULL;
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_DOWN);
+    if (lost)
+        gossip_pace_tie(&exchange->pace, &edge->pace, GOSSIP_PACE_LOST);
 }
 
 static enum base_error on_forget(struct gossip_exchange *exchange, const struct gossip_id *peer, bool dead)
@@ -113,29 +114,30 @@ static void doubt_block(struct gossip_exchange *exchange, struct gossip_edge *ed
 {
     BASE_ASSERT(edge->state == GOSSIP_EDGE_RESYNC && edge->request.held);
     edge->timeouts++;
-    edge->state = GOSSIP_EDGE_IN_DOUBT;
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_IN_DOUBT);
     gossip_block_late(&edge->blocks);
+    gossip_hello_ask(exchange, edge, actions);
+}
+
+// A request without a sign of life.
+static void doubt_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                          struct gossip_exchange_actions *actions)
+{
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_LIVE && edge->request.held);
+    edge->timeouts++;
+    exchange->pace.waits.overdue++;
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_IN_DOUBT);
     gossip_hello_ask(exchange, edge, actions);
 }
 
 static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
-    struct gossip_edge *active = exchange->active;
-
-    BASE_ASSERT(!active || active->request.held);
-    if (active && exchange->now_ns >= active->alarm_ns) {
-        exchange->active = NULL;
-        active->timeouts++;
-        gossip_edge_unanswered(exchange, active);
-        active->state = GOSSIP_EDGE_IN_DOUBT;
-        if (gossip_edge_wanted(exchange, active))
-            exchange->round.wanted = false;
-        gossip_hello_ask(exchange, active, actions);
-    }
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         if (gossip_plausible_barred(edge) && exchange->now_ns >= edge->barred_ns)
             gossip_hello_greet(exchange, edge, actions);
+        if (exchange->now_ns >= gossip_pace_due(&exchange->pace, &edge->pace))
+            doubt_request(exchange, edge, actions);
         if (exchange->now_ns < edge->alarm_ns)
             continue;
         if (gossip_edge_asks(edge))
@@ -143,7 +145,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
         else if (edge->state == GOSSIP_EDGE_RESYNC && edge->request.held)
             doubt_block(exchange, edge, actions);
     }
-    gossip_held_up_tell(exchange, actions);
+    gossip_request_tell(exchange, actions);
 }
 
 enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
@@ -157,6 +159,8 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     if (exchange->frozen)
         return BASE_OK;
     exchange->now_ns = event->now_ns;
+    exchange->regroups = event->kind == GOSSIP_EXCHANGE_LINK_DOWN && event->unmet;
+    gossip_pace_time(&exchange->pace, event->now_ns);
     switch (event->kind) {
     case GOSSIP_EXCHANGE_LINK_UP:
         error = on_link_up(exchange, &event->peer, actions);
@@ -176,26 +180,23 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     case GOSSIP_EXCHANGE_GIVE_UP:
         gossip_round_give_up(exchange, actions);
         break;
+    case GOSSIP_EXCHANGE_NEWS:
+        gossip_news_members(&exchange->pace.news, event->news.reports, event->news.count,
+                            event->news.members);
+        break;
     case GOSSIP_EXCHANGE_TIMER:
         on_timer(exchange, actions);
         break;
     }
     gossip_hello_update(exchange, actions);
-    gossip_round_follow(exchange);
-    gossip_round_turn(exchange);
-    gossip_round_seek(exchange);
     if (!error)
         error = gossip_request_deferred(exchange, actions);
     if (!error)
-        error = gossip_request_pump(exchange, actions);
+        error = gossip_request_blocks(exchange, actions);
     if (error && event->kind == GOSSIP_EXCHANGE_ROUND)
-        exchange->round.wanted = false;
-    gossip_clocks_tell(exchange, actions);
-    exchange->regroups = event->kind == GOSSIP_EXCHANGE_LINK_DOWN && event->unmet;
-    if (!exchange->regroups) // the edges that replace it come up next
-        gossip_round_end(exchange, actions);
-    BASE_ASSERT(!exchange->active || exchange->active->request.held);
-    return error;
+        gossip_pace_skip(&exchange->pace);
+    const enum base_error failed = gossip_round_pump(exchange, actions);
+    return error ? error : failed;
 }
 
 void gossip_exchange_scaling(struct gossip_exchange *exchange, uint64_t scaling)
@@ -221,14 +222,7 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
 
     if (exchange->frozen)
         return next;
-    if (exchange->active)
-        next = sooner(next, exchange->active->alarm_ns);
-    next = sooner(next, gossip_wait_deadline(exchange));
-    if (gossip_held_up_by(exchange))
-        next = sooner(next, exchange->round.tell_ns);
-    next = sooner(next, gossip_held_up_tells_at(exchange));
-    if (exchange->round.retry_ns && !exchange->active && gossip_partner_asked(exchange))
-        next = sooner(next, exchange->round.retry_ns);
+    next = exchange->wait_ns;
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
         bool leads = edge->state == GOSSIP_EDGE_RESYNC && gossip_edge_leads(exchange, edge);
@@ -236,9 +230,11 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
             next = sooner(next, edge->alarm_ns);
         if (gossip_plausible_barred(edge))
             next = sooner(next, edge->barred_ns);
+        next = sooner(next, gossip_pace_due(&exchange->pace, &edge->pace));
+        if (edge->deferred.held)
+            next = sooner(next, edge->tell_ns);
         if (gossip_request_answerable(exchange, edge))
             next = exchange->now_ns; // more of them than one step answers
     }
-    const bool due = exchange->regroups && exchange->round.open;
-    return due || gossip_clocks_untold(exchange) || gossip_hello_untold(exchange) ? exchange->now_ns : next;
+    return gossip_hello_untold(exchange) ? exchange->now_ns : next;
 }

@@ -34,6 +34,7 @@
 #include "compress/filter.h"
 #include "compress/select.h"
 #include "gossip/id.h"
+#include "gossip/pace/pace.h"
 #include "gossip/wire/message.h"
 #include "kernels/kernels.h"
 #include <stdbool.h>
@@ -96,7 +97,8 @@ enum gossip_exchange_event_kind {
     GOSSIP_EXCHANGE_LINK_UP,   // an authenticated stream to `peer` exists, and `peer` trains the same model
     GOSSIP_EXCHANGE_LINK_DOWN, // that stream ended; with `unmet`, no round meets `peer` any longer
     GOSSIP_EXCHANGE_FORGET,    // `peer` is no longer a neighbour: free r; on_death decides what happens to c
-    GOSSIP_EXCHANGE_MESSAGE,   // HELLO, XCHG, XACK, BUSY or CLOCK of `peer`
+    GOSSIP_EXCHANGE_MESSAGE,   // HELLO, XCHG, XACK, BUSY or PARKED of `peer`
+    GOSSIP_EXCHANGE_NEWS,      // the rounds that members have reported
     GOSSIP_EXCHANGE_ROUND,     // the trainer stands at a round boundary
     GOSSIP_EXCHANGE_GIVE_UP,   // the trainer stops waiting: an open round ends now, without its exchange
     GOSSIP_EXCHANGE_TIMER,     // the deadline from gossip_exchange_deadline has passed
@@ -116,12 +118,8 @@ struct gossip_exchange_event {
         struct gossip_id partner;
         float weight;     // w of this meeting: x_i += w (q_j - q_i); 0 means 1/2
         uint64_t pace_ns; // time of one local step of this node; 0: not known
-        bool idle;        // bounded: until its next round no other node needs to wait for this one (it has
-                          // finished or is paused), and this node waits for none
-        bool follows; // sync, bounded, idle: the node is about to continue. The round lasts until every LIVE
-                      // neighbour has reported its current round, at most one deadline
-        uint64_t in_step; // follows: how many rounds a neighbour that waits for this node may be ahead; this
-                          // node then stays where it is
+        bool idle;        // no local step is due before the next round: the node has finished or is paused.
+                          // It answers at once, and waits for none
         bool others; // other nodes in the view train, so this node should not train alone. Sync: while no
                      // edge can exchange, the round waits, up to the deadline's ceiling. Async: max_delay
                      // limits the rounds without an exchange
@@ -138,6 +136,10 @@ struct gossip_exchange_event {
                                // ROUND, which passes the same pointer. The exchange then keeps no sum of its
                                // own
     } round;
+    struct { // NEWS, of other members that train
+        const struct gossip_report *reports; // [count], those with the smallest gossip_news_rank
+        size_t count, members;               // count <= GOSSIP_NEWS_MEMBERS, of `members`
+    } news;
 };
 
 enum gossip_exchange_action_kind {
@@ -149,9 +151,9 @@ struct gossip_exchange_action {
     struct gossip_id peer;
     struct gossip_message message;
     uint64_t round; // ROUND_DONE: the round that the node continues from. It is the event's round, except
-                    // when every LIVE neighbour with a known round is past the next boundary, in sync, or in
-                    // bounded after `follows`: then the node skips rounds, to the one before the boundary
-                    // that the hindmost of them has reached, but at most gossip_exchange_reach rounds
+                    // in sync when every neighbour is further ahead than one in step can be: then the node
+                    // skips rounds, to the one before the hindmost of them, but at most
+                    // gossip_exchange_reach rounds
 };
 #define GOSSIP_EXCHANGE_ACTIONS 16
 struct gossip_exchange_actions {
@@ -209,7 +211,7 @@ struct gossip_edge_info {
     uint64_t pace_ns;                    // time of one local step of the peer, as last reported; 0: not
                                          // known
     uint64_t scaling, other_scaling;     // ours and the peer's if they differ, else 0 and 0
-    bool silent;                         // sync: the peer missed a round and has sent nothing since
+    bool silent;                         // it was waited for in vain, and has made no exchange since
     bool barred;                         // the peer sent something that was refused: no exchange with it for
                                          // a while
     enum gossip_standing standing;       // of the other end, as last reported
@@ -226,8 +228,9 @@ struct gossip_exchange_totals {
     uint64_t delta_bytes_out;      // packets sent, payload only
     uint64_t dense_bytes_out;      // what the same exchanges would have sent as dense fp32
     uint64_t clipped;              // received updates that were clipped
-    uint64_t waits;                // bounded: rounds that ended at their deadline while a neighbour was
-                                   // still behind
+    struct gossip_pace_waits waits; // of boundaries
+    enum gossip_pace_reason reason; // of the wait in progress
+    struct gossip_id waits_for;     // ... and the neighbour; this node's own id: no single one
     uint64_t not_finite;           // exchanges refused because this node's own model holds NaN or Inf
     uint64_t orphans_dropped;      // orphaned corrections over GOSSIP_ORPHANS_MAX
     uint64_t implausible;          // messages refused because no honest member would send them

@@ -93,8 +93,7 @@ void gossip_hello_greet(struct gossip_exchange *exchange, struct gossip_edge *ed
                         struct gossip_exchange_actions *actions)
 {
     BASE_ASSERT(edge->linked && edge->state == GOSSIP_EDGE_DOWN);
-    edge->state = GOSSIP_EDGE_HELLO;
-    edge->greeted_ns = exchange->now_ns;
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_HELLO);
     gossip_hello_ask(exchange, edge, actions);
 }
 
@@ -174,9 +173,7 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
             agree(exchange, edge, theirs);
     } else if (same_epoch && theirs->sequence == edge->sequence + 1 &&
                packet_is(&edge->request, edge->epoch, edge->sequence)) {
-        if (exchange->active == edge)
-            exchange->active = NULL;
-        edge->state = GOSSIP_EDGE_IN_DOUBT; // the peer has committed it and will replay its answer
+        gossip_edge_enter(exchange, edge, GOSSIP_EDGE_IN_DOUBT); // the peer has committed it and will replay its answer
         edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     } else if (same_epoch && theirs->sequence + 1 == edge->sequence &&
                packet_is(&edge->answer, theirs->epoch, theirs->sequence)) {
@@ -202,10 +199,9 @@ static void reopened(struct gossip_exchange *exchange, struct gossip_edge *edge,
                      struct gossip_exchange_actions *actions)
 {
     BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
-    gossip_clocks_reopened(edge);
     if (edge->state != GOSSIP_EDGE_RESYNC || !edge->request.held)
         return;
-    edge->state = GOSSIP_EDGE_IN_DOUBT;
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_IN_DOUBT);
     gossip_hello_ask(exchange, edge, actions);
 }
 

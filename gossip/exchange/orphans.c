@@ -80,7 +80,7 @@ static float *in_fp32(const struct gossip_exchange *exchange, const struct gossi
 static float part_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                        uint64_t missed)
 {
-    const uint64_t own = exchange->rounds - edge->met, all = exchange->options.fade_rounds;
+    const uint64_t own = exchange->pace.rounds - edge->pace.met, all = exchange->options.fade_rounds;
 
     BASE_ASSERT(missed <= all);
     return own + missed < all && own < all ? 1 - (float)(own + missed) / (float)all : 0;

@@ -22,7 +22,7 @@ enum base_error gossip_pending_sum(struct gossip_exchange *exchange, float **sum
 
     BASE_ASSERT(!pending->sum_holds || (pending->sum && !pending->first)); // a list, or its sum
     *sum = NULL;
-    if (exchange->round.open)
+    if (exchange->pace.open)
         return BASE_OK;
     if (!pending->sum)
         pending->sum = exchange->options.kernels->alloc(exchange->options.parameters * sizeof *pending->sum);
@@ -74,7 +74,7 @@ enum base_error gossip_pending_room(struct gossip_exchange *exchange, const stru
     BASE_ASSERT(!exchange->pending.sum_holds || exchange->pending.sum);
     *update = NULL;
     *sum = NULL;
-    if (exchange->round.open)
+    if (exchange->pace.open)
         return BASE_OK;
     if (exchange->pending.sum_holds || bytes > list_room(exchange)) {
         gossip_sum_keep(exchange); // the sum of updates does not contain the change of the corrections

@@ -6,7 +6,7 @@
 
 void gossip_plausible_learn(struct gossip_exchange *exchange)
 {
-    BASE_ASSERT(!exchange->round.open);
+    BASE_ASSERT(!exchange->pace.open);
     const struct kernels_vectors *vectors = exchange->options.kernels->vectors;
     exchange->norm =
         gossip_plausible_root(vectors->energy(exchange->options.parameters, exchange->model, NULL));
@@ -17,10 +17,8 @@ void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *
 {
     BASE_ASSERT(edge->linked && doublings <= BARRED_DOUBLES);
     edge->barred_ns = exchange->now_ns + (exchange->options.deadline_ceiling_ns << doublings);
-    edge->state = GOSSIP_EDGE_DOWN;
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_DOWN);
     edge->deferred.held = false;
-    if (exchange->active == edge)
-        exchange->active = NULL;
 }
 
 // For twice as long after every second time: the other end applies its half of a refused exchange, so
@@ -29,7 +27,7 @@ enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct
 {
     gossip_plausible_bar(exchange, edge,
                          edge->implausible < BARRED_DOUBLES ? (unsigned)edge->implausible : BARRED_DOUBLES);
-    BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN && exchange->active != edge);
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN);
     edge->implausible++;
     exchange->totals.implausible++;
     return BASE_ELIMIT;
@@ -51,9 +49,8 @@ bool gossip_plausible_message(const struct gossip_message *message)
     case GOSSIP_XCHG:
     case GOSSIP_XACK:
         return exchange->clock <= GOSSIP_PLAUSIBLE_COUNT;
-    case GOSSIP_CLOCK:
-        return message->as.clock.round <= GOSSIP_PLAUSIBLE_COUNT ||
-               message->as.clock.round == GOSSIP_CLOCK_IDLE;
+    case GOSSIP_PARKED:
+        return message->as.parked.round <= GOSSIP_PLAUSIBLE_COUNT;
     default:
         return true;
     }

@@ -11,7 +11,7 @@ bool gossip_exchange_met(const struct gossip_exchange *exchange, const struct go
     if (!exchange->options.sync || !partner)
         return true;
     const struct gossip_edge *edge = gossip_edge_find(exchange, partner);
-    return edge && edge->clock >= round;
+    return edge && edge->pace.clock >= round;
 }
 
 size_t gossip_exchange_edges(const struct gossip_exchange *exchange)
@@ -29,7 +29,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .state = edge->state,
         .epoch = edge->epoch,
         .sequence = edge->sequence,
-        .clock = edge->clock,
+        .clock = edge->pace.clock,
         .resync_offset = edge->resync_offset,
         .exchanges = edge->exchanges,
         .resyncs = edge->resyncs,
@@ -42,10 +42,10 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .implausible = edge->implausible,
         .scaling = gossip_edge_apart(exchange, edge) ? exchange->scaling : 0,
         .other_scaling = gossip_edge_apart(exchange, edge) ? edge->peer_scaling : 0,
-        .silent = edge->silent,
+        .silent = gossip_pace_spent(&exchange->pace, &edge->pace),
         .barred = gossip_plausible_barred(edge),
         .standing = edge->standing,
-        .answer_median_ns = gossip_deadline_median(&edge->answers),
+        .answer_median_ns = gossip_answers_median(&edge->pace.answers),
         .pace_ns = edge->pace_ns,
         .deadline_ns = gossip_edge_patience(exchange, edge),
         .reference = edge->reference.fp32,
@@ -77,6 +77,9 @@ void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossi
     *totals = exchange->totals;
     totals->standing = exchange->standing;
     totals->memory = memory_of(exchange);
+    totals->waits = exchange->pace.waits;
+    totals->reason = exchange->pace.reason;
+    totals->waits_for = exchange->pace.waits_for;
 }
 
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange)
@@ -127,7 +130,7 @@ static void restore_sum(struct gossip_exchange *exchange, struct base_reader *re
     size_t bytes = exchange->options.parameters * sizeof *exchange->sum.now;
     const uint8_t *sum = base_read_bytes(reader, bytes);
 
-    BASE_ASSERT(!exchange->round.open);
+    BASE_ASSERT(!exchange->pace.open);
     if (!sum || !exchange->sum.now)
         return;
     exchange->options.kernels->upload(exchange->sum.now, sum, bytes);
@@ -142,7 +145,7 @@ static void store_progress(const struct gossip_exchange *exchange, const struct 
                            const float *sum, struct base_writer *writer)
 {
     base_write_u64(writer, exchange->counted);
-    base_write_u64(writer, exchange->rounds - edge->met);
+    base_write_u64(writer, exchange->pace.rounds - edge->pace.met);
     base_write_f32(writer, exchange->step_scale);
     base_write_f32(writer, exchange->lately);
     base_write_f64(writer, exchange->progress);
@@ -179,7 +182,7 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
         !is_count((double)lately) || !is_count(progress) || !is_count(edge->progress) ||
         !is_count(edge->prepared) || !is_count((double)edge->since) || !is_count((double)edge->absence))
         return BASE_EFORMAT;
-    edge->met = exchange->rounds - missed;
+    edge->pace.met = exchange->pace.rounds - missed;
     exchange->progress = progress;
     exchange->step_scale = step_scale;
     exchange->lately = lately;
@@ -213,7 +216,7 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
         .epoch = edge->epoch,
         .sequence = edge->sequence,
         .resync_offset = edge->resync_offset,
-        .clock = edge->clock,
+        .clock = edge->pace.clock,
         .reference = edge->reference.fp32,
         .correction = edge->correction.fp32,
         .reference_bf16 = edge->reference.bf16,
@@ -291,7 +294,7 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
     size_t count = exchange->options.parameters;
     struct gossip_edge *edge;
 
-    BASE_ASSERT(!exchange->round.open);
+    BASE_ASSERT(!exchange->pace.open);
     if (record->resync_offset > count || !is_stored(exchange, &reference) ||
         (gossip_vector_is(&correction) && !is_stored(exchange, &correction)) ||
         gossip_edge_find(exchange, &record->peer))
@@ -302,7 +305,7 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
     edge->epoch = record->epoch;
     edge->sequence = record->sequence;
     edge->resync_offset = record->resync_offset;
-    edge->clock = record->clock;
+    edge->pace.clock = record->clock;
     copy(exchange->options.kernels, &edge->reference, &reference, count);
     edge->reference_hash = gossip_vector_hash(exchange->options.kernels, &edge->reference, count, false);
     error = restore_transactions(exchange, edge, record);

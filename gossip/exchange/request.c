@@ -1,14 +1,8 @@
-// Requests and answers: whether to ask, answer, defer or refuse. At most one exchange of our own that is not
-// in doubt is under way at a time.
+// Requests and answers. Whom to ask and whom to answer now is decided by gossip/pace.
 #include "gossip/exchange/state.h"
 
-#include "base/hash.h"
-#include <string.h>
 
-#define PARK_AHEAD                                                                                           \
-    16u // rounds that a neighbour in step can be ahead (sync); further ahead it is answered at once
-#define RETRY_FIRST_NS 1000000u // after BUSY: 1 ms, doubling
-#define RETRY_DOUBLES  6u
+#define SIGNS 4u // of life that a neighbour gets, in the longest time that it waits for one
 
 static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence,
                       struct gossip_exchange_actions *actions)
@@ -18,23 +12,34 @@ static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t s
     gossip_edge_send(actions, edge, &message);
 }
 
-static enum base_error start_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                                     struct gossip_exchange_actions *actions)
+// All packets of one step have the same round.
+static void add_news(struct gossip_exchange *exchange, struct gossip_message *message)
 {
-    BASE_ASSERT(!exchange->active && edge->state == GOSSIP_EDGE_LIVE);
-    enum base_error error =
-        gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_SPARSE, 0, exchange->round.due, &edge->request);
+    struct gossip_exchange_message *packet = &message->as.exchange;
 
-    if (error == BASE_ESTATE)
-        exchange->totals.not_finite++;
-    if (error)
+    _Static_assert(GOSSIP_MESSAGE_NEWS == GOSSIP_NEWS_BYTES, "as many bytes as the message has room for");
+    BASE_ASSERT(packet->clock == exchange->pace.round);
+    packet->news = exchange->news_bytes;
+    packet->news_bytes =
+        (uint32_t)gossip_news_write(&exchange->pace.news, packet->clock, exchange->news_bytes);
+}
+
+enum base_error gossip_request_ask(struct gossip_exchange *exchange, struct gossip_edge *edge, float weight,
+                                   struct gossip_exchange_actions *actions)
+{
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_LIVE && !edge->request.held);
+    enum base_error error = gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_SPARSE, 0,
+                                                     exchange->pace.round, &edge->request);
+
+    if (error) {
+        exchange->totals.not_finite += error == BASE_ESTATE;
+        gossip_pace_skip(&exchange->pace);
         return error == BASE_ESTATE ? BASE_OK : error;
-    edge->request.clock = exchange->round.due;
-    edge->request.weight = exchange->round.weight;
-    edge->sent_ns = exchange->now_ns;
-    edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
-    exchange->active = edge;
+    }
+    edge->request.weight = weight * gossip_pace_share(&exchange->pace, &edge->pace);
+    gossip_pace_asked(&exchange->pace, &edge->pace);
     struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
+    add_news(exchange, &message);
     gossip_sparse_shorten(edge, &edge->request, &message);
     gossip_edge_send(actions, edge, &message);
     return BASE_OK;
@@ -48,7 +53,7 @@ static enum base_error start_block(struct gossip_exchange *exchange, struct goss
     BASE_ASSERT(edge->state == GOSSIP_EDGE_RESYNC && !edge->request.held);
     size_t count = gossip_block_elements(&edge->blocks);
     enum base_error error =
-        gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_BLOCK, count, exchange->clock, &edge->request);
+        gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_BLOCK, count, exchange->pace.round, &edge->request);
 
     edge->alarm_ns = exchange->now_ns + exchange->options.deadline_floor_ns; // if our model is not finite
     if (error == BASE_ESTATE)
@@ -64,7 +69,8 @@ static enum base_error start_block(struct gossip_exchange *exchange, struct goss
     return BASE_OK;
 }
 
-static enum base_error start_blocks(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+enum base_error gossip_request_blocks(struct gossip_exchange *exchange,
+                                      struct gossip_exchange_actions *actions)
 {
     enum base_error error = BASE_OK;
 
@@ -77,29 +83,17 @@ static enum base_error start_blocks(struct gossip_exchange *exchange, struct gos
     return error;
 }
 
-enum base_error gossip_request_pump(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
-{
-    struct gossip_edge *asked = exchange->active ? NULL : gossip_partner_asked(exchange);
-    enum base_error error = BASE_OK;
-
-    BASE_ASSERT(!exchange->active || exchange->active->request.held);
-    if (asked && exchange->now_ns >= exchange->round.retry_ns) {
-        error = start_request(exchange, asked, actions);
-        if (!error && !exchange->active)
-            exchange->round.wanted = false; // our model is not finite: we cannot answer
-    }
-    return error ? error : start_blocks(exchange, actions);
-}
-
 static bool same_transaction(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence)
 {
     return edge->epoch == epoch && edge->sequence == sequence;
 }
 
 static enum base_error answer_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                                      const struct gossip_exchange_message *theirs,
+                                      const struct gossip_exchange_message *request,
                                       struct gossip_exchange_actions *actions)
 {
+    struct gossip_exchange_message asked = *request;
+    const struct gossip_exchange_message *const theirs = &asked;
     enum gossip_delta_form form = (enum gossip_delta_form)theirs->form;
     bool resyncing = edge->resync_offset < exchange->options.parameters;
 
@@ -116,8 +110,11 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
     }
-    edge->answer.weight = theirs->weight;
+    if (form == GOSSIP_DELTA_SPARSE)
+        asked.weight *= gossip_pace_share(&exchange->pace, &edge->pace);
+    edge->answer.weight = asked.weight;
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
+    add_news(exchange, &message);
     if (!error) {
         gossip_sparse_shorten(edge, &edge->answer, &message);
         error = gossip_averaging_commit(exchange, edge, &edge->answer, theirs, theirs->clock);
@@ -135,19 +132,11 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
         return error;
     gossip_edge_resume(exchange, edge);
     if (form == GOSSIP_DELTA_SPARSE)
-        gossip_partner_note(exchange, edge, theirs->clock);
+        gossip_pace_met(&exchange->pace, &edge->pace, theirs->clock);
     gossip_edge_send(actions, edge, &message);
     if (edge->sequence == 1) // one end may have forgotten the edge and started from zero: compare again
         gossip_hello_tell(exchange, edge, actions);
     return BASE_OK;
-}
-
-static void learn_answer(struct gossip_exchange *exchange, struct gossip_edge *edge)
-{
-    BASE_ASSERT(exchange->now_ns >= edge->sent_ns);
-    if (!exchange->options.sync) // gossip_partner_note learns how long the round has waited
-        gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
-    gossip_deadline_learn(&exchange->answers, exchange->now_ns - edge->sent_ns);
 }
 
 // Their packet completes the exchange that our request has opened. If nothing is committed, `sequence` stays.
@@ -163,8 +152,7 @@ static enum base_error complete(struct gossip_exchange *exchange, struct gossip_
                                 ? gossip_averaging_commit(exchange, edge, request, theirs, request->clock)
                                 : BASE_EFORMAT;
     if (error == BASE_ENOTFOUND) { // over indices that we do not remember: the peer replays it with them
-        exchange->active = exchange->active == edge ? NULL : exchange->active;
-        edge->state = GOSSIP_EDGE_IN_DOUBT;
+        gossip_edge_enter(exchange, edge, GOSSIP_EDGE_IN_DOUBT);
         gossip_hello_ask(exchange, edge, actions);
         return BASE_OK;
     }
@@ -173,15 +161,13 @@ static enum base_error complete(struct gossip_exchange *exchange, struct gossip_
         gossip_edge_drop_request(exchange, edge);
     if (error)
         return error;
-    if (exchange->active == edge)
-        learn_answer(exchange, edge);
-    else if (!doubted && request->form == GOSSIP_DELTA_BLOCK)
+    if (!doubted && request->form == GOSSIP_DELTA_BLOCK)
         gossip_block_learn(&edge->blocks, request->delta_bytes, exchange->now_ns - edge->sent_ns);
+    if (theirs->form == GOSSIP_DELTA_SPARSE)
+        gossip_pace_met(&exchange->pace, &edge->pace, clock);
     gossip_edge_drop_request(exchange, edge);
     gossip_edge_resume(exchange, edge);
     edge->alarm_ns = 0;
-    if (theirs->form == GOSSIP_DELTA_SPARSE)
-        gossip_partner_note(exchange, edge, clock);
     if (doubted) // this may answer another request than the one from an old checkpoint: compare again
         gossip_hello_tell(exchange, edge, actions);
     return BASE_OK;
@@ -216,26 +202,6 @@ static enum base_error complete_crossed(struct gossip_exchange *exchange, struct
     return BASE_OK;
 }
 
-// Sync: the request's round is ahead of ours. It is answered anyway if our trainer waits for this neighbour:
-// otherwise each would wait for a round of the other.
-static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
-                           uint64_t clock)
-{
-    if (!exchange->options.sync || (exchange->round.open && gossip_edge_wanted(exchange, edge)))
-        return false;
-    return clock > exchange->clock && clock - exchange->clock <= PARK_AHEAD;
-}
-
-// While our own exchange is open. Waits follow one order, so that they form no circle: the node that is ahead
-// waits for the one behind; of two in one round, in async, the lower id for the higher one.
-static bool may_wait(const struct gossip_exchange *exchange, const struct gossip_edge *edge, uint64_t clock)
-{
-    if (exchange->options.sync)
-        return clock > exchange->clock;
-    const uint64_t ours = exchange->active->request.clock;
-    return clock == ours ? !gossip_edge_leads(exchange, edge) : clock > ours;
-}
-
 enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                     const struct gossip_exchange_message *theirs,
                                     struct gossip_exchange_actions *actions)
@@ -256,26 +222,18 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
         return complete_crossed(exchange, edge, theirs, actions);
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_resume(exchange, edge);
-    const bool waits = is_ahead_of_us(exchange, edge, theirs->clock) ||
-                       (exchange->active && may_wait(exchange, edge, theirs->clock));
-    enum base_error error = BASE_OK;
-    if (theirs->form == GOSSIP_DELTA_BLOCK || (!waits && !exchange->active)) {
-        error = answer_request(exchange, edge, theirs, actions);
-    } else if (waits) {
-        error = gossip_packet_keep(&edge->deferred, theirs);
-    } else {
-        edge->busy++;
-        send_busy(edge, theirs->epoch, theirs->sequence, actions);
-    }
-    return error;
+    if (theirs->form == GOSSIP_DELTA_BLOCK ||
+        gossip_pace_answers(&exchange->pace, &edge->pace, theirs->clock))
+        return answer_request(exchange, edge, theirs, actions);
+    edge->tell_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns / SIGNS;
+    return gossip_packet_keep(&edge->deferred, theirs);
 }
 
 bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     const struct gossip_packet *deferred = &edge->deferred;
 
-    return deferred->held && !is_ahead_of_us(exchange, edge, deferred->clock) &&
-           !(exchange->active && may_wait(exchange, edge, deferred->clock));
+    return deferred->held && gossip_pace_answers(&exchange->pace, &edge->pace, deferred->clock);
 }
 
 enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
@@ -312,37 +270,43 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
     return complete(exchange, edge, theirs, request->clock, actions);
 }
 
-static uint64_t retry_delay(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
-                            unsigned retries)
+void gossip_request_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
-    uint64_t base = (uint64_t)RETRY_FIRST_NS << (retries < RETRY_DOUBLES ? retries : RETRY_DOUBLES);
-    uint64_t salt;
+    for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (!edge->deferred.held || exchange->now_ns < edge->tell_ns)
+            continue;
+        const struct gossip_message message = {
+            .kind = GOSSIP_PARKED,
+            .as.parked = {edge->deferred.epoch, edge->deferred.sequence, exchange->pace.round}};
+        edge->tell_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns / SIGNS;
+        gossip_edge_send(actions, edge, &message);
+    }
+}
 
-    memcpy(&salt, exchange->options.self.bytes,
-           sizeof salt); // two nodes that collided must not retry at the same time
-    return base + base_hash_mix(salt ^ edge->sequence ^ retries) % base;
+static bool is_ours(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence)
+{
+    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
+    return edge->request.held && edge->request.epoch == epoch && edge->request.sequence == sequence;
+}
+
+void gossip_request_parked(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                           const struct gossip_parked *theirs)
+{
+    gossip_pace_hear(&exchange->pace, &edge->pace, theirs->round);
+    if (is_ours(edge, theirs->epoch, theirs->sequence) && edge->state == GOSSIP_EDGE_LIVE)
+        gossip_pace_parked(&exchange->pace, &edge->pace);
 }
 
 void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge *edge,
                             const struct gossip_busy *theirs)
 {
-    const struct gossip_packet *request = &edge->request;
-
-    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
-    if (!request->held || request->epoch != theirs->epoch || request->sequence != theirs->sequence)
+    if (!is_ours(edge, theirs->epoch, theirs->sequence))
         return;
     gossip_edge_drop_request(exchange, edge);
     edge->busy++;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_resume(exchange, edge);
-    edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, RETRY_DOUBLES);
-    if (!gossip_edge_wanted(exchange, edge))
-        return;
-    if (gossip_partner_volunteers(exchange, edge)) {
-        exchange->round.retries++; // the partner asks
-        return;
-    }
-    exchange->round.retry_ns = exchange->now_ns + retry_delay(exchange, edge, exchange->round.retries++);
-    if (exchange->options.sync)
-        gossip_partner_hurry(exchange, edge);
+    edge->alarm_ns = exchange->now_ns + exchange->options.deadline_floor_ns; // of the next block
+    gossip_pace_refused(&exchange->pace, &edge->pace);
 }

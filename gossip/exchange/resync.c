@@ -41,5 +41,5 @@ void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *ed
     edge->reference_hash = gossip_vector_hash(exchange->options.kernels, &edge->reference, count, false);
     edge->alarm_ns = 0;
     edge->resyncs++;
-    edge->state = GOSSIP_EDGE_RESYNC;
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_RESYNC);
 }

@@ -73,10 +73,9 @@ static uint64_t asked_of(const struct gossip_exchange *exchange, uint64_t missed
     return fair < all ? fair : all;
 }
 
-// A node catches up with nothing over a mute edge.
-static bool is_in_use(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+static bool is_in_use(const struct gossip_edge *edge)
 {
-    return (edge->state == GOSSIP_EDGE_LIVE && !gossip_edge_mute(exchange, edge)) ||
+    return edge->state == GOSSIP_EDGE_LIVE ||
            edge->state == GOSSIP_EDGE_RESYNC;
 }
 
@@ -85,7 +84,7 @@ static bool is_in_use(const struct gossip_exchange *exchange, const struct gossi
 static bool counts_peers_away(const struct gossip_exchange *exchange)
 {
     for (size_t i = 0; i < exchange->n_edges; i++)
-        if (is_in_use(exchange, exchange->edges[i]) && !exchange->edges[i]->peer_away)
+        if (is_in_use(exchange->edges[i]) && !exchange->edges[i]->peer_away)
             return false;
     return true;
 }
@@ -97,7 +96,7 @@ static bool caught_up(const struct gossip_exchange *exchange)
 
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        if (!is_in_use(exchange, edge) || (edge->peer_away && !all_count))
+        if (!is_in_use(edge) || (edge->peer_away && !all_count))
             continue;
         if (edge->caught_up < asked_of(exchange, edge->missed) || edge->caught_up == 0)
             return false;
@@ -114,7 +113,7 @@ void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *e
     if (exchange->standing != GOSSIP_AWAY)
         return;
     if (edge->caught_up++ == 0)
-        edge->missed = theirs->clock > edge->clock ? theirs->clock - edge->clock : 0;
+        edge->missed = theirs->clock > edge->pace.clock ? theirs->clock - edge->pace.clock : 0;
     if (caught_up(exchange))
         exchange->standing = GOSSIP_PRESENT;
 }

@@ -28,12 +28,6 @@ struct gossip_orphan { // the correction of an edge that ended because its peer 
     uint64_t order;    // the order in which the orphans were added
 };
 
-struct gossip_meeting { // as the plan has it
-    bool meets;
-    struct gossip_id peer;
-    float weight;
-};
-
 struct gossip_exchange {
     struct gossip_exchange_options options;
     size_t entries; // k
@@ -60,17 +54,14 @@ struct gossip_exchange {
     struct gossip_orphan *orphans;
     size_t n_orphans;
     uint64_t orphans_made;
-    struct gossip_edge *active; // the edge of our one uncommitted exchange of a round, if that is not in
-                                // doubt
+    struct gossip_pace pace;
+    uint8_t news_bytes[GOSSIP_NEWS_BYTES]; // of the packets of this step
+    uint64_t wait_ns; // until when the open boundary waits; UINT64_MAX: it does not
 
     uint64_t now_ns;
-    uint64_t clock;                      // round of the latest ROUND event
     uint64_t age;                        // the highest number of rounds that the published model has
                                          // completed
     uint64_t counted;                    // latest round whose local steps are in `rounds` and `progress`
-    uint64_t rounds;                     // rounds in which this process has trained
-    struct gossip_deadline answers;      // over all edges
-    uint64_t met;                        // `rounds` at the latest exchange over any edge
     float step_scale;                    // of the latest of these rounds
     float lately;                        // step scale of the larger steps whose drift may not have been
                                          // exchanged completely; at least step_scale
@@ -79,30 +70,12 @@ struct gossip_exchange {
     double log_pace;                     // logarithm of gossip_exchange_pace
     uint64_t scaling;                    // gossip_exchange_scaling
     bool begun;                          // resumed: a ROUND event has come
-    bool idle;                           // no other node needs to wait for us
     bool frozen;                         // gossip_exchange_freeze
     bool regroups;                       // the latest event ended an edge of an earlier view
     enum gossip_standing standing, told; // standing: ours now. told: the one that the latest ROUND event
                                          // named
     struct {
-        bool open;                  // the trainer waits
-        bool wanted;                // our exchange of round `due` is still to be made
-        bool owes;                  // async: so `next` waits for it
-        uint64_t due;               // this round, or (async) an earlier one
-        struct gossip_meeting next; // of this round
-        bool others;                // other nodes train: no local step alone in sync, only few in async
-        uint64_t in_step;           // follows: how many rounds a neighbour that waits for us may be ahead
-        bool follows;               // it ends once all neighbours have reported their rounds
-        bool leaves;                // such a round has ended; the next ROUND is about to come
-        struct gossip_id partner;   // of round `due`
-        float weight;               // of the exchange with that partner
-        bool live; // the partner's edge has been LIVE; deadline_ns has been running since then
-        uint64_t started_ns, deadline_ns, retry_ns;
-        uint64_t alone_ns; // others: when a node that can exchange with no other continues anyway
-        uint64_t tell_ns;  // sync: when to tell the partner again that we wait
-        uint64_t gate_ns;  // bounded: when to stop waiting for neighbours that are behind
-        unsigned retries;
-        float *model, *second_moment, *correction; // the trainer's, borrowed while open
+        float *model, *second_moment, *correction; // the trainer's, borrowed while a boundary is open
         bool correction_stays;
     } round;
     struct gossip_clip clip;
@@ -197,34 +170,11 @@ void gossip_sum_again(struct gossip_exchange *exchange);
 // correction is known only after rounding, and the sum must be the sum of the stored values.
 void gossip_sum_at(const struct gossip_exchange *exchange, struct gossip_side *entries, float *sum);
 
-// partner.c. The edge over which the open round still needs its exchange, or NULL.
-struct gossip_edge *gossip_partner_of(const struct gossip_exchange *exchange);
-// The edge over which to ask for our own exchange of this round. NULL: no exchange is wanted, not at this
-// time, or the other end asks.
-struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange);
-// Sync: the end with the higher id asks a partner that is in step, too, so that both packets are on their way
-// at once. Not after a BUSY: then it waits for the partner's request.
-bool gossip_partner_volunteers(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Notes an exchange of round `clock` over the edge; it may complete our own exchange of this round. If the
-// trainer waits for this neighbour, an exchange of any round is sufficient: a neighbour that restarted counts
-// its rounds again.
-void gossip_partner_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
-// Sync: the partner has sent BUSY, so it is not behind this node. This node may be the one that is behind,
-// and must not wait for long.
-void gossip_partner_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// How long a node that may be behind its partner waits before it acts.
-uint64_t gossip_partner_soon(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-
-// round.c. A round returns the vectors after its exchange (sync) or that of the previous round (async), when
-// the partner can no longer be met, or at the deadline.
+// round.c. A boundary takes the trainer's vectors, and returns them when pace says that it is over.
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
-void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have become live
-// Async: a node that has made no exchange for too long asks any neighbour that it can.
-void gossip_round_seek(struct gossip_exchange *exchange);
-// Async: the exchange of the previous round is made, or was waited for in vain; the open round begins its
-// own.
-void gossip_round_turn(struct gossip_exchange *exchange);
-void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+// Asks whom pace names, and ends the round if it is over.
+enum base_error gossip_round_pump(struct gossip_exchange *exchange,
+                                  struct gossip_exchange_actions *actions) BASE_CHECK;
 void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 
 // boundary.c. Takes the trainer's vectors of a ROUND event, and publishes them.
@@ -233,43 +183,12 @@ void gossip_boundary_take(struct gossip_exchange *exchange, const struct gossip_
 void gossip_boundary_let_go(struct gossip_exchange *exchange);
 void gossip_boundary_return(struct gossip_exchange *exchange); // with every update that has arrived
 
-// wait.c. Can the open round still meet the peer of `edge`, or NULL?
-bool gossip_wait_can_meet(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Sync: no peer answers over any edge, though others train: with a local step now, this node would train
-// alone.
-bool gossip_wait_alone(const struct gossip_exchange *exchange);
-// Async: others train, and this model has had no exchange for more than max_delay rounds.
-bool gossip_wait_starved(const struct gossip_exchange *exchange);
-uint64_t gossip_wait_deadline(const struct gossip_exchange *exchange); // of the wait of an open round
-// Does the open round wait for nobody any more? Where a wait was in vain, that is noted.
-bool gossip_wait_over(struct gossip_exchange *exchange);
-
-// progress.c. The round from which the trainer continues: that of the latest ROUND event, or a later one.
-uint64_t gossip_progress_from(const struct gossip_exchange *exchange);
-// Does this node, which was away, hear only of neighbours that come back, too? Some of them are about to hear
-// where the others are.
-bool gossip_progress_unclear(const struct gossip_exchange *exchange);
-
-// held_up.c. Sync: the partner that should ask and has not done so for a while, or NULL. It may have passed
-// this round, so we tell it our round, and it answers with its own.
-struct gossip_edge *gossip_held_up_by(const struct gossip_exchange *exchange);
-// How long a node that waits for a request over `edge` stays silent.
-uint64_t gossip_held_up_quiet(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Sync: a neighbour has reported its round. If it is behind, it is alive and itself waiting for another node.
-void gossip_held_up_hear(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Sync: a long round is told to the neighbours that are known to be past it. Returns the time at which the
-// next of them is to be told; UINT64_MAX: none.
-uint64_t gossip_held_up_tells_at(const struct gossip_exchange *exchange);
-void gossip_held_up_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
-
-// turn.c. Async: is the exchange of an earlier round still to be made, and possible? While it is, the next
-// one waits.
-bool gossip_turn_due(const struct gossip_exchange *exchange);
-void gossip_turn_give_up(const struct gossip_exchange *exchange); // the wait for it was in vain
-
-// request.c. Starts whatever can start now: our exchange of the round, and the next block of every RESYNC.
-enum base_error gossip_request_pump(struct gossip_exchange *exchange,
-                                    struct gossip_exchange_actions *actions) BASE_CHECK;
+// request.c. Asks for an exchange. Our model is not finite: nothing is sent, and the round has no exchange.
+enum base_error gossip_request_ask(struct gossip_exchange *exchange, struct gossip_edge *edge, float weight,
+                                   struct gossip_exchange_actions *actions) BASE_CHECK;
+// The next block of every RESYNC.
+enum base_error gossip_request_blocks(struct gossip_exchange *exchange,
+                                      struct gossip_exchange_actions *actions) BASE_CHECK;
 // XCHG, XACK, BUSY.
 enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                     const struct gossip_exchange_message *theirs,
@@ -279,39 +198,21 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
                                         struct gossip_exchange_actions *actions) BASE_CHECK;
 void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge *edge,
                             const struct gossip_busy *theirs);
-// Deferred requests: they waited for our round, or for the end of our own exchange with another peer.
+// Deferred requests: they waited for our round.
 bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
                                         struct gossip_exchange_actions *actions) BASE_CHECK;
+// The peers whose requests wait are told so, now and then: they wait for as long as they hear of it.
+void gossip_request_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+// PARKED.
+void gossip_request_parked(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                           const struct gossip_parked *theirs);
 
 // record.c. The published second moments, in the kernels' memory, [d]; NULL where there are none.
 const float *gossip_exchange_second_moment(const struct gossip_exchange *exchange);
 
-// clocks.c. A round begins: reports its pace, 0 if not known.
-void gossip_clocks_pace(struct gossip_exchange *exchange, uint64_t pace_ns);
-// A round or a link begins: our round must be told to all neighbours, or to this one.
-void gossip_clocks_begin(struct gossip_exchange *exchange);
-void gossip_clocks_link(struct gossip_edge *edge);
-// The peer may have opened the edge anew, and then our inquiry is lost: it is sent again.
-void gossip_clocks_reopened(struct gossip_edge *edge);
-// CLOCK.
-void gossip_clocks_take(const struct gossip_exchange *exchange, struct gossip_edge *edge,
-                        const struct gossip_clock *theirs, struct gossip_exchange_actions *actions);
-// A round that follows: until when it waits for an answer; 0: it waits for none.
-uint64_t gossip_clocks_inquire_until(const struct gossip_exchange *exchange);
-// Is the peer known to be ahead of us?
-bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-void gossip_clocks_note(const struct gossip_exchange *exchange, struct gossip_edge *edge,
-                        const struct gossip_exchange_message *theirs);
-// Sends as many CLOCKs as `actions` has room for; gossip_clocks_untold: more are to be sent.
-void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
-bool gossip_clocks_untold(const struct gossip_exchange *exchange);
-// Is a neighbour too far behind for our round to end?
-bool gossip_clocks_wait(const struct gossip_exchange *exchange);
-// When that may change without an event.
-uint64_t gossip_clocks_until(const struct gossip_exchange *exchange);
-// Stops waiting for such neighbours until their rounds have changed.
-void gossip_clocks_give_up(struct gossip_exchange *exchange);
+// speed.c. A round begins: reports the time of a local step, 0 if not known.
+void gossip_speed_learn(struct gossip_exchange *exchange, uint64_t pace_ns);
 
 // plausible.c. Measures the norm of the published model if it is not known. Messages that are implausible
 // relative to it are counted and refused.

@@ -11,7 +11,7 @@
 // edge. An edge without a link follows on_death instead (KEEP, FADE): its peer may be dead.
 float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    uint64_t missed = exchange->rounds - edge->met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
+    uint64_t missed = exchange->pace.rounds - edge->pace.met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
     unsigned fade = exchange->options.fade_rounds;
     bool apart = edge->state == GOSSIP_EDGE_DOWN || edge->state == GOSSIP_EDGE_HELLO;
 
@@ -57,7 +57,7 @@ void gossip_sum_keep(struct gossip_exchange *exchange)
     sum->kept = true;
     if (sum->now || !exchange->options.drift_correction)
         return;
-    BASE_ASSERT(!exchange->round.open);
+    BASE_ASSERT(!exchange->pace.open);
     if (!own(exchange)) {
         sum->stale = true;
         return;

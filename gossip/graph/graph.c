@@ -5,7 +5,6 @@
 #include <string.h>
 
 enum { FEW = 64 };
-#define TURNS_MAX 8u // rounds for each neighbour, until a node that is met rarely is no longer waited for
 
 struct gossip_graph {
     atomic_size_t uses;
@@ -117,37 +116,6 @@ bool gossip_graph_partner(const struct gossip_graph *graph, uint64_t round, stru
     *partner = *id_at(graph, place);
     *weight = (float)topology_plan_weight(graph->plan->topology, graph->self, round);
     return true;
-}
-
-static size_t index_of(const struct gossip_graph *graph, size_t place)
-{
-    size_t index = 0;
-
-    while (index < graph->count && graph->neighbour[index] != place)
-        index++;
-    return index;
-}
-
-// A simulation sets no limit to the number of neighbours. Out of memory: the bound.
-uint64_t gossip_graph_turn(const struct gossip_graph *graph, uint64_t round)
-{
-    const size_t count = gossip_graph_neighbours(graph);
-    const uint64_t most = (uint64_t)TURNS_MAX * count;
-    bool *met = count > 0 ? calloc(count, sizeof *met) : NULL;
-    uint64_t turn = 0;
-
-    if (!met)
-        return most;
-    for (size_t left = count; left > 0 && turn < most;) {
-        const size_t place = topology_plan_partner(graph->plan->topology, graph->self, round + ++turn);
-        const size_t index = place == TOPOLOGY_NOBODY ? count : index_of(graph, place);
-        if (index == count || met[index])
-            continue;
-        met[index] = true;
-        left--;
-    }
-    free(met);
-    return turn;
 }
 
 // Before training begins the slots depend only on the members: claims made while the view grows would depend

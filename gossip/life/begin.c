@@ -28,13 +28,13 @@ static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
     life_enter(life, GOSSIP_LIFE_FETCHING);
 }
 
-static void begin(struct gossip_life *life, const struct life_progress *progress, bool away, bool follows)
+static void begin(struct gossip_life *life, const struct life_progress *progress, bool away)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_WAITING);
     if (progress->round > life->round)
         life_tell(life, GOSSIP_LIFE_TAKES_ROUND, life->round, progress->round);
     life_tell(life, GOSSIP_LIFE_BEGINS, life->census.others, 0);
-    life_tell_progress(life, progress, false, away)->follows = follows;
+    life_tell_progress(life, progress, false, away);
     life->begun = true;
     life_enter(life, GOSSIP_LIFE_TRAINING);
     life_flags(life, GOSSIP_RECORD_TRAINING, 0); // a node that joins from now on needs a model
@@ -279,15 +279,15 @@ static void go(struct gossip_life *life, bool joins)
 
     // Without edges no node is behind; a new node that waited with the others was never away.
     if (life->options.local || (!life->options.resumed && !life->came_late))
-        begin(life, &own, false, false);
+        begin(life, &own, false);
     else if (joins && !near && life->came_late && life_has_donor(life))
         fetch_while_counting(life, &others);
     else if (joins && far && (life->census.busy == 0 || ended) && life_has_donor(life))
         fetch_while_counting(life, &others);
     else if (near)
-        begin(life, &own, false, joins);
+        begin(life, &own, false);
     else
-        begin(life, &others, true, joins);
+        begin(life, &others, true);
 }
 
 // From now on all nodes have this scaling, also those whose examples it leaves out.

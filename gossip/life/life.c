@@ -57,6 +57,7 @@ static void look(struct gossip_life *life)
     life_consider_stop(life);
     life_consider_unknown(life);
     life_consider_shards(life);
+    life_consider_news(life);
     life_consider_end(life);
 }
 

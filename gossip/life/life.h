@@ -208,12 +208,12 @@ enum gossip_life_action_kind {
     // for the owner of the exchange
     GOSSIP_LIFE_ASK, // ids: members that can be asked for blocks of a model now. round, step: a donor that
                      // reports more is lying; 0: not known
+    GOSSIP_LIFE_NEWS,      // reports, count, members: GOSSIP_EXCHANGE_NEWS
     GOSSIP_LIFE_END_FETCH, // no node with a model is left: it continues with its own
     GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; forget its edge
     // for the learner; they take effect at its next boundary
     GOSSIP_LIFE_START, // fetch: fetch a model first. round, step: the cluster's, if higher than its own.
-                       // away: it was absent when the others did these rounds. follows: it asks its
-                       // neighbours for their round before its first step
+                       // away: it was absent when the others did these rounds
     GOSSIP_LIFE_FETCH_AGAIN, // fetch a donor's model
     GOSSIP_LIFE_PAUSE,       // on: take no step; off: continue
     GOSSIP_LIFE_STOP_AT,     // round: the last one before it ends; 0: the next boundary
@@ -268,13 +268,15 @@ enum gossip_life_notice {        // with its numbers in a and b
 struct gossip_life_action {
     enum gossip_life_action_kind kind;
     uint8_t set, clear;
-    bool on, fetch, away, follows;
+    bool on, fetch, away;
     uint64_t round, step;
     int status;
     uint32_t shard;
     struct gossip_id peer;
     const struct gossip_id *ids; // [count], until the next step
     const uint32_t *numbers;     // [count], until the next step
+    const struct gossip_report *reports; // [count], until the next step; of `members` that train
+    size_t members;
     size_t count;
     enum gossip_life_notice notice;
     uint64_t a, b;

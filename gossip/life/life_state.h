@@ -109,6 +109,10 @@ struct gossip_life {
     uint64_t *told;               // [2 * told_capacity] rounds, then steps of others
     size_t told_capacity;
 
+    // news.c
+    uint64_t news_ns; // when the exchange was last told
+    struct gossip_report reports[GOSSIP_NEWS_MEMBERS];
+
     struct gossip_life_action queue[LIFE_ACTIONS];
     size_t n_queued, taken;
 };
@@ -154,6 +158,9 @@ struct life_progress
 life_furthest(struct gossip_life *life); // the highest progress that a member may have; 0: not known
 struct gossip_life_action *life_tell_progress(struct gossip_life *life, const struct life_progress *progress,
                                               bool fetch, bool away);
+
+// news.c
+void life_consider_news(struct gossip_life *life);
 
 // donors.c
 bool life_is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id);

@@ -69,8 +69,7 @@ static void start(struct gossip_rounds *r, const struct gossip_order *order)
         r->complete = r->options.resumed || !order->fetch;
     }
     r->away |= order->away;
-    r->near = order->follows && !order->away && !meets;
-    r->follows |= (order->away || order->follows) && !meets;
+    r->collects |= order->away && !meets;
     r->orders.round = order->round;
     r->orders.step = order->step;
 }
@@ -176,7 +175,7 @@ static void look(struct gossip_rounds *r)
     bool over = !r->orders.fetch && is_over(r), pauses = r->orders.pause && !r->orders.fetch && !over;
     if (r->state == GOSSIP_ROUNDS_PAUSED && !pauses) {
         enter(r, GOSSIP_ROUNDS_TRAINING);
-        r->follows = true;
+        r->collects = true;
     }
     if (over) {
         r->ended_alone = r->step < r->options.steps;
@@ -202,8 +201,6 @@ static struct gossip_rounds_next meet(struct gossip_rounds *r, bool meets)
                                             .meets = meets,
                                             .last = r->state == GOSSIP_ROUNDS_LEAVING,
                                             .finished = r->state == GOSSIP_ROUNDS_FINISHED,
-                                            .follows = !meets && r->state == GOSSIP_ROUNDS_TRAINING,
-                                            .near = !meets && r->near,
                                             .away = r->away,
                                             .unusable = meets && r->unusable,
                                             .open = r->open && !meets,
@@ -230,7 +227,7 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
     }
     if (r->stepped)
         return meet(r, true);
-    if (r->follows)
+    if (r->collects)
         return meet(r, false);
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_STEPS);
     next.steps = smaller(r->options.local_steps, r->options.steps - r->step);
@@ -308,19 +305,6 @@ static void close_round(struct gossip_rounds *r, uint64_t round)
     r->stepped = r->open = r->unusable = false;
 }
 
-// Takes the neighbours' round, but leaves one round to do: a node that skips to the end would be done without
-// its own steps or another's model. Before its first round a node is in round 1 (gossip_rounds_event), so 1
-// means that it has heard of no later round, and it does that one.
-static void follow(struct gossip_rounds *r, uint64_t round)
-{
-    const uint64_t most = (r->options.steps - r->step) / r->options.local_steps;
-
-    BASE_ASSERT(r->options.local_steps > 0 && r->step <= r->options.steps);
-    r->follows = r->near = false;
-    if (most > 0 && round > 1)
-        pass_to(r, smaller(round, r->round + most - 1));
-}
-
 // A node without edges waits for none. A suspended node has done no step; before its first round a node is in
 // that round.
 void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
@@ -334,8 +318,6 @@ void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gos
                          gossip_graph_partner(gossip_edges_graph(edges), meet->round, &event->round.partner,
                                               &event->round.weight);
     event->round.idle = !meet->meets;
-    event->round.follows = meet->follows && !local;
-    event->round.in_step = meet->near ? gossip_graph_turn(gossip_edges_graph(edges), meet->round) : 0;
     event->round.others = others && !local;
     event->round.standing = meet->finished ? GOSSIP_FINISHED : meet->away ? GOSSIP_AWAY : GOSSIP_PRESENT;
     event->round.unusable = meet->unusable;
@@ -350,8 +332,7 @@ void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met)
     r->rested = !r->meet.meets;
     if (r->meet.last)
         enter(r, GOSSIP_ROUNDS_LEFT);
-    if (r->meet.follows)
-        follow(r, round);
+    r->collects &= r->meet.meets;
     if (!r->meet.meets) {
         tell(r, GOSSIP_LEARNER_COLLECTED);
         return;
@@ -373,7 +354,7 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     if (!complete)
         return;
     r->complete = true;
-    r->stepped = r->open = r->unusable = r->follows = false;
+    r->stepped = r->open = r->unusable = r->collects = false;
     r->round = round;
     r->step = smaller(step, r->options.steps);
     tell(r, GOSSIP_LEARNER_TAKEN);
@@ -386,13 +367,11 @@ static bool ends_its_round(const struct gossip_rounds *r)
     return takes_another_model(r) || (r->orders.pause && !r->orders.stop && trains(r));
 }
 
-// A node that is to stop where it stands need not know where its neighbours are.
 bool gossip_rounds_gives_up(const struct gossip_rounds *r)
 {
     if (r->doing == GOSSIP_ROUNDS_FETCH)
         return r->orders.stop;
     if (r->doing != GOSSIP_ROUNDS_MEET)
         return false;
-    return (r->meet.follows && (must_stop(r) || takes_another_model(r))) ||
-           (r->meet.meets && ends_its_round(r));
+    return r->meet.meets && ends_its_round(r);
 }

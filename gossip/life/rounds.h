@@ -55,8 +55,6 @@ struct gossip_order {
     enum gossip_order_kind kind;
     bool fetch;           // START, ALONE: first take a donor's model; ALONE: that of a finished node
     bool away;            // START: this node was away and goes on with a model that is behind the others'
-    bool follows;         // START: it asks its neighbours for their round before its first step, and stays
-                          // where it is if they may be in step with it
     bool on;              // PAUSE
     uint64_t round, step; // START: the cluster's, taken where they are higher; STOP: round
 };
@@ -105,8 +103,7 @@ struct gossip_rounds {
     enum gossip_learner_change change;
     bool away;
     bool rested;      // no step was taken since the latest boundary
-    bool follows;     // it stood still or was away: updates received meanwhile come before a step
-    bool near;        // with `follows`: it was not away
+    bool collects;    // it stood still or was away: updates received meanwhile come before a step
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
     bool bereft;      // it could get no model of a finished node
@@ -130,8 +127,7 @@ void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float st
 // node. The vectors and pace_ns are the caller's to fill in. `others`: others train (gossip_life_others).
 void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
                          struct gossip_exchange_event *event);
-// MEET is over. `round`: the one that the node continues from (if it meets or follows), at least that of the
-// event. `met`: the exchange of the round was made, or none was due.
+// MEET is over. `round`: the one that the node continues from (if it meets), at least that of the event. `met`: the exchange of the round was made, or none was due.
 void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met);
 // FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they have
 // not changed.

@@ -67,7 +67,6 @@ struct gossip_order gossip_life_order(const struct gossip_life_action *action)
     return (struct gossip_order){.kind = kinds[action->kind],
                                  .fetch = action->fetch,
                                  .away = action->away,
-                                 .follows = action->follows,
                                  .on = action->on,
                                  .round = action->round,
                                  .step = action->step};

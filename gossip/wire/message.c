@@ -52,6 +52,7 @@ static const struct gossip_field exchange[] = {
     UINT(exchange.keys, 1),
     PAYLOAD(exchange.delta, UINT32_MAX),
     PAYLOAD(exchange.moment, UINT32_MAX),
+    PAYLOAD(exchange.news, GOSSIP_MESSAGE_NEWS),
 };
 
 static const struct gossip_field busy[] = {U64(busy.epoch), U64(busy.sequence)};
@@ -59,7 +60,7 @@ static const struct gossip_field bye[] = {TEXT(bye.reason)};
 static const struct gossip_field members[] = {PAYLOAD(members.packet, LIMIT_GOSSIP_BYTES)};
 static const struct gossip_field ask[] = {U64(ask.snapshot), UINT(ask.part, GOSSIP_PART_BLOB),
                                           U32(ask.block)};
-static const struct gossip_field clock[] = {U64(clock.round), UINT(clock.why, GOSSIP_CLOCK_ANSWERS)};
+static const struct gossip_field parked[] = {U64(parked.epoch), U64(parked.sequence), U64(parked.round)};
 
 static const struct gossip_field tell[] = {
     U64(tell.snapshot),
@@ -94,7 +95,7 @@ static const struct gossip_kind kinds[] = {
     [GOSSIP_MEMBERS] = KIND("members", members),
     [GOSSIP_SNAPSHOT_ASK] = KIND("snapshot_ask", ask),
     [GOSSIP_SNAPSHOT_TELL] = KIND("snapshot_tell", tell),
-    [GOSSIP_CLOCK] = KIND("clock", clock),
+    [GOSSIP_PARKED] = KIND("parked", parked),
     [GOSSIP_STATISTICS] = KIND("statistics", statistics),
 };
 
@@ -166,7 +167,7 @@ bool gossip_message_valid(const struct gossip_message *message)
     case GOSSIP_BUSY:
     case GOSSIP_BYE:
     case GOSSIP_SNAPSHOT_ASK:
-    case GOSSIP_CLOCK:
+    case GOSSIP_PARKED:
         break;
     }
     return true;

@@ -1,5 +1,5 @@
 // The messages between nodes after the handshake. A message is a msgpack array (the header), followed by up
-// to two raw payloads whose lengths are in the header. Vectors are never msgpack elements. Layout: README.md.
+// to three raw payloads whose lengths are in the header. Vectors are never msgpack elements. Layout: README.md.
 //
 // Parsing is strict: known kind, exact number of fields, correct types, no trailing byte. Pure functions; any
 // thread.
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 15 // raised by every change that older nodes cannot read
+#define GOSSIP_PROTOCOL 16 // raised by every change that older nodes cannot read
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do both train the same model?
@@ -23,7 +23,7 @@ enum gossip_message_kind {
     GOSSIP_MEMBERS = 7,  // a membership packet (gossip/member) sent over the stream
     GOSSIP_SNAPSHOT_ASK = 8,
     GOSSIP_SNAPSHOT_TELL = 9,
-    GOSSIP_CLOCK = 10,      // the sender's round, for neighbours that wait for each other
+    GOSSIP_PARKED = 10,     // a request waits at the sender, which is behind its round
     GOSSIP_STATISTICS = 11, // statistics of some columns of the sender's examples (gossip/statistics)
 };
 
@@ -69,6 +69,7 @@ enum gossip_delta_form {
     GOSSIP_DELTA_BLOCK = 1,  // payload: compress dense block at `offset` (RESYNC)
 };
 
+#define GOSSIP_MESSAGE_NEWS 64u // bytes
 struct gossip_exchange_message { // XCHG and XACK
     uint64_t epoch, sequence;
     uint64_t clock;   // sender's round
@@ -83,21 +84,17 @@ struct gossip_exchange_message { // XCHG and XACK
     uint32_t delta_bytes;
     const uint8_t *moment; // second-moment slice (log8), borrowed; NULL if none
     uint32_t moment_bytes;
+    const uint8_t *news; // rounds that the sender knows of (gossip/pace/news.h), borrowed; NULL if none
+    uint32_t news_bytes; // at most GOSSIP_MESSAGE_NEWS
 };
 
 struct gossip_busy {
     uint64_t epoch, sequence;
 };
 
-#define GOSSIP_CLOCK_IDLE UINT64_MAX
-enum gossip_clock_why {
-    GOSSIP_CLOCK_TELLS,
-    GOSSIP_CLOCK_ASKS, // the receiver answers with its own
-    GOSSIP_CLOCK_ANSWERS,
-};
-struct gossip_clock {
-    uint64_t round; // boundary that the sender has reached; GOSSIP_CLOCK_IDLE: no node needs to wait for it
-    uint8_t why;    // enum gossip_clock_why
+struct gossip_parked {
+    uint64_t epoch, sequence; // of the request
+    uint64_t round;           // boundary that the sender has reached
 };
 
 struct gossip_bye {
@@ -153,7 +150,7 @@ struct gossip_message {
         struct gossip_hello hello;
         struct gossip_exchange_message exchange; // XCHG, XACK
         struct gossip_busy busy;
-        struct gossip_clock clock;
+        struct gossip_parked parked;
         struct gossip_bye bye;
         struct gossip_members_message members;
         struct gossip_snapshot_ask ask;
@@ -162,15 +159,15 @@ struct gossip_message {
     } as;
 };
 
-// Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; on the wire the payloads follow it: delta, then
-// moment; for MEMBERS the packet, for SNAPSHOT_TELL the values, for STATISTICS the spreads. BASE_ELIMIT:
+// Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; on the wire the payloads follow it: delta,
+// moment, news; for MEMBERS the packet, for SNAPSHOT_TELL the values, for STATISTICS the spreads. BASE_ELIMIT:
 // `capacity` is too small.
 enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header,
                                              size_t capacity, size_t *header_bytes) BASE_CHECK;
 
 // The payloads that follow the header on the wire, in order; returns their number. Empty payloads are
 // omitted.
-#define GOSSIP_MESSAGE_PAYLOADS 2
+#define GOSSIP_MESSAGE_PAYLOADS 3
 struct gossip_payload {
     const uint8_t *bytes; // borrowed from the message
     size_t count;

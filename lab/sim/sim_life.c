@@ -153,6 +153,9 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
     case GOSSIP_LIFE_ASK:
         sim_fetch_donors(node, action);
         break;
+    case GOSSIP_LIFE_NEWS:
+        sim_train_news(node, action);
+        break;
     case GOSSIP_LIFE_END_FETCH:
         sim_train_fetched(node, false, 0, 0);
         break;

@@ -107,6 +107,7 @@ void sim_train_order(struct sim_node *node, const struct gossip_order *order); /
 // unchanged.
 void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uint64_t step);
 void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event);
+void sim_train_news(struct sim_node *node, const struct gossip_life_action *action);
 void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message);
 void sim_train_tick(struct sim_node *node, uint64_t now_ns);
 uint64_t sim_train_deadline(const struct sim_node *node);

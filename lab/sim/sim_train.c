@@ -155,7 +155,7 @@ static void round_done(struct sim_node *node, uint64_t round)
         train->rounds_done++;
         SIM_TELL(node, round_done, node, sim_node_now(node) - train->begun_ns);
     }
-    gossip_rounds_met(&train->rounds, meet.meets || meet.follows ? round : meet.round,
+    gossip_rounds_met(&train->rounds, meet.meets ? round : meet.round,
                       gossip_exchange_met(train->exchange, train->asks ? &train->partner : NULL, meet.round));
     train->round_is_over = meet.meets && !train->rounds.stepped;
     if (meet.last) {
@@ -194,6 +194,16 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
     size_t peer = sim_world_find(node->world, &event->peer);
     SIM_TELL(node, refused, node, peer);
     sim_link_close(node, peer, error == BASE_ELIMIT ? GOSSIP_CLOSE_IMPLAUSIBLE : GOSSIP_CLOSE_BROKEN);
+}
+
+void sim_train_news(struct sim_node *node, const struct gossip_life_action *action)
+{
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_NEWS,
+        .news = {.reports = action->reports, .count = action->count, .members = action->members}};
+
+    if (node->train.exchange)
+        sim_train_event(node, &event);
 }
 
 static void tell(struct sim_node *node, size_t peer, const struct gossip_message *message)

@@ -105,7 +105,7 @@ static void act(struct node_worker *worker, const struct gossip_exchange_actions
         }
         BASE_ASSERT(!done); // a step ends one round at most
         done = true;
-        if (worker->round && (worker->round->meet.meets || worker->round->meet.follows))
+        if (worker->round && worker->round->meet.meets)
             worker->round->round = action->round;
     }
     if (done)

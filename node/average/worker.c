@@ -31,6 +31,16 @@ static void take_message(struct node_worker *worker, const struct node_message *
     }
 }
 
+static void take_news(struct node_worker *worker, const struct node_message *message)
+{
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_NEWS,
+        .news = {.reports = (const struct gossip_report *)(const void *)message->bytes,
+                 .count = message->n_bytes / sizeof(struct gossip_report),
+                 .members = message->as.members}};
+    node_worker_step(worker, &event);
+}
+
 static void take_scaling(struct node_worker *worker, const struct node_round *round)
 {
     if (round->scaled)
@@ -147,6 +157,9 @@ static bool handle(struct node_worker *worker, struct node_message *message)
         node_snapshot_donors(worker->snapshot, (const struct gossip_id *)(const void *)message->bytes,
                              message->n_bytes / sizeof(struct gossip_id), message->progress.round,
                              message->progress.step, node_clock_ns());
+        break;
+    case NODE_MESSAGE_NEWS:
+        take_news(worker, message);
         break;
     case NODE_MESSAGE_END_FETCH:
         end_fetch(worker);

@@ -51,6 +51,14 @@ static void info_metric(FILE *out, const struct node_status *s)
     fputs("} 1\n", out);
 }
 
+static void wait_metrics(FILE *out, const struct gossip_pace_waits *waits)
+{
+    head(out, "wait_seconds_total", "counter", "Time that boundaries waited, by what they waited for.");
+    for (int reason = GOSSIP_PACE_NO_REASON + 1; reason < GOSSIP_PACE_REASONS; reason++)
+        fprintf(out, "p2pml_wait_seconds_total{reason=\"%s\"} %.9g\n",
+                gossip_pace_reason_name((enum gossip_pace_reason)reason), 1e-9 * (double)waits->ns[reason]);
+}
+
 static void member_metrics(FILE *out, const struct node_status *s)
 {
     const struct gossip_membership_totals *t = &s->membership;
@@ -227,9 +235,10 @@ static void write_metrics(FILE *out, const struct node_status *s)
            "Messages refused because no honest member could have sent them; their senders are not met for "
            "a while.",
            (double)s->totals.implausible);
-    metric(out, "delay_timeouts_total", "counter",
-           "Rounds that continued although a neighbour was more than average.max_delay behind.",
-           (double)s->totals.waits);
+    metric(out, "overdue_total", "counter",
+           "Requests without a sign of life from a linked neighbour until their deadline.",
+           (double)s->totals.waits.overdue);
+    wait_metrics(out, &s->totals.waits);
     metric(out, "network_sent_bytes_total", "counter", "Bytes sent to peers, framing included.",
            (double)s->bytes_sent);
     metric(out, "network_received_bytes_total", "counter", "Bytes received from peers, framing included.",

@@ -23,6 +23,7 @@ enum node_message_kind {
     NODE_MESSAGE_VIEW,      // as.graph: of the view in use
     NODE_MESSAGE_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
                             // progress.step: one that reports more is lying
+    NODE_MESSAGE_NEWS,      // bytes: struct gossip_report[]; as.members
     NODE_MESSAGE_STOP,      // finish the thread
     // learner -> worker
     NODE_MESSAGE_ROUND,     // as.round: borrowed from the learner until it is answered
@@ -65,7 +66,7 @@ struct node_edge_status {
     uint64_t step_ns;                // computing time of a local step there, as last reported; 0: not known
     uint64_t implausible;            // messages refused that no honest member would send
     uint64_t scaling, other_scaling; // ours and the peer's if they differ, else 0 and 0
-    bool silent;                     // it missed a round and has sent nothing since
+    bool silent;                     // it was waited for in vain, and has made no exchange since
     bool barred;                     // not met for a while, because of an implausible message
     uint8_t standing;                // enum gossip_standing of the other end, as last reported
 };
@@ -128,6 +129,7 @@ struct node_message {
             char cause[256]; // of a status that is not 0, if the learner knows it
         } left;
         uint64_t silent_ns; // STARVED
+        size_t members;     // NEWS
     } as;
     struct node_progress progress;
     struct gossip_exchange_totals totals;

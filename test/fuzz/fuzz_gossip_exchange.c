@@ -191,7 +191,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             event.round.meets = true;
             event.round.weight = what & 64 ? 0.75f : 0;
             event.round.idle = what & 128;
-            event.round.follows = what & 32;
             event.round.partner = event.peer;
             event.round.step_scale = scale_from(&in);
             const uint8_t how = base_read_u8(&in);

@@ -131,12 +131,21 @@ static uint64_t leaves(struct net *net, size_t from, size_t bytes)
     return node->free_ns;
 }
 
+static size_t payload_bytes(const struct gossip_message *message)
+{
+    struct gossip_payload payload[GOSSIP_MESSAGE_PAYLOADS];
+    size_t bytes = 0;
+
+    for (size_t i = 0, n = gossip_message_payloads(message, payload); i < n; i++)
+        bytes += payload[i].count;
+    return bytes;
+}
+
 static void post(struct net *net, size_t from, const struct gossip_exchange_action *action)
 {
     const struct gossip_message *message = &action->message;
-    const struct gossip_exchange_message *exchange = &message->as.exchange;
-    bool carries = message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK;
-    size_t delta = carries ? exchange->delta_bytes : 0, moment = carries ? exchange->moment_bytes : 0;
+    struct gossip_payload payload[GOSSIP_MESSAGE_PAYLOADS];
+    const size_t payloads = gossip_message_payloads(message, payload);
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
     size_t header_bytes, to = net_index(&action->peer);
 
@@ -146,17 +155,17 @@ static void post(struct net *net, size_t from, const struct gossip_exchange_acti
     struct net_message *item = must(calloc(1, sizeof *item));
     item->from = from;
     item->to = to;
-    item->count = header_bytes + delta + moment;
-    item->bytes = must(malloc(item->count));
+    item->bytes = must(malloc(sizeof header + payload_bytes(message)));
+    item->count = header_bytes;
     memcpy(item->bytes, header, header_bytes);
-    if (delta)
-        memcpy(item->bytes + header_bytes, exchange->delta, delta);
-    if (moment)
-        memcpy(item->bytes + header_bytes + delta, exchange->moment, moment);
+    for (size_t i = 0; i < payloads; i++) {
+        memcpy(item->bytes + item->count, payload[i].bytes, payload[i].count);
+        item->count += payload[i].count;
+    }
     item->due_ns = leaves(net, from, item->count) + net->delay_ns +
                    (net->jitter_ns ? base_rng_below(&net->rng, net->jitter_ns) : 0);
     net->node[from].bytes_out += item->count;
-    net->node[from].payload_out += delta + moment;
+    net->node[from].payload_out += item->count - header_bytes;
     for (struct net_message *other = net->first; other; other = other->next) // a link keeps its order
         if (other->from == from && other->to == to && other->due_ns > item->due_ns)
             item->due_ns = other->due_ns;
@@ -243,14 +252,12 @@ void net_round(struct net *net, size_t node, uint64_t round)
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
 
     event.round.round = round;
-    event.round.meets = partner != TOPOLOGY_NOBODY && !at->follows; // gossip_rounds_event
+    event.round.meets = partner != TOPOLOGY_NOBODY;
     if (event.round.meets)
         event.round.partner = net_id(partner);
     event.round.weight = (float)topology_plan_weight(net->plan, node, round);
     event.round.pace_ns = at->pace_ns;
     event.round.idle = at->idle;
-    event.round.follows = at->follows;
-    event.round.in_step = at->in_step;
     event.round.others = at->others;
     event.round.unusable = at->unusable;
     event.round.standing = (uint8_t)at->standing;

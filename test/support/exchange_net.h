@@ -25,8 +25,7 @@ struct net_node {
     uint64_t rounds_done;
     bool paused; // takes neither messages nor timers
     uint64_t pace_ns;
-    bool idle, follows;
-    uint64_t in_step;
+    bool idle;
     bool others, unusable;           // of the next ROUND
     enum gossip_standing standing;   // of the next ROUND
     uint64_t goes_on;                // the round that the latest ROUND_DONE gave

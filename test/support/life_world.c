@@ -148,7 +148,6 @@ static void follow(struct life_world *world, const struct gossip_life_action *ac
         world->learner_started = true;
         world->started_round = action->round;
         world->started_away = action->away;
-        world->started_follows = action->follows;
         break;
     case GOSSIP_LIFE_FETCH_AGAIN:
         world->learner_fetches = true;

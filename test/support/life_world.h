@@ -27,7 +27,7 @@ struct life_world {
     uint8_t flags; // of its own record, as the actions say
     bool learner_started, learner_fetches, learner_paused, learner_leaves, departed, ended;
     uint64_t stopping_ns; // when a member was first seen to stop; 0: not yet
-    bool started_away, started_follows;
+    bool started_away;
     uint64_t started_round, stop_at; // of the latest START, STOP_AT
     size_t n_asked, n_links;
     struct gossip_id asked[GOSSIP_LIFE_DONORS];
