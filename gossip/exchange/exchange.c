@@ -78,16 +78,9 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
 {
     if (!edge)
         return;
-    BASE_ASSERT(edge->linked || edge->state == GOSSIP_EDGE_DOWN);
+    gossip_edge_down(exchange, edge);
     if (unmet)
         edge->lost_ns = 0;
-    else if (edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT)
-        edge->lost_ns = exchange->now_ns;
-    edge->linked = false;
-    edge->state = GOSSIP_EDGE_DOWN;
-    edge->deferred.held = false;
-    if (exchange->active == edge)
-        exchange->active = NULL;
 }
 
 static enum base_error on_forget(struct gossip_exchange *exchange, const struct gossip_id *peer, bool dead)
@@ -169,6 +162,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         break;
     case GOSSIP_EXCHANGE_MESSAGE:
         error = on_message(exchange, edge, event->message, actions);
+        error = gossip_edge_settle(exchange, edge, error, actions);
         break;
     case GOSSIP_EXCHANGE_ROUND:
         gossip_round_begin(exchange, event);
@@ -195,6 +189,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     if (!exchange->regroups) // the edges that replace it come up next
         gossip_round_end(exchange, actions);
     BASE_ASSERT(!exchange->active || exchange->active->request.held);
+    BASE_ASSERT(!error || error == BASE_ENOMEM);
     return error;
 }
 
