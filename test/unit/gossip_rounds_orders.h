@@ -67,12 +67,12 @@ static inline void pass_round(struct gossip_rounds *rounds)
     want_adopt(rounds, GOSSIP_LEARNER_EXCHANGED, rounds->step);
 }
 
-// Before its next step it takes in pending updates, and the round of its neighbours.
-static inline void follow(struct gossip_rounds *rounds, uint64_t round, uint64_t theirs)
+// Before its next step it takes in pending updates.
+static inline void collect(struct gossip_rounds *rounds, uint64_t round)
 {
     struct gossip_rounds_meet meet = want_meet(rounds, round);
-    assert_true(meet.follows && !meet.meets && !meet.last);
-    gossip_rounds_met(rounds, theirs, true);
+    assert_false(meet.meets || meet.last);
+    gossip_rounds_met(rounds, round, true);
     want_adopt(rounds, GOSSIP_LEARNER_COLLECTED, rounds->step);
 }
 
