@@ -229,6 +229,7 @@ struct gossip_exchange_totals {
     uint64_t dense_bytes_out;      // what the same exchanges would have sent as dense fp32
     uint64_t clipped;              // received updates that were clipped
     struct gossip_pace_waits waits; // of boundaries
+    bool apart;                     // gossip_pace_apart
     enum gossip_pace_reason reason; // of the wait in progress
     struct gossip_id waits_for;     // ... and the neighbour; this node's own id: no single one
     uint64_t not_finite;           // exchanges refused because this node's own model holds NaN or Inf

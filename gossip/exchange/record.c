@@ -78,6 +78,7 @@ void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossi
     totals->standing = exchange->standing;
     totals->memory = memory_of(exchange);
     totals->waits = exchange->pace.waits;
+    totals->apart = gossip_pace_apart(&exchange->pace);
     totals->reason = exchange->pace.reason;
     totals->waits_for = exchange->pace.waits_for;
 }

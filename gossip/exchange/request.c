@@ -36,8 +36,8 @@ enum base_error gossip_request_ask(struct gossip_exchange *exchange, struct goss
         gossip_pace_skip(&exchange->pace);
         return error == BASE_ESTATE ? BASE_OK : error;
     }
-    edge->request.weight = weight * gossip_pace_share(&exchange->pace, &edge->pace);
-    gossip_pace_asked(&exchange->pace, &edge->pace);
+    edge->request.weight = gossip_pace_weight(&exchange->pace, &edge->pace, weight);
+    gossip_pace_asked(&exchange->pace, &edge->pace, edge->request.weight);
     struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
     add_news(exchange, &message);
     gossip_sparse_shorten(edge, &edge->request, &message);
@@ -111,7 +111,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
         return BASE_OK;
     }
     if (form == GOSSIP_DELTA_SPARSE)
-        asked.weight *= gossip_pace_share(&exchange->pace, &edge->pace);
+        asked.weight = gossip_pace_weight(&exchange->pace, &edge->pace, asked.weight);
     edge->answer.weight = asked.weight;
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
     add_news(exchange, &message);
@@ -132,7 +132,10 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
         return error;
     gossip_edge_resume(exchange, edge);
     if (form == GOSSIP_DELTA_SPARSE)
+    {
+        gossip_pace_answered(&exchange->pace, asked.weight);
         gossip_pace_met(&exchange->pace, &edge->pace, theirs->clock);
+    }
     gossip_edge_send(actions, edge, &message);
     if (edge->sequence == 1) // one end may have forgotten the edge and started from zero: compare again
         gossip_hello_tell(exchange, edge, actions);

@@ -1,6 +1,7 @@
 // When a node is left alone by others that have finished, and with whose model it ends.
 #include "gossip/life/life_state.h"
 
+#define HOPELESS     2u           // part of all steps: with more left than that, a node is no longer on its way
 #define LOCK_STEP_NS LIFE_SECOND // in this time the last nodes in lock-step end by themselves
 
 // In lock-step some nodes do their last rounds a moment after others: every run must do the same rounds.
@@ -13,19 +14,25 @@ static bool does_its_last_rounds(const struct gossip_life *life)
 }
 
 // Most others have finished, and the few that have not would train for long on their own data alone: their
-// models would leave that of the cluster.
+// models would leave that of the cluster. Otherwise they do their steps: the others linger meanwhile.
 static bool is_left_behind(const struct gossip_life *life)
 {
     const uint64_t left = life->step < life->options.steps ? life->options.steps - life->step : 0;
 
-    return life->census.finished > life->census.busy &&
+    return life->census.finished > life->census.busy && left > life->options.steps / HOPELESS &&
            left / life->options.local_steps > life->options.reach;
+}
+
+// Not even a finished one that still answers.
+static bool has_nobody(const struct gossip_life *life)
+{
+    return life->census.busy == 0 && life->census.others == 0;
 }
 
 bool life_is_alone(const struct gossip_life *life)
 {
     return life->options.alone_stops && life->census.finished > 0 &&
-           (life->census.busy == 0 || is_left_behind(life)) && !does_its_last_rounds(life);
+           (has_nobody(life) || is_left_behind(life)) && !does_its_last_rounds(life);
 }
 
 // In lock-step the learner's latest report may be many rounds old, and the learner may finish a moment later.

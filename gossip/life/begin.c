@@ -37,7 +37,7 @@ static void begin(struct gossip_life *life, const struct life_progress *progress
     life_tell_progress(life, progress, false, away);
     life->begun = true;
     life_enter(life, GOSSIP_LIFE_TRAINING);
-    life_flags(life, GOSSIP_RECORD_TRAINING, 0); // a node that joins from now on needs a model
+    life_flags(life, GOSSIP_RECORD_TRAINING, GOSSIP_RECORD_READY); // a node that joins now needs a model
 }
 
 // -- one first model
@@ -335,6 +335,17 @@ static bool has_rivals(struct gossip_life *life)
     return any && life->self.n_view > life->census.eligible + 1;
 }
 
+// Nodes that expect each other take their first step together.
+static bool are_all_ready(struct gossip_life *life)
+{
+    struct gossip_member_info self;
+
+    life->world->member(life->world->owner, 0, &self);
+    if (!(self.record->flags & GOSSIP_RECORD_READY))
+        life_flags(life, GOSSIP_RECORD_READY, 0);
+    return life->census.ready == life->census.eligible;
+}
+
 void life_consider_waiting(struct gossip_life *life)
 {
     if (life->state != GOSSIP_LIFE_WAITING || !life->options.trains)
@@ -353,6 +364,8 @@ void life_consider_waiting(struct gossip_life *life)
         life->now_ns - life->begun_ns < WORD_NS)
         return;
     if (!is_late(life) && !(is_ready(life, joins) && (all || joins)))
+        return;
+    if (!joins && !is_late(life) && !are_all_ready(life))
         return;
     if (!all)
         life_tell(life, GOSSIP_LIFE_BEGINS_WITHOUT, life->self.n_view, life->self.missing);

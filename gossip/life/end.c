@@ -7,6 +7,7 @@
 #define LIE_NS      (3 * GRACE_NS)    // after this, an announced round is checked against the time of a round
 #define STALE_NS    (100 * LIFE_MS)   // the learner's latest report may be this old
 #define SHORTEST_NS LIFE_MS           // a round is assumed to take at least this
+#define LINGERS_MAX 60u               // times linger, in all: a member may report progress for ever
 #define WORD_NS     (2 * LIFE_SECOND) // in which others learn that a node trains
 
 void life_done(struct gossip_life *life, bool all)
@@ -22,17 +23,44 @@ void life_done(struct gossip_life *life, bool all)
     life_enter(life, GOSSIP_LIFE_FINISHED);
 }
 
+// How far the members are that have trained with this node and are not done.
+static uint64_t way_of_others(const struct gossip_life *life)
+{
+    const struct gossip_life_world *world = life->world;
+    uint64_t way = 0;
+
+    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
+        struct gossip_member_info info;
+        world->member(world->owner, i, &info);
+        if (gossip_life_believes(&info) && !(info.record->flags & GOSSIP_RECORD_FINISHED))
+            way += info.round;
+    }
+    return way;
+}
+
+// Members on their way need neighbours and, at their end, a donor.
+static bool lingers(struct gossip_life *life)
+{
+    const uint64_t linger_ns = life->options.linger_ns;
+
+    if (life->census.unfinished == 0)
+        return false;
+    if (linger_ns == LIFE_NEVER)
+        return true;
+    const uint64_t way = way_of_others(life);
+    if (way != life->way || life->stirred_ns < life->state_ns)
+        life->stirred_ns = life->now_ns;
+    life->way = way;
+    life_wake(life, life->stirred_ns + linger_ns);
+    return life->now_ns - life->stirred_ns < linger_ns && life_in_state_ns(life) < LINGERS_MAX * linger_ns;
+}
+
 // A member that fetches a model does not count, and would have no donor left.
 void life_consider_leave(struct gossip_life *life)
 {
-    const uint64_t linger_ns = life->options.linger_ns;
     const size_t unfinished = life->census.unfinished;
 
-    if (life->state != GOSSIP_LIFE_FINISHED)
-        return;
-    if (linger_ns != LIFE_NEVER)
-        life_wake(life, life->state_ns + linger_ns);
-    if (unfinished > 0 && life_in_state_ns(life) < linger_ns)
+    if (life->state != GOSSIP_LIFE_FINISHED || lingers(life))
         return;
     if (unfinished > 0)
         life_tell(life, GOSSIP_LIFE_LINGERED, unfinished, 0);

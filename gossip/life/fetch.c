@@ -48,6 +48,7 @@ void life_wants(struct gossip_life *life)
         return; // told to stop, the learner ends its fetch by itself
     BASE_ASSERT(!life->stopping);
     life->fetching = true;
+    life->finished_only |= life->options.steps > 0 && life->step >= life->options.steps;
     life->n_asked = life->n_passed = 0;
     life->fetch_ns = life->donor_ns = life->now_ns;
     if (life->state != GOSSIP_LIFE_FETCHING)

@@ -106,6 +106,9 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
     case GOSSIP_LIFE_FETCHED:
         life_fetched(life, event);
         break;
+    case GOSSIP_LIFE_SERVED:
+        life->stirred_ns = life->now_ns;
+        break;
     case GOSSIP_LIFE_DONE:
         life_done(life, event->ok);
         break;
@@ -129,6 +132,7 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
 static bool is_quiet(const struct gossip_life *life, const struct gossip_life_event *event)
 {
     bool passive = event->kind == GOSSIP_LIFE_PROGRESS || event->kind == GOSSIP_LIFE_MEMBER ||
+                   event->kind == GOSSIP_LIFE_SERVED ||
                    event->kind == GOSSIP_LIFE_REMOVED || (event->kind == GOSSIP_LIFE_LOOK && event->still);
 
     return passive && event->now_ns < life->next_ns && life->state != GOSSIP_LIFE_STOPPING;

@@ -113,6 +113,7 @@ struct gossip_life_census { // of the others
     size_t claim;           // of them: report that they have begun to train
     size_t training;        // of these: have answered this process
     size_t eligible;        // of them: count in the graph
+    size_t ready;           // of these: are ready to train, or have begun
     size_t busy;            // of them: count and have not finished
     size_t company;         // of these: have answered this process
     size_t unfinished;      // of the others, whether they count or not
@@ -176,6 +177,7 @@ enum gossip_life_event_kind {
     GOSSIP_LIFE_STARVED,   // none of the donors that it asks has sent a block for `silent_ns`
     GOSSIP_LIFE_FETCHED,   // `ok`: the model is complete, round and step are the model's; else nothing was
                            // fetched
+    GOSSIP_LIFE_SERVED,    // a member has asked this node for a block of its model
     GOSSIP_LIFE_DONE,      // the learner has done its last step; `ok`: all of them, else it ended alone
     GOSSIP_LIFE_FROZEN,    // the exchange has had its last round and answers nothing more: the final state
     GOSSIP_LIFE_WRITTEN,   // the learner has written its last checkpoint and accepts nothing more; `status`

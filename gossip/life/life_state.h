@@ -94,6 +94,8 @@ struct gossip_life {
     // end.c
     bool alone, stopping;
     bool met;            // another member has been here, or the checkpoint has an edge to one
+    uint64_t stirred_ns; // when an unfinished member was last seen to advance, or asked for a model
+    uint64_t way;        // sum of the rounds of unfinished members then
     uint64_t alone_ns;   // since when all others have finished; 0: they have not
     bool stops_together; // at an announced round
     bool stands;         // the learner waits at its stop round

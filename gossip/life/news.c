@@ -24,13 +24,12 @@ static void insert(struct sample *sample, const struct gossip_report *report)
         sample->reports[at] = *report;
 }
 
-// One that pauses or has finished is in no round; one that has not reported yet is in its first.
+// One that pauses is in no round; one that has not reported yet is in its first.
 static bool is_in_a_round(const struct gossip_member_info *info)
 {
     const uint8_t flags = info->record->flags;
 
-    return gossip_life_believes(info) && (flags & GOSSIP_RECORD_TRAINING) &&
-           !(flags & (GOSSIP_RECORD_PAUSED | GOSSIP_RECORD_FINISHED));
+    return gossip_life_believes(info) && (flags & GOSSIP_RECORD_TRAINING) && !(flags & GOSSIP_RECORD_PAUSED);
 }
 
 void life_consider_news(struct gossip_life *life)
@@ -54,7 +53,8 @@ void life_consider_news(struct gossip_life *life)
         if (!is_in_a_round(&info))
             continue;
         sample.members++;
-        insert(&sample, &(struct gossip_report){info.record->id, info.round});
+        const bool done = info.record->flags & GOSSIP_RECORD_FINISHED;
+        insert(&sample, &(struct gossip_report){info.record->id, done ? GOSSIP_NEWS_DONE : info.round});
     }
     memcpy(life->reports, reports, sample.count * sizeof *reports);
     struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_NEWS);

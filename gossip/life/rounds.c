@@ -139,6 +139,12 @@ static bool is_over(const struct gossip_rounds *r)
     return !r->stepped && (r->step >= r->options.steps || r->orders.alone);
 }
 
+// Its steps are done, and its model is not the cluster's.
+static bool ends_with_another(const struct gossip_rounds *r)
+{
+    return r->apart && !r->stepped && r->step >= r->options.steps && !r->orders.alone && !r->orders.stop;
+}
+
 uint64_t gossip_rounds_least_stop(const struct gossip_rounds *r)
 {
     const bool steps = r->doing == GOSSIP_ROUNDS_STEPS || r->stepped;
@@ -172,6 +178,10 @@ static void look(struct gossip_rounds *r)
         enter(r, GOSSIP_ROUNDS_TRAINING);
     if (!trains(r))
         return;
+    if (ends_with_another(r)) {
+        r->orders.fetch = true;
+        r->apart = false;
+    }
     bool over = !r->orders.fetch && is_over(r), pauses = r->orders.pause && !r->orders.fetch && !over;
     if (r->state == GOSSIP_ROUNDS_PAUSED && !pauses) {
         enter(r, GOSSIP_ROUNDS_TRAINING);
@@ -325,11 +335,13 @@ void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gos
     event->round.step_scale = meet->meets ? meet->step_scale : 0;
 }
 
-void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met)
+void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met, bool apart)
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_MEET);
     r->doing = GOSSIP_ROUNDS_WAIT;
     r->rested = !r->meet.meets;
+    if (r->meet.meets)
+        r->apart = apart;
     if (r->meet.last)
         enter(r, GOSSIP_ROUNDS_LEFT);
     r->collects &= r->meet.meets;

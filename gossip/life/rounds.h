@@ -107,6 +107,7 @@ struct gossip_rounds {
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
     bool bereft;      // it could get no model of a finished node
+    bool apart;       // it made few exchanges lately, and has not fetched a model for that
     unsigned unusable_in_row;
     uint64_t unusable_rounds; // in a row, so far
     struct {
@@ -127,8 +128,10 @@ void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float st
 // node. The vectors and pace_ns are the caller's to fill in. `others`: others train (gossip_life_others).
 void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
                          struct gossip_exchange_event *event);
-// MEET is over. `round`: the one that the node continues from (if it meets), at least that of the event. `met`: the exchange of the round was made, or none was due.
-void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met);
+// MEET is over. `round`: the one that the node continues from (if it meets), at least that of the event.
+// `met`: the exchange of the round was made, or none was due. `apart`: gossip_exchange_totals. With its last
+// step done such a node takes the model of a finished one.
+void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met, bool apart);
 // FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they have
 // not changed.
 void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t round, uint64_t step);

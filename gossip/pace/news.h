@@ -13,6 +13,8 @@
 #define GOSSIP_NEWS_MEMBERS 16u // of the sample. Its lower median is within 27% and 73% of all, in 19 of 20
 #define GOSSIP_NEWS_BYTES   64u // of a message: 4 for each member
 
+#define GOSSIP_NEWS_DONE (1ull << 62) // the round of a member that has done its last step
+
 struct gossip_report { // of a member other than this node
     struct gossip_id id;
     uint64_t round;

@@ -13,6 +13,8 @@
 #define SLOW_LEAST_NS  (20 * MS)    // ... and at least this: below it is the noise of a busy host
 #define RETRY_DOUBLES  6u           // after a refusal: 1 ms, up to 64 ms
 #define REFUSALS_MAX   16u          // sync: then the round goes on
+#define LOOSE_WEIGHT   0.25f        // of an exchange that goes on alone: it is old when it comes
+#define ROOM_PART      (2.0f / 3)   // of what is left of 1 goes to the next update: 1/2 and 1/4 leave room
 #define IN_STEP_CYCLES 2u           // sync: a neighbour in step is at most this many cycles of the plan ahead
 
 const char *gossip_pace_reason_name(enum gossip_pace_reason reason)
@@ -124,7 +126,10 @@ void gossip_pace_begin(struct gossip_pace *pace, const struct gossip_pace_round 
     BASE_ASSERT(!pace->open && round->round >= 1);
     pace->plan = *round;
     pace->round = round->round;
-    pace->rounds += round->counts;
+    if (round->counts) {
+        pace->unmet += pace->rounds > pace->met;
+        pace->rounds++;
+    }
     pace->idle = round->idle;
     pace->others = round->others;
     pace->open = true;
@@ -135,12 +140,14 @@ void gossip_pace_begin(struct gossip_pace *pace, const struct gossip_pace_round 
         pace->peers[i]->refusals = 0;
 }
 
-void gossip_pace_asked(struct gossip_pace *pace, struct gossip_pace_peer *peer)
+void gossip_pace_asked(struct gossip_pace *pace, struct gossip_pace_peer *peer, float weight)
 {
     BASE_ASSERT(peer->tie == GOSSIP_PACE_LIVE && peer->flight == GOSSIP_PACE_NO_FLIGHT);
     peer->flight = GOSSIP_PACE_OPEN;
     peer->sent_ns = pace->now_ns;
+    peer->weight = weight;
     peer->loose = false;
+    pace->answered = 0;
     if (!is_sync(pace))
         pace->turn = GOSSIP_PACE_ASKED;
 }
@@ -190,6 +197,12 @@ void gossip_pace_met(struct gossip_pace *pace, struct gossip_pace_peer *peer, ui
         pace->turn = GOSSIP_PACE_NO_TURN;
 }
 
+void gossip_pace_answered(struct gossip_pace *pace, float weight)
+{
+    BASE_ASSERT(weight > 0);
+    pace->answered += weight;
+}
+
 void gossip_pace_skip(struct gossip_pace *pace)
 {
     pace->turn = GOSSIP_PACE_NO_TURN;
@@ -221,6 +234,43 @@ bool gossip_pace_ahead(const struct gossip_pace *pace)
     return pace->round > gossip_news_cluster(&pace->news, pace->round) + most_ahead(pace);
 }
 
+bool gossip_pace_apart(const struct gossip_pace *pace)
+{
+    return pace->n_peers > 0 && 2 * pace->unmet > pace->rounds;
+}
+
+// -- slow edges
+
+// The fastest of the other edges, by the time of its exchanges; UINT64_MAX: none is known.
+static uint64_t fastest_other(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (size_t i = 0; i < pace->n_peers; i++) {
+        const struct gossip_pace_peer *other = pace->peers[i];
+        if (other != peer && other->tie == GOSSIP_PACE_LIVE && other->answers.count > 0)
+            least = smaller(least, gossip_answers_median(&other->answers));
+    }
+    return least;
+}
+
+// How long the boundary waits for an exchange over this edge; the rest of it the exchange goes on alone.
+static uint64_t worth_waiting(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
+{
+    const uint64_t least = fastest_other(pace, peer);
+
+    if (least == UINT64_MAX)
+        return UINT64_MAX / 2;
+    const uint64_t most = larger(SLOW_TIMES * least, SLOW_LEAST_NS);
+    return gossip_answers_median(&peer->answers) > most ? 0 : most;
+}
+
+// Behind the cluster a node trains on its own for a while: otherwise its examples would count less.
+static bool may_train_alone(const struct gossip_pace *pace)
+{
+    return gossip_pace_behind(pace) && pace->rounds - pace->met < pace->options.local;
+}
+
 // -- answers
 
 bool gossip_pace_answers(const struct gossip_pace *pace, const struct gossip_pace_peer *peer, uint64_t round)
@@ -236,14 +286,23 @@ static bool is_flying(const struct gossip_pace_peer *peer)
     return peer->tie == GOSSIP_PACE_LIVE && peer->flight != GOSSIP_PACE_NO_FLIGHT;
 }
 
-float gossip_pace_share(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
+float gossip_pace_weight(const struct gossip_pace *pace, const struct gossip_pace_peer *peer, float weight)
 {
-    float share = 1;
+    float room = 1;
+    bool alone = true, goes_loose = !is_sync(pace) && (may_train_alone(pace) || worth_waiting(pace, peer) == 0);
 
-    for (size_t i = 0; i < pace->n_peers; i++)
-        if (pace->peers[i] != peer && is_flying(pace->peers[i]) && !pace->peers[i]->loose)
-            share /= 2;
-    return share;
+    for (size_t i = 0; i < pace->n_peers; i++) {
+        const struct gossip_pace_peer *other = pace->peers[i];
+        if (other == peer || !is_flying(other))
+            continue;
+        alone = false;
+        room -= other->weight;
+        if (!other->loose)
+            room -= pace->answered;
+    }
+    if (goes_loose && weight > LOOSE_WEIGHT)
+        weight = LOOSE_WEIGHT;
+    return alone || weight < ROOM_PART * room ? weight : ROOM_PART * room;
 }
 
 uint64_t gossip_pace_due(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
@@ -358,36 +417,6 @@ static struct gossip_pace_next next_sync(struct gossip_pace *pace)
             return next;
     }
     return wait_for_edge(pace);
-}
-
-// The fastest of the other edges, by the time of its exchanges; UINT64_MAX: none is known.
-static uint64_t fastest_other(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
-{
-    uint64_t least = UINT64_MAX;
-
-    for (size_t i = 0; i < pace->n_peers; i++) {
-        const struct gossip_pace_peer *other = pace->peers[i];
-        if (other != peer && other->tie == GOSSIP_PACE_LIVE && other->answers.count > 0)
-            least = smaller(least, gossip_answers_median(&other->answers));
-    }
-    return least;
-}
-
-// How long the boundary waits for an exchange over this edge; the rest of it the exchange goes on alone.
-static uint64_t worth_waiting(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
-{
-    const uint64_t least = fastest_other(pace, peer);
-
-    if (least == UINT64_MAX)
-        return UINT64_MAX / 2;
-    const uint64_t most = larger(SLOW_TIMES * least, SLOW_LEAST_NS);
-    return gossip_answers_median(&peer->answers) > most ? 0 : most;
-}
-
-// Behind the cluster a node trains on its own for a while: otherwise its examples would count less.
-static bool may_train_alone(const struct gossip_pace *pace)
-{
-    return gossip_pace_behind(pace) && pace->rounds - pace->met < pace->options.local;
 }
 
 static struct gossip_pace_next wait_for_own(struct gossip_pace *pace)

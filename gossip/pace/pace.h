@@ -60,6 +60,7 @@ struct gossip_pace_peer { // one for each edge; the owner's memory, from add to 
     uint64_t retry_ns;  // after a refusal: not before
     unsigned refusals;  // in a row
     uint64_t waited_ns; // for this neighbour, since the latest exchange with it
+    float weight;       // of our request
     bool loose;         // our request goes on without the boundary
     bool ended;         // it has done its last step
     struct gossip_answers answers;
@@ -104,8 +105,10 @@ struct gossip_pace {
     struct gossip_news news;
     uint64_t now_ns, round, rounds; // rounds: those in which this process has trained
     uint64_t met;                   // `rounds` at the latest exchange over any edge
+    uint64_t unmet;                 // of `rounds`: without any exchange
     bool open, idle, others;        // a boundary is open
     enum gossip_pace_turn turn;
+    float answered; // sum of the weights of answers since the latest request went out
     struct gossip_pace_round plan;
     uint64_t begun_ns, began_ns; // of the open boundary; of the steps before it
     uint64_t ended_ns;           // of the latest boundary
@@ -138,25 +141,29 @@ void gossip_pace_time(struct gossip_pace *pace, uint64_t now_ns);
 void gossip_pace_tie(struct gossip_pace *pace, struct gossip_pace_peer *peer, enum gossip_pace_tie tie);
 void gossip_pace_hear(struct gossip_pace *pace, struct gossip_pace_peer *peer, uint64_t round);
 void gossip_pace_begin(struct gossip_pace *pace, const struct gossip_pace_round *round);
-void gossip_pace_asked(struct gossip_pace *pace, struct gossip_pace_peer *peer);   // our request went out
+// Our request went out.
+void gossip_pace_asked(struct gossip_pace *pace, struct gossip_pace_peer *peer, float weight);
 void gossip_pace_parked(struct gossip_pace *pace, struct gossip_pace_peer *peer);  // ... and waits there
 void gossip_pace_refused(struct gossip_pace *pace, struct gossip_pace_peer *peer); // ... and was refused
 void gossip_pace_dropped(struct gossip_pace *pace, struct gossip_pace_peer *peer); // ... and is void
 void gossip_pace_met(struct gossip_pace *pace, struct gossip_pace_peer *peer, uint64_t round);
+void gossip_pace_answered(struct gossip_pace *pace, float weight); // a request, with that weight
 void gossip_pace_skip(struct gossip_pace *pace); // the open boundary needs no exchange of its own any more
 void gossip_pace_leave(struct gossip_pace *pace); // the boundary has ended
 
 // May a request of round `round` be answered now? If not, it is kept until it may.
 bool gossip_pace_answers(const struct gossip_pace *pace, const struct gossip_pace_peer *peer, uint64_t round);
-// The part of the plan's weight that an exchange gets which begins now: updates that are under way together
-// must not move a model by more than their mean.
-float gossip_pace_share(const struct gossip_pace *pace, const struct gossip_pace_peer *peer);
+// The weight of an exchange that begins now, of which the plan says `weight`: updates that are under way
+// together must not move a model by more than their mean.
+float gossip_pace_weight(const struct gossip_pace *pace, const struct gossip_pace_peer *peer, float weight);
 // When a request without a sign of life is to be asked about; UINT64_MAX: none is out.
 uint64_t gossip_pace_due(const struct gossip_pace *pace, const struct gossip_pace_peer *peer);
 // What to do now at the open boundary. Changes only the account of waits.
 struct gossip_pace_next gossip_pace_next(struct gossip_pace *pace);
 // It was waited for in vain for so long that nobody waits for it before it makes an exchange.
 bool gossip_pace_spent(const struct gossip_pace *pace, const struct gossip_pace_peer *peer);
+// Most of its rounds had no exchange though others train: its model is its own, not the cluster's.
+bool gossip_pace_apart(const struct gossip_pace *pace);
 // The round from which the trainer goes on: the boundary's, or in sync a later one.
 uint64_t gossip_pace_goes_on(const struct gossip_pace *pace);
 // This node is behind the cluster; it is ahead by more than L.

@@ -70,6 +70,7 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
                          &answer, &answered))
         return;
     sim_world_trace(node->world, node->host, "asked", NULL, peer, answered);
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_SERVED});
     if (node->fetch.joiner)
         gossip_joiner_donor_asks(node->fetch.joiner, sim_member_id(node, peer), sim_node_now(node));
     sim_fetch_tick(node);

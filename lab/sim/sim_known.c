@@ -65,6 +65,7 @@ void sim_known_census(const struct sim_node *node, struct gossip_life_census *ce
                                           .claim = without(all->claim, own.claim),
                                           .training = without(all->training, own.training),
                                           .eligible = without(all->eligible, own.eligible),
+                                          .ready = without(all->ready, own.ready),
                                           .busy = without(all->busy, own.busy),
                                           .company = without(all->company, own.company),
                                           .unfinished = without(all->unfinished, own.unfinished),

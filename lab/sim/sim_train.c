@@ -142,6 +142,14 @@ static uint64_t sequence_of(const struct gossip_message *message)
     }
 }
 
+static bool is_apart(const struct gossip_exchange *exchange)
+{
+    struct gossip_exchange_totals totals;
+
+    gossip_exchange_totals(exchange, &totals);
+    return totals.apart;
+}
+
 // The vectors belong to the process again. After the last rendezvous, no more messages are answered.
 static void round_done(struct sim_node *node, uint64_t round)
 {
@@ -156,7 +164,8 @@ static void round_done(struct sim_node *node, uint64_t round)
         SIM_TELL(node, round_done, node, sim_node_now(node) - train->begun_ns);
     }
     gossip_rounds_met(&train->rounds, meet.meets ? round : meet.round,
-                      gossip_exchange_met(train->exchange, train->asks ? &train->partner : NULL, meet.round));
+                      gossip_exchange_met(train->exchange, train->asks ? &train->partner : NULL, meet.round),
+                      is_apart(train->exchange));
     train->round_is_over = meet.meets && !train->rounds.stepped;
     if (meet.last) {
         sim_disk_save(node);

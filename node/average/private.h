@@ -18,6 +18,7 @@ struct node_worker {
     struct gossip_id partner;
     bool edges_dirty;
     uint64_t edges_posted_ns;
+    uint64_t served_ns; // when the loop was last told that a member asks for the model
 };
 
 // step.c. One event of the exchange and what follows from it; now_ns is filled in.

@@ -16,12 +16,21 @@ static void starved(void *owner, uint64_t silent_ns)
     node_worker_post(owner, message);
 }
 
+static void tell_served(struct node_worker *worker, uint64_t now_ns)
+{
+    if (worker->served_ns > 0 && now_ns - worker->served_ns < NODE_SECOND_NS)
+        return;
+    worker->served_ns = now_ns;
+    node_worker_post(worker, node_message_new(NODE_MESSAGE_SERVED));
+}
+
 static void take_message(struct node_worker *worker, const struct node_message *message)
 {
     const struct gossip_message *received = &message->as.received;
     BASE_ASSERT(message->bytes && message->n_bytes > 0); // the payloads of `received` are in there
     if (received->kind == GOSSIP_SNAPSHOT_ASK) {
         node_snapshot_asked(worker->snapshot, &message->peer, &received->as.ask, node_clock_ns());
+        tell_served(worker, node_clock_ns());
     } else if (received->kind == GOSSIP_SNAPSHOT_TELL) {
         node_snapshot_told(worker->snapshot, &message->peer, &received->as.tell, node_clock_ns());
     } else if (!node_snapshot_fetching(worker->snapshot)) { // meanwhile every edge is down

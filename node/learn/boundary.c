@@ -219,7 +219,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
     note_checkpoint(l, &round);
     if (meet->meets)
         l->pace = round.pace;
-    gossip_rounds_met(&l->rounds, round.round, round.met);
+    gossip_rounds_met(&l->rounds, round.round, round.met, round.totals.apart);
     l->round_is_over = meet->meets && !l->rounds.stepped;
 }
 

@@ -40,6 +40,7 @@ enum node_message_kind {
     NODE_MESSAGE_WANTS,         // a snapshot is wanted: answer with DONORS
     NODE_MESSAGE_FETCHED, // as.complete: the snapshot is here (progress: its round and step); else it was
                           // ended before
+    NODE_MESSAGE_SERVED,  // a member asks for blocks of this node's model (at most once a second)
     NODE_MESSAGE_STARVED, // as.silent_ns: none of DONORS has given a block for this long
     NODE_MESSAGE_FROZEN,  // the last round is over, nothing more is answered: tell the others
     // learner -> loop
