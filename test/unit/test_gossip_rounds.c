@@ -14,7 +14,7 @@ static void a_node_trains_finishes_lingers_and_leaves(void **state)
     assert_int_equal(rounds.step, STEPS); // the last round was shorter
     struct gossip_rounds_meet meet = want_meet(&rounds, 5);
     assert_true(meet.finished && !meet.meets && !meet.last);
-    gossip_rounds_met(&rounds, 5, true);
+    gossip_rounds_met(&rounds, 5, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, STEPS);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
@@ -29,12 +29,12 @@ static void missed_rounds_are_not_made_up_for(void **state)
     pass_round(&rounds);
     take_steps(&rounds, true);
     want_meet(&rounds, 2);
-    gossip_rounds_met(&rounds, 4, true); // the neighbours were two rounds further
+    gossip_rounds_met(&rounds, 4, true, false); // the neighbours were two rounds further
     assert_int_equal(rounds.round, 4);
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 4 * LOCAL);
     take_steps(&rounds, true);
     want_meet(&rounds, 5);
-    gossip_rounds_met(&rounds, UINT64_MAX, true);
+    gossip_rounds_met(&rounds, UINT64_MAX, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, STEPS); // never past the end
 }
 
@@ -54,7 +54,7 @@ static void a_node_that_was_away_takes_the_round_and_step_of_the_cluster(void **
         take_steps(&rounds, true);
         struct gossip_rounds_meet meet = want_meet(&rounds, 41);
         assert_true(meet.away && meet.meets);
-        gossip_rounds_met(&rounds, 44, true); // the report was old: its neighbours are further
+        gossip_rounds_met(&rounds, 44, true, false); // the report was old: its neighbours are further
         want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 220);
         order(&rounds,
               (struct gossip_order){.kind = GOSSIP_ORDER_START, .round = 3, .step = 15}); // never back
@@ -109,7 +109,7 @@ static void a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones(v
         order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true}); // one is enough
         gossip_rounds_stepped(&rounds, 10, 0.5f, true);
         want_meet(&rounds, 2);
-        gossip_rounds_met(&rounds, 2, true);
+        gossip_rounds_met(&rounds, 2, true, false);
         want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
         want(&rounds, GOSSIP_ROUNDS_FETCH);
         gossip_rounds_fetched(&rounds, given, 5, STEPS);
@@ -117,7 +117,7 @@ static void a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones(v
             want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, STEPS);
         assert_true(want_meet(&rounds, given ? 5 : 2).finished); // its own model if no node has one
         assert_int_equal(rounds.ended_alone, !given);
-        gossip_rounds_met(&rounds, given ? 5 : 2, true);
+        gossip_rounds_met(&rounds, given ? 5 : 2, true, false);
         want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, given ? STEPS : 10);
         order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
         want_end(&rounds, given ? 5 : 2, !given); // and then it reports that
@@ -137,7 +137,7 @@ static void ten_non_finite_models_in_a_row_end_the_training(void **state)
         uint64_t round = rounds.round + 1;
         take_steps(&rounds, false);
         assert_true(want_meet(&rounds, round).unusable);
-        gossip_rounds_met(&rounds, round, true);
+        gossip_rounds_met(&rounds, round, true, false);
         want_adopt(&rounds, GOSSIP_LEARNER_ROLLED_BACK, LOCAL * round);
         assert_int_equal(rounds.unusable_rounds, i);
     }

@@ -11,7 +11,7 @@ static void a_node_stops_at_a_round_boundary(void **state)
     gossip_rounds_stepped(&rounds, 10, 0.5f, true);
     struct gossip_rounds_meet meet = want_meet(&rounds, 2);
     assert_true(meet.meets && meet.step_scale > 0.49f);
-    gossip_rounds_met(&rounds, 2, true);
+    gossip_rounds_met(&rounds, 2, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
     struct gossip_rounds_meet last = want_end(&rounds, 2, 0);
     assert_false(last.open);
@@ -48,14 +48,14 @@ static void a_node_stands_at_its_stop_round_until_it_may_leave(void **state)
     gossip_rounds_stepped(&rounds, 15, 0.5f, true);
     want_meet(&rounds, 3);
     assert_true(!gossip_rounds_stand(&rounds) && gossip_rounds_least_stop(&rounds) == 3);
-    gossip_rounds_met(&rounds, 3, false);
+    gossip_rounds_met(&rounds, 3, false, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 15);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     assert_true(gossip_rounds_stand(&rounds) && gossip_rounds_least_stop(&rounds) == 3);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP,
                                          .round = 4}); // they go on: that exchange comes first
     assert_true(want_meet(&rounds, 3).meets);
-    gossip_rounds_met(&rounds, 3, true);
+    gossip_rounds_met(&rounds, 3, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 15);
     pass_round(&rounds);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
@@ -71,7 +71,7 @@ static void an_exchange_that_a_stop_left_open_is_made_after_the_resume(void **st
     pass_round(&rounds);
     take_steps(&rounds, true);
     want_meet(&rounds, 2);
-    gossip_rounds_met(&rounds, 2, false); // the partner has stopped before
+    gossip_rounds_met(&rounds, 2, false, false); // the partner has stopped before
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 10);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
     struct gossip_rounds_meet last = want_end(&rounds, 2, 0);
@@ -96,7 +96,7 @@ static void an_exchange_that_a_stop_left_open_is_made_after_the_resume(void **st
         }
         struct gossip_rounds_meet meet = want_meet(&rounds, 2);
         assert_true(meet.meets && meet.step_scale == last.step_scale);
-        gossip_rounds_met(&rounds, 2, true);
+        gossip_rounds_met(&rounds, 2, true, false);
         want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
         take_steps(&rounds, true);
     }
@@ -111,7 +111,7 @@ static void a_pause_takes_no_step_and_applies_pending_updates(void **state)
     struct gossip_rounds rounds = started();
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
     assert_false(want_meet(&rounds, 0).meets);
-    gossip_rounds_met(&rounds, 0, true);
+    gossip_rounds_met(&rounds, 0, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 0);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
@@ -119,7 +119,7 @@ static void a_pause_takes_no_step_and_applies_pending_updates(void **state)
     gossip_rounds_fetched(&rounds, true, 2, 10);
     want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, 10);
     want_meet(&rounds, 2);
-    gossip_rounds_met(&rounds, 2, true);
+    gossip_rounds_met(&rounds, 2, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 10);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
@@ -127,7 +127,7 @@ static void a_pause_takes_no_step_and_applies_pending_updates(void **state)
     pass_round(&rounds);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
     want_meet(&rounds, 3);
-    gossip_rounds_met(&rounds, 3, true);
+    gossip_rounds_met(&rounds, 3, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 15);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 100});
@@ -142,7 +142,7 @@ static void a_node_that_pauses_before_its_first_round_does_it_afterwards(void **
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START});
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
     want_meet(&rounds, 0);
-    gossip_rounds_met(&rounds, 1, true);
+    gossip_rounds_met(&rounds, 1, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 0);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
@@ -167,7 +167,7 @@ static void a_pause_ends_the_wait_for_an_exchange(void **state)
         assert_int_equal(gossip_rounds_gives_up(&rounds), !stops);
         if (stops)
             continue;
-        gossip_rounds_met(&rounds, 2, false);
+        gossip_rounds_met(&rounds, 2, false, false);
         want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 2 * LOCAL);
         assert_false(want_meet(&rounds, 2).meets);
     }
@@ -192,7 +192,7 @@ static void a_fetch_ends_the_open_round(void **state)
             assert_false(gossip_rounds_gives_up(&rounds));
             order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
             assert_true(gossip_rounds_gives_up(&rounds));
-            gossip_rounds_met(&rounds, 2, false);
+            gossip_rounds_met(&rounds, 2, false, false);
             want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 2 * LOCAL);
         }
         want(&rounds, GOSSIP_ROUNDS_FETCH);
