@@ -73,10 +73,12 @@ static uint64_t asked_of(const struct gossip_exchange *exchange, uint64_t missed
     return fair < all ? fair : all;
 }
 
-static bool is_in_use(const struct gossip_edge *edge)
+// A node catches up with nothing over an edge without exchanges.
+static bool is_in_use(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->state == GOSSIP_EDGE_LIVE ||
-           edge->state == GOSSIP_EDGE_RESYNC;
+    const bool meets = exchange->pace.rounds - edge->pace.met <= gossip_exchange_reach(exchange);
+
+    return (edge->state == GOSSIP_EDGE_LIVE && meets) || edge->state == GOSSIP_EDGE_RESYNC;
 }
 
 // A neighbour that is also behind is nothing to catch up with, and between two slow nodes it would take
@@ -84,7 +86,7 @@ static bool is_in_use(const struct gossip_edge *edge)
 static bool counts_peers_away(const struct gossip_exchange *exchange)
 {
     for (size_t i = 0; i < exchange->n_edges; i++)
-        if (is_in_use(exchange->edges[i]) && !exchange->edges[i]->peer_away)
+        if (is_in_use(exchange, exchange->edges[i]) && !exchange->edges[i]->peer_away)
             return false;
     return true;
 }
@@ -96,7 +98,7 @@ static bool caught_up(const struct gossip_exchange *exchange)
 
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        if (!is_in_use(edge) || (edge->peer_away && !all_count))
+        if (!is_in_use(exchange, edge) || (edge->peer_away && !all_count))
             continue;
         if (edge->caught_up < asked_of(exchange, edge->missed) || edge->caught_up == 0)
             return false;

@@ -141,7 +141,7 @@ void gossip_pace_begin(struct gossip_pace *pace, const struct gossip_pace_round 
     pace->others = round->others;
     pace->open = true;
     pace->turn = round->meets || is_starved(pace) ? GOSSIP_PACE_DUE : GOSSIP_PACE_NO_TURN;
-    pace->began_ns = pace->ended_ns;
+    pace->began_ns = pace->ended_ns ? pace->ended_ns : pace->now_ns;
     pace->begun_ns = pace->now_ns;
     for (size_t i = 0; i < pace->n_peers; i++)
         pace->peers[i]->refusals = 0;

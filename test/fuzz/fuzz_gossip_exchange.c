@@ -38,9 +38,8 @@ static struct gossip_message message_from(struct base_reader *in, uint64_t known
     uint64_t epoch = base_read_u8(in) % 4, sequence = base_read_u8(in) % 4;
 
     if (message.kind == GOSSIP_BYE) {
-        message.kind = GOSSIP_CLOCK;
-        message.as.clock = (struct gossip_clock){epoch == 3 ? GOSSIP_CLOCK_IDLE : sequence,
-                                                 base_read_u8(in) % (GOSSIP_CLOCK_ANSWERS + 1)};
+        message.kind = GOSSIP_PARKED;
+        message.as.parked = (struct gossip_parked){epoch, sequence, base_read_u8(in) % 8};
     } else if (message.kind == GOSSIP_HELLO) {
         message.as.hello = (struct gossip_hello){.epoch = epoch,
                                                  .sequence = sequence,
@@ -53,6 +52,7 @@ static struct gossip_message message_from(struct base_reader *in, uint64_t known
     } else {
         uint8_t flags = base_read_u8(in);
         uint32_t delta = base_read_u8(in), moment = flags & 2 ? base_read_u8(in) : 0;
+        uint32_t news = flags & 64 ? base_read_u8(in) % (GOSSIP_MESSAGE_NEWS + 1) : 0;
         message.as.exchange =
             (struct gossip_exchange_message){.epoch = epoch,
                                              .sequence = sequence,
@@ -65,9 +65,11 @@ static struct gossip_message message_from(struct base_reader *in, uint64_t known
                                              .keys = flags >> 3 & 1,
                                              .offset = flags & 4 ? base_read_u8(in) : 0,
                                              .delta_bytes = delta,
-                                             .moment_bytes = moment};
+                                             .moment_bytes = moment,
+                                             .news_bytes = news};
         message.as.exchange.delta = base_read_bytes(in, delta);
         message.as.exchange.moment = base_read_bytes(in, moment);
+        message.as.exchange.news = base_read_bytes(in, news);
     }
     return message;
 }
@@ -188,6 +190,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct base_reader in = base_reader_of(data, size);
     struct gossip_exchange *exchange = make_exchange(base_read_u8(&in));
     struct gossip_exchange_actions actions;
+    struct gossip_report reports[3] = {{.id = {{1}}}, {.id = {{3}}, .round = 7}, {.id = {{4}}, .round = 1}};
     uint64_t round = 0;
 
     const uint8_t begins = base_read_u8(&in);
@@ -201,13 +204,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint8_t what = base_read_u8(&in);
 
         event.peer.bytes[0] = what & 16 ? 1 : 3;
-        event.kind = (enum gossip_exchange_event_kind)(what % 6);
+        event.kind = (enum gossip_exchange_event_kind)(what % (GOSSIP_EXCHANGE_TIMER + 1));
         event.dead = what & 32;
         if (event.kind == GOSSIP_EXCHANGE_MESSAGE) {
             message = message_from(&in, reference_hash(exchange, &event.peer));
             event.message = &message;
             if (in.failed)
                 break;
+        } else if (event.kind == GOSSIP_EXCHANGE_NEWS) {
+            event.news.reports = reports;
+            event.news.count = event.news.members = what >> 5 & 3;
+            reports[0].round = base_read_u8(&in);
         } else if (event.kind == GOSSIP_EXCHANGE_ROUND) {
             event.round.round = ++round;
             event.round.meets = true;

@@ -204,7 +204,7 @@ static void deliver(struct pair *pair, size_t at, enum delivery how, struct base
     pair->honest &= how == WHOLE; // a stream that is not attacked repeats nothing
     if (!gossip_message_decode(bytes, count, &message) &&
         (message.kind == GOSSIP_HELLO || message.kind == GOSSIP_XCHG || message.kind == GOSSIP_XACK ||
-         message.kind == GOSSIP_BUSY || message.kind == GOSSIP_CLOCK))
+         message.kind == GOSSIP_BUSY || message.kind == GOSSIP_PARKED))
         step(pair, at, &event);
     else
         pair->refused = true;

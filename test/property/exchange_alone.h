@@ -1,4 +1,4 @@
-// Nets of sync nodes whose rounds wait, for test_gossip_exchange_alone.c and test_gossip_exchange_goes_on.c.
+// Nets of sync nodes whose rounds wait.
 #ifndef TEST_EXCHANGE_ALONE_H
 #define TEST_EXCHANGE_ALONE_H
 
@@ -27,27 +27,6 @@ static inline void round_lasts(struct net *net, size_t node, uint64_t least_ms, 
         net->now_ns += MS / 4;
     }
     assert_in_range(net->now_ns - begun_ns, least_ms * MS, (most_ms + 1) * MS);
-}
-
-// Node `node` receives a CLOCK of any kind from `from`.
-static inline void hears(struct net *net, size_t node, size_t from, uint64_t round, uint8_t why)
-{
-    struct gossip_message clock = {.kind = GOSSIP_CLOCK, .as.clock = {.round = round, .why = why}};
-    struct gossip_exchange_event event = {
-        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(from), .message = &clock};
-
-    assert_int_equal(net_step(net, node, &event), BASE_OK);
-}
-
-static inline void latest_clock(struct net *net, size_t node, const struct gossip_exchange_event *event,
-                                const struct gossip_exchange_actions *actions)
-{
-    uint64_t *latest = net->watcher;
-
-    (void)event;
-    for (size_t i = 0; i < actions->count && node == 0; i++)
-        if (actions->list[i].kind == GOSSIP_EXCHANGE_SEND && actions->list[i].message.kind == GOSSIP_CLOCK)
-            *latest = actions->list[i].message.as.clock.round;
 }
 
 #endif

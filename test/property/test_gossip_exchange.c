@@ -175,12 +175,12 @@ static void test_a_model_that_is_not_finite_is_never_sent(void **state)
     net_destroy(net);
 }
 
-// BUSY sets a time for the next attempt; if the edge is gone by then, no timer may be left in the past.
+// Sync: BUSY sets a time for the next attempt; if the edge is gone by then, no timer may be left in the past.
 static void test_an_edge_that_goes_after_busy_leaves_no_timer(void **state)
 {
     (void)state;
     for (int forgotten = 0; forgotten < 2; forgotten++) {
-        struct net *net = linked_net(2, 50, false, net_seed(15));
+        struct net *net = linked_net(2, 50, true, net_seed(15));
         struct gossip_message busy = {.kind = GOSSIP_BUSY};
         struct gossip_exchange_event event = {
             .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &busy};
@@ -232,33 +232,37 @@ static void test_a_tiny_step_scale_leaves_corrections_finite(void **state)
     net_destroy(net);
 }
 
-// More requests wait for a busy node than it answers in one step: the rest are answered without another
-// event.
+// Sync: more requests wait for a node that is behind than it answers in one step: the rest are answered
+// without another event.
 static void test_many_deferred_requests_are_all_answered(void **state)
 {
     enum { N = 20 };
-    struct gossip_exchange_options options = defaults(false);
+    struct gossip_exchange_options options = defaults(true);
     struct net *net = net_create(N, 50, TOPOLOGY_RING, net_seed(27), &options);
     struct gossip_exchange_event round = {.kind = GOSSIP_EXCHANGE_ROUND,
                                           .round = {.round = 1, .meets = true, .step_scale = 0.1f}};
+    struct gossip_exchange_event over = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
 
     (void)state;
     for (size_t i = 0; i + 1 < N; i++)
         net_link(net, i, N - 1);
     net_settle(net, SECOND);
     net->node[0].paused = true;
-    for (size_t i = N; i-- > 0;) { // the last one asks node 0, and all others ask the last one
-        if (i == 0)
-            continue;
+    for (size_t i = N; i-- > 1;) { // the last one asks node 0, and all others are ahead and ask the last one
+        round.round.round = i == N - 1 ? 1 : 2;
         round.round.partner = net_id(i == N - 1 ? 0 : N - 1);
         round.round.model = net->node[i].x;
         assert_int_equal(net_step(net, i, &round), BASE_OK);
     }
     net_settle(net, SECOND / 100);
     assert_int_equal(net_count(net, COUNTER(exchanges)), 0);
-    net->node[0].paused = false;
+    assert_int_equal(net_step(net, N - 1, &over), BASE_OK);
+    round.round.round = 2;
+    round.round.partner = net_id(0);
+    round.round.model = net->node[N - 1].x;
+    assert_int_equal(net_step(net, N - 1, &round), BASE_OK);
     net_settle(net, SECOND / 100);
-    assert_int_equal(net_count(net, COUNTER(exchanges)), 2 * (N - 1));
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2 * (N - 2));
     net_destroy(net);
 }
 

@@ -119,8 +119,8 @@ static void test_a_member_that_lies_moves_no_model(void **state)
 static void test_counters_that_would_overflow_are_refused(void **state)
 {
     static const struct gossip_message messages[] = {
-        {.kind = GOSSIP_CLOCK, .as.clock.round = UINT64_MAX - 1},
-        {.kind = GOSSIP_CLOCK, .as.clock.round = UINT64_MAX / 2 - 1},
+        {.kind = GOSSIP_PARKED, .as.parked.round = UINT64_MAX},
+        {.kind = GOSSIP_PARKED, .as.parked.round = UINT64_MAX / 2},
         {.kind = GOSSIP_HELLO, .as.hello = {.epoch = UINT64_MAX}},
         {.kind = GOSSIP_HELLO, .as.hello = {.sequence = UINT64_MAX / 2}},
         {.kind = GOSSIP_XCHG, .as.exchange = {.clock = UINT64_MAX / 2, .weight = 0.5f}},

@@ -39,7 +39,7 @@ static void boundary(const struct twins *twins, size_t node, uint64_t round)
 {
     for (size_t t = 0; t < 2; t++) {
         net_round(twins->net[t], node, round);
-        net_settle(twins->net[t], SECOND);
+        net_settle(twins->net[t], 3 * SECOND); // the partner may not come
         change_model(twins->net[t], node);
     }
 }

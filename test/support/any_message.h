@@ -43,7 +43,7 @@ static inline void any_text(char *text, size_t capacity, size_t least)
     text[length] = '\0';
 }
 
-static uint8_t payload[2][300];
+static uint8_t payload[3][300];
 
 static inline void any_exchange(struct gossip_exchange_message *exchange)
 {
@@ -61,8 +61,10 @@ static inline void any_exchange(struct gossip_exchange_message *exchange)
     exchange->delta_bytes = (uint32_t)base_rng_below(&rng, sizeof payload[0] + 1);
     exchange->moment_bytes =
         base_rng_below(&rng, 2) == 0 ? 0 : (uint32_t)base_rng_below(&rng, sizeof payload[1] + 1);
+    exchange->news_bytes = (uint32_t)base_rng_below(&rng, GOSSIP_MESSAGE_NEWS + 1);
     exchange->delta = exchange->delta_bytes > 0 ? payload[0] : NULL;
     exchange->moment = exchange->moment_bytes > 0 ? payload[1] : NULL;
+    exchange->news = exchange->news_bytes > 0 ? payload[2] : NULL;
 }
 
 static inline void any_tell(struct gossip_snapshot_tell *tell)
@@ -112,8 +114,8 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
         any_exchange(&message.as.exchange);
     } else if (kind == GOSSIP_BUSY) {
         message.as.busy = (struct gossip_busy){any_u64(), any_u64()};
-    } else if (kind == GOSSIP_CLOCK) {
-        message.as.clock = (struct gossip_clock){any_u64(), (uint8_t)base_rng_below(&rng, 3)};
+    } else if (kind == GOSSIP_PARKED) {
+        message.as.parked = (struct gossip_parked){any_u64(), any_u64(), any_u64()};
     } else if (kind == GOSSIP_STATISTICS) {
         const uint32_t columns = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0] / GOSSIP_SPREAD_BYTES);
         const uint32_t first = GOSSIP_STATISTICS_BLOCK * (uint32_t)base_rng_below(&rng, 31);

@@ -208,6 +208,22 @@ void net_tell(struct net *net, size_t node, enum gossip_exchange_event_kind kind
     BASE_ASSERT(!net_step(net, node, &event));
 }
 
+void net_news(struct net *net)
+{
+    struct gossip_report reports[GOSSIP_NEWS_MEMBERS];
+
+    BASE_ASSERT(net->nodes <= GOSSIP_NEWS_MEMBERS + 1);
+    for (size_t node = 0; node < net->nodes; node++) {
+        size_t count = 0;
+        for (size_t i = 0; i < net->nodes; i++)
+            if (i != node)
+                reports[count++] = (struct gossip_report){net_id(i), net->node[i].round};
+        struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_NEWS,
+                                              .news = {.reports = reports, .count = count, .members = count}};
+        BASE_ASSERT(!net_step(net, node, &event));
+    }
+}
+
 void net_link(struct net *net, size_t a, size_t b)
 {
     net->up[a * net->nodes + b] = net->up[b * net->nodes + a] = true;

@@ -200,7 +200,9 @@ void life_world_tell(struct life_world *world, struct gossip_life_event event)
     while (gossip_life_next(world->life, &action)) {
         BASE_ASSERT(!world->ended); // no action follows END
         follow(world, &action);
-        if (world->n_actions < LIFE_ACTIONS_KEPT)
+        if (action.kind == GOSSIP_LIFE_NEWS) // several times a second
+            world->news = action;
+        else if (world->n_actions < LIFE_ACTIONS_KEPT)
             world->action[world->n_actions++] = action;
     }
 }

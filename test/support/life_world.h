@@ -22,7 +22,8 @@ struct life_world {
     size_t count;
     struct gossip_id edge[LIFE_MEMBERS]; // [n_edges] of its exchange
     size_t n_edges;
-    struct gossip_life_action action[LIFE_ACTIONS_KEPT]; // since the latest life_world_clear
+    struct gossip_life_action action[LIFE_ACTIONS_KEPT]; // since the latest life_world_clear, but not NEWS
+    struct gossip_life_action news;                      // the latest NEWS
     size_t n_actions;
     uint8_t flags; // of its own record, as the actions say
     bool learner_started, learner_fetches, learner_paused, learner_leaves, departed, ended;

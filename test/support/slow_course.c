@@ -88,11 +88,11 @@ static const char *edge_to(const struct sim_node *node, const struct sim_node *o
     return "none";
 }
 
-// A node that stood still or was away takes its next step in the round that its neighbours report; until then
-// it is in no round.
-static bool asks_its_neighbours(const struct sim_node *node)
+// A node that stood still or was away takes in what has arrived before its next step; until then it is in no
+// round.
+static bool stands(const struct sim_node *node)
 {
-    return node->train.rounds.doing == GOSSIP_ROUNDS_MEET && node->train.rounds.meet.follows;
+    return node->train.rounds.doing == GOSSIP_ROUNDS_MEET && !node->train.rounds.meet.meets;
 }
 
 static bool is_parted(const struct course *course, size_t a, size_t b)
@@ -178,7 +178,7 @@ static void watch_lead(struct course *course, const struct sim_node *node, uint6
     for (size_t i = 0; i < gossip_graph_neighbours(sim_graph(node)); i++) {
         const struct sim_node *other = course->world.node[sim_graph_neighbour(node, i)];
         if (!other->running || other->paused || other->train.rounds.state != GOSSIP_ROUNDS_TRAINING ||
-            !gossip_life_counts(other->life.rules) || asks_its_neighbours(other) ||
+            !gossip_life_counts(other->life.rules) || stands(other) ||
             is_parted(course, node->host, other->host))
             continue;
         const uint64_t lead = lead_over(other, round), had = course->had[node->host][other->host];

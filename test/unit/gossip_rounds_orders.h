@@ -63,16 +63,16 @@ static inline void pass_round(struct gossip_rounds *rounds)
     uint64_t round = rounds->round + 1;
     take_steps(rounds, true);
     assert_true(want_meet(rounds, round).meets);
-    gossip_rounds_met(rounds, round, true);
+    gossip_rounds_met(rounds, round, true, false);
     want_adopt(rounds, GOSSIP_LEARNER_EXCHANGED, rounds->step);
 }
 
-// Before its next step it takes in pending updates, and the round of its neighbours.
-static inline void follow(struct gossip_rounds *rounds, uint64_t round, uint64_t theirs)
+// Before its next step it takes in pending updates.
+static inline void collect(struct gossip_rounds *rounds, uint64_t round)
 {
     struct gossip_rounds_meet meet = want_meet(rounds, round);
-    assert_true(meet.follows && !meet.meets && !meet.last);
-    gossip_rounds_met(rounds, theirs, true);
+    assert_false(meet.meets || meet.last);
+    gossip_rounds_met(rounds, round, true, false);
     want_adopt(rounds, GOSSIP_LEARNER_COLLECTED, rounds->step);
 }
 
@@ -82,7 +82,7 @@ static inline struct gossip_rounds_meet want_end(struct gossip_rounds *rounds, u
     struct gossip_rounds_meet last = want_meet(rounds, round);
     assert_true(last.last);
     assert_false(last.meets);
-    gossip_rounds_met(rounds, round, true);
+    gossip_rounds_met(rounds, round, true, false);
     want_adopt(rounds, GOSSIP_LEARNER_COLLECTED, rounds->step);
     assert_int_equal(want(rounds, GOSSIP_ROUNDS_END).status, status);
     return last;

@@ -37,7 +37,7 @@ static enum base_error no_checkpoint(void *context, const struct node_round *rou
     return base_fail(why, BASE_EIO, "none in this test");
 }
 
-static void bench_create_as(struct bench *bench, bool keep_on_death, bool bounded)
+static void bench_create_as(struct bench *bench, bool keep_on_death, bool sync)
 {
     struct gossip_exchange_options options = {.self = id_of(1),
                                               .kernels = cpu_kernels(),
@@ -49,7 +49,7 @@ static void bench_create_as(struct bench *bench, bool keep_on_death, bool bounde
                                               .drift_limit = 0.25f,
                                               .on_death =
                                                   keep_on_death ? GOSSIP_ON_DEATH_KEEP : GOSSIP_ON_DEATH_DROP,
-                                              .bounded = bounded,
+                                              .sync = sync,
                                               .deadline_floor_ns = 1000000,
                                               .deadline_ceiling_ns = 1000000000};
     struct base_reason why;
@@ -158,15 +158,17 @@ static void post_message(struct bench *bench, uint8_t from, const struct gossip_
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
     size_t bytes;
     assert_int_equal(gossip_message_encode_header(received, header, sizeof header, &bytes), BASE_OK);
-    size_t n = gossip_message_payloads(received, payloads), payload = n ? payloads[0].count : 0;
+    const size_t n = gossip_message_payloads(received, payloads);
     struct node_message *message = node_message_new(NODE_MESSAGE_EXCHANGE);
     message->peer = id_of(from);
-    message->n_bytes = bytes + payload;
+    message->n_bytes = bytes;
+    for (size_t i = 0; i < n; i++)
+        message->n_bytes += payloads[i].count;
     message->bytes = malloc(message->n_bytes);
     assert_non_null(message->bytes);
     memcpy(message->bytes, header, bytes);
-    if (payload)
-        memcpy(message->bytes + bytes, payloads[0].bytes, payload);
+    for (size_t i = 0; i < n; bytes += payloads[i++].count)
+        memcpy(message->bytes + bytes, payloads[i].bytes, payloads[i].count);
     assert_int_equal(gossip_message_decode(message->bytes, message->n_bytes, &message->as.received), BASE_OK);
     post(bench, message);
 }

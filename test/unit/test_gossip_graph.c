@@ -292,50 +292,6 @@ static void a_graph_file_applies_to_the_nodes_that_it_names(void **state)
     topology_graph_destroy(file);
 }
 
-// The first round after `round` in which the node has met every neighbour since; `most`: not so soon.
-static uint64_t turn_of(const struct gossip_graph *graph, uint64_t round, uint64_t most)
-{
-    uint64_t turn = 0;
-    for (size_t i = 0; i < gossip_graph_neighbours(graph); i++) {
-        uint64_t first = 1;
-        struct gossip_id partner;
-        float weight;
-        while (first < most && (!gossip_graph_partner(graph, round + first, &partner, &weight) ||
-                                gossip_id_compare(&partner, gossip_graph_neighbour(graph, i)) != 0))
-            first++;
-        turn = first > turn ? first : turn;
-    }
-    return turn;
-}
-
-// A round of rest and a neighbour that is met twice count as well; and a node with many neighbours, as in a
-// large simulation, has a turn, too.
-static void a_turn_lasts_until_every_neighbour_was_met(void **state)
-{
-    enum { MANY = LIMIT_NEIGHBOURS + 7 };
-    struct gossip_record view[MANY];
-    uint64_t longest = 0, bounded = 0;
-    (void)state;
-    graph_view(view, MANY);
-    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_HIERARCHICAL; kind++)
-        for (size_t n = 1; n <= MANY; n += n < 6 ? 1 : 13) {
-            struct topology_options options = graph_options((enum topology_kind)kind);
-            struct gossip_graph *graph = graph_of(&options, view, n, n / 2);
-            const uint64_t most = 8 * gossip_graph_neighbours(graph);
-            for (uint64_t round = 0; round < 5; round++) {
-                const uint64_t turn = gossip_graph_turn(graph, round);
-                assert_int_equal(turn, turn_of(graph, round, most));
-                assert_in_range(turn, gossip_graph_neighbours(graph), most);
-                longest = turn > longest ? turn : longest;
-                bounded += n > 1 && turn == most;
-            }
-            gossip_graph_drop(graph);
-        }
-    assert_int_equal(gossip_graph_turn(NULL, 7), 0);
-    print_message("longest turn %llu, bounded %llu\n", (unsigned long long)longest,
-                  (unsigned long long)bounded);
-}
-
 // Slots of a butterfly: each node claims the slot that it has, and none claims that of another. A death moves
 // at most the one node that fills the slot, and a node that was held out finds its slot again.
 static void slots_are_claimed_and_kept(void **state)
@@ -417,7 +373,6 @@ int main(void)
         cmocka_unit_test(weights_are_mutual_and_exact),
         cmocka_unit_test(only_leaders_meet_other_groups),
         cmocka_unit_test(a_graph_file_applies_to_the_nodes_that_it_names),
-        cmocka_unit_test(a_turn_lasts_until_every_neighbour_was_met),
         cmocka_unit_test(slots_are_claimed_and_kept),
         cmocka_unit_test(slots_do_not_depend_on_the_order_of_starts),
     };

@@ -143,7 +143,7 @@ static void when_all_nodes_were_restarted_the_newest_state_wins(void **state)
     assert_true(w.started_away);
     assert_int_equal(w.started_round, 309);
     life_world_end(&w);
-    restarted(300, 308);                               // its own state is as good
+    restarted(300, 308); // its own state is as good
     assert_int_equal(w.started_round, 300);
     life_world_end(&w);
     restarted(700, 300);
@@ -269,7 +269,6 @@ static void a_process_that_was_stopped_looks_at_the_others(void **state)
     life_world_init(&w);
     life_world_train(&w);
     life_world_look(&w);
-    assert_true(gossip_life_deadline(w.life) > w.now_ns + SECOND);
     w.now_ns += 3 * SECOND;
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS, .round = 1, .step = 8});
     assert_true(gossip_life_deadline(w.life) < w.now_ns + SECOND);

@@ -29,6 +29,7 @@ static void check_equal(const struct gossip_message *a, const struct gossip_mess
     if (a->kind == GOSSIP_XCHG || a->kind == GOSSIP_XACK) {
         copy.as.exchange.delta = a->as.exchange.delta;
         copy.as.exchange.moment = a->as.exchange.moment;
+        copy.as.exchange.news = a->as.exchange.news;
     } else if (a->kind == GOSSIP_MEMBERS) {
         copy.as.members.packet = a->as.members.packet;
     } else if (a->kind == GOSSIP_SNAPSHOT_TELL) {
@@ -72,7 +73,7 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
         assert_int_equal(array->ptr[8].via.u64, message->as.tell.values_bytes);
     }
     if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
-        assert_int_equal(array->size, 13);
+        assert_int_equal(array->size, 14);
         assert_true(array->ptr[1].via.u64 == message->as.exchange.epoch);
         assert_int_equal(array->ptr[4].via.u64, message->as.exchange.standing);
         assert_int_equal(array->ptr[5].type, MSGPACK_OBJECT_FLOAT32);
@@ -81,6 +82,14 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
         assert_true((float)array->ptr[6].via.f64 == message->as.exchange.weight);
         assert_true(array->ptr[7].via.u64 == message->as.exchange.pace_ns);
         assert_int_equal(array->ptr[11].via.u64, message->as.exchange.delta_bytes);
+        assert_int_equal(array->ptr[12].via.u64, message->as.exchange.moment_bytes);
+        assert_int_equal(array->ptr[13].via.u64, message->as.exchange.news_bytes);
+    }
+    if (message->kind == GOSSIP_PARKED) {
+        assert_int_equal(array->size, 4);
+        assert_true(array->ptr[1].via.u64 == message->as.parked.epoch);
+        assert_true(array->ptr[2].via.u64 == message->as.parked.sequence);
+        assert_true(array->ptr[3].via.u64 == message->as.parked.round);
     }
     msgpack_unpacked_destroy(&result);
 }

@@ -14,7 +14,7 @@ static void a_node_trains_finishes_lingers_and_leaves(void **state)
     assert_int_equal(rounds.step, STEPS); // the last round was shorter
     struct gossip_rounds_meet meet = want_meet(&rounds, 5);
     assert_true(meet.finished && !meet.meets && !meet.last);
-    gossip_rounds_met(&rounds, 5, true);
+    gossip_rounds_met(&rounds, 5, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, STEPS);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
@@ -29,12 +29,12 @@ static void missed_rounds_are_not_made_up_for(void **state)
     pass_round(&rounds);
     take_steps(&rounds, true);
     want_meet(&rounds, 2);
-    gossip_rounds_met(&rounds, 4, true); // the neighbours were two rounds further
+    gossip_rounds_met(&rounds, 4, true, false); // the neighbours were two rounds further
     assert_int_equal(rounds.round, 4);
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 4 * LOCAL);
     take_steps(&rounds, true);
     want_meet(&rounds, 5);
-    gossip_rounds_met(&rounds, UINT64_MAX, true);
+    gossip_rounds_met(&rounds, UINT64_MAX, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, STEPS); // never past the end
 }
 
@@ -50,64 +50,16 @@ static void a_node_that_was_away_takes_the_round_and_step_of_the_cluster(void **
         order(&rounds,
               (struct gossip_order){.kind = GOSSIP_ORDER_START, .away = true, .round = 40, .step = 200});
         want_adopt(&rounds, GOSSIP_LEARNER_RESTORED, 200);
-        follow(&rounds, 40, 43); // the report was old: its neighbours are further
+        collect(&rounds, 40);
         take_steps(&rounds, true);
-        struct gossip_rounds_meet meet = want_meet(&rounds, 44);
-        assert_true(meet.away && meet.meets && !meet.follows);
-        gossip_rounds_met(&rounds, 44, true);
+        struct gossip_rounds_meet meet = want_meet(&rounds, 41);
+        assert_true(meet.away && meet.meets);
+        gossip_rounds_met(&rounds, 44, true, false); // the report was old: its neighbours are further
         want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 220);
         order(&rounds,
               (struct gossip_order){.kind = GOSSIP_ORDER_START, .round = 3, .step = 15}); // never back
         take_steps(&rounds, true);
         want_meet(&rounds, 45);
-    }
-}
-
-static void a_node_that_follows_asks_its_neighbours_before_its_first_step(void **state)
-{
-    (void)state;
-    for (int open = 0; open < 2; open++) {
-        const struct gossip_rounds_options options = {
-            .local_steps = LOCAL, .steps = 1000, .round = 10, .step = 50, .resumed = true, .open = open};
-        struct gossip_rounds rounds;
-        gossip_rounds_init(&rounds, &options);
-        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .follows = true, .round = 10});
-        if (open) { // the boundary where it stopped comes first, and gives it the round of the others
-            assert_true(want_meet(&rounds, 11).meets);
-            continue;
-        }
-        follow(&rounds, 10, 33);
-        take_steps(&rounds, true);
-        struct gossip_rounds_meet meet = want_meet(&rounds, 34);
-        assert_true(meet.meets && !meet.away); // its model is one of theirs
-    }
-}
-
-// When all nodes resume at a round, the first ones may be some rounds further, where they wait for the
-// others. After a pause these rounds count.
-static void a_node_that_begins_may_be_in_step(void **state)
-{
-    (void)state;
-    for (int away = 0; away < 2; away++) {
-        const struct gossip_rounds_options options = {
-            .local_steps = LOCAL, .steps = 1000, .round = 10, .step = 50, .resumed = true};
-        struct gossip_rounds rounds;
-        gossip_rounds_init(&rounds, &options);
-        order(&rounds,
-              (struct gossip_order){.kind = GOSSIP_ORDER_START, .follows = true, .away = away, .round = 10});
-        struct gossip_rounds_meet meet = want_meet(&rounds, 10);
-        assert_true(meet.follows && meet.near == !away);
-        gossip_rounds_met(&rounds, 10, true);
-        want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, rounds.step);
-        pass_round(&rounds);
-        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
-        assert_false(want_meet(&rounds, 11).near);
-        gossip_rounds_met(&rounds, 11, true);
-        want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, rounds.step);
-        want(&rounds, GOSSIP_ROUNDS_WAIT);
-        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
-        meet = want_meet(&rounds, 11);
-        assert_true(meet.follows && !meet.near);
     }
 }
 
@@ -157,7 +109,7 @@ static void a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones(v
         order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true}); // one is enough
         gossip_rounds_stepped(&rounds, 10, 0.5f, true);
         want_meet(&rounds, 2);
-        gossip_rounds_met(&rounds, 2, true);
+        gossip_rounds_met(&rounds, 2, true, false);
         want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
         want(&rounds, GOSSIP_ROUNDS_FETCH);
         gossip_rounds_fetched(&rounds, given, 5, STEPS);
@@ -165,7 +117,7 @@ static void a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones(v
             want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, STEPS);
         assert_true(want_meet(&rounds, given ? 5 : 2).finished); // its own model if no node has one
         assert_int_equal(rounds.ended_alone, !given);
-        gossip_rounds_met(&rounds, given ? 5 : 2, true);
+        gossip_rounds_met(&rounds, given ? 5 : 2, true, false);
         want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, given ? STEPS : 10);
         order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
         want_end(&rounds, given ? 5 : 2, !given); // and then it reports that
@@ -185,7 +137,7 @@ static void ten_non_finite_models_in_a_row_end_the_training(void **state)
         uint64_t round = rounds.round + 1;
         take_steps(&rounds, false);
         assert_true(want_meet(&rounds, round).unusable);
-        gossip_rounds_met(&rounds, round, true);
+        gossip_rounds_met(&rounds, round, true, false);
         want_adopt(&rounds, GOSSIP_LEARNER_ROLLED_BACK, LOCAL * round);
         assert_int_equal(rounds.unusable_rounds, i);
     }
@@ -251,8 +203,6 @@ int main(void)
         cmocka_unit_test(a_node_trains_finishes_lingers_and_leaves),
         cmocka_unit_test(missed_rounds_are_not_made_up_for),
         cmocka_unit_test(a_node_that_was_away_takes_the_round_and_step_of_the_cluster),
-        cmocka_unit_test(a_node_that_follows_asks_its_neighbours_before_its_first_step),
-        cmocka_unit_test(a_node_that_begins_may_be_in_step),
         cmocka_unit_test(an_incomplete_snapshot_does_not_undo_a_complete_one),
         cmocka_unit_test(without_a_model_a_node_fails_and_writes_no_checkpoint),
         cmocka_unit_test(a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones),

@@ -11,7 +11,7 @@ static void a_node_stops_at_a_round_boundary(void **state)
     gossip_rounds_stepped(&rounds, 10, 0.5f, true);
     struct gossip_rounds_meet meet = want_meet(&rounds, 2);
     assert_true(meet.meets && meet.step_scale > 0.49f);
-    gossip_rounds_met(&rounds, 2, true);
+    gossip_rounds_met(&rounds, 2, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
     struct gossip_rounds_meet last = want_end(&rounds, 2, 0);
     assert_false(last.open);
@@ -48,14 +48,14 @@ static void a_node_stands_at_its_stop_round_until_it_may_leave(void **state)
     gossip_rounds_stepped(&rounds, 15, 0.5f, true);
     want_meet(&rounds, 3);
     assert_true(!gossip_rounds_stand(&rounds) && gossip_rounds_least_stop(&rounds) == 3);
-    gossip_rounds_met(&rounds, 3, false);
+    gossip_rounds_met(&rounds, 3, false, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 15);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     assert_true(gossip_rounds_stand(&rounds) && gossip_rounds_least_stop(&rounds) == 3);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP,
                                          .round = 4}); // they go on: that exchange comes first
     assert_true(want_meet(&rounds, 3).meets);
-    gossip_rounds_met(&rounds, 3, true);
+    gossip_rounds_met(&rounds, 3, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 15);
     pass_round(&rounds);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
@@ -71,7 +71,7 @@ static void an_exchange_that_a_stop_left_open_is_made_after_the_resume(void **st
     pass_round(&rounds);
     take_steps(&rounds, true);
     want_meet(&rounds, 2);
-    gossip_rounds_met(&rounds, 2, false); // the partner has stopped before
+    gossip_rounds_met(&rounds, 2, false, false); // the partner has stopped before
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 10);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
     struct gossip_rounds_meet last = want_end(&rounds, 2, 0);
@@ -96,7 +96,7 @@ static void an_exchange_that_a_stop_left_open_is_made_after_the_resume(void **st
         }
         struct gossip_rounds_meet meet = want_meet(&rounds, 2);
         assert_true(meet.meets && meet.step_scale == last.step_scale);
-        gossip_rounds_met(&rounds, 2, true);
+        gossip_rounds_met(&rounds, 2, true, false);
         want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
         take_steps(&rounds, true);
     }
@@ -105,33 +105,13 @@ static void an_exchange_that_a_stop_left_open_is_made_after_the_resume(void **st
     assert_true(want_end(&rounds, 2, 0).open);
 }
 
-// To stop at a later round together with the others, it must know their round.
-static void a_stop_ends_the_wait_for_answers(void **state)
-{
-    (void)state;
-    for (uint64_t stop_at = 0; stop_at < 3; stop_at++) {
-        struct gossip_rounds rounds = started();
-        pass_round(&rounds);
-        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .round = 1, .away = true});
-        assert_true(want_meet(&rounds, 1).follows);
-        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = stop_at});
-        assert_int_equal(gossip_rounds_gives_up(&rounds), stop_at < 2);
-        gossip_rounds_met(&rounds, 1, true);
-        want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, rounds.step);
-        if (stop_at == 0)
-            assert_true(want_meet(&rounds, 1).last);
-        else
-            want(&rounds, stop_at == 1 ? GOSSIP_ROUNDS_WAIT : GOSSIP_ROUNDS_STEPS);
-    }
-}
-
 static void a_pause_takes_no_step_and_applies_pending_updates(void **state)
 {
     (void)state;
     struct gossip_rounds rounds = started();
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
     assert_false(want_meet(&rounds, 0).meets);
-    gossip_rounds_met(&rounds, 0, true);
+    gossip_rounds_met(&rounds, 0, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 0);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
@@ -139,56 +119,36 @@ static void a_pause_takes_no_step_and_applies_pending_updates(void **state)
     gossip_rounds_fetched(&rounds, true, 2, 10);
     want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, 10);
     want_meet(&rounds, 2);
-    gossip_rounds_met(&rounds, 2, true);
+    gossip_rounds_met(&rounds, 2, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 10);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
-    follow(&rounds, 2, 2);
+    collect(&rounds, 2);
     pass_round(&rounds);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
     want_meet(&rounds, 3);
-    gossip_rounds_met(&rounds, 3, true);
+    gossip_rounds_met(&rounds, 3, true, false);
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 15);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 100});
     want_end(&rounds, 3, 0); // it already stands at a boundary
 }
 
-static void a_node_that_takes_the_round_of_others_has_a_round_left_to_do(void **state)
-{
-    (void)state;
-    struct gossip_rounds rounds = started();
-    pass_round(&rounds);
-    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
-    want_meet(&rounds, 1);
-    gossip_rounds_met(&rounds, 1, true);
-    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, LOCAL);
-    want(&rounds, GOSSIP_ROUNDS_WAIT);
-    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
-    follow(&rounds, 1, UINT64_MAX);
-    assert_true(rounds.step < STEPS);
-    assert_int_equal(rounds.step, LOCAL * rounds.round);
-    take_steps(&rounds, true);
-}
-
 // Round 1 is in progress: it has not been done yet.
 static void a_node_that_pauses_before_its_first_round_does_it_afterwards(void **state)
 {
     (void)state;
-    for (uint64_t theirs = 1; theirs <= 3; theirs++) {
-        struct gossip_rounds rounds = fresh();
-        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START});
-        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
-        want_meet(&rounds, 0);
-        gossip_rounds_met(&rounds, 1, true);
-        want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 0);
-        want(&rounds, GOSSIP_ROUNDS_WAIT);
-        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
-        follow(&rounds, 0, theirs);
-        const uint64_t done = theirs > 1 ? theirs : 0;
-        assert_true(rounds.round == done && rounds.step == LOCAL * done);
-        pass_round(&rounds);
-    }
+    struct gossip_rounds rounds = fresh();
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START});
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
+    want_meet(&rounds, 0);
+    gossip_rounds_met(&rounds, 1, true, false);
+    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 0);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
+    collect(&rounds, 0);
+    assert_true(rounds.round == 0 && rounds.step == 0);
+    pass_round(&rounds);
 }
 
 // The others may be far ahead: it answers them as a node that stands still, and they do not wait for it. A
@@ -207,7 +167,7 @@ static void a_pause_ends_the_wait_for_an_exchange(void **state)
         assert_int_equal(gossip_rounds_gives_up(&rounds), !stops);
         if (stops)
             continue;
-        gossip_rounds_met(&rounds, 2, false);
+        gossip_rounds_met(&rounds, 2, false, false);
         want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 2 * LOCAL);
         assert_false(want_meet(&rounds, 2).meets);
     }
@@ -232,7 +192,7 @@ static void a_fetch_ends_the_open_round(void **state)
             assert_false(gossip_rounds_gives_up(&rounds));
             order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
             assert_true(gossip_rounds_gives_up(&rounds));
-            gossip_rounds_met(&rounds, 2, false);
+            gossip_rounds_met(&rounds, 2, false, false);
             want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 2 * LOCAL);
         }
         want(&rounds, GOSSIP_ROUNDS_FETCH);
@@ -249,21 +209,6 @@ static void a_fetch_ends_the_open_round(void **state)
     }
 }
 
-static void a_fetch_ends_the_wait_for_answers(void **state)
-{
-    (void)state;
-    struct gossip_rounds rounds = started();
-    pass_round(&rounds);
-    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .round = 1, .away = true});
-    assert_true(want_meet(&rounds, 1).follows);
-    assert_false(gossip_rounds_gives_up(&rounds));
-    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
-    assert_true(gossip_rounds_gives_up(&rounds));
-    gossip_rounds_met(&rounds, 1, true);
-    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, rounds.step);
-    want(&rounds, GOSSIP_ROUNDS_FETCH);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,13 +216,10 @@ int main(void)
         cmocka_unit_test(a_stop_at_a_later_round_happens_in_that_round),
         cmocka_unit_test(a_node_stands_at_its_stop_round_until_it_may_leave),
         cmocka_unit_test(an_exchange_that_a_stop_left_open_is_made_after_the_resume),
-        cmocka_unit_test(a_stop_ends_the_wait_for_answers),
         cmocka_unit_test(a_pause_takes_no_step_and_applies_pending_updates),
-        cmocka_unit_test(a_node_that_takes_the_round_of_others_has_a_round_left_to_do),
         cmocka_unit_test(a_node_that_pauses_before_its_first_round_does_it_afterwards),
         cmocka_unit_test(a_pause_ends_the_wait_for_an_exchange),
         cmocka_unit_test(a_fetch_ends_the_open_round),
-        cmocka_unit_test(a_fetch_ends_the_wait_for_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

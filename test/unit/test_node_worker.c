@@ -103,39 +103,15 @@ static void a_meeting_has_the_weight_of_the_schedule(void **state)
     bench_destroy(&bench);
 }
 
-// Nodes that wait because of max_delay need not wait for a learner that stands still.
-static void no_node_waits_for_a_learner_that_stands_still(void **state)
-{
-    struct bench bench;
-    struct gossip_message received;
-    struct node_message *message;
-    (void)state;
-    bench_create_as(&bench, false, true);
-    bench_start(&bench);
-    post_view(&bench, 2);
-    make_live(&bench, 2);
-    struct node_round round = round_of(&bench, 7);
-    round.meet.meets = false;
-    post_round(&bench, &round);
-    take_round_done(&bench, &round);
-    do { // it may report its progress before
-        message = take_sent(&bench, GOSSIP_CLOCK, 2, &received);
-        node_message_free(message);
-    } while (received.as.clock.round != GOSSIP_CLOCK_IDLE);
-    bench_destroy(&bench);
-}
-
 // Whether the round is open or has just ended.
 static void a_round_can_be_given_up(void **state)
 {
     struct bench bench;
-    const struct gossip_message behind = {.kind = GOSSIP_CLOCK, .as.clock.round = 1};
     (void)state;
     bench_create_as(&bench, false, true);
     bench_start(&bench);
     post_view(&bench, 2);
     make_live(&bench, 2);
-    post_message(&bench, 2, &behind);
     post(&bench, node_message_new(NODE_MESSAGE_GIVE_UP)); // for a round that has just ended
     struct node_round round = round_of(&bench, 7);
     post_round(&bench, &round);
@@ -268,7 +244,6 @@ int main(void)
         cmocka_unit_test(a_round_without_a_partner_ends),
         cmocka_unit_test(only_the_pull_of_a_dead_node_is_kept),
         cmocka_unit_test(a_meeting_has_the_weight_of_the_schedule),
-        cmocka_unit_test(no_node_waits_for_a_learner_that_stands_still),
         cmocka_unit_test(a_round_can_be_given_up),
         cmocka_unit_test(the_method_local_has_no_edges),
         cmocka_unit_test(contents_that_break_the_protocol_close_the_link),

@@ -1,0 +1,412 @@
+// Who waits for whom, every combination of states for one and two neighbours: what the node does next, that
+// each wait has one reason, something that ends it and was asked for, and a deadline in the future at which
+// it ends. No vector, no message.
+#include "gossip/pace/pace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS      1000000ull
+#define CEILING (1000 * MS)
+#define NOW     (1000000 * MS)
+#define ROUND   1000ull
+
+enum { NEIGHBOURS = 2, LEAD = 8, MEMBERS = 3 };
+
+// -- states
+
+enum peer_kind { SHUT, APART, LOST, BEGINS, RESYNCS, FREE, REFUSED, OPEN, PARKED, LOOSE, PEER_KINDS };
+enum past { FRESH, LONG_SPENT, SLOW, PASTS };          // how long it was waited for; how fast it answers
+enum meets { PARTNER, OTHER, UNKNOWN, NOBODY, MEETS }; // whom the plan names
+enum place { BESIDE, BEHIND, AHEAD, PLACES };          // of this node in the cluster
+
+struct one { // a neighbour
+    enum peer_kind kind;
+    enum past past;
+    bool met; // an exchange of this round has been made
+};
+
+struct all {
+    enum gossip_pace_mode mode;
+    enum gossip_pace_turn turn;
+    enum meets meets;
+    enum place place;
+    bool others, idle;
+    size_t neighbours;
+    struct one one[NEIGHBOURS];
+};
+
+struct scene {
+    struct all all;
+    struct gossip_pace pace;
+    struct gossip_pace_peer peer[NEIGHBOURS];
+};
+
+static struct gossip_id id_of(uint8_t number)
+{
+    return (struct gossip_id){{number}};
+}
+
+static void describe(const struct all *all, const char *what)
+{
+    fail_msg("%s: mode %d, turn %d, meets %d, place %d, others %d, idle %d; neighbours {%d %d %d} {%d %d %d}",
+             what, all->mode, all->turn, all->meets, all->place, all->others, all->idle, all->one[0].kind,
+             all->one[0].past, all->one[0].met, all->one[1].kind, all->one[1].past, all->one[1].met);
+}
+
+static void must(const struct scene *scene, bool good, const char *what)
+{
+    if (!good)
+        describe(&scene->all, what);
+}
+
+static void set_peer(struct gossip_pace_peer *peer, const struct one *one)
+{
+    static const enum gossip_pace_tie ties[] = {GOSSIP_PACE_SHUT,   GOSSIP_PACE_APART,   GOSSIP_PACE_LOST,
+                                                GOSSIP_PACE_BEGINS, GOSSIP_PACE_RESYNCS, GOSSIP_PACE_LIVE};
+    const uint64_t usual_ns = one->past == SLOW ? 300 * MS : MS;
+
+    peer->tie = ties[one->kind < FREE ? one->kind : FREE];
+    peer->tie_ns = NOW - 10 * MS;
+    peer->round = peer->tie > GOSSIP_PACE_LOST ? ROUND : 0;
+    peer->met_ns = NOW - 4 * CEILING;
+    peer->waited_ns = one->past == LONG_SPENT ? 2 * CEILING : 0;
+    peer->clock = one->met ? ROUND : ROUND - 1;
+    peer->flight = one->kind == OPEN || one->kind == LOOSE ? GOSSIP_PACE_OPEN
+                   : one->kind == PARKED                   ? GOSSIP_PACE_PARKED
+                                                           : GOSSIP_PACE_NO_FLIGHT;
+    peer->loose = one->kind == LOOSE;
+    peer->weight = peer->flight ? 0.5f : 0;
+    peer->sent_ns = peer->flight ? NOW - MS / 2 : 0;
+    peer->retry_ns = one->kind == REFUSED ? NOW + 3 * MS : 0;
+    for (size_t i = 0; i < 5; i++)
+        gossip_answers_learn(&peer->answers, usual_ns);
+}
+
+static struct gossip_id partner_of(enum meets meets)
+{
+    return id_of(meets == PARTNER ? 10 : meets == OTHER ? 11 : 99);
+}
+
+static void set_cluster(struct scene *scene)
+{
+    const uint64_t round = scene->all.place == BEHIND  ? ROUND + 20
+                           : scene->all.place == AHEAD ? ROUND - 200
+                                                       : ROUND;
+    struct gossip_report reports[MEMBERS];
+
+    for (size_t i = 0; i < MEMBERS; i++)
+        reports[i] = (struct gossip_report){id_of((uint8_t)(10 + i)), round};
+    gossip_news_members(&scene->pace.news, reports, MEMBERS, MEMBERS);
+}
+
+static void set_up(struct scene *scene, const struct all *all)
+{
+    struct gossip_pace *pace = &scene->pace;
+
+    *scene = (struct scene){.all = *all};
+    pace->options = (struct gossip_pace_options){.self = id_of(1),
+                                                 .mode = all->mode,
+                                                 .lead = LEAD,
+                                                 .reach = 20,
+                                                 .local = 10,
+                                                 .max_delay = 4,
+                                                 .ceiling_ns = CEILING};
+    pace->round = ROUND - 1;
+    pace->rounds = pace->met = ROUND - 1;
+    gossip_pace_time(pace, NOW - 20 * MS);
+    for (size_t i = 0; i < all->neighbours; i++) {
+        scene->peer[i].peer = id_of((uint8_t)(10 + i));
+        assert_true(gossip_pace_add(pace, &scene->peer[i]));
+        set_peer(&scene->peer[i], &all->one[i]);
+    }
+    set_cluster(scene);
+    gossip_pace_time(pace, NOW);
+    gossip_pace_begin(pace, &(struct gossip_pace_round){.round = ROUND,
+                                                        .meets = all->meets != NOBODY,
+                                                        .others = all->others,
+                                                        .idle = all->idle,
+                                                        .counts = !all->idle,
+                                                        .partner = partner_of(all->meets),
+                                                        .weight = 0.5f});
+    pace->turn = all->turn;
+}
+
+static void take_down(struct scene *scene)
+{
+    free(scene->pace.peers);
+}
+
+// -- what a node may do
+
+static void check_ask(const struct scene *scene, const struct gossip_pace_next *next)
+{
+    const struct gossip_id partner = partner_of(scene->all.meets);
+    const struct gossip_pace_peer *peer = next->peer;
+
+    must(scene, peer != NULL, "asks nobody");
+    must(scene, !scene->all.idle, "asks though it stands still");
+    must(scene, peer->tie == GOSSIP_PACE_LIVE, "asks over an edge that is not live");
+    must(scene, peer->flight == GOSSIP_PACE_NO_FLIGHT, "asks over an edge whose request is out");
+    must(scene, scene->pace.now_ns >= peer->retry_ns, "asks too soon after a refusal");
+    must(scene, scene->pace.turn == GOSSIP_PACE_DUE, "asks though the round has its exchange");
+    must(scene, next->weight > 0 && next->weight <= 1, "asks with no weight");
+    must(scene, scene->all.mode != GOSSIP_PACE_SYNC || gossip_id_compare(&peer->peer, &partner) == 0,
+         "in sync it asks another one than the partner");
+}
+
+static bool any_live(const struct scene *scene)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < scene->all.neighbours; i++)
+        any |= scene->peer[i].tie == GOSSIP_PACE_LIVE && !gossip_pace_spent(&scene->pace, &scene->peer[i]);
+    return any;
+}
+
+// What ends the wait has been asked for: a request is out, or a link, an edge or reports are on their way.
+static void check_reason(const struct scene *scene, const struct gossip_pace_next *next)
+{
+    const struct gossip_pace_peer *peer = next->peer;
+    const bool sync = scene->all.mode == GOSSIP_PACE_SYNC, others = scene->all.others;
+
+    switch (next->reason) {
+    case GOSSIP_PACE_FOR_ANSWER:
+        must(scene, peer && peer->tie == GOSSIP_PACE_LIVE,
+             "waits for an answer over an edge that is not live");
+        must(scene, peer->flight != GOSSIP_PACE_NO_FLIGHT || next->until_ns <= peer->retry_ns,
+             "waits for an answer that it has not asked for");
+        break;
+    case GOSSIP_PACE_FOR_PARTNER:
+        must(scene, sync && peer && peer->tie == GOSSIP_PACE_LIVE && peer->flight == GOSSIP_PACE_PARKED,
+             "waits for a partner that does not have its request");
+        break;
+    case GOSSIP_PACE_FOR_LINK:
+        must(scene, sync && others && peer, "waits for a link that no round needs");
+        must(scene, peer->tie == GOSSIP_PACE_LOST || peer->tie == GOSSIP_PACE_BEGINS,
+             "waits for a link that does not come");
+        break;
+    case GOSSIP_PACE_FOR_EDGE:
+        must(scene, others && !any_live(scene), "waits for an edge though one is live, or nobody trains");
+        break;
+    case GOSSIP_PACE_FOR_CLUSTER:
+        must(scene, others && gossip_pace_ahead(&scene->pace), "waits for a cluster that is not behind");
+        break;
+    case GOSSIP_PACE_NO_REASON:
+    case GOSSIP_PACE_REASONS:
+        describe(&scene->all, "waits for no reason");
+    }
+}
+
+static void check_wait(const struct scene *scene, const struct gossip_pace_next *next)
+{
+    const uint64_t now_ns = scene->pace.now_ns;
+
+    must(scene, !scene->all.idle, "waits though it stands still");
+    must(scene, next->until_ns > now_ns, "waits until a moment that has passed");
+    must(scene, next->until_ns <= now_ns + 4 * CEILING, "waits for longer than any deadline");
+    must(scene, !next->peer || !gossip_pace_spent(&scene->pace, next->peer) || next->peer->retry_ns > now_ns,
+         "waits for one that was waited for in vain");
+    must(scene, scene->pace.reason == next->reason, "another reason in the account");
+    check_reason(scene, next);
+}
+
+// What the owner does with a request that is due: it asks the other end where it is.
+static void doubt(struct scene *scene)
+{
+    for (size_t i = 0; i < scene->all.neighbours; i++)
+        if (scene->pace.now_ns >= gossip_pace_due(&scene->pace, &scene->peer[i])) {
+            gossip_pace_tie(&scene->pace, &scene->peer[i], GOSSIP_PACE_BEGINS);
+            gossip_pace_dropped(&scene->pace, &scene->peer[i]);
+        }
+}
+
+// From here on nothing arrives: the boundary ends by itself, and soon.
+static void follow(struct scene *scene)
+{
+    struct gossip_pace *pace = &scene->pace;
+    unsigned asks = 0, waits = 0;
+
+    for (;;) {
+        const struct gossip_pace_next next = gossip_pace_next(pace);
+        switch (next.todo) {
+        case GOSSIP_PACE_ASK:
+            check_ask(scene, &next);
+            must(scene, ++asks <= 2, "asks again and again");
+            gossip_pace_asked(pace, next.peer, next.weight);
+            break;
+        case GOSSIP_PACE_WAIT:
+            check_wait(scene, &next);
+            must(scene, ++waits <= 8, "waits again and again");
+            gossip_pace_time(pace, next.until_ns);
+            doubt(scene);
+            break;
+        case GOSSIP_PACE_LEAVE:
+            must(scene, pace->now_ns <= NOW + 5 * CEILING, "waits too long in all");
+            must(scene, waits > 0 || pace->reason == GOSSIP_PACE_NO_REASON, "leaves with a reason to wait");
+            gossip_pace_leave(pace);
+            must(scene, gossip_pace_next(pace).todo == GOSSIP_PACE_NOTHING, "goes on after its end");
+            return;
+        case GOSSIP_PACE_NOTHING:
+            describe(&scene->all, "an open boundary with nothing to do");
+        }
+    }
+}
+
+// -- single answers
+
+static void check_first(struct scene *scene)
+{
+    const struct all *all = &scene->all;
+    const struct gossip_pace_next next = gossip_pace_next(&scene->pace);
+    const bool waits = next.todo == GOSSIP_PACE_WAIT;
+
+    if (all->idle)
+        must(scene, next.todo == GOSSIP_PACE_LEAVE, "stands still and does not leave");
+    if (all->others && all->place == AHEAD && !all->idle)
+        must(scene, next.todo != GOSSIP_PACE_LEAVE, "runs away from the cluster");
+    if (!all->others)
+        must(scene, !waits || next.reason == GOSSIP_PACE_FOR_ANSWER || next.reason == GOSSIP_PACE_FOR_PARTNER,
+             "waits for the cluster though nobody else trains");
+    if (all->mode == GOSSIP_PACE_ASYNC && all->turn == GOSSIP_PACE_ASKED && all->place != AHEAD)
+        must(scene, next.todo == GOSSIP_PACE_LEAVE, "async: waits for the exchange of its own round");
+    if (all->mode == GOSSIP_PACE_SYNC && all->turn == GOSSIP_PACE_DUE && all->meets < UNKNOWN && !all->idle &&
+        all->meets < (enum meets)all->neighbours) {
+        const struct one *partner = &all->one[all->meets];
+        if (partner->kind == FREE && !partner->met)
+            must(scene, next.todo == GOSSIP_PACE_ASK, "sync: does not ask its partner");
+        if (partner->kind == OPEN && !partner->met && partner->past != LONG_SPENT)
+            must(scene, waits && next.reason == GOSSIP_PACE_FOR_ANSWER, "sync: leaves before its exchange");
+        if (partner->kind == RESYNCS && any_live(scene) && all->place != AHEAD)
+            must(scene, next.todo == GOSSIP_PACE_LEAVE, "sync: waits for a RESYNC");
+    }
+}
+
+// Requests: async answers all; sync keeps only those of later rounds, and not the partner's while it waits.
+static void check_answers(const struct scene *scene)
+{
+    const struct all *all = &scene->all;
+
+    for (size_t i = 0; i < all->neighbours; i++) {
+        const struct gossip_pace_peer *peer = &scene->peer[i];
+        const bool partner = all->meets == (enum meets)i && all->turn == GOSSIP_PACE_DUE;
+        for (uint64_t round = ROUND - 1; round <= ROUND + 1; round++) {
+            const bool kept = all->mode == GOSSIP_PACE_SYNC && !all->idle && round > ROUND && !partner;
+            must(scene, gossip_pace_answers(&scene->pace, peer, round) == !kept,
+                 kept ? "answers a round that it has not reached" : "keeps a request that it could answer");
+        }
+    }
+}
+
+// Updates that are under way together move a model by less than their mean allows.
+static void check_weight(const struct scene *scene)
+{
+    for (size_t i = 0; i < scene->all.neighbours; i++) {
+        const struct gossip_pace_peer *peer = &scene->peer[i], *other = &scene->peer[1 - i];
+        if (peer->tie != GOSSIP_PACE_LIVE)
+            continue;
+        const float weight = gossip_pace_weight(&scene->pace, peer, 0.5f);
+        must(scene, weight > 0 && weight <= 0.5f, "a weight beyond the plan's");
+        if (scene->all.neighbours > 1 && other->tie == GOSSIP_PACE_LIVE && other->flight)
+            must(scene, weight + other->weight < 1, "updates under way move a model beyond their mean");
+    }
+}
+
+// -- all combinations
+
+static unsigned long tried;
+
+static void try_one(const struct all *all)
+{
+    static struct scene scene;
+
+    set_up(&scene, all);
+    check_answers(&scene);
+    check_weight(&scene);
+    check_first(&scene);
+    take_down(&scene);
+    set_up(&scene, all);
+    follow(&scene);
+    take_down(&scene);
+    tried++;
+}
+
+static void with_cluster(struct all *all)
+{
+    for (int meets = 0; meets < MEETS; meets++)
+        for (int turn = 0; turn < GOSSIP_PACE_TURNS; turn++)
+            for (int flags = 0; flags < 4; flags++)
+                for (int place = 0; place < PLACES; place++) {
+                    all->meets = (enum meets)meets;
+                    all->turn = (enum gossip_pace_turn)turn;
+                    all->place = (enum place)place;
+                    all->others = flags & 1;
+                    all->idle = flags & 2;
+                    if ((all->mode == GOSSIP_PACE_SYNC && turn == GOSSIP_PACE_ASKED) ||
+                        (meets == NOBODY && turn != GOSSIP_PACE_NO_TURN))
+                        continue; // no such state
+                    try_one(all);
+                }
+}
+
+static struct one one_of(unsigned number)
+{
+    return (struct one){.kind = (enum peer_kind)(number / 2 / PASTS),
+                        .past = (enum past)(number / 2 % PASTS),
+                        .met = number % 2};
+}
+
+// A loose request is one of async; a parked one, of sync.
+static bool exists(enum gossip_pace_mode mode, const struct one *one)
+{
+    return one->kind != (mode == GOSSIP_PACE_SYNC ? LOOSE : PARKED);
+}
+
+static void every_combination(size_t neighbours)
+{
+    enum { ALL = PEER_KINDS * PASTS * 2 };
+
+    for (int mode = 0; mode < 2; mode++)
+        for (unsigned a = 0; a < ALL; a++)
+            for (unsigned b = 0; b < (neighbours > 1 ? ALL : 1); b++) {
+                struct all all = {.mode = (enum gossip_pace_mode)mode,
+                                  .neighbours = neighbours,
+                                  .one = {one_of(a), one_of(b)}};
+                if (exists(all.mode, &all.one[0]) && exists(all.mode, &all.one[1]))
+                    with_cluster(&all);
+            }
+}
+
+static void every_pair_of_states_is_sound(void **state)
+{
+    (void)state;
+    tried = 0;
+    every_combination(1);
+    every_combination(NEIGHBOURS);
+    print_message("%lu combinations\n", tried);
+    assert_true(tried > 300000);
+}
+
+static void every_reason_has_a_name(void **state)
+{
+    (void)state;
+    for (int a = 0; a < GOSSIP_PACE_REASONS; a++)
+        for (int b = 0; b < a; b++)
+            assert_string_not_equal(gossip_pace_reason_name((enum gossip_pace_reason)a),
+                                    gossip_pace_reason_name((enum gossip_pace_reason)b));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_pair_of_states_is_sound),
+        cmocka_unit_test(every_reason_has_a_name),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
