@@ -120,6 +120,7 @@ struct gossip_exchange_event {
         uint64_t pace_ns; // time of one local step of this node; 0: not known
         bool idle;        // no local step is due before the next round: the node has finished or is paused.
                           // It answers at once, and waits for none
+        uint64_t turn; // rounds within which this node meets each of its neighbours
         bool others; // other nodes in the view train, so this node should not train alone. Sync: while no
                      // edge can exchange, the round waits, up to the deadline's ceiling. Async: max_delay
                      // limits the rounds without an exchange

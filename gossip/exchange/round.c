@@ -36,6 +36,7 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
         .others = event->round.others,
         .idle = event->round.idle,
         .counts = counts(exchange, event),
+        .turn = event->round.turn,
         .partner = event->round.partner,
         .weight = event->round.weight > 0 ? event->round.weight : 0.5f,
     };

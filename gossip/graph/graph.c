@@ -5,11 +5,13 @@
 #include <string.h>
 
 enum { FEW = 64 };
+#define TURNS_MAX 8u // rounds for each neighbour, until a node that is met rarely is no longer waited for
 
 struct gossip_graph {
     atomic_size_t uses;
     struct gossip_plan *plan;
     size_t self; // place in the view, or TOPOLOGY_NOBODY
+    uint64_t turn; // rounds within which each neighbour is met
     size_t count;
     size_t neighbour[]; // places, ascending
 };
@@ -21,6 +23,37 @@ static const struct gossip_id *id_at(const struct gossip_graph *graph, size_t pl
 _Static_assert(sizeof(struct gossip_id) == sizeof((struct topology_member *)0)->id &&
                    _Alignof(struct gossip_id) == 1,
                "an id is its bytes");
+
+static size_t index_of(const struct gossip_graph *graph, size_t place)
+{
+    size_t index = 0;
+
+    while (index < graph->count && graph->neighbour[index] != place)
+        index++;
+    return index;
+}
+
+// A simulation sets no limit to the number of neighbours. Out of memory: the bound.
+static uint64_t turn_of(const struct gossip_graph *graph)
+{
+    const size_t count = graph->count;
+    const uint64_t most = (uint64_t)TURNS_MAX * count;
+    bool *met = count > 0 ? calloc(count, sizeof *met) : NULL;
+    uint64_t turn = 0;
+
+    if (!met)
+        return most;
+    for (size_t left = count; left > 0 && turn < most;) {
+        const size_t place = topology_plan_partner(graph->plan->topology, graph->self, ++turn);
+        const size_t index = place == TOPOLOGY_NOBODY ? count : index_of(graph, place);
+        if (index == count || met[index])
+            continue;
+        met[index] = true;
+        left--;
+    }
+    free(met);
+    return turn;
+}
 
 enum base_error gossip_graph_create(struct gossip_plan *plan, const struct gossip_id *self, size_t limit,
                                     struct gossip_graph **graph)
@@ -43,6 +76,7 @@ enum base_error gossip_graph_create(struct gossip_plan *plan, const struct gossi
         topology_plan_neighbours(plan->topology, place, fresh->neighbour, count);
     else
         memcpy(fresh->neighbour, few, count * sizeof *few);
+    fresh->turn = place == TOPOLOGY_NOBODY ? 0 : turn_of(fresh);
     *graph = fresh;
     return BASE_OK;
 }
@@ -103,6 +137,11 @@ bool gossip_graph_meets(const struct gossip_graph *graph, const struct gossip_id
             high = middle;
     }
     return false;
+}
+
+uint64_t gossip_graph_turn(const struct gossip_graph *graph)
+{
+    return graph ? graph->turn : 0;
 }
 
 bool gossip_graph_partner(const struct gossip_graph *graph, uint64_t round, struct gossip_id *partner,

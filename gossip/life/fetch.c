@@ -187,7 +187,9 @@ void life_consider_donors(struct gossip_life *life)
         return;
     }
     life_wake(life, life->fetch_ns + LIFE_NOTHING_NS);
-    if (life->complete && (count == 0 || life->now_ns - life->fetch_ns >= FETCH_NS)) {
+    const bool goes_on = !life->options.alone_stops && life->options.steps > 0 &&
+                         life->step >= life->options.steps; // train.alone: with its own model to the end
+    if (life->complete && (count == 0 || goes_on || life->now_ns - life->fetch_ns >= FETCH_NS)) {
         give_up(life);
         return;
     }

@@ -328,6 +328,7 @@ void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gos
                          gossip_graph_partner(gossip_edges_graph(edges), meet->round, &event->round.partner,
                                               &event->round.weight);
     event->round.idle = !meet->meets;
+    event->round.turn = local ? 0 : gossip_graph_turn(gossip_edges_graph(edges));
     event->round.others = others && !local;
     event->round.standing = meet->finished ? GOSSIP_FINISHED : meet->away ? GOSSIP_AWAY : GOSSIP_PRESENT;
     event->round.unusable = meet->unusable;

@@ -13,6 +13,7 @@
 #define SLOW_TIMES     4u           // an edge is slow if it takes this many times the fastest other one
 #define SLOW_LEAST_NS  (20 * MS)    // ... and at least this: below it is the noise of a busy host
 #define RETRY_DOUBLES  6u           // after a refusal: 1 ms, up to 64 ms
+#define IN_STEP_TURNS  2u           // sync: a neighbour in step is at most this many turns of the plan ahead
 #define REFUSALS_MAX   16u          // sync: then the round goes on
 #define LOOSE_WEIGHT   0.25f        // of an exchange that goes on alone: it is old when it comes
 #define LEAST_WEIGHT   (1.0f / 64)
@@ -93,7 +94,8 @@ bool gossip_pace_spent(const struct gossip_pace *pace, const struct gossip_pace_
 
 void gossip_pace_time(struct gossip_pace *pace, uint64_t now_ns)
 {
-    BASE_ASSERT(now_ns >= pace->now_ns);
+    if (now_ns < pace->now_ns) // of two threads' readings
+        return;
     pace->now_ns = now_ns;
     if (pace->reason == GOSSIP_PACE_NO_REASON)
         return;
@@ -539,7 +541,8 @@ struct gossip_pace_next gossip_pace_next(struct gossip_pace *pace)
     return next;
 }
 
-// Rounds that every neighbour has passed are not made up, beyond those that nodes may be apart.
+// Rounds that every neighbour has passed are not made up. A neighbour in step may have met all its others
+// before it must wait for this node, and rested in a round of its own.
 uint64_t gossip_pace_goes_on(const struct gossip_pace *pace)
 {
     uint64_t least = UINT64_MAX;
@@ -549,7 +552,8 @@ uint64_t gossip_pace_goes_on(const struct gossip_pace *pace)
         if (peer->tie >= GOSSIP_PACE_RESYNCS && peer->round > 0)
             least = smaller(least, peer->round);
     }
-    if (!is_sync(pace) || least == UINT64_MAX || least <= pace->round + most_ahead(pace))
+    const uint64_t in_step = pace->round + IN_STEP_TURNS * (pace->plan.turn + 1);
+    if (!is_sync(pace) || least == UINT64_MAX || least <= in_step)
         return pace->round;
     return smaller(least - 1, pace->round + pace->options.reach);
 }

@@ -82,6 +82,7 @@ struct gossip_pace_round { // a boundary
     bool others;    // other nodes train
     bool idle;      // no local step follows or preceded: nothing is met, nothing waits
     bool counts;    // it ends local steps that were not counted yet
+    uint64_t turn; // rounds within which the plan meets each neighbour
     struct gossip_id partner;
     float weight;
 };
@@ -137,7 +138,7 @@ struct gossip_pace_next {
 bool gossip_pace_add(struct gossip_pace *pace, struct gossip_pace_peer *peer);
 void gossip_pace_remove(struct gossip_pace *pace, const struct gossip_pace_peer *peer);
 
-// Every event has a time; it never falls.
+// Every event has a time.
 void gossip_pace_time(struct gossip_pace *pace, uint64_t now_ns);
 void gossip_pace_tie(struct gossip_pace *pace, struct gossip_pace_peer *peer, enum gossip_pace_tie tie);
 void gossip_pace_hear(struct gossip_pace *pace, struct gossip_pace_peer *peer, uint64_t round);

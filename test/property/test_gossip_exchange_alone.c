@@ -172,8 +172,8 @@ static void test_a_block_to_an_edge_that_began_anew_is_asked_about(void **state)
     net_destroy(net);
 }
 
-// A node that is behind takes the round of the others, at once if within its reach and else step by step. A
-// node that is ahead waits for it, and skips no round itself.
+// A node that is further behind than one in step can be takes the round of the others, at once if within its
+// reach and else step by step. A node that is ahead waits for it, and skips no round itself.
 static void test_missed_rounds_are_not_made_up_for(void **state)
 {
     struct net *net = net_of(2, net_seed(905));

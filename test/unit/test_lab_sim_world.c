@@ -198,7 +198,7 @@ static void one_comes_late_to_many_rounds(struct lesson *lesson, enum how how)
     lesson->world.options.start_members = NODES - 1;
     for (size_t i = 0; i < NODES - 1; i++)
         sim_node_start(lesson->world.node[i]);
-    while (lesson->sim_trainer[0].rounds < 10)
+    while (lesson->sim_trainer[0].rounds < 100) // reports have spread
         assert_true(sim_world_run(&lesson->world, sim_world_now(&lesson->world) + 10 * SIM_MS));
     sim_node_start(lesson->world.node[NODES - 1]);
 }
