@@ -13,6 +13,7 @@ import math
 import operator
 import os
 import select
+import sys
 import time
 import weakref
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -27,14 +28,19 @@ _STEPS_MAX = 10 ** 9  # in a round, as in the library
 _LEAVE = 20.0  # seconds that the end of the program waits for the last checkpoint
 
 
+TAKEN, RESTORED = _c.TAKEN, _c.RESTORED
+_BESIDE = b"p2pml blob 1\n"  # a blob of an attachment: this, 4 bytes with the size of the program's part, that part, the attachment's part
+
+
 class Round(NamedTuple):
     """The next steps, and the state of the vectors."""
     steps: int         #: local steps to take before the next exchange
     steps_done: int    #: steps done before these, in the cluster's count
     pace: float        #: this node's time per step over its neighbours' median
-    another: bool         #: the model was replaced by a member's, or a checkpoint's
+    another: int       #: the model was replaced by a member's (TAKEN), or a checkpoint's (RESTORED); else 0
     rolled_back: bool  #: NaN or infinity was given; the model is the last published one again
     changes: Optional[Tuple[Any, Any, Any]]  #: (index, added to the model, new correction), or None: anything may have changed
+    saves: bool = False  #: the next exchange writes a checkpoint: :meth:`Node.keep` is expected before it
 
 
 class _Handle:
@@ -114,7 +120,7 @@ class Node:
     def __init__(self, peers: Union[str, Sequence[str], None] = None, *, secret: Optional[str] = None,
                  config: Union[str, "os.PathLike[str]", None] = None, dir: Union[str, "os.PathLike[str]", None] = None,
                  name: Optional[str] = None, listen: Optional[str] = None, resume: bool = True, **settings: Any):
-        self._settings: Dict[str, Any] = {"log.level": "warn", "node.http": ""}
+        self._settings: Dict[str, Any] = {"log.level": "warn", "node.http": "127.0.0.1:0"}
         self._config = os.fspath(config) if config is not None else None
         if self._config is not None:  # the file decides
             self._settings = {}
@@ -136,6 +142,9 @@ class Node:
         self._lent = self._started = False
         self._ended: Optional[str] = None
         self._closed = False
+        self._travels = b""  # an attachment's part of the blob
+        self._parting: Callable[[], Optional[Callable[[], None]]] = lambda: None
+        self._page: Optional[str] = None
 
     # -- opening
 
@@ -286,7 +295,7 @@ class Node:
             code = self._wait(call, into, what, timeout)
         self._check(code)
         changes = None if into.dense else self._changes(into)
-        return Round(into.steps, into.steps_done, into.pace, bool(into.another), bool(into.rolled_back), changes)
+        return Round(into.steps, into.steps_done, into.pace, into.another, bool(into.rolled_back), changes, bool(into.saves))
 
     def _wait(self, call: Any, into: _c.Round, what: str, timeout: Optional[float]) -> int:
         began, told, poll = time.monotonic(), False, self._poll()
@@ -321,8 +330,18 @@ class Node:
         self._check_open(True)
         _running.add(self)
         round = self._await(_c.library().start, "other nodes", timeout)
+        if not self._started and self.page:
+            print(f"p2pml: this node's page is {self.page}", file=sys.stderr, flush=True)
         self._started = True
         return round
+
+    @property
+    def page(self) -> Optional[str]:
+        """The address of this node's web page, once it has started; None: it has none (``node__http=""``)."""
+        if self._page is None:
+            mine = next((one for one in self.status().get("members", []) if one.get("self")), {})
+            self._page = f"http://{mine['http']}/" if mine.get("http") else ""
+        return self._page or None
 
     def begin(self, steps: int, step_scale: float, loss: float = math.nan) -> None:
         """Lends the vectors to the node, after ``steps`` local steps whose learning rates sum to ``step_scale``."""
@@ -389,21 +408,73 @@ class Node:
     def blob(self) -> bytes:
         """At most 65,536 bytes that are stored with the model, such as the state of a schedule or the hash of a tokenizer. A late joiner
         gets them from a member, a resumed node from its checkpoint."""
-        at, size = ctypes.c_void_p(), ctypes.c_size_t()
-        self._check(_c.library().blob(self._pointer(), None, 0, ctypes.byref(at), ctypes.byref(size)))
-        return ctypes.string_at(at, size.value)
+        return self._blob_parts()[0]
 
     @blob.setter
     def blob(self, data: bytes) -> None:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"blob: found {type(data).__name__}, expected bytes")
-        data = bytes(data)
-        self._check(_c.library().blob(self._pointer(), data, len(data), None, None))
+        self._set_blob(bytes(data), self._travels)
+
+    def _blob_parts(self) -> Tuple[bytes, bytes]:
+        """The program's, and an attachment's."""
+        data = self._read_bytes(_c.library().blob)
+        start = len(_BESIDE) + 4
+        if not data.startswith(_BESIDE) or len(data) < start:
+            return data, b""
+        end = start + int.from_bytes(data[start - 4:start], "little")
+        return data[start:end], data[end:]
+
+    def _set_blob(self, program: bytes, travels: bytes) -> None:
+        if travels and len(_BESIDE) + 4 + len(program) + len(travels) <= _c.BLOB_MOST:
+            program = _BESIDE + len(program).to_bytes(4, "little") + program + travels
+        self._check(_c.library().blob(self._pointer(), program, len(program), None, None))
+
+    def _read_bytes(self, call: Any) -> bytes:
+        at, size = ctypes.c_void_p(), ctypes.c_size_t()
+        self._check(call(self._pointer(), None, 0, ctypes.byref(at), ctypes.byref(size)))
+        return ctypes.string_at(at, size.value) if at.value else b""
+
+    # An attachment's own bytes. The first ones travel with the model to a late joiner, the others are part of this node's checkpoints.
+
+    def travel_most(self) -> int:
+        return _c.BLOB_MOST - len(_BESIDE) - 4 - len(self._blob_parts()[0])
+
+    def travel(self, data: bytes) -> None:
+        self._travels = data
+        self._set_blob(self._blob_parts()[0], data)
+
+    def keep(self, data: bytes) -> None:
+        """For the checkpoint that the next exchange or :meth:`leave` writes, and for no later one."""
+        self._check(_c.library().state(self._pointer(), data, len(data), None, None))
+
+    def came(self) -> Tuple[bytes, bytes]:
+        """What travelled with the model, and what was kept in the checkpoint that was resumed."""
+        return self._blob_parts()[1], self._read_bytes(_c.library().state)
+
+    def report(self, accuracy: Optional[float] = None, **values: float) -> None:
+        """``accuracy``, 0 to 1, appears on the page, in /status and in /metrics. All values are appended to ``reported.jsonl`` in ``dir``."""
+        values = {name: float(value) for name, value in values.items()}
+        if accuracy is not None:
+            self._check(_c.library().accuracy(self._pointer(), float(accuracy)))
+            values["accuracy"] = float(accuracy)
+        folder = self._settings.get("node.dir")
+        if folder is not None and values:
+            row = {name: value if math.isfinite(value) else None for name, value in values.items()}
+            with open(os.path.join(str(folder), "reported.jsonl"), "a", encoding="utf-8") as f:
+                f.write(json.dumps({"time": time.time(), **row}) + "\n")
+
+    def before_leave(self, call: Callable[[], Optional[Callable[[], None]]]) -> None:
+        """``call()``, if it is not None, is called once before the node leaves: a weak reference to a method."""
+        self._parting = call
 
     def leave(self, timeout: Optional[float] = None) -> None:
         """Leaves the cluster with a checkpoint. The vectors stay."""
         if self._handle is None or self._ended is not None or self._handle.process != os.getpid():
             return
+        call, self._parting = self._parting(), lambda: None
+        if call is not None:
+            call()
         began = time.monotonic()
         while True:
             code = _c.library().leave(self._pointer(), 0)

@@ -172,6 +172,8 @@ class Leader(_Member):
     def checkpoint(self) -> Any:
         return self._tell(self._node.checkpoint)
 
+    def came(self) -> Any:
+        return self._tell(self._node.came)
 
     def close(self) -> None:
         self.release()
@@ -226,12 +228,16 @@ class Follower(_Member):
     def _result(self, *_: Any, **__: Any) -> Any:
         return self._hear()
 
-    restore = stamp = checkpoint = _result
+    restore = stamp = checkpoint = came = _result
+    ended: Optional[str] = None
 
     def _nothing(self, *_: Any, **__: Any) -> None:
         pass
 
-    save = leave = _nothing
+    save = leave = travel = keep = report = begin = before_leave = _nothing
+
+    def travel_most(self) -> int:
+        return _c.BLOB_MOST
 
     def close(self) -> None:
         self.release()
