@@ -17,6 +17,7 @@ from ._pack import pack, unpack
 from ._schedule import Schedule
 
 _FAR = 16.0  # a learning rate so many times another's is told
+_DIRECTIONS = ("exp_avg", "momentum_buffer", "grad_avg", "prev")  # of the steps of one model; sizes of gradients stay when it is replaced
 _SQUARE_MAX = 1e18  # a first moment beyond it has no finite square
 
 
@@ -135,9 +136,19 @@ class State:
     def take(self, data: bytes, step: int, within: bool) -> Optional[float]:
         """The model is a member's, and ``data`` came with it. Returns the member's learning rate."""
         told = self._read(data)
+        self._drop_directions()
         self._buffers.take(told.get("buffers", {}))
         self._take_schedule(told, step, within)
         return told.get("rate")
+
+    def _drop_directions(self) -> None:
+        for _, p in self._named:
+            state = self._optimizer.state.get(p) or {}
+            if any(isinstance(value, list) for value in state.values()):  # LBFGS
+                state.clear()
+            for key in _DIRECTIONS:
+                if isinstance(state.get(key), torch.Tensor):
+                    state[key].zero_()
 
     def restore(self, data: bytes, step: int, second: Optional[List[torch.Tensor]]) -> bool:
         """The model is that of this node's checkpoint, which held ``data``. ``second``: the shared second moments."""

@@ -1,11 +1,10 @@
 """What happens to a learner's state (docs/EMBEDDING.md): the same table for every learner, and each optimiser of torch."""
 
 import math
-import os
+import threading
 import unittest
 import warnings
 
-import numpy
 import torch
 
 import p2pml
@@ -109,6 +108,105 @@ class Optimisers(Loop):
                 self.assertLess(sum(losses[-10:]), sum(losses[90:100]) * 1.15, name)
                 for key, value in all_of(model, optimizer).items():
                     self.assertTrue(bool(torch.isfinite(value).all()), f"{name}: {key}")
+
+    def test_a_node_that_ends_leaves_a_finite_model_and_optimiser(self):
+        for name in ("adam", "momentum", "rmsprop"):
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = net()
+                optimizer = OPTIMISERS[name](model.parameters())
+                with p2pml.attach(self.join(name), model, optimizer, every=EVERY) as together:
+                    step = 0
+                    while together.active:
+                        take(model, optimizer, *batch(step, bad=step > 20))
+                        step += 1
+                        self.assertLess(step, 200)
+                    for key, value in all_of(model, optimizer).items():
+                        self.assertTrue(bool(torch.isfinite(value).all()), f"{name}: {key}")
+                    take(model, optimizer, *batch(step))
+                    self.assertTrue(math.isfinite(take(model, optimizer, *batch(step + 1))), name)
+                    self.assertEqual(together.step, step + 2)  # those that it takes alone, too
+
+
+class Late(Loop):
+    """A cluster of one that trains in a thread, and a program that joins it."""
+
+    def cluster(self, scheduled=True, **options):
+        ports, stop, ended = free_ports(2), threading.Event(), {}
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.002, 1 - step / 100)) if scheduled else None
+        node = self.join("first", listen=f"127.0.0.1:{ports[0]}", node__start_members=1, train__alone="go-on")
+        begun = threading.Event()
+
+        def run():
+            try:
+                with p2pml.attach(node, model, optimizer, every=EVERY, scheduler=scheduler, **options) as together:
+                    while not stop.is_set() and not together.done:
+                        take(model, optimizer, *batch(together.step), scheduler)
+                        if together.step == 300:
+                            begun.set()
+                    ended.update(step=together.step, rate=optimizer.param_groups[0]["lr"])
+            except BaseException as error:
+                ended["error"] = error
+            begun.set()
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join, patience())
+        self.addCleanup(stop.set)
+        self.assertTrue(begun.wait(patience()))
+        self.assertNotIn("error", ended)
+        return self.join("late", listen=f"127.0.0.1:{ports[1]}", peers=f"127.0.0.1:{ports[0]}", node__start_members=0), stop, thread, ended
+
+    def test_a_late_joiner_has_schedule_step_and_buffers(self):
+        node, _, _, _ = self.cluster()
+        model = net(1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.002, 1 - step / 100))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            together = p2pml.attach(node, model, optimizer, every=EVERY, scheduler=scheduler)
+        self.assertFalse([str(w.message) for w in told])
+        self.assertGreaterEqual(together.step, 300)
+        self.assertEqual(scheduler.last_epoch, together.step)
+        self.assertEqual(optimizer.param_groups[0]["lr"], 0.001)
+        self.assertGreaterEqual(int(model[1].num_batches_tracked), 300 - EVERY)  # each step of the donor is one
+        self.assertFalse(torch.equal(model[1].running_var, torch.ones(16)))
+        for _ in range(3 * EVERY):
+            take(model, optimizer, *batch(together.step), scheduler)
+        self.assertGreaterEqual(scheduler.last_epoch, together.step - EVERY)  # and goes on with the cluster
+        together.close()
+
+    def test_a_rate_far_from_the_cluster_s_is_told(self):
+        node, _, _, _ = self.cluster()
+        model = net(1)
+        with self.assertWarnsRegex(RuntimeWarning, r"learning rate is 0\.5, that of the cluster it joins 0\.001: .*scheduler="):
+            p2pml.attach(node, model, torch.optim.SGD(model.parameters(), lr=0.5), every=EVERY).close()
+
+    def test_a_cluster_without_a_schedule_is_told(self):
+        node, _, _, _ = self.cluster(scheduled=False)
+        model = net(1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+        with self.assertWarnsRegex(RuntimeWarning, "came without a schedule"):
+            together = p2pml.attach(node, model, optimizer, every=EVERY, scheduler=scheduler)
+        self.assertEqual(scheduler.last_epoch, together.step)
+        together.close()
+
+    def test_steps_end_the_training_of_all(self):
+        node, _, thread, ended = self.cluster(steps=2000)
+        model = net(1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+        together = p2pml.attach(node, model, optimizer, every=EVERY, steps=2000,
+                                scheduler=torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.002, 1 - step / 100)))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            while not together.done:
+                take(model, optimizer, *batch(together.step))
+        self.assertFalse([str(w.message) for w in told if "alone" in str(w.message)])
+        thread.join(patience())
+        self.assertEqual(ended.get("step"), 2000, ended)
+        together.close()
 
 
 if __name__ == "__main__":
