@@ -167,9 +167,8 @@ class Attachment:
             kept = self.node.came()[1]
             restored = _from_bytes(kept, state) if kept else None
             if restored is None:
-                warnings.warn("the checkpoint has no state of this optimiser: its moments begin again", RuntimeWarning, stacklevel=5)
-            else:
-                state = restored
+                warnings.warn("the checkpoint has no state of this optimiser: its first moments begin again", RuntimeWarning, stacklevel=5)
+            state = _count_from(state, round.steps_done) if restored is None else restored
         if round is not None and round.rolled_back:
             state = jax.tree_util.tree_map(_finite, state)
         if round is not None and round.another == TAKEN and (self._flat_moment.any() or round.steps_done > 0):

@@ -18,6 +18,13 @@ from .node import Node
 from .pytorch import Attachment, attach
 
 
+def _count_from(trainer: Any, step: int) -> None:
+    """``trainer.global_step`` is the cluster's step."""
+    total = trainer.fit_loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step.total
+    total.completed = total.ready = max(total.completed, step)
+    trainer.should_stop = trainer.should_stop or 0 < trainer.max_steps <= step
+
+
 class Callback(_Base):
     """Attaches when training begins and leaves the cluster when training ends. ``options``: those of :func:`p2pml.attach`; the trainer's scheduler
     is given to it, and the trainer's step is the cluster's, so that ``max_steps`` counts the cluster's steps. Losses, and a metric whose name
@@ -35,9 +42,7 @@ class Callback(_Base):
         schedulers = [one.scheduler for one in trainer.lr_scheduler_configs]
         options = dict({"scheduler": schedulers[0] if schedulers else None}, **self.options)
         self.attachment = attach(self.node, pl_module, trainer.optimizers[0], every=self.every, **options)
-        progress = trainer.fit_loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step.total
-        progress.completed = progress.ready = max(progress.completed, self.attachment.step)
-        trainer.should_stop = trainer.should_stop or 0 < trainer.max_steps <= self.attachment.step
+        _count_from(trainer, self.attachment.step)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
         if self.attachment is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import warnings
@@ -273,9 +274,10 @@ class Attachment:
         assert self._state is not None and self._round is not None
         rate = self._flat.rate()
         self._state.remember()
-        self.node.travel(self._state.travels(self.step, rate, self.node.travel_most()))
-        if self._round.saves or self._saves:
-            self.node.keep(self._state.keeps(self.step, rate))
+        with contextlib.suppress(errors.Ended):  # the exchange that follows says so, in all processes of a host
+            self.node.travel(self._state.travels(self.step, rate, self.node.travel_most()))
+            if self._round.saves or self._saves:
+                self.node.keep(self._state.keeps(self.step, rate))
 
     def _take_interrupted(self) -> bool:
         """Handles a Ctrl-C between the beginning of an exchange and the last number copied to the parameters. True: the vectors
@@ -303,7 +305,7 @@ class Attachment:
     def _end(self, why: str) -> None:
         self._alone, self._steps = self._steps, 0
         self._ended = True
-        self._over = self.node.ended == "the node has left the cluster"  # with all others, at the end of training
+        self._over = self._total > 0 and self.node.ended == "the node has left the cluster"  # all others have finished
         self._flat.from_vector()
         if self._state is not None:
             self._state.undo()  # the model is finite, so the optimiser must be

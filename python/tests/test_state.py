@@ -1,15 +1,26 @@
 """What happens to a learner's state (docs/EMBEDDING.md): the same table for every learner, and each optimiser of torch."""
 
+import array
+import collections
+import importlib.util
 import math
+import os
+import subprocess
+import sys
 import threading
+import time
 import unittest
 import warnings
 
+import numpy
 import torch
 
 import p2pml
 from loops import Loop
-from processes import free_ports, patience
+from processes import ROOT, free_ports, patience
+
+sys.path.insert(0, os.path.join(ROOT, "daemon", "examples"))
+import trainer  # noqa: E402
 
 OPTIMISERS = {
     "sgd": lambda ps: torch.optim.SGD(ps, lr=0.05),
@@ -126,6 +137,238 @@ class Optimisers(Loop):
                     take(model, optimizer, *batch(step))
                     self.assertTrue(math.isfinite(take(model, optimizer, *batch(step + 1))), name)
                     self.assertEqual(together.step, step + 2)  # those that it takes alone, too
+
+
+class Library:
+    """A program that trains on the flat vector with a momentum of its own, as docs/EMBEDDING.md asks of it."""
+    size, rate = 20, 0.05
+
+    def __init__(self, node):
+        self.node, self.momentum = node, numpy.zeros(self.size, numpy.float32)
+        node.open([("w", (self.size,))], average__local_steps=EVERY)
+        node.model[:] = 7.0
+        self.adopt(node.start())
+
+    def adopt(self, round):
+        self.round = round
+        if round.another == p2pml.node.RESTORED:
+            self.momentum = numpy.frombuffer(self.node.came()[1], numpy.float32).copy()
+        if round.another == p2pml.node.TAKEN or (round.rolled_back and not numpy.isfinite(self.momentum).all()):
+            self.momentum[:] = 0
+
+    def train(self, bad=False):
+        for _ in range(EVERY):
+            self.momentum[:] = 0.9 * self.momentum + (self.node.model - numpy.sin(numpy.arange(self.size)))
+            if bad:
+                self.momentum[3] = numpy.nan
+            self.node.model -= self.rate * (self.momentum - self.node.correction)
+        self.before = self.momentum.copy()
+        if self.round.saves:
+            self.node.keep(self.momentum.tobytes())
+        self.adopt(self.node.exchange(EVERY, EVERY * self.rate))
+
+    def model(self):
+        return self.node.model.copy()
+
+    def first(self):
+        return self.momentum.copy()
+
+    def close(self):
+        if self.node.ended is None:
+            self.node.keep(self.momentum.tobytes())
+        self.node.close()
+
+
+class Torch:
+    def __init__(self, node, make=lambda ps: torch.optim.SGD(ps, lr=0.05, momentum=0.9), key="momentum_buffer"):
+        self.net, self.key = torch.nn.Module(), key
+        self.net.w = torch.nn.Parameter(torch.full((20,), 7.0))
+        self.optimizer = make(self.net.parameters())
+        self.together = p2pml.attach(node, self.net, self.optimizer, every=EVERY)
+        exchange = node.exchange
+
+        def watched(*arguments):
+            self.before = self.first()
+            return exchange(*arguments)
+        node.exchange = watched
+
+    def train(self, bad=False):
+        for _ in range(EVERY):
+            self.optimizer.zero_grad()
+            (0.5 * (self.net.w - torch.sin(torch.arange(20.0))) ** 2).sum().backward()
+            if bad:
+                self.net.w.grad[3] = float("nan")
+            self.optimizer.step()
+
+    def model(self):
+        return self.net.w.detach().numpy().copy()
+
+    def first(self):
+        held = self.optimizer.state.get(self.net.w, {}).get(self.key)
+        return numpy.zeros(20, numpy.float32) if held is None else held.detach().numpy().copy()
+
+    def close(self):
+        self.together.close()
+
+
+def adam(node):
+    return Torch(node, lambda ps: torch.optim.AdamW(ps, lr=0.05), "exp_avg")
+
+
+class Jax:
+    State = collections.namedtuple("State", "count mu nu")
+
+    def __init__(self, node):
+        import jax.numpy as jnp
+        self.jnp, zeros = jnp, jnp.zeros(20)
+        self.together, self.params, self.state = p2pml.jax.attach(node, jnp.full(20, 7.0), every=EVERY,
+                                                                  state=self.State(jnp.int32(0), zeros, zeros))
+
+    def train(self, bad=False):
+        for _ in range(EVERY):
+            gradient = self.params - self.jnp.sin(self.jnp.arange(20.0))
+            gradient = gradient.at[3].set(self.jnp.nan) if bad else gradient
+            mu, nu = 0.9 * self.state.mu + 0.1 * gradient, 0.99 * self.state.nu + 0.01 * gradient ** 2
+            self.before = numpy.array(mu)
+            self.params, self.state = self.together.step(self.params - 0.05 * mu, 0.05, self.State(self.state.count + 1, mu, nu))
+
+    def model(self):
+        return numpy.array(self.params)
+
+    def first(self):
+        return numpy.array(self.state.mu)
+
+    def close(self):
+        self.together.close(self.params, self.state)
+
+
+class Socket:
+    """A program at the other end of the daemon's socket."""
+
+    def __init__(self, folder, listen, peers):
+        program = os.path.join(os.path.dirname(os.environ["P2PML_PROGRAM"]), "p2pml-node")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, "socket")
+        with open(os.path.join(folder, "log"), "ab") as log:
+            self.process = subprocess.Popen([program, "--trainer", f"unix:{path}", "--resume", "--set", f"node.dir={folder}", "--set", "node.http=",
+                                             "--set", f"node.listen=127.0.0.1:{listen}", *(["--peers", peers] if peers else []), "--set",
+                                             f"average.local_steps={EVERY}"], stdout=log, stderr=log,
+                                            env={k: v for k, v in os.environ.items() if not k.startswith("P2PML_")})
+        until, self.trainer = time.monotonic() + patience(), None
+        while self.trainer is None:
+            try:
+                self.trainer = trainer.Trainer(path, [("w", (20,))])
+            except OSError:  # it does not listen yet
+                if time.monotonic() > until or self.process.poll() is not None:
+                    raise
+                time.sleep(0.02)
+        if not self.trainer.started:
+            self.trainer.vectors[trainer.MODEL][:] = array.array("f", [7.0] * 20)
+        self.momentum = array.array("f", bytes(80))
+        self.adopt(self.trainer.start())
+
+    def adopt(self, turn):
+        self.momentum = trainer.tidy(self.momentum, turn[3])
+
+    def train(self, bad=False):
+        x, c, m = self.trainer.vectors[trainer.MODEL], self.trainer.vectors[trainer.CORRECTION], self.momentum
+        for _ in range(EVERY):
+            for i in range(20):
+                m[i] = 0.9 * m[i] + x[i] - math.sin(i) if not (bad and i == 3) else math.nan
+                x[i] -= 0.05 * (m[i] - c[i])
+        self.before = numpy.array(m)
+        self.adopt(self.trainer.round(EVERY, EVERY * 0.05))
+
+    def model(self):
+        return numpy.array(self.trainer.vectors[trainer.MODEL])
+
+    def first(self):
+        return numpy.array(self.momentum)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.trainer.send(trainer.LEAVE)
+            self.trainer.socket.recv(131072)
+            self.trainer.socket.close()
+            self.process.wait(patience())
+
+
+class Contract(Loop):
+    """The table of docs/EMBEDDING.md, one column after the other, for every learner. unit.node_built_in has that of the built-in trainer."""
+
+    def learner(self, make, name, listen, peers=None):
+        if make is Socket:
+            one = Socket(os.path.join(self.folder, name), listen, peers)
+            self.addCleanup(one.process.wait)
+            self.addCleanup(one.process.kill)
+        else:
+            one = make(self.join(name, listen=f"127.0.0.1:{listen}", node__http="", **({"peers": peers} if peers else {})))
+        self.addCleanup(one.close)
+        return one
+
+    def go_on(self, one):
+        """Trains in a thread until the returned function is called."""
+        stop = threading.Event()
+
+        def run():
+            while not stop.is_set():
+                one.train()
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+
+        def end():
+            stop.set()
+            thread.join(patience())
+        self.addCleanup(end)
+        return end
+
+    def check(self, make, restores=True):
+        ports, name = free_ports(2), getattr(make, "__name__", "one")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            one = self.learner(make, name, ports[0])
+            self.assertTrue((one.model() == 7).all() and not one.first().any(), "a fresh start changes nothing")
+            for _ in range(4):
+                one.train()
+                self.assertTrue(one.first().any() and numpy.array_equal(one.first(), one.before), "an exchange leaves the first moment")
+            good = one.model()
+            one.train(bad=True)
+            self.assertTrue(numpy.isnan(one.before).any(), "the batch was bad")
+            self.assertTrue(numpy.array_equal(one.model(), good), "rolled back: the model of the last boundary")
+            self.assertFalse(one.first().any(), "rolled back: what is not finite is zero")
+            one.train()
+            self.assertTrue(numpy.isfinite(one.model()).all() and not numpy.array_equal(one.model(), good), "and training goes on")
+            if restores:
+                model, first = one.model(), one.first()
+                one.close()
+                one = self.learner(make, name, ports[0])
+                self.assertTrue(numpy.array_equal(one.model(), model), "restored: the model of the checkpoint")
+                self.assertTrue(numpy.array_equal(one.first(), first) and first.any(), "restored: the first moment of the checkpoint")
+            end = self.go_on(one)
+            late = self.learner(make, name + "-late", ports[1], f"127.0.0.1:{ports[0]}")
+            self.assertFalse((late.model() == 7).any(), "taken: the model of a member")
+            self.assertFalse(late.first().any(), "taken: no first moment of steps on another model")
+            late.train()
+            end()
+            one.close()
+            late.close()
+
+    def test_library(self):
+        self.check(Library)
+
+    def test_pytorch(self):
+        self.check(Torch)
+
+    def test_pytorch_adam(self):
+        self.check(adam)
+
+    @unittest.skipIf(importlib.util.find_spec("jax") is None, "no jax in this Python")
+    def test_jax(self):
+        self.check(Jax)
+
+    @unittest.skipIf("P2PML_PROGRAM" not in os.environ, "P2PML_PROGRAM names no p2pml, beside which p2pml-node is")
+    def test_socket(self):
+        self.check(Socket, restores=False)  # its momentum is in the program, which outlives the daemon
 
 
 class Late(Loop):
