@@ -297,7 +297,7 @@ int p2pml_round_begin(p2pml_node *n, uint64_t steps, double step_scale, double l
     if (steps > STEPS_MAX)
         return fail(n, P2PML_EINVAL, "p2pml_round_begin: found %" PRIu64 " steps, expected 0 to %u", steps,
                     STEPS_MAX);
-    if (!n->gives)
+    if (!n->gives) // in the first turn, that of the checkpoint is there
         forget_state(n);
     node_hosted_give(n->hosted, up_to_the_end(n, steps), step_scale, loss);
     n->state = LIB_LENT;
@@ -439,8 +439,6 @@ int p2pml_leave(p2pml_node *n, int timeout_ms)
     if (n->state == LIB_ENDED)
         return P2PML_ENDED;
     if (n->state != LIB_LEAVING) {
-        if (n->state == LIB_TURN && !n->gives)
-            forget_state(n);
         node_hosted_release(n->hosted);
         node_threads_leave(n->threads);
         n->state = LIB_LEAVING;
