@@ -117,6 +117,8 @@ class SecondMoments:
             if state and _KEY in state:
                 if member:  # where its second moment is tiny, the old first moment would make a huge step
                     state[_FIRST].zero_()
+                    if float(state["step"]) < steps_done:  # a member's moment has no initial bias left
+                        state["step"] = torch.full_like(torch.as_tensor(state["step"], dtype=torch.float32), steps_done)
                 if state[_KEY].data_ptr() != view.data_ptr():
                     state[_KEY].copy_(view)
 
