@@ -290,10 +290,11 @@ int p2pml_round_begin(p2pml_node *n, uint64_t steps, double step_scale, double l
         return out_of_order(n, "p2pml_round_begin",
                             "p2pml_start, and after each round p2pml_round_end, must have returned OK first");
     if (!(step_scale >= 0) || step_scale > (double)FLT_MAX)
-        return fail(n, P2PML_EINVAL,
-                    "p2pml_round_begin: step_scale is %g, expected the sum of the steps' learning rates, 0 to "
-                    "%g",
-                    step_scale, (double)FLT_MAX);
+        return fail(
+            n, P2PML_EINVAL,
+            "p2pml_round_begin: step_scale is %g, expected the sum of the steps' learning rates, 0 to "
+            "%g",
+            step_scale, (double)FLT_MAX);
     if (steps > STEPS_MAX)
         return fail(n, P2PML_EINVAL, "p2pml_round_begin: found %" PRIu64 " steps, expected 0 to %u", steps,
                     STEPS_MAX);

@@ -38,8 +38,8 @@ static double step(float *w, float *momentum, const float *correction, float rat
     return loss;
 }
 
-/* The momentum is this program's. It is that of the checkpoint if the model is, and zero if it belongs to steps on another
- * model, or is not finite. */
+/* The momentum is this program's. It is that of the checkpoint if the model is, and zero if it belongs to
+ * steps on another model, or is not finite. */
 static void follow(p2pml_node *node, const struct p2pml_round *round, float *momentum)
 {
     const void *kept = NULL;

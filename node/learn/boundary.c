@@ -170,8 +170,7 @@ bool node_learner_checkpoint_is_due(const struct node_learner *l)
 // only if the checkpoint was announced to it, or asked for by itself.
 static bool writes_checkpoint(const struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
-    const bool due =
-        l->options.trainee ? node_learner_checkpoint_is_due(l) : l->announced || l->save;
+    const bool due = l->options.trainee ? node_learner_checkpoint_is_due(l) : l->announced || l->save;
     return meet->last || (meet->meets && !meet->unusable && due);
 }
 

@@ -14,8 +14,8 @@
 struct plan {
     const struct node_tensor *model[LIMIT_TENSORS];
     struct train_state_vector state[TRAIN_STATES];
-    const struct node_tensor *state_from[TRAIN_STATES], *outer, *round_start,
-        *blob, *program; // the last four NULL where the file has none
+    const struct node_tensor *state_from[TRAIN_STATES], *outer, *round_start, *blob,
+        *program; // the last four NULL where the file has none
     uint8_t *program_copy;
     bool open, unsettled;
     float open_scale;
@@ -282,8 +282,8 @@ static void carry_out(const struct plan *plan, struct node_checkpoint_parts *par
         memcpy(parts->blob->data, plan->blob->data, parts->blob->bytes);
     if (parts->state) {
         free(parts->state->data);
-        *parts->state = (struct node_program_state){plan->program_copy,
-                                                    plan->program ? plan->program->bytes : 0};
+        *parts->state =
+            (struct node_program_state){plan->program_copy, plan->program ? plan->program->bytes : 0};
     }
     parts->unsettled = (plan->unsettled || plan->round_start) && !plan->open;
     parts->open = plan->open;

@@ -158,7 +158,7 @@ class SecondMoments:
             if state.get(_KEY) is view:
                 state[_KEY] = view.clone()
         for held, first in zip(self._mine, self._first_views):
-            if held.get(_FIRST) is first:
+            if _FIRST in held and held[_FIRST] is first:
                 held[_FIRST] = first.clone()
         self._vector, self._views, self._mine, self._states, self._bound = torch.empty(0), [], [], [], None
         self._first, self._first_views = torch.empty(0), []

@@ -2,7 +2,6 @@
 happened. Also the cost of attach, as counts."""
 
 import copy
-import json
 import os
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import time
 import types
 import unittest
 import unittest.mock
-import urllib.request
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -18,7 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import p2pml
 import p2pml.pytorch
 from loops import Loop, small
-from processes import patience
 
 LATER = """
 import sys, torch
@@ -413,45 +410,6 @@ class Programs(Loop):
         optimizer.load_state_dict(still)
         self.step(model, optimizer, 3)
         self.assertSame(model, self.loaded(after))
-
-    def test_a_detached_state_has_its_own_memory(self):
-        model, optimizer = torch.nn.Linear(1000, 100), None
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-        attachment = self.attach(model, optimizer, every=1)
-        model(torch.ones(4, 1000)).sum().backward()
-        optimizer.step()
-        path = os.path.join(self.folder, "bias.pt")
-        torch.save(model.state_dict()["bias"], path)
-        self.assertGreater(os.path.getsize(path), 400000)  # torch writes the whole vector
-        torch.save(attachment.detached_state()["bias"], path)
-        self.assertLess(os.path.getsize(path), 4000)
-        state = attachment.detached_state(optimizer)
-        torch.save(state["state"][1], path)
-        self.assertLess(os.path.getsize(path), 8000)
-        self.assertEqual(state["param_groups"], optimizer.state_dict()["param_groups"])
-        for mine, its in zip(state["state"][0].values(), optimizer.state_dict()["state"][0].values()):
-            self.assertTrue(torch.equal(mine, its))
-
-    def test_what_a_program_reports_is_shown(self):
-        model, optimizer = small()
-        attachment = self.attach(model, optimizer, every=2)
-        attachment.report(loss=torch.tensor(3.0), accuracy=0.625, perplexity=7)
-        attachment.report(loss=2.0)
-        attachment.report(loss=float("nan"))
-        self.step(model, optimizer, 2)
-        node, shown = attachment.node, {}
-        while shown.get("accuracy") != 0.625 or shown.get("loss") is None:  # it is told ten times a second, when a round ends
-            shown = node.status()
-            if shown.get("loss") is not None:
-                self.assertEqual(shown["loss"], 2.5)  # the mean of a round
-            if shown.get("accuracy") != 0.625 or shown.get("loss") is None:
-                attachment.report(loss=2.5)
-                attachment.exchange()
-        with urllib.request.urlopen(node.page + "status", timeout=patience()) as answer:
-            self.assertEqual(json.load(answer)["accuracy"], 0.625)
-        with open(os.path.join(self.folder, "node", "reported.jsonl"), encoding="utf-8") as f:
-            row = json.loads(f.read().splitlines()[0])
-        self.assertEqual((row["step"], row["accuracy"], row["perplexity"]), (0, 0.625, 7))
 
     def loaded(self, path):
         model, _ = small()

@@ -3,6 +3,7 @@
 import array
 import collections
 import importlib.util
+import json
 import math
 import os
 import subprocess
@@ -10,13 +11,14 @@ import sys
 import threading
 import time
 import unittest
+import urllib.request
 import warnings
 
 import numpy
 import torch
 
 import p2pml
-from loops import Loop
+from loops import Loop, small
 from processes import ROOT, free_ports, patience
 
 sys.path.insert(0, os.path.join(ROOT, "daemon", "examples"))
@@ -137,6 +139,47 @@ class Optimisers(Loop):
                     take(model, optimizer, *batch(step))
                     self.assertTrue(math.isfinite(take(model, optimizer, *batch(step + 1))), name)
                     self.assertEqual(together.step, step + 2)  # those that it takes alone, too
+
+
+class Shown(Loop):
+    def test_a_detached_state_has_its_own_memory(self):
+        model, optimizer = torch.nn.Linear(1000, 100), None
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        attachment = self.attach(model, optimizer, every=1)
+        model(torch.ones(4, 1000)).sum().backward()
+        optimizer.step()
+        path = os.path.join(self.folder, "bias.pt")
+        torch.save(model.state_dict()["bias"], path)
+        self.assertGreater(os.path.getsize(path), 400000)  # torch writes the whole vector
+        torch.save(attachment.detached_state()["bias"], path)
+        self.assertLess(os.path.getsize(path), 4000)
+        state = attachment.detached_state(optimizer)
+        torch.save(state["state"][1], path)
+        self.assertLess(os.path.getsize(path), 8000)
+        self.assertEqual(state["param_groups"], optimizer.state_dict()["param_groups"])
+        for mine, its in zip(state["state"][0].values(), optimizer.state_dict()["state"][0].values()):
+            self.assertTrue(torch.equal(mine, its))
+
+    def test_what_a_program_reports_is_shown(self):
+        model, optimizer = small()
+        attachment = self.attach(model, optimizer, every=2)
+        attachment.report(loss=torch.tensor(3.0), accuracy=0.625, perplexity=7)
+        attachment.report(loss=2.0)
+        attachment.report(loss=float("nan"))
+        self.step(model, optimizer, 2)
+        node, shown = attachment.node, {}
+        while shown.get("accuracy") != 0.625 or shown.get("loss") is None:  # it is told ten times a second, when a round ends
+            shown = node.status()
+            if shown.get("loss") is not None:
+                self.assertEqual(shown["loss"], 2.5)  # the mean of a round
+            if shown.get("accuracy") != 0.625 or shown.get("loss") is None:
+                attachment.report(loss=2.5)
+                attachment.exchange()
+        with urllib.request.urlopen(node.page + "status", timeout=patience()) as answer:
+            self.assertEqual(json.load(answer)["accuracy"], 0.625)
+        with open(os.path.join(self.folder, "node", "reported.jsonl"), encoding="utf-8") as f:
+            row = json.loads(f.read().splitlines()[0])
+        self.assertEqual((row["step"], row["accuracy"], row["perplexity"]), (0, 0.625, 7))
 
 
 class Library:

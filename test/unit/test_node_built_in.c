@@ -85,8 +85,8 @@ static void make_world(struct world *w, enum train_optimizer_kind kind)
     assert_int_equal(train_model_create(&spec, kernels, 4, &w->model, &why), BASE_OK);
     w->count = train_model_parameters(w->model);
     assert_true(w->count <= sizeof start / sizeof *start);
-    assert_int_equal(
-        train_trainer_create(&options, w->model, &w->rows, start, &w->learner.trainer, &why), BASE_OK);
+    assert_int_equal(train_trainer_create(&options, w->model, &w->rows, start, &w->learner.trainer, &why),
+                     BASE_OK);
     node_built_in_begin(&w->learner, &vectors);
     node_built_in_steps(&w->learner, 3, 1);
     w->vectors = train_trainer_state_vectors(w->learner.trainer, w->state);
@@ -109,7 +109,8 @@ static float *first_moment(const struct world *w)
     return NULL;
 }
 
-static void expect_after(struct world *w, enum gossip_learner_change change, bool first_stays, bool second_stays)
+static void expect_after(struct world *w, enum gossip_learner_change change, bool first_stays,
+                         bool second_stays)
 {
     float *first = first_moment(w), *second = train_trainer_second_moment(w->learner.trainer);
     const float one = first[0], two = second ? second[0] : 0;
