@@ -418,12 +418,11 @@ class Late(Loop):
     """A cluster of one that trains in a thread, and a program that joins it."""
 
     def cluster(self, scheduled=True, **options):
-        ports, stop, ended = free_ports(2), threading.Event(), {}
+        ports, stop, begun, ended = free_ports(2), threading.Event(), threading.Event(), {}
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.002, 1 - step / 100)) if scheduled else None
         node = self.join("first", listen=f"127.0.0.1:{ports[0]}", node__start_members=1, train__alone="go-on")
-        begun = threading.Event()
 
         def run():
             try:
@@ -449,9 +448,11 @@ class Late(Loop):
         model = net(1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.002, 1 - step / 100))
+        take(model, optimizer, *batch(0), scheduler)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             together = p2pml.attach(node, model, optimizer, every=EVERY, scheduler=scheduler)
+        self.assertFalse(any(bool(state["momentum_buffer"].any()) for state in optimizer.state.values()))  # of a step on another model
         self.assertFalse([str(w.message) for w in told])
         self.assertGreaterEqual(together.step, 300)
         self.assertEqual(scheduler.last_epoch, together.step)
