@@ -123,6 +123,8 @@ class Leader(_Member):
         except BaseException as error:  # also for Ctrl-C: the others wait for this message
             with _whole():
                 self._pass((None, error, self._node.lent))
+                if vectors and isinstance(error, errors.Ended):  # the last exchange may have changed them
+                    self._pass_vectors()
             raise
         finally:
             self._node.meanwhile = before
@@ -200,7 +202,7 @@ class Follower(_Member):
             while word == _WAITS:
                 word = self._pass()
             result, error, self.lent = word
-            if vectors and result is not None:
+            if vectors and (result is not None or isinstance(error, errors.Ended)):
                 self._pass_vectors()
         if error is not None:
             raise error
