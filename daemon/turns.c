@@ -72,7 +72,8 @@ void server_end(struct server *s)
 void server_give_turn(struct server *s)
 {
     const enum daemon_kind kind = s->asked;
-    s->round.another |= s->fresh; // this trainer does not know what the vectors hold
+    if (s->fresh && !s->round.another)
+        s->round.another = P2PML_TAKEN; // this trainer does not know what the vectors hold
     s->asked = 0;
     s->fresh = false;
     server_enter(s, SERVER_TRAINERS);

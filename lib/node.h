@@ -29,6 +29,8 @@ struct p2pml_node {
     struct lib_vectors vectors;
     struct gossip_blob blob, blob_before; // blob_before: from the beginning of the turn, kept
     bool blob_set;                        // if the program has replaced the blob (blob_set)
+    struct node_program_state program;    // for the next checkpoint; at first, of the one that was resumed
+    bool turned, gives;                   // the program has had a turn; it gave a state in this one
     bool has_setup, running;              // running: `thread` must be joined
     struct node_setup setup;
     struct node_hosted *hosted;

@@ -14,7 +14,7 @@ enum base_error lib_defaults(struct node_config *config, struct base_reason *why
 {
     enum base_error error = node_schema_defaults(&node_config_schema, config, why);
     if (!error)
-        error = node_schema_assign(&node_config_schema, "default", "train.steps=1000000000000", config, why);
+        error = node_schema_assign(&node_config_schema, "default", "train.steps=0", config, why);
     return error;
 }
 
@@ -101,6 +101,7 @@ void lib_free(p2pml_node *n)
 {
     lib_vectors_destroy(&n->vectors);
     node_schema_free(&node_config_schema, &n->own);
+    free(n->program.data);
     free(n->tensors);
     free(n);
 }

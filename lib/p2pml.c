@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "node/queue/clock.h"
 #include "node/setup.h"
+#include <float.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
@@ -90,6 +91,7 @@ static enum base_error make_training(struct node_setup *s, void *context, struct
     const size_t bytes = n->vectors.parameters * sizeof(float);
     s->guest = true;
     s->blob = &n->blob;
+    s->state = &n->program;
     enum base_error error = lib_make_model(n, &s->kernels, &s->model, why);
     if (error)
         return error;
@@ -186,14 +188,36 @@ static int end(p2pml_node *n)
                                : "the node has ended with an error; the last lines of its log say why");
 }
 
+// A program that takes more steps than there are left has taken the last one.
+static uint64_t up_to_the_end(const p2pml_node *n, uint64_t steps)
+{
+    const uint64_t end = n->config->train.steps, done = node_hosted_steps_done(n->hosted);
+    BASE_ASSERT(end == 0 || done <= end);
+    return end > 0 && steps > end - done ? end - done : steps;
+}
+
+static bool reaches_the_end(const p2pml_node *n)
+{
+    const uint64_t end = n->config->train.steps;
+    return end > 0 && node_hosted_steps(n->hosted) >= end - node_hosted_steps_done(n->hosted);
+}
+
+static int another(const p2pml_node *n, const struct node_hosted_change *change)
+{
+    if (change->another)
+        return P2PML_TAKEN;
+    return !n->turned && n->setup.resumed ? P2PML_RESTORED : 0;
+}
+
 static void tell(const p2pml_node *n, struct p2pml_round *round)
 {
     const struct node_hosted_change *change = node_hosted_change(n->hosted);
     *round = (struct p2pml_round){.steps = node_hosted_steps(n->hosted),
                                   .steps_done = node_hosted_steps_done(n->hosted),
                                   .pace = node_hosted_pace(n->hosted),
-                                  .another = change->another,
+                                  .another = another(n, change),
                                   .rolled_back = change->rolled_back,
+                                  .saves = node_threads_saves(n->threads) || reaches_the_end(n),
                                   .dense = change->dense,
                                   .changed = change->count,
                                   .index = change->index,
@@ -208,6 +232,13 @@ static uint64_t deadline_of(int timeout_ms)
     return node_clock_ns() + (uint64_t)(unsigned)timeout_ms * NODE_MILLISECOND_NS;
 }
 
+// A state belongs to the checkpoint of the turn in which it was given.
+static void forget_state(p2pml_node *n)
+{
+    free(n->program.data);
+    n->program = (struct node_program_state){0};
+}
+
 static int await_turn(p2pml_node *n, int timeout_ms, struct p2pml_round *round)
 {
     switch (node_hosted_wait(n->hosted, deadline_of(timeout_ms))) {
@@ -220,8 +251,12 @@ static int await_turn(p2pml_node *n, int timeout_ms, struct p2pml_round *round)
     }
     n->state = LIB_TURN;
     n->blob_set = false;
+    if (n->turned)
+        forget_state(n);
     if (round)
         tell(n, round);
+    n->turned = true;
+    n->gives = false;
     return P2PML_OK;
 }
 
@@ -244,14 +279,6 @@ int p2pml_start(p2pml_node *n, int timeout_ms, struct p2pml_round *round)
     return await_turn(n, timeout_ms, round);
 }
 
-// A program that takes more steps than there are left has taken the last one.
-static uint64_t up_to_the_end(const p2pml_node *n, uint64_t steps)
-{
-    const uint64_t end = n->config->train.steps, done = node_hosted_steps_done(n->hosted);
-    BASE_ASSERT(end == 0 || done <= end);
-    return end > 0 && steps > end - done ? end - done : steps;
-}
-
 int p2pml_round_begin(p2pml_node *n, uint64_t steps, double step_scale, double loss)
 {
     int code = check_process(n, "p2pml_round_begin");
@@ -262,13 +289,17 @@ int p2pml_round_begin(p2pml_node *n, uint64_t steps, double step_scale, double l
     if (n->state != LIB_TURN)
         return out_of_order(n, "p2pml_round_begin",
                             "p2pml_start, and after each round p2pml_round_end, must have returned OK first");
-    if (!(step_scale >= 0) || isinf(step_scale))
-        return fail(n, P2PML_EINVAL,
-                    "p2pml_round_begin: step_scale is %g, expected the sum of the steps' learning rates",
-                    step_scale);
+    if (!(step_scale >= 0) || step_scale > (double)FLT_MAX)
+        return fail(
+            n, P2PML_EINVAL,
+            "p2pml_round_begin: step_scale is %g, expected the sum of the steps' learning rates, 0 to "
+            "%g",
+            step_scale, (double)FLT_MAX);
     if (steps > STEPS_MAX)
         return fail(n, P2PML_EINVAL, "p2pml_round_begin: found %" PRIu64 " steps, expected 0 to %u", steps,
                     STEPS_MAX);
+    if (!n->gives) // in the first turn, that of the checkpoint is there
+        forget_state(n);
     node_hosted_give(n->hosted, up_to_the_end(n, steps), step_scale, loss);
     n->state = LIB_LENT;
     return P2PML_OK;
@@ -323,6 +354,19 @@ char *p2pml_status(p2pml_node *n)
     return NULL;
 }
 
+int p2pml_accuracy(p2pml_node *n, double accuracy)
+{
+    int code = check_process(n, "p2pml_accuracy");
+    if (code != P2PML_OK)
+        return code;
+    if (!(accuracy >= 0 && accuracy <= 1))
+        return fail(n, P2PML_EINVAL, "p2pml_accuracy: found %g, expected 0 to 1", accuracy);
+    if (n->state == LIB_OPEN || n->state >= LIB_LEAVING)
+        return out_of_order(n, "p2pml_accuracy", "an accuracy is told while it trains");
+    node_threads_accuracy(n->threads, accuracy);
+    return P2PML_OK;
+}
+
 int p2pml_save(p2pml_node *n)
 {
     int code = check_process(n, "p2pml_save");
@@ -355,6 +399,34 @@ int p2pml_blob(p2pml_node *n, const void *data, size_t bytes, const void **now, 
         *now = n->blob.data;
     if (now_bytes)
         *now_bytes = n->blob.bytes;
+    return P2PML_OK;
+}
+
+int p2pml_state(p2pml_node *n, const void *data, size_t bytes, const void **now, size_t *now_bytes)
+{
+    int code = check_process(n, "p2pml_state");
+    if (code != P2PML_OK)
+        return code;
+    if (n->state == LIB_ENDED)
+        return P2PML_ENDED;
+    if (n->state != LIB_TURN)
+        return out_of_order(n, "p2pml_state", "the state is given in the program's turn");
+    const size_t most = node_program_state_most(n->vectors.parameters);
+    if (data && bytes > most)
+        return fail(n, P2PML_ELIMIT, "p2pml_state: found %zu bytes, expected at most %zu", bytes, most);
+    if (data) {
+        uint8_t *copy = malloc(bytes + 1);
+        if (!copy)
+            return fail(n, P2PML_ENOMEM, "p2pml_state: no memory for %zu bytes", bytes);
+        memcpy(copy, data, bytes);
+        forget_state(n);
+        n->program = (struct node_program_state){copy, bytes};
+        n->gives = true;
+    }
+    if (now)
+        *now = n->program.data;
+    if (now_bytes)
+        *now_bytes = n->program.bytes;
     return P2PML_OK;
 }
 

@@ -46,6 +46,7 @@ enum {
     P2PML_EFORK = -20
 };
 enum { P2PML_MODEL, P2PML_SECOND_MOMENT, P2PML_CORRECTION };
+enum { P2PML_TAKEN = 1, P2PML_RESTORED = 2 }; /* p2pml_round.another */
 
 typedef struct p2pml_node p2pml_node;
 
@@ -64,16 +65,18 @@ struct p2pml_options {           /* unused members are zero */
     int resume;  /* continue from the newest checkpoint in node.dir, if there is one */
     int changes; /* round_end lists the changed entries; costs two vectors of memory */
 };
-struct p2pml_round {         /* result of start and round_end; lists are valid until the next round_begin */
-    uint64_t steps;          /* local steps to take now (average.local_steps, fewer at the end) */
-    uint64_t steps_done;     /* before these, in the cluster's count */
-    double pace;             /* this node's time per step over its neighbours' median; 1: not known */
-    int another;             /* the model was replaced, by a member's or a checkpoint's */
-    int rolled_back;         /* NaN or infinity was given: the model is the last published one again */
-    int dense;               /* no lists: look at the whole vectors */
-    size_t changed;          /* entries in the lists */
-    const uint32_t *index;   /* ascending */
-    const float *model;      /* to be added to the model as it was given */
+struct p2pml_round {       /* result of start and round_end; lists are valid until the next round_begin */
+    uint64_t steps;        /* local steps to take now (average.local_steps, fewer at the end) */
+    uint64_t steps_done;   /* before these, in the cluster's count */
+    double pace;           /* this node's time per step over its neighbours' median; 1: not known */
+    int another;           /* the model is now a member's (P2PML_TAKEN), or a checkpoint's (P2PML_RESTORED) */
+    int rolled_back;       /* NaN or infinity was given: the model is the last published one again, and the
+                            * program sets what is not finite in its optimiser to zero */
+    int saves;             /* the next round_begin writes a checkpoint: p2pml_state is expected before it */
+    int dense;             /* no lists: look at the whole vectors */
+    size_t changed;        /* entries in the lists */
+    const uint32_t *index; /* ascending */
+    const float *model;    /* to be added to the model as it was given */
     const float *correction; /* new values */
 };
 
@@ -98,6 +101,9 @@ int p2pml_round_end(p2pml_node *node, int timeout_ms, struct p2pml_round *round)
 int p2pml_fd(const p2pml_node *node);
 /* The node and its cluster as JSON, as GET /status of a daemon; free() it. NULL: not started, or ended. */
 char *p2pml_status(p2pml_node *node);
+/* The accuracy of the model, 0 to 1, as the program has measured it: for the page, /status, /metrics and
+ * metrics.jsonl. P2PML_EINVAL: another number. */
+int p2pml_accuracy(p2pml_node *node, double accuracy);
 /* Writes a checkpoint with the next round_begin. */
 int p2pml_save(p2pml_node *node);
 /* Bytes of the program that travel with the model, such as the state of a schedule or the hash of a
@@ -107,6 +113,12 @@ int p2pml_save(p2pml_node *node);
  * turn or before start.
  */
 int p2pml_blob(p2pml_node *node, const void *data, size_t bytes, const void **now, size_t *now_bytes);
+/* What this program needs to continue from a checkpoint, besides the vectors and the blob: its optimiser, its
+ * schedule, its place in the data. It is part of checkpoints and is never sent. data (copied): belongs to the
+ * checkpoint that the next round_begin or leave writes, and to no later one; at most 64 models and 64 KiB
+ * (P2PML_ELIMIT). NULL: nothing changes. *now, *now_bytes (or NULL): what was given, or the bytes of the
+ * checkpoint that was resumed; valid until the vectors are lent. Call it in the program's turn. */
+int p2pml_state(p2pml_node *node, const void *data, size_t bytes, const void **now, size_t *now_bytes);
 /* Leaves the cluster: lends the vectors for the last time, tells the others, writes a checkpoint. ENDED:
  * done; the model vector is as in the checkpoint. AGAIN: call again. */
 int p2pml_leave(p2pml_node *node, int timeout_ms);

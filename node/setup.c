@@ -131,6 +131,7 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .outer = s->outer,
                                           .round_start = s->round_start,
                                           .blob = s->blob,
+                                          .state = s->state,
                                           .round = s->round,
                                           .model_seed = s->config->model.seed,
                                           .resumes = s->resumes,

@@ -36,15 +36,16 @@ struct node_setup {
     struct node_model_about about; // what the numbers of the model mean
     struct train_model *model;
     struct train_trainer *trainer;
-    uint64_t first_model;         // digest of `start`, not 0
-    float *start;                 // [parameters] the initial model; NULL after setup if `seeded`
-    bool seeded;                  // it can be made again from model.seed
-    float *outer, *round_start;   // [parameters] V and x0, or NULL without outer momentum
-    struct node_built_in trainee; // the trainer as a learner
-    struct gossip_blob *blob;     // of a program that trains, or of the scaling; borrowed; or NULL
-    uint64_t round, resumes;      // of a checkpoint that was resumed, as the next four
-    bool resumed;                 // from a checkpoint
-    bool unsettled, open;         // struct node_checkpoint_parts
+    uint64_t first_model;             // digest of `start`, not 0
+    float *start;                     // [parameters] the initial model; NULL after setup if `seeded`
+    bool seeded;                      // it can be made again from model.seed
+    float *outer, *round_start;       // [parameters] V and x0, or NULL without outer momentum
+    struct node_built_in trainee;     // the trainer as a learner
+    struct gossip_blob *blob;         // of a program that trains, or of the scaling; borrowed; or NULL
+    struct node_program_state *state; // of a program that trains; borrowed; or NULL
+    uint64_t round, resumes;          // of a checkpoint that was resumed, as the next four
+    bool resumed;                     // from a checkpoint
+    bool unsettled, open;             // struct node_checkpoint_parts
     float open_scale;
     struct node_starts starts;
     uint64_t instance_id; // random number of this process

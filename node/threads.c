@@ -219,6 +219,20 @@ void node_threads_leave(struct node_threads *t)
     try_post(t->loop_box, NODE_MESSAGE_LEAVE_CLUSTER);
 }
 
+void node_threads_accuracy(struct node_threads *t, double accuracy)
+{
+    struct node_message *message = node_message_new(NODE_MESSAGE_ACCURACY);
+    message->progress.accuracy = accuracy;
+    if (node_mailbox_post_by(t->learner_box, message, node_clock_ns() + STATUS_WAIT_NS))
+        node_message_free(message);
+}
+
+bool node_threads_saves(const struct node_threads *t)
+{
+    BASE_ASSERT(t->options.hosted);
+    return node_learner_saves(t->learner);
+}
+
 void node_threads_reload(struct node_threads *t)
 {
     try_post(t->loop_box, NODE_MESSAGE_RELOAD);

@@ -31,7 +31,11 @@ void node_threads_destroy(struct node_threads *threads); // after run, or instea
 
 // Any thread, from open to destroy. The node leaves as on SIGTERM: at a round boundary, with a checkpoint.
 void node_threads_leave(struct node_threads *threads);
-void node_threads_save(struct node_threads *threads);   // a checkpoint, at the next boundary with an exchange
+void node_threads_save(struct node_threads *threads); // a checkpoint, at the next boundary with an exchange
+void node_threads_accuracy(struct node_threads *threads,
+                           double accuracy); // of a hosted program's model, 0 to 1
+// In the turn of a hosted program: node_learner_saves.
+bool node_threads_saves(const struct node_threads *threads);
 void node_threads_reload(struct node_threads *threads); // as on SIGHUP
 // The text of /status, malloc'ed; NULL if the loop does not run, or does not answer within two seconds. One
 // caller at a time.

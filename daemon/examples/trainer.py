@@ -17,6 +17,7 @@ import time
 OPEN, START, ROUND, STATUS, SAVE, BLOB, LEAVE = range(1, 8)
 OK, ENDED, OUT_OF_ORDER = 0, 2, -9
 MODEL, SECOND_MOMENT, CORRECTION = range(3)
+ANOTHER, ROLLED_BACK = 1, 2
 
 
 class Gone(Exception):
@@ -77,15 +78,24 @@ class Trainer:
         return struct.unpack("<QQdI", self.call(ROUND, struct.pack("<Qdd", steps, step_scale, loss)))
 
 
+def tidy(m, flags):
+    """The momentum belongs to steps on another model, or to steps that were undone because they were not finite."""
+    if flags & ANOTHER or (flags & ROLLED_BACK and not all(map(math.isfinite, m))):
+        return array.array("f", bytes(4 * len(m)))
+    return m
+
+
 def main(path, rounds, own, rate=0.02, d=500):
     trainer, steps, x, c = None, 5, array.array("f", bytes(4 * d)), array.array("f", bytes(4 * d))
+    m = array.array("f", bytes(4 * d))  # momentum: this program's, so the daemon neither sends nor keeps it
     for done in range(rounds):
         if trainer is None:
             try:
                 trainer = Trainer(path, [("weight", (d // 10, 10))])
                 if not trainer.started:
                     trainer.vectors[MODEL][:] = x  # else the node has a model
-                steps = trainer.start()[0]
+                steps, _, _, flags = trainer.start()
+                m = tidy(m, flags)
                 x, c = trainer.vectors[MODEL], trainer.vectors[CORRECTION]
                 print("joined", flush=True)
             except (OSError, Gone, Occupied) as error:
@@ -94,10 +104,12 @@ def main(path, rounds, own, rate=0.02, d=500):
                 time.sleep(0.1)
         for _ in range(steps):
             for i in range(d):
-                x[i] += rate * (math.sin(i) + own - x[i] + c[i])
+                m[i] = 0.5 * m[i] + 0.5 * (math.sin(i) + own - x[i])
+                x[i] += rate * (m[i] + c[i])  # the correction bypasses the optimiser
         if trainer is not None:
             try:
-                steps = trainer.round(steps, steps * rate)[0]
+                steps, _, _, flags = trainer.round(steps, steps * rate)
+                m = tidy(m, flags)
             except Gone as error:
                 print("gone:", error, flush=True)
                 trainer, x, c = None, array.array("f", x), array.array("f", bytes(4 * d))

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { INPUTS = 64, BATCH = 16 };
 
@@ -17,7 +18,7 @@ static float uniform(void)
 }
 
 /* One step of gradient descent on a batch of random examples. Returns its loss. */
-static double step(float *w, const float *correction, float rate)
+static double step(float *w, float *momentum, const float *correction, float rate)
 {
     float x[INPUTS], gradient[INPUTS] = {0}, loss = 0;
     for (int row = 0; row < BATCH; row++) {
@@ -30,9 +31,25 @@ static double step(float *w, const float *correction, float rate)
         for (int i = 0; i < INPUTS; i++)
             gradient[i] += 2 * error * x[i] / BATCH;
     }
-    for (int i = 0; i < INPUTS; i++)
-        w[i] += rate * ((correction ? correction[i] : 0) - gradient[i]);
+    for (int i = 0; i < INPUTS; i++) {
+        momentum[i] = 0.5f * momentum[i] + 0.5f * gradient[i];
+        w[i] += rate * ((correction ? correction[i] : 0) - momentum[i]); /* which bypasses the optimiser */
+    }
     return loss;
+}
+
+/* The momentum is this program's. It is that of the checkpoint if the model is, and zero if it belongs to
+ * steps on another model, or is not finite. */
+static void follow(p2pml_node *node, const struct p2pml_round *round, float *momentum)
+{
+    const void *kept = NULL;
+    size_t bytes = 0;
+    if (round->another == P2PML_RESTORED && p2pml_state(node, NULL, 0, &kept, &bytes) == P2PML_OK &&
+        bytes == INPUTS * sizeof *momentum)
+        memcpy(momentum, kept, bytes);
+    for (int i = 0; i < INPUTS; i++)
+        if (round->another == P2PML_TAKEN || (round->rolled_back && !isfinite(momentum[i])))
+            momentum[i] = 0;
 }
 
 int main(int argc, char **argv)
@@ -55,13 +72,16 @@ int main(int argc, char **argv)
         return fprintf(stderr, "%s\n", why), 2;
 
     struct p2pml_round round;
-    float *w = p2pml_vector(node, P2PML_MODEL, NULL);
+    float *w = p2pml_vector(node, P2PML_MODEL, NULL), momentum[INPUTS] = {0};
     const float *correction = p2pml_vector(node, P2PML_CORRECTION, NULL);
     int code = p2pml_start(node, -1, &round);
     for (int i = 0; i < atoi(argv[3]) && code == P2PML_OK; i++) {
         double loss = 0;
+        follow(node, &round, momentum);
         for (uint64_t s = 0; s < round.steps; s++)
-            loss += step(w, correction, 0.05f) / (double)round.steps;
+            loss += step(w, momentum, correction, 0.05f) / (double)round.steps;
+        if (round.saves)
+            (void)p2pml_state(node, momentum, sizeof momentum, NULL, NULL);
         code = p2pml_round_begin(node, round.steps, 0.05 * (double)round.steps, loss);
         if (code == P2PML_OK)
             code = p2pml_round_end(node, -1, &round);

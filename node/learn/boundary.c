@@ -108,6 +108,9 @@ static void note(struct node_learner *l, struct node_message *message)
         l->save = true;
         l->checkpoint_again_ns = 0; // a request is tried at once, whatever failed before
         break;
+    case NODE_MESSAGE_ACCURACY:
+        l->accuracy = l->reported = message->progress.accuracy;
+        break;
     case NODE_MESSAGE_STATISTICS:
         take_statistics(l, message);
         break;
@@ -154,14 +157,21 @@ static void finish_round(struct node_learner *l, struct node_round *round)
     l->totals = round->totals;
 }
 
-// A state that is not finite is not checkpointed; the next boundary is tried. A new node writes one after its
-// first round, so that --resume has something to continue from.
-static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_rounds_meet *meet)
+// A new node writes one after its first round, so that --resume has something to continue from.
+bool node_learner_checkpoint_is_due(const struct node_learner *l)
 {
     const bool every = l->options.config->checkpoint.every_ns > 0;
     const uint64_t now_ns = node_clock_ns();
-    const bool due = l->save || (every && now_ns >= l->checkpoint_due_ns);
-    return meet->last || (meet->meets && !meet->unusable && due && now_ns >= l->checkpoint_again_ns);
+    BASE_ASSERT(!l->announced || !l->options.trainee);
+    return now_ns >= l->checkpoint_again_ns && (l->save || (every && now_ns >= l->checkpoint_due_ns));
+}
+
+// A state that is not finite is not checkpointed; the next boundary is tried. A program has its state ready
+// only if the checkpoint was announced to it, or asked for by itself.
+static bool writes_checkpoint(const struct node_learner *l, const struct gossip_rounds_meet *meet)
+{
+    const bool due = l->options.trainee ? node_learner_checkpoint_is_due(l) : l->announced || l->save;
+    return meet->last || (meet->meets && !meet->unusable && due);
 }
 
 // A checkpoint that failed is tried again at the next boundary, and after that only now and then: each try
@@ -207,7 +217,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
                                .outer = l->vectors.outer,
                                .blob = l->vectors.blob,
                                .scaled = l->options.scaling != NULL,
-                               .checkpoint = checkpoint_is_due(l, meet),
+                               .checkpoint = writes_checkpoint(l, meet),
                                .round = meet->round,
                                .met = true,
                                .pace = 1};

@@ -55,7 +55,7 @@ static void begin(void *owner, size_t which, struct gossip_learner_vectors *vect
     struct node_hosted *h = owner;
     (void)which;
     BASE_ASSERT(h->asked == 0 && h->given == 0); // before the first round
-    h->change = (struct node_hosted_change){.dense = true, .another = true};
+    h->change = (struct node_hosted_change){.dense = true};
     *vectors = (struct gossip_learner_vectors){.model = train_trainer_model(h->trainer),
                                                .second_moment = train_trainer_second_moment(h->trainer),
                                                .correction = correction_of(h),
@@ -172,8 +172,10 @@ static void adopt(void *owner, size_t which, enum gossip_learner_change change, 
     struct node_hosted *h = owner;
     (void)which;
     BASE_ASSERT(!h->change.index); // entries are listed when the turn passes, not before
-    if (change == GOSSIP_LEARNER_TAKEN || change == GOSSIP_LEARNER_RESTORED)
+    if (change == GOSSIP_LEARNER_TAKEN)
         h->change.another = h->change.dense = true;
+    if (change == GOSSIP_LEARNER_RESTORED) // the model is this node's, the round is the cluster's
+        h->change.dense = true;
     if (change == GOSSIP_LEARNER_ROLLED_BACK) {
         h->change.rolled_back = h->change.dense = true;
         reset_infinite(h);

@@ -22,7 +22,7 @@ enum node_hosted_turn { NODE_HOSTED_NODE, NODE_HOSTED_PROGRAM, NODE_HOSTED_OVER 
 #define NODE_HOSTED_DENSE_PART 4u // more than d/4 changed entries are reported as a dense change
 
 struct node_hosted_change {  // since the program gave its vectors; valid until it gives them again
-    bool another;            // the model is another node's, or of a checkpoint
+    bool another;            // the model is another node's
     bool rolled_back;        // the given vectors were not finite: the model is the last published one
     bool dense;              // no lists: any entry may have changed
     size_t count;            // entries that changed

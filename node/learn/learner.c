@@ -77,9 +77,10 @@ static void tell_rollback(const struct node_learner *l)
 
 static void end_round(struct node_learner *l)
 {
-    struct train_score measured = {NAN, NAN, NAN};
-    uint64_t every = l->options.config->train.eval_rounds;
+    struct train_score measured = {.accuracy = l->reported, .rmse = NAN, .loss = NAN};
+    uint64_t every = l->options.trainee ? l->options.config->train.eval_rounds : 0;
     BASE_ASSERT(l->round_is_over);
+    l->reported = NAN;
     l->round_is_over = false;
     if (l->rounds.unusable_in_row > 0)
         tell_rollback(l);
@@ -95,6 +96,7 @@ static void take_steps(struct node_learner *l, uint64_t count)
     node_learner_agree(l);
     node_learner_take_shards(l);
     node_learner_tell(l, "training", false);
+    l->announced = !l->options.trainee && node_learner_checkpoint_is_due(l);
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
     l->learner.boundary(l->learner.owner, 0, &did);
     BASE_ASSERT(did.step >= l->rounds.step && (!did.undone || !did.finite));
@@ -257,7 +259,7 @@ static void begin(struct node_learner *l)
     rounds.steps = config->train.steps > 0 ? config->train.steps : UINT64_MAX; // 0: until it is stopped
     l->pace = 1;
     l->disk_free = UINT64_MAX;
-    l->loss = l->rate = l->accuracy = l->rmse = l->totals.consensus = NAN;
+    l->loss = l->rate = l->accuracy = l->reported = l->rmse = l->totals.consensus = NAN;
     l->learner = l->options.trainee ? node_built_in_learner(l->options.trainee) : *l->options.other;
     l->learner.begin(l->learner.owner, 0, &l->vectors);
     if (l->options.trainee) {
@@ -292,6 +294,11 @@ enum base_error node_learner_start(const struct node_learner_options *options, s
 fail:
     release(l);
     return BASE_ENOMEM;
+}
+
+bool node_learner_saves(const struct node_learner *learner)
+{
+    return learner->announced;
 }
 
 void node_learner_join(struct node_learner *learner)

@@ -30,6 +30,9 @@ struct node_learner_options {
 
 enum base_error node_learner_start(const struct node_learner_options *options,
                                    struct node_learner **learner) BASE_CHECK;
+// Of `other`, from `steps` to `boundary`, by whichever thread takes them: whether the next boundary writes a
+// checkpoint, if it can. That is decided before the steps, so that a program can have its state ready.
+bool node_learner_saves(const struct node_learner *learner);
 void node_learner_join(struct node_learner *learner); // after it posted NODE_MESSAGE_LEFT; frees
 
 #endif

@@ -19,6 +19,7 @@ struct node_learner {
     uint64_t checkpoint_again_ns, failure_ns; // not before; the latest that failed, 0: none
     const char *state;                        // as last reported
     double accuracy;                          // latest measured
+    double reported;                          // by the program, in this round; NAN: not
     double rmse;                              // of a regression, likewise
     bool regression;
     double loss, rate; // of the latest round that had steps, NAN before
@@ -33,6 +34,7 @@ struct node_learner {
     char refused[256];           // why a received model cannot be used; ""
     bool checkpoint_failed;      // the latest one
     bool save;                   // one was requested
+    bool announced;              // to `other`: one is due at the next boundary
     bool row_failed;             // of metrics.jsonl, the latest one
     uint64_t disk_ns, disk_free; // when it was read for node.dir, and its value
 };
@@ -47,6 +49,7 @@ void node_learner_agree(struct node_learner *l); // on the scaling, once its sta
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet);
 // Likewise, until a snapshot is complete or is given up.
 void node_learner_fetch(struct node_learner *l);
+bool node_learner_checkpoint_is_due(const struct node_learner *l);
 // Other examples to train on, once they are there.
 void node_learner_take_shards(struct node_learner *l);
 

@@ -52,6 +52,7 @@ enum node_message_kind {
     NODE_MESSAGE_LEAVE_CLUSTER, // as on SIGTERM
     NODE_MESSAGE_RELOAD,        // as on SIGHUP
     NODE_MESSAGE_SAVE,          // to the learner: a checkpoint at the next boundary with an exchange
+    NODE_MESSAGE_ACCURACY,      // to the learner: progress.accuracy, as the program that trains measured it
     NODE_MESSAGE_ASK_STATUS,    // post the text of /status to the loop's `answers`
     // loop -> learner
     NODE_MESSAGE_ORDER,      // as.order: takes effect at the next boundary

@@ -164,13 +164,21 @@ static void draft_edges(struct draft *draft, size_t parameters)
 }
 
 // After the transactions, for the same reason.
-static void draft_blob(struct draft *draft, const struct gossip_blob *blob)
+static void draft_bytes(struct draft *draft, const char *name, const uint8_t *data, size_t bytes)
 {
-    if (!blob || blob->bytes == 0)
+    if (bytes == 0)
         return;
-    struct node_tensor *tensor = add_tensor(draft, "program", "blob", blob->data, blob->bytes);
+    struct node_tensor *tensor = add_tensor(draft, "program", name, data, bytes);
     tensor->type = NODE_TENSOR_U8;
-    tensor->bytes = blob->bytes;
+    tensor->bytes = bytes;
+}
+
+static void draft_program(struct draft *draft, const struct node_checkpoint_parts *parts)
+{
+    if (parts->blob)
+        draft_bytes(draft, "blob", parts->blob->data, parts->blob->bytes);
+    if (parts->state)
+        draft_bytes(draft, "state", parts->state->data, parts->state->bytes);
 }
 
 static void draft_free(struct draft *draft)
@@ -205,7 +213,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     BASE_ASSERT(!draft->tensors && !draft->pairs);
     train_model_tensors(parts->model, &n_table);
     draft->n_edges = n_edges;
-    draft->max_tensors = n_table + STATE_VECTORS + 3 + 3 * n_edges + n_orphans;
+    draft->max_tensors = n_table + STATE_VECTORS + 4 + 3 * n_edges + n_orphans;
     draft->max_pairs = FIXED_PAIRS + NODE_MODEL_ABOUT_PAIRS + n_edges + n_orphans;
     draft->max_copies = 2 * n_edges + n_orphans;
     draft->tensors = calloc(draft->max_tensors, sizeof *draft->tensors);
@@ -228,7 +236,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     if (!draft_kept(draft, parts->exchange, train_model_parameters(parts->model)))
         return base_fail(why, BASE_ENOMEM, "no memory for the orphaned corrections of %zu edges", n_orphans);
     draft_edges(draft, train_model_parameters(parts->model));
-    draft_blob(draft, parts->blob);
+    draft_program(draft, parts);
     return draft_about(draft, parts, why);
 }
 

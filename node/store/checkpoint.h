@@ -6,12 +6,12 @@
 // Tensors: "model.<tensor>" [shape]; "state.<vector>" [parameters]; "outer.momentum", and "outer.start" (x0)
 // of a round that is not in the momentum yet; "edge.<id>.reference" and ".correction" [parameters], in bf16
 // with average.reference: bf16, ".transactions" (U8, if there are any), <id> in 64 hex digits; "program.blob"
-// (U8, if it is not empty); "kept.<id>.correction" of neighbours that died (average.on_death). Metadata:
-// format, version, model, schema, node, id, round, step, epoch, position, seed, model_seed, boot (resumes so
-// far); task, labels, input_divisor and data as in node/store/model_file.h; "open" = the step scale, as a hex
-// float, if the local steps of round + 1 are done and its exchange is not; "unsettled" if the model still
-// lacks the latest proximal step (train_trainer_unsettle); and for each edge "edge.<id>" = "epoch sequence
-// resync_offset clock".
+// (U8, if it is not empty); "program.state" (likewise); "kept.<id>.correction" of neighbours that died
+// (average.on_death). Metadata: format, version, model, schema, node, id, round, step, epoch, position, seed,
+// model_seed, boot (resumes so far); task, labels, input_divisor and data as in node/store/model_file.h;
+// "open" = the step scale, as a hex float, if the local steps of round + 1 are done and its exchange is not;
+// "unsettled" if the model still lacks the latest proximal step (train_trainer_unsettle); and for each edge
+// "edge.<id>" = "epoch sequence resync_offset clock".
 #ifndef NODE_STORE_CHECKPOINT_H
 #define NODE_STORE_CHECKPOINT_H
 
@@ -23,6 +23,14 @@
 #include "train/model.h"
 #include "train/trainer.h"
 
+// What a program that trains needs to continue, besides the vectors: its optimiser, its schedule. In
+// checkpoints only.
+struct node_program_state {
+    uint8_t *data; // [bytes], malloc'ed; NULL: none
+    size_t bytes;  // at most node_program_state_most()
+};
+size_t node_program_state_most(size_t parameters);
+
 struct node_checkpoint_parts {
     const struct train_model *model;
     struct train_trainer *trainer;
@@ -33,7 +41,8 @@ struct node_checkpoint_parts {
                       // to come
     bool open;        // the local steps of round + 1 are done, its exchange is still to come;
     float open_scale; // their step scale
-    struct gossip_blob *blob; // of a program that trains, or NULL; resuming fills it
+    struct gossip_blob *blob;         // of a program that trains, or NULL; resuming fills it
+    struct node_program_state *state; // likewise; resuming replaces its data
     uint64_t round;
     uint64_t model_seed, resumes; // recorded; resuming sets `resumes` to the file's
     const char *node;             // name

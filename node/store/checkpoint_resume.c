@@ -14,8 +14,9 @@
 struct plan {
     const struct node_tensor *model[LIMIT_TENSORS];
     struct train_state_vector state[TRAIN_STATES];
-    const struct node_tensor *state_from[TRAIN_STATES], *outer, *round_start,
-        *blob; // the last three NULL where the file has none
+    const struct node_tensor *state_from[TRAIN_STATES], *outer, *round_start, *blob,
+        *program; // the last four NULL where the file has none
+    uint8_t *program_copy;
     bool open, unsettled;
     float open_scale;
     size_t n_state;
@@ -142,6 +143,31 @@ static enum base_error find_blob(const struct node_safetensors *file, struct pla
     return BASE_OK;
 }
 
+size_t node_program_state_most(size_t parameters)
+{
+    return LIMIT_BLOB_BYTES + LIMIT_STATE_VECTORS * parameters * sizeof(float);
+}
+
+// Copied here, where an error still changes nothing.
+static enum base_error find_program(const struct node_safetensors *file,
+                                    const struct node_checkpoint_parts *parts, struct plan *plan,
+                                    struct base_reason *why)
+{
+    const size_t most = node_program_state_most(train_model_parameters(parts->model));
+    plan->program = parts->state ? node_safetensors_find(file, "program.state") : NULL;
+    if (!plan->program)
+        return BASE_OK;
+    const size_t bytes = plan->program->bytes;
+    if (plan->program->type != NODE_TENSOR_U8 || bytes > most)
+        return base_fail(why, BASE_EFORMAT, "its 'program.state' has %zu bytes, expected U8 and at most %zu",
+                         bytes, most);
+    plan->program_copy = malloc(bytes + 1);
+    if (!plan->program_copy)
+        return base_fail(why, BASE_ENOMEM, "no memory for a program's state of %zu bytes", bytes);
+    memcpy(plan->program_copy, plan->program->data, bytes);
+    return BASE_OK;
+}
+
 static enum base_error find_open(const struct node_safetensors *file, struct plan *plan,
                                  struct base_reason *why)
 {
@@ -216,6 +242,8 @@ static enum base_error make_plan(const struct node_safetensors *file,
     if (!error)
         error = find_blob(file, plan, why);
     if (!error)
+        error = find_program(file, parts, plan, why);
+    if (!error)
         error = find_place(file, plan, why);
     if (!error)
         error = find_open(file, plan, why);
@@ -252,6 +280,11 @@ static void carry_out(const struct plan *plan, struct node_checkpoint_parts *par
         parts->blob->bytes = plan->blob ? (uint32_t)plan->blob->bytes : 0;
     if (parts->blob && parts->blob->bytes > 0)
         memcpy(parts->blob->data, plan->blob->data, parts->blob->bytes);
+    if (parts->state) {
+        free(parts->state->data);
+        *parts->state =
+            (struct node_program_state){plan->program_copy, plan->program ? plan->program->bytes : 0};
+    }
     parts->unsettled = (plan->unsettled || plan->round_start) && !plan->open;
     parts->open = plan->open;
     parts->open_scale = plan->open_scale;
@@ -277,7 +310,8 @@ static size_t largest_file(const struct train_model *model)
 {
     // Model, optimiser and outer momentum; for each edge r, c and two open packets.
     const size_t vectors = 6 + 4 * (size_t)LIMIT_PEERS;
-    return LIMIT_CHECKPOINT_HEADER_BYTES + (train_model_parameters(model) + 1024) * sizeof(float) * vectors;
+    return LIMIT_CHECKPOINT_HEADER_BYTES + (train_model_parameters(model) + 1024) * sizeof(float) * vectors +
+           node_program_state_most(train_model_parameters(model));
 }
 
 static enum base_error resume_one(const char *path, struct node_checkpoint_parts *parts,
@@ -290,6 +324,7 @@ static enum base_error resume_one(const char *path, struct node_checkpoint_parts
         return error;
     error = make_plan(read, parts, &plan, why);
     if (error) {
+        free(plan.program_copy);
         node_safetensors_free(read);
         return base_fail_context(why, error, "'%s'", path);
     }

@@ -1,6 +1,6 @@
 """A CNN in PyTorch on images of ten digits, four processes: cnn.py DIR INDEX STEPS PORT PORT PORT PORT.
 
-Each process sees mostly its own digits. The images are drawn here; P2PML_MNIST names a folder with the idx files of MNIST instead."""
+STEPS are the cluster's. Each process sees mostly its own digits. The images are drawn here; P2PML_MNIST names a folder with the idx files of MNIST instead."""
 import gzip, os, sys
 import torch
 import p2pml
@@ -37,13 +37,15 @@ images, labels = images[mine], labels[mine]
 model = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 5, 2), torch.nn.ReLU(), torch.nn.Conv2d(8, 16, 3, 2), torch.nn.ReLU(),
                             torch.nn.AdaptiveAvgPool2d(3), torch.nn.Flatten(), torch.nn.Linear(144, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.2, steps)
 peers = [f"127.0.0.1:{p}" for p in ports if p != ports[index]]
 node = p2pml.join(peers, dir=f"{folder}/{index}", listen=f"127.0.0.1:{ports[index]}", average__mode="sync", average__ratio=0.1)
-p2pml.attach(node, model, optimizer, every=5)
-for _ in range(steps):
+together = p2pml.attach(node, model, optimizer, every=5, scheduler=scheduler, steps=steps)
+while not together.done:  # in the cluster's steps: a process may be killed and started again
     batch = torch.randint(len(labels), (32,))
     torch.nn.functional.cross_entropy(model(images[batch]), labels[batch]).backward()
     optimizer.step()
+    scheduler.step()
     optimizer.zero_grad()
 with torch.no_grad():
     print("accuracy", (model(test).argmax(1) == truth).float().mean().item(), flush=True)

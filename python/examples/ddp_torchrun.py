@@ -15,11 +15,11 @@ torch.manual_seed(1)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4)))
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
 node = p2pml.join(f"127.0.0.1:{ports[1 - host]}", dir=f"{folder}/{host}", listen=f"127.0.0.1:{ports[host]}", average__mode="sync")
-p2pml.attach(node, model, optimizer, every=5)
+together = p2pml.attach(node, model, optimizer, every=5, steps=steps)
 
 truth = torch.randn(20, 4, generator=torch.Generator().manual_seed(5))
 torch.manual_seed(10 * host + rank)  # each process of the host has batches of its own
-for _ in range(steps):
+while not together.done:  # in the cluster's steps: a host may be killed and started again
     x = torch.randn(64, 20)
     y = (x @ truth).argmax(1)
     mine = y % 2 == host

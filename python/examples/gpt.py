@@ -38,14 +38,16 @@ model = GPT()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 node = p2pml.join([f"127.0.0.1:{p}" for p in ports if p != ports[index]], dir=f"{folder}/{index}", listen=f"127.0.0.1:{ports[index]}",
                   log__level="info")
-p2pml.attach(node, model, optimizer, every=10)
+together = p2pml.attach(node, model, optimizer, every=10)
 torch.manual_seed(index)
-print("begins at", node.status()["step"], flush=True)
-for step in range(steps):
-    loss(model, tokens, 16).backward()
+print("begins at", together.step, flush=True)
+while together.step < steps:  # in the cluster's steps
+    error = loss(model, tokens, 16)
+    error.backward()
     optimizer.step()
     optimizer.zero_grad()
-    if step % 50 == 0:
-        print("step", step, flush=True)
+    if together.step % 50 == 0:
+        together.report(loss=error)  # for the node's page
+        print("step", together.step, flush=True)
 with torch.no_grad():
     print("loss", loss(model, test, 200).item(), "nats, of", torch.log(torch.tensor(len(letters))).item(), flush=True)

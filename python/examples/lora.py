@@ -29,7 +29,7 @@ model = torch.nn.Sequential(torch.nn.Embedding(12, 16), layer, torch.nn.Flatten(
 optimizer = torch.optim.AdamW(adapters(model, train), lr=1e-2)
 node = p2pml.join(f"127.0.0.1:{ports[1 - index]}", dir=f"{folder}/{index}", listen=f"127.0.0.1:{ports[index]}", average__mode="sync",
                   average__ratio=1)
-p2pml.attach(node, model, optimizer, every=5)
+together = p2pml.attach(node, model, optimizer, every=5, steps=steps)
 
 
 def batch(count, halves):
@@ -40,7 +40,7 @@ def batch(count, halves):
 
 
 torch.manual_seed(10 + index)
-for _ in range(steps):
+while not together.done:  # in the cluster's steps: a process may be killed and started again
     x, y = batch(32, 1)
     torch.nn.functional.cross_entropy(model(x), y).backward()
     optimizer.step()

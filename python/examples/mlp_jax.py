@@ -28,9 +28,10 @@ def update(params, key):
 
 
 together, params = p2pml.jax.attach(p2pml.join(f"127.0.0.1:{ports[1 - index]}", dir=f"{folder}/{index}", average__mode="sync",
-                                               listen=f"127.0.0.1:{ports[index]}"), params, every=5)
-for key in jax.random.split(jax.random.PRNGKey(10 + index), steps):
-    params = update(params, key)
+                                               listen=f"127.0.0.1:{ports[index]}"), params, every=5, steps=steps)
+key = jax.random.PRNGKey(10 + index)
+while not together.done:  # in the cluster's steps: a process may be killed and started again
+    params = update(params, jax.random.fold_in(key, together.cluster_step))
     params = together.step(params, RATE)
 x = jax.random.normal(jax.random.PRNGKey(7), (2000, 20))
 print("accuracy", float((logits(params, x).argmax(1) == (x @ truth).argmax(1)).mean()), flush=True)

@@ -94,23 +94,31 @@ class SecondMoments:
             state[key].div_(1 - float(beta) ** float(now))
         now += before
 
-    def from_vector(self, another: bool, steps_done: int) -> None:
-        """After an exchange. ``another``: the vector holds a member's model and moments; parameters without state take these moments, too."""
+    def views(self) -> List[torch.Tensor]:
+        """The second moments of the shared parameters, in the vector."""
+        return self._views
+
+    def from_vector(self, another: int, steps_done: int) -> None:
+        """After an exchange. ``another``: the vector holds the moments of a member (TAKEN) or of a checkpoint (RESTORED); parameters without
+        state take these, too."""
         if another:
-            self._take(steps_done)
+            self._take(steps_done, another == _c.TAKEN)
             self._bind()
-            return
-        if self._bound is None:
+        elif self._bound is None:
             self._copy_to_state()
         self._bound_steps()
 
-    def _take(self, steps_done: int) -> None:
+    def _take(self, steps_done: int, member: bool) -> None:
+        self._counts = [None] * len(self._params)
         for p, view in zip(self._params, self._views):
             state = self._optimizer.state.get(p)
             if not state and bool(view.any()):
                 state = self._new_state(p, steps_done)
             if state and _KEY in state:
-                state[_FIRST].zero_()  # where the member's second moment is tiny, the old first moment would make a huge step
+                if member:  # where its second moment is tiny, the old first moment would make a huge step
+                    state[_FIRST].zero_()
+                    if float(state["step"]) < steps_done:  # a member's moment has no initial bias left
+                        state["step"] = torch.full_like(torch.as_tensor(state["step"], dtype=torch.float32), steps_done)
                 if state[_KEY].data_ptr() != view.data_ptr():
                     state[_KEY].copy_(view)
 
@@ -142,7 +150,7 @@ class SecondMoments:
         for first, second in pairs:
             square = torch.mul(first, least ** 0.5)
             square.mul_(square)
-            torch.maximum(second, square, out=second)
+            torch.fmax(second, square, out=second)  # what is not finite is not shared
 
     def release(self) -> None:
         for p, view in zip(self._params, self._views):
@@ -150,7 +158,7 @@ class SecondMoments:
             if state.get(_KEY) is view:
                 state[_KEY] = view.clone()
         for held, first in zip(self._mine, self._first_views):
-            if held.get(_FIRST) is first:
+            if _FIRST in held and held[_FIRST] is first:
                 held[_FIRST] = first.clone()
         self._vector, self._views, self._mine, self._states, self._bound = torch.empty(0), [], [], [], None
         self._first, self._first_views = torch.empty(0), []

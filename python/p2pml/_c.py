@@ -9,6 +9,8 @@ from typing import Any, Optional
 OK, AGAIN, ENDED = 0, 1, 2
 ENOMEM, EINVAL, EFORMAT, ELIMIT, EIO, EAUTH, EMISMATCH, ENOTFOUND, EORDER, EFORK = -1, -2, -3, -4, -5, -6, -7, -8, -9, -20
 MODEL, SECOND_MOMENT, CORRECTION = 0, 1, 2
+TAKEN, RESTORED = 1, 2  # Round.another
+BLOB_MOST = 65536
 
 
 class Tensor(ctypes.Structure):
@@ -22,7 +24,7 @@ class Options(ctypes.Structure):
 
 class Round(ctypes.Structure):
     _fields_ = [("steps", c_uint64), ("steps_done", c_uint64), ("pace", c_double), ("another", c_int), ("rolled_back", c_int),
-                ("dense", c_int), ("changed", c_size_t), ("index", POINTER(c_uint32)), ("model", POINTER(c_float)),
+                ("saves", c_int), ("dense", c_int), ("changed", c_size_t), ("index", POINTER(c_uint32)), ("model", POINTER(c_float)),
                 ("correction", POINTER(c_float))]
 
 
@@ -36,6 +38,8 @@ FUNCTIONS = {
     "status": (c_void_p, [c_void_p]),
     "save": (c_int, [c_void_p]),
     "blob": (c_int, [c_void_p, c_char_p, c_size_t, POINTER(c_void_p), POINTER(c_size_t)]),
+    "state": (c_int, [c_void_p, c_char_p, c_size_t, POINTER(c_void_p), POINTER(c_size_t)]),
+    "accuracy": (c_int, [c_void_p, c_double]),
     "leave": (c_int, [c_void_p, c_int]),
     "close": (None, [c_void_p]),
     "reason": (c_char_p, [c_void_p]),

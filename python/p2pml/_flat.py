@@ -13,6 +13,7 @@ import torch
 
 from . import _c, errors
 
+_LARGEST = torch.finfo(torch.float32).max
 Named = List[Tuple[str, torch.nn.Parameter]]
 
 
@@ -27,6 +28,12 @@ def order(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Named:
             if id(p) not in names:
                 raise errors.ConfigurationError(f"group {number} of the optimiser has a parameter of shape {tuple(p.shape)} that is not "
                                                 "in the model")
+            if p.is_meta:
+                raise errors.ConfigurationError(f"parameter '{names[id(p)]}' is on the device 'meta', where it has no values; materialise the model "
+                                                "first (model.to_empty(device=...), then load or initialise it)")
+            if "lr" not in group:
+                raise errors.ConfigurationError(f"group {number} of the optimiser has no learning rate 'lr', only {', '.join(sorted(group))}; "
+                                                "attach scales the others' pull with it")
             if not p.is_floating_point():
                 raise errors.ConfigurationError(f"parameter '{names[id(p)]}' is {p.dtype}, expected a floating-point type")
             named.append((names[id(p)], p))
@@ -157,6 +164,8 @@ class Parameters:
         mean = rates[0]
         if any(rate != mean for rate in rates):
             mean = sum(rate * size for rate, size in zip(rates, self._sizes)) / max(1, sum(self._sizes))
+        if mean > _LARGEST:
+            raise errors.ConfigurationError(f"the optimiser's learning rate is {mean:g}, expected a number that fp32 can hold")
         return max(mean, 0.0)  # a schedule may end at -1e-20
 
     def correct(self, rate: float) -> None:

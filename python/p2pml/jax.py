@@ -15,6 +15,7 @@ addition on the parameters' device. The vector holds fp32 masters of bf16 and fp
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from typing import Any, List, Optional, Tuple
@@ -24,23 +25,62 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import errors
-from .node import Node, Round
+from .node import RESTORED, TAKEN, Node, Round
 
 
-def attach(node: Node, params: Any, every: int = 30, *, state: Any = None, timeout: Optional[float] = None) -> Tuple[Any, ...]:
+def attach(node: Node, params: Any, every: int = 30, *, state: Any = None, steps: Optional[int] = None,
+           timeout: Optional[float] = None) -> Tuple[Any, ...]:
     """Joins ``node``'s cluster. Returns an :class:`Attachment` and the cluster's parameters; continue with these. After every ``every``
     calls of ``step`` the node exchanges with a neighbour. ``state``: the optimiser's state. If it is given, its second moment is shared,
-    and the third result is the state to continue with. Otherwise each node keeps its own optimiser state. ``timeout``: seconds to wait
-    for the cluster."""
+    all of it is part of the node's checkpoints, and the third result is the state to continue with. Otherwise each node keeps its own
+    optimiser state, and the program restores it. ``steps``: training ends for all at this step of the cluster; loop
+    ``while not together.done``. ``timeout``: seconds to wait for the cluster."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
-    together = Attachment(node, params, every, state)
+    together = Attachment(node, params, every, state, steps)
     started = together.start(state, timeout)
     return (together, *started) if state is not None else (together, started)
 
 
 def _is_adam(part: Any) -> bool:
     return hasattr(part, "nu") and hasattr(part, "_replace")
+
+
+def _is_counted(part: Any) -> bool:
+    return hasattr(part, "count") and hasattr(part, "_replace")
+
+
+def _count_from(state: Any, step: int) -> Any:
+    """Every count of steps in it (Adam's, a schedule's) is at least ``step``."""
+    def moved(part: Any) -> Any:
+        return part._replace(count=jnp.maximum(part.count, jnp.asarray(step, part.count.dtype))) if _is_counted(part) else part
+    return jax.tree_util.tree_map(moved, state, is_leaf=_is_counted)
+
+
+def _finite(leaf: Any) -> Any:
+    """Zero where it holds NaN or infinity anywhere."""
+    if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating) or bool(jnp.isfinite(leaf).all()):
+        return leaf
+    return jnp.zeros_like(leaf)
+
+
+def _to_bytes(state: Any) -> bytes:
+    leaves = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(state)]
+    head = json.dumps([[str(leaf.dtype), leaf.shape] for leaf in leaves]).encode()
+    return b"".join([len(head).to_bytes(8, "little"), head, *[leaf.tobytes() for leaf in leaves]])
+
+
+def _from_bytes(data: bytes, state: Any) -> Any:
+    """None: it is the state of another optimiser."""
+    leaves, tree = jax.tree_util.tree_flatten(state)
+    at = 8 + int.from_bytes(data[:8], "little")
+    if json.loads(data[8:at] or b"[]") != [[str(np.asarray(leaf).dtype), list(np.shape(leaf))] for leaf in leaves]:
+        return None
+    new = []
+    for leaf in map(np.asarray, leaves):
+        new.append(jnp.array(np.frombuffer(data[at:at + leaf.nbytes], dtype=leaf.dtype).reshape(leaf.shape), copy=True))
+        at += leaf.nbytes
+    return jax.tree_util.tree_unflatten(tree, new)
 
 
 def _add(params: Any, correction: Any, rate: Any) -> Any:
@@ -50,8 +90,8 @@ def _add(params: Any, correction: Any, rate: Any) -> Any:
 class Attachment:
     """The first result of :func:`attach`. Call ``step`` after every update; ``close`` (or the end of the program) leaves the cluster."""
 
-    def __init__(self, node: Node, params: Any, every: int, state: Any = None):
-        self.node, self.closed = node, False
+    def __init__(self, node: Node, params: Any, every: int, state: Any = None, steps: Optional[int] = None):
+        self.node, self.closed, self._total, self._alone = node, False, steps or 0, 0
         leaves, tree = jax.tree_util.tree_flatten_with_path(params)
         self._tree: Any = tree
         self._shapes = [(tuple(np.shape(leaf)), jnp.result_type(leaf)) for _, leaf in leaves]
@@ -64,7 +104,7 @@ class Attachment:
         if self._with_state:
             self._adam(state)
         node.open([(name, shape) for name, (shape, _) in zip(names, self._shapes)], average__local_steps=every,
-                  train__optimizer="adamw" if self._with_state else "sgd", train__rate=0.001)
+                  train__optimizer="adamw" if self._with_state else "sgd", train__rate=0.001, train__steps=self._total)
         self._flat, self._flat_correction, self._flat_moment = node.model, node.correction, node.second_moment
         self._ends = np.cumsum([math.prod(shape) for shape, _ in self._shapes])[:-1]
         self._last: List[Any] = [None] * len(names)
@@ -117,9 +157,23 @@ class Attachment:
         new = [jnp.array(part.reshape(shape), dtype=kind, copy=True)
                for part, (shape, _), kind in zip(np.split(self._flat_moment, self._ends), self._shapes, kinds)]
         parts[which] = mine._replace(nu=jax.tree_util.tree_unflatten(self._tree, new))
-        if round is not None and round.another and hasattr(mine, "count") and int(mine.count) == 0 and self._flat_moment.any():
-            parts[which] = parts[which]._replace(count=jnp.full_like(mine.count, round.steps_done))  # a member's moment has no initial bias left
+        if round is not None and round.another == TAKEN and hasattr(mine, "mu"):  # where its second moment is tiny, the old first one is huge
+            parts[which] = parts[which]._replace(mu=jax.tree_util.tree_map(jnp.zeros_like, mine.mu))
         return jax.tree_util.tree_unflatten(tree, parts)
+
+    def _take_state(self, state: Any, round: Optional[Round]) -> Any:
+        """docs/EMBEDDING.md, "What happens to a learner's state"."""
+        if round is not None and round.another == RESTORED:
+            kept = self.node.came()[1]
+            restored = _from_bytes(kept, state) if kept else None
+            if restored is None:
+                warnings.warn("the checkpoint has no state of this optimiser: its first moments begin again", RuntimeWarning, stacklevel=5)
+            state = _count_from(state, round.steps_done) if restored is None else restored
+        if round is not None and round.rolled_back:
+            state = jax.tree_util.tree_map(_finite, state)
+        if round is not None and round.another == TAKEN and (self._flat_moment.any() or round.steps_done > 0):
+            state = _count_from(state, round.steps_done)  # a member's moment has no initial bias left, and the schedule is the cluster's
+        return self._moment_from_vector(state, round)
 
     # -- rounds
 
@@ -138,7 +192,7 @@ class Attachment:
         params = self._tree_of(self._flat, True)
         for i, (leaf, (_, kind)) in enumerate(zip(jax.tree_util.tree_leaves(params), self._shapes)):
             self._last[i] = None if kind == jnp.float32 else np.array(leaf)
-        return (params, self._moment_from_vector(state, round)) if self._with_state else params
+        return (params, self._take_state(state, round)) if self._with_state else params
 
     def start(self, state: Any = None, timeout: Optional[float] = None) -> Any:
         if self._with_state:
@@ -163,6 +217,7 @@ class Attachment:
             raise errors.OrderError("the optimiser's state was given to " + ("attach, and is missing here" if self._with_state else
                                     "step, and not to attach: its second moment has no place in this node"))
         if self.closed or self._ended:
+            self._alone += self._ended
             return (params, state) if self._with_state else params
         self._check(params)
         try:
@@ -176,19 +231,39 @@ class Attachment:
             self._to_vector(params)
             if self._with_state:
                 self._moment_to_vector(state)
+                if self._round is not None and self._round.saves:
+                    self.node.keep(_to_bytes(state))
             self._exchanging = True
             return self._take(self.node.exchange(self._steps, self._scale), state)
         except errors.Ended as why:
             self._ended = True
-            warnings.warn(f"{why}; training continues alone", RuntimeWarning, stacklevel=2)
-            return self._from_vector(state)
+            if not self.done:
+                warnings.warn(f"{why}; training continues alone", RuntimeWarning, stacklevel=2)
+            params = self._tree_of(self._flat, True)
+            return (params, jax.tree_util.tree_map(_finite, state)) if self._with_state else params
 
-    def close(self, params: Any = None) -> None:
-        """Leaves the cluster with a checkpoint of ``params``; None: with the parameters of the last boundary."""
+    @property
+    def cluster_step(self) -> int:
+        """The cluster's step, with those of this node since the last exchange. A restarted process does not begin at 0."""
+        return (self._round.steps_done if self._round else 0) + self._steps + self._alone
+
+    @property
+    def done(self) -> bool:
+        """Whether the cluster has taken the ``steps`` that attach was given."""
+        return 0 < self._total <= self.cluster_step
+
+    def close(self, params: Any = None, state: Any = None) -> None:
+        """Leaves the cluster with a checkpoint of ``params`` and the optimiser's ``state``; None: with the parameters of the last boundary, and
+        without its state."""
         if not self.closed:
             if params is not None and not self._ended and not self.node.lent:
                 self._check(params)
                 self._to_vector(params)
+                if self._with_state and state is not None:
+                    self._moment_to_vector(state)
+                    self.node.keep(_to_bytes(state))
+                if self._steps > 0:
+                    self.node.begin(self._steps, self._scale)
             self.closed = True
             self.node.leave()
             self._flat = self._flat_correction = self._flat_moment = None

@@ -13,11 +13,13 @@ import math
 import operator
 import os
 import select
+import sys
 import time
 import weakref
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _c, errors
+from ._beside import Beside
 
 logger = logging.getLogger("p2pml")
 
@@ -27,14 +29,18 @@ _STEPS_MAX = 10 ** 9  # in a round, as in the library
 _LEAVE = 20.0  # seconds that the end of the program waits for the last checkpoint
 
 
+TAKEN, RESTORED = _c.TAKEN, _c.RESTORED
+
+
 class Round(NamedTuple):
     """The next steps, and the state of the vectors."""
     steps: int         #: local steps to take before the next exchange
     steps_done: int    #: steps done before these, in the cluster's count
     pace: float        #: this node's time per step over its neighbours' median
-    another: bool         #: the model was replaced by a member's, or a checkpoint's
+    another: int       #: the model was replaced by a member's (TAKEN), or a checkpoint's (RESTORED); else 0
     rolled_back: bool  #: NaN or infinity was given; the model is the last published one again
     changes: Optional[Tuple[Any, Any, Any]]  #: (index, added to the model, new correction), or None: anything may have changed
+    saves: bool = False  #: the next exchange writes a checkpoint: :meth:`Node.keep` is expected before it
 
 
 class _Handle:
@@ -108,13 +114,13 @@ def _leave_all() -> None:
             logger.warning("%s", error)
 
 
-class Node:
+class Node(Beside):
     """Made by :func:`join`. The vectors exist from :meth:`open` on; between :meth:`begin` and :meth:`end` they belong to the node."""
 
     def __init__(self, peers: Union[str, Sequence[str], None] = None, *, secret: Optional[str] = None,
                  config: Union[str, "os.PathLike[str]", None] = None, dir: Union[str, "os.PathLike[str]", None] = None,
                  name: Optional[str] = None, listen: Optional[str] = None, resume: bool = True, **settings: Any):
-        self._settings: Dict[str, Any] = {"log.level": "warn", "node.http": ""}
+        self._settings: Dict[str, Any] = {"log.level": "warn", "node.http": "127.0.0.1:0"}
         self._config = os.fspath(config) if config is not None else None
         if self._config is not None:  # the file decides
             self._settings = {}
@@ -136,6 +142,8 @@ class Node:
         self._lent = self._started = False
         self._ended: Optional[str] = None
         self._closed = False
+        self._parting: Callable[[], Optional[Callable[[], None]]] = lambda: None
+        self._page: Optional[str] = None
 
     # -- opening
 
@@ -286,7 +294,7 @@ class Node:
             code = self._wait(call, into, what, timeout)
         self._check(code)
         changes = None if into.dense else self._changes(into)
-        return Round(into.steps, into.steps_done, into.pace, bool(into.another), bool(into.rolled_back), changes)
+        return Round(into.steps, into.steps_done, into.pace, into.another, bool(into.rolled_back), changes, bool(into.saves))
 
     def _wait(self, call: Any, into: _c.Round, what: str, timeout: Optional[float]) -> int:
         began, told, poll = time.monotonic(), False, self._poll()
@@ -321,8 +329,18 @@ class Node:
         self._check_open(True)
         _running.add(self)
         round = self._await(_c.library().start, "other nodes", timeout)
+        if not self._started and self.page:
+            print(f"p2pml: this node's page is {self.page}", file=sys.stderr, flush=True)
         self._started = True
         return round
+
+    @property
+    def page(self) -> Optional[str]:
+        """The address of this node's web page, once it has started; None: it has none (``node__http=""``)."""
+        if self._page is None:
+            mine: Dict[str, Any] = next((one for one in self.status().get("members", []) if one.get("self")), {})
+            self._page = f"http://{mine['http']}/" if mine.get("http") else ""
+        return self._page or None
 
     def begin(self, steps: int, step_scale: float, loss: float = math.nan) -> None:
         """Lends the vectors to the node, after ``steps`` local steps whose learning rates sum to ``step_scale``."""
@@ -385,25 +403,17 @@ class Node:
         """Writes a checkpoint with the next exchange."""
         self._check(_c.library().save(self._pointer()))
 
-    @property
-    def blob(self) -> bytes:
-        """At most 65,536 bytes that are stored with the model, such as the state of a schedule or the hash of a tokenizer. A late joiner
-        gets them from a member, a resumed node from its checkpoint."""
-        at, size = ctypes.c_void_p(), ctypes.c_size_t()
-        self._check(_c.library().blob(self._pointer(), None, 0, ctypes.byref(at), ctypes.byref(size)))
-        return ctypes.string_at(at, size.value)
-
-    @blob.setter
-    def blob(self, data: bytes) -> None:
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(f"blob: found {type(data).__name__}, expected bytes")
-        data = bytes(data)
-        self._check(_c.library().blob(self._pointer(), data, len(data), None, None))
+    def before_leave(self, call: Callable[[], Optional[Callable[[], None]]]) -> None:
+        """``call()``, if it is not None, is called once before the node leaves: a weak reference to a method."""
+        self._parting = call
 
     def leave(self, timeout: Optional[float] = None) -> None:
         """Leaves the cluster with a checkpoint. The vectors stay."""
         if self._handle is None or self._ended is not None or self._handle.process != os.getpid():
             return
+        call, self._parting = self._parting(), lambda: None
+        if call is not None:
+            call()
         began = time.monotonic()
         while True:
             code = _c.library().leave(self._pointer(), 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import operator
 import warnings
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -12,7 +14,8 @@ import torch
 from . import errors, torchrun
 from ._adam import SecondMoments, is_adam
 from ._flat import Named, Parameters, order
-from .node import Node, Round
+from ._state import State, compare_rates
+from .node import RESTORED, TAKEN, Node, Round
 
 try:
     from torch.optim.optimizer import register_optimizer_step_post_hook as _register
@@ -24,13 +27,15 @@ _HOOKS = (2, 3)  # since this version of torch a compiled model leaves the hooks
 
 
 def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int = 30, *,
-           share_second_moment: bool = True, state: Optional[Dict[str, Any]] = None,
+           scheduler: Any = None, steps: Optional[int] = None, share_second_moment: bool = True, state: Optional[Dict[str, Any]] = None,
            timeout: Optional[float] = None, group: Any = None, patience: float = torchrun.PATIENCE) -> "Attachment":
     """Joins ``node``'s cluster with ``model``; on return the parameters are the cluster's. From then on every ``optimizer.step()``
     is a local step, and after each ``every`` of them the node exchanges with a neighbour.
 
+    ``scheduler``: the program's learning rate scheduler, which the program steps as before; a process that is restarted or joins late
+    finds it where the cluster is. ``steps``: training ends for all at this step of the cluster; loop ``while not attachment.done``.
     The nodes share the parameters that ``optimizer`` updates; if it trains only adapters, they share only these. Buffers (such as
-    the running statistics of batch norm) stay each node's own. ``state``: a ``state_dict`` of an attachment of this model; training
+    the running statistics of batch norm) stay each node's own, and travel with the model to a late joiner. ``state``: a ``state_dict`` of an attachment of this model; training
     continues from it, with its edges, and ignores the checkpoints in the node's directory. ``timeout``: seconds to wait for the
     cluster; None: as long as ``node.start_timeout`` and the others take. ``group`` and ``patience``: for torchrun, see
     :func:`p2pml.torchrun.within`. If the node cannot join, or Ctrl-C interrupts the call, the node is closed."""
@@ -43,11 +48,11 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     named = order(model, optimizer)
     _check_free(named)
     host = torchrun.within(node, group, patience)
-    attachment = Attachment(host, model, optimizer, named)
+    attachment = Attachment(host, model, optimizer, named, scheduler)
     try:
         if state is not None:
             _restore(host, state, named)
-        attachment.start(every, share_second_moment, timeout)
+        attachment.start(every, steps, share_second_moment, timeout)
     except TimeoutError:
         attachment.abandon()
         raise TimeoutError(f"the other nodes were not ready within {timeout} s; the node is closed: join again to wait longer") from None
@@ -97,7 +102,7 @@ def _watch() -> None:
 class Attachment:
     """The result of :func:`attach`. ``state_dict()`` is its state for the program's own checkpoints; ``close()`` leaves the cluster."""
 
-    def __init__(self, node: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, named: Named):
+    def __init__(self, node: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, named: Named, scheduler: Any = None):
         self.node, self.optimizer = node, optimizer
         self.closed = self._ended = False
         self._model = weakref.ref(model)  # weak: an attachment lives as long as its model
@@ -112,18 +117,31 @@ class Attachment:
         self._moments: Optional[SecondMoments] = None
         self._undo: List[Callable[[], Any]] = []  # each removes one hook from the optimiser
         self._opens = False
+        self._scheduler, self._state = scheduler, None  # type: Any, Optional[State]
+        self._saves = False        # the program asked for a checkpoint
+        self._within = False       # a step of the optimiser
+        self._total = 0            # steps of the cluster; 0: no end
+        self._over = False         # the cluster's training has ended
+        self._alone = 0            # steps after the node's end
+        self._losses: List[float] = []  # reported since the last exchange
 
-    def start(self, every: int, share_second_moment: bool, timeout: Optional[float]) -> None:
+    def start(self, every: int, steps: Optional[int], share_second_moment: bool, timeout: Optional[float]) -> None:
         shares = share_second_moment and is_adam(self.optimizer)
         self.node._check_open(False)
         self._opens = True
+        self._total = operator.index(steps or 0)
         self.node.open([(name, p.shape) for name, p in self._named], average__local_steps=every,
-                       train__optimizer="adamw" if shares else "sgd", train__rate=0.001)
+                       train__optimizer="adamw" if shares else "sgd", train__rate=0.001, train__steps=self._total)
         self._parameters = Parameters(self._named, self.optimizer, self.node)
+        model = self._model()
+        assert model is not None
+        self._state = State(model, self.optimizer, self._named, self._scheduler, "exp_avg_sq" if shares else None)
         if shares:
             self._moments = SecondMoments(self._parameters, self.optimizer, self.node)
+            self._moments.to_vector()  # the program may have loaded them
         self._hook()
         self._take(self.node.start(timeout))
+        self.node.before_leave(weakref.WeakMethod(self._part))
 
     # -- the optimiser's steps
 
@@ -135,6 +153,8 @@ class Attachment:
                 attachment = me()
                 if attachment is not None and attachment.active:
                     method(attachment)
+                elif attachment is not None and not attachment.closed and method is Attachment._after_step:
+                    attachment._alone += 1
             return hook
         before, after = call(Attachment._before_step), call(Attachment._after_step)
         self.optimizer.__dict__["_p2pml"] = self  # lives as long as the optimiser
@@ -168,6 +188,8 @@ class Attachment:
 
     def _before_step(self) -> None:
         """After Ctrl-C within an exchange the node may still be reading the vectors: no step may write to them before that exchange ends."""
+        if self._state is not None and self._state.schedule is not None:
+            self._state.schedule.before_step()
         try:
             self._take_interrupted()
         except errors.Ended as why:
@@ -175,6 +197,7 @@ class Attachment:
 
     def _after_step(self) -> None:
         self._strange = 0
+        self._within = True
         try:
             rate = self._flat.rate()
             self._flat.correct(rate)
@@ -184,6 +207,8 @@ class Attachment:
                 self.exchange()
         except errors.Ended as why:
             self._end(str(why))
+        finally:
+            self._within = False
 
     def notice(self, other: torch.optim.Optimizer) -> None:
         """``other`` has taken a step. An optimiser that wraps this one, or that this one wraps, takes one step for each step of
@@ -213,14 +238,46 @@ class Attachment:
 
     def _take(self, round: Optional[Round]) -> None:
         """``round`` None: an interruption has lost it; its result is in the vector."""
-        self._round, self._steps, self._scale = round or self._round, 0, 0.0
+        expected = self.step
+        self._round, self._steps, self._scale, self._losses = round or self._round, 0, 0.0, []
         if round is not None and round.rolled_back:
             warnings.warn("the model held NaN or infinity: these steps are undone, and the model is again that of the last exchange; a "
                           "smaller learning rate may help", RuntimeWarning, stacklevel=2)
         self._flat.from_vector()
+        another = TAKEN if round is None else round.another
+        if round is not None:
+            self._take_state(round, expected)
         if self._moments is not None:
-            self._moments.from_vector(round is None or bool(round.another), self._round.steps_done if self._round else 0)
+            self._moments.from_vector(another, self._round.steps_done if self._round else 0)
         self._exchanging = False
+
+    def _take_state(self, round: Round, expected: int) -> None:
+        """What is besides the vectors: docs/EMBEDDING.md, "What happens to a learner's state"."""
+        state = self._state
+        assert state is not None
+        if round.rolled_back:
+            state.undo()
+        if round.another == RESTORED:
+            kept = self.node.came()[1]
+            if not state.restore(kept, round.steps_done, self._moments.views() if self._moments else None) and not self.optimizer.state:
+                warnings.warn("the checkpoint has no state of the optimiser: its moments begin again", RuntimeWarning, stacklevel=5)
+        elif round.another == TAKEN:
+            other = state.take(self.node.came()[0], round.steps_done, self._within)
+            words = compare_rates(self._flat.rate(), other)
+            if words:
+                warnings.warn(words, RuntimeWarning, stacklevel=5)
+        elif state.schedule is not None:
+            state.schedule.skip(round.steps_done - expected)
+
+    def _give_state(self) -> None:
+        """Before an exchange, or the end."""
+        assert self._state is not None and self._round is not None
+        rate = self._flat.rate()
+        self._state.remember()
+        with contextlib.suppress(errors.Ended):  # the exchange that follows says so, in all processes of a host
+            self.node.travel(self._state.travels(self.step, rate, self.node.travel_most()))
+            if self._round.saves or self._saves:
+                self.node.keep(self._state.keeps(self.step, rate))
 
     def _take_interrupted(self) -> bool:
         """Handles a Ctrl-C between the beginning of an exchange and the last number copied to the parameters. True: the vectors
@@ -239,13 +296,58 @@ class Attachment:
         self._flat.to_vector()
         if self._moments is not None:
             self._moments.to_vector()
+        self._give_state()
         self._exchanging = True
+        if self._losses and math.isnan(loss):
+            loss = sum(self._losses) / len(self._losses)
         self._take(self.node.exchange(self._steps, self._scale, loss))
 
     def _end(self, why: str) -> None:
+        self._alone, self._steps = self._steps, 0
         self._ended = True
+        self._over = self._total > 0 and self.node.ended == "the node has left the cluster"  # all others have finished
         self._flat.from_vector()
-        warnings.warn(f"{why}; training continues alone", RuntimeWarning, stacklevel=3)
+        if self._state is not None:
+            self._state.undo()  # the model is finite, so the optimiser must be
+        if not self.done:
+            warnings.warn(f"{why}; training continues alone", RuntimeWarning, stacklevel=3)
+
+    # -- for the program
+
+    @property
+    def step(self) -> int:
+        """The cluster's step, with those of this node since the last exchange. A restarted process does not begin at 0."""
+        return (self._round.steps_done if self._round else 0) + self._steps + self._alone
+
+    @property
+    def done(self) -> bool:
+        """Whether the cluster has taken the ``steps`` that attach was given, or all others have ended. ``while not attachment.done`` is a loop
+        that can be restarted."""
+        return self._over or 0 < self._total <= self.step
+
+    def report(self, loss: Any = None, accuracy: Any = None, **values: Any) -> None:
+        """Numbers for people: the page, /status and metrics.jsonl show the mean ``loss`` of a round and the latest ``accuracy`` (0 to 1);
+        other values are only written to ``reported.jsonl`` in the node's ``dir``. Tensors of one element are read (on a GPU, that waits)."""
+        if loss is not None and math.isfinite(float(loss)):
+            self._losses.append(float(loss))
+        if accuracy is not None or values:
+            if self.active:
+                self.node.report(accuracy if accuracy is None else float(accuracy),
+                                 **{"step": self.step, **{name: float(value) for name, value in values.items()}})
+
+    def detached_state(self, of: Any = None) -> Dict[str, Any]:
+        """A ``state_dict()`` for ``torch.save`` whose tensors have memory of their own. (Those of an attached model are parts of one vector, and
+        ``torch.save`` of one part writes the whole vector.) ``of``: the model if None, or the optimiser."""
+        of = self._model() if of is None else of
+
+        def own(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return value.detach().clone()
+            if isinstance(value, dict):
+                return {key: own(v) for key, v in value.items()}
+            return type(value)(own(v) for v in value) if type(value) in (list, tuple) else value
+        state: Dict[str, Any] = own(of.state_dict())
+        return state
 
     # -- state and end
 
@@ -268,7 +370,11 @@ class Attachment:
         before = self.node.stamp()
         for _ in range(2):  # a boundary at which the node pauses, or takes another's model, writes no checkpoint
             self.node.save()
-            self.exchange()
+            self._saves = True
+            try:
+                self.exchange()
+            finally:
+                self._saves = False
             if self.node.stamp() != before:
                 return
         raise errors.EnvironmentFailed("the node wrote no checkpoint at this boundary (a full disk?); its log says why")
@@ -297,15 +403,27 @@ class Attachment:
             self.node.close()
         self.closed = True
 
+    def _part(self) -> None:
+        """The node is about to leave: the steps since the last exchange count, and its last checkpoint has all state."""
+        if not self._undo or not self.active or self.node.lent or self._exchanging or self._round is None:
+            return
+        try:
+            self._flat.to_vector()
+            if self._moments is not None:
+                self._moments.to_vector()
+            self._saves = True
+            self._give_state()
+            if self._steps > 0:
+                self.node.begin(self._steps, self._scale)
+        except (errors.MismatchError, errors.ConfigurationError) as why:  # whatever the program did, the node leaves
+            warnings.warn(f"{why}; the node leaves with the model of the last exchange", RuntimeWarning, stacklevel=2)
+        except errors.Ended:
+            pass
+
     def close(self) -> None:
         """Leaves the cluster; the parameters keep the values of the last checkpoint."""
         if self.closed:
             return
-        if self._undo and not self._ended and not self.node.lent and not self._exchanging:
-            try:
-                self._flat.to_vector()
-            except errors.MismatchError as why:  # whatever the program did, the node leaves
-                warnings.warn(f"{why}; the node leaves with the model of the last exchange", RuntimeWarning, stacklevel=2)
         self.node.leave()
         if self._undo:
             self._flat.from_vector()

@@ -123,6 +123,8 @@ class Leader(_Member):
         except BaseException as error:  # also for Ctrl-C: the others wait for this message
             with _whole():
                 self._pass((None, error, self._node.lent))
+                if vectors and isinstance(error, errors.Ended):  # the last exchange may have changed them
+                    self._pass_vectors()
             raise
         finally:
             self._node.meanwhile = before
@@ -172,6 +174,8 @@ class Leader(_Member):
     def checkpoint(self) -> Any:
         return self._tell(self._node.checkpoint)
 
+    def came(self) -> Any:
+        return self._tell(self._node.came)
 
     def close(self) -> None:
         self.release()
@@ -198,7 +202,7 @@ class Follower(_Member):
             while word == _WAITS:
                 word = self._pass()
             result, error, self.lent = word
-            if vectors and result is not None:
+            if vectors and (result is not None or isinstance(error, errors.Ended)):
                 self._pass_vectors()
         if error is not None:
             raise error
@@ -226,12 +230,16 @@ class Follower(_Member):
     def _result(self, *_: Any, **__: Any) -> Any:
         return self._hear()
 
-    restore = stamp = checkpoint = _result
+    restore = stamp = checkpoint = came = _result
+    ended: Optional[str] = None
 
     def _nothing(self, *_: Any, **__: Any) -> None:
         pass
 
-    save = leave = _nothing
+    save = leave = travel = keep = report = begin = before_leave = _nothing
+
+    def travel_most(self) -> int:
+        return _c.BLOB_MOST
 
     def close(self) -> None:
         self.release()

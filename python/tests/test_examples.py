@@ -38,10 +38,10 @@ class Examples(Processes):
             f.write(" ".join(rng.choice(["the", "cat", "sat", "on", "a", "mat", "and", "ran"]) for _ in range(10000)))
         ports = free_ports(4)
         nodes = [self.start("gpt.py", i, self.folder, i, 10 ** 9 if i else 400, text, *ports) for i in range(4)]
-        self.wait_for(3, "step 0")
+        self.wait_for(3, "step 50")
         nodes[3].send_signal(signal.SIGKILL)
         nodes[3].wait()
-        back = self.start("gpt.py", 3, self.folder, 3, 100, text, *ports)
+        back = self.start("gpt.py", 3, self.folder, 3, 600, text, *ports)
         for i, process in ((0, nodes[0]), (3, back)):
             self.assertLess(self.result(process, i, "loss"), 1.6)  # a guess: 2.7 nats
         for i in (1, 2):
@@ -58,7 +58,7 @@ class Examples(Processes):
     def test_three_lines_are_the_user_s(self):
         for name in ("cnn.py", "gpt.py", "lora.py"):
             with open(os.path.join(EXAMPLES, name), encoding="utf-8") as f:
-                used = [line for line in f if re.match(r"import p2pml$|node = p2pml\.join|p2pml\.attach", line)]
+                used = [line for line in f if re.match(r"import p2pml$|node = p2pml\.join|together = p2pml\.attach", line)]
             self.assertEqual(len(used), 3, name)
 
 

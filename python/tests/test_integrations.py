@@ -139,7 +139,7 @@ class Jax(unittest.TestCase):
         again, params, state = self.attach(params, state=state)
         self.assertEqual(state[0], "clip")
         self.assertTrue((state[1][0].nu["w"] == 0.5).all() and (state[1][0].nu["b"] == 0.5).all())
-        self.assertEqual((int(state[1][0].count), state[1][0].nu["b"].dtype), (2, jnp.bfloat16))  # its bias is gone
+        self.assertEqual((int(state[1][0].count), state[1][0].nu["b"].dtype), (3, jnp.bfloat16))  # its bias is gone
         again.close()
         with self.assertRaisesRegex(p2pml.ConfigurationError, "found 0 named tuples"):
             self.attach(params, state=(1, params), name="other")
@@ -185,8 +185,92 @@ class Jax(unittest.TestCase):
         self.assertTrue((back["w"] == 0).all())
 
 
+@needs("torch", "transformers", "accelerate")
+class HuggingFace(unittest.TestCase):
+    def test_a_restarted_trainer_goes_on_with_step_and_schedule(self):
+        import torch
+        import transformers
+        folder = tempfile.mkdtemp(prefix="p2pml-python-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(3, 2)
+
+            def forward(self, x, labels):
+                return {"loss": torch.nn.functional.cross_entropy(self.layer(x), labels)}
+
+        class Stop(transformers.TrainerCallback):
+            def __init__(self, at):
+                self.at, self.steps, self.rates = at, 0, []
+
+            def on_step_end(self, args, state, control, lr_scheduler=None, **_):
+                self.steps += 1
+                self.rates.append(lr_scheduler.get_last_lr()[0])
+                control.should_training_stop |= state.global_step >= self.at
+
+        def run(at):
+            node = p2pml.join(dir=os.path.join(folder, "node"), log__level="error")
+            self.addCleanup(node.close)
+            arguments = transformers.TrainingArguments(os.path.join(folder, "hf"), max_steps=40, per_device_train_batch_size=4, learning_rate=1e-2,
+                                                       save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, logging_steps=5)
+            data = [{"x": torch.ones(3) * i, "labels": torch.tensor(i % 2)} for i in range(400)]
+            stop = Stop(at)
+            trainer = transformers.Trainer(Model(), arguments, train_dataset=data, callbacks=[p2pml.huggingface.Callback(node, every=5), stop])
+            with unittest.mock.patch.object(p2pml.Node, "exchange", autospec=True, side_effect=p2pml.Node.exchange) as exchange:
+                trainer.train()
+            return stop, exchange.call_args_list
+        first, _ = run(20)
+        self.assertEqual(first.steps, 20)
+        second, exchanges = run(1000)
+        self.assertEqual(second.steps, 20)  # max_steps counts the cluster's
+        for i, rate in enumerate(first.rates + second.rates):
+            self.assertAlmostEqual(rate, 1e-2 * (39 - i) / 40)  # one line down to zero
+        self.assertTrue(any(call.args[3] > 0 for call in exchanges))  # its losses are told
+
+
 @needs("torch", lightning)
 class Lightning(unittest.TestCase):
+    def test_a_restarted_trainer_goes_on_with_step_and_schedule(self):
+        import torch
+        module = importlib.import_module("lightning.pytorch" if lightning == "lightning" else lightning)
+        folder = tempfile.mkdtemp(prefix="p2pml-python-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+
+        class Model(module.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.rates = torch.nn.Linear(3, 2), []
+
+            def training_step(self, batch, number):
+                self.rates.append(self.optimizers().param_groups[0]["lr"])
+                return torch.nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
+
+            def configure_optimizers(self):
+                optimizer = torch.optim.SGD(self.parameters(), lr=1e-2)
+                scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 40)
+                return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+        class Stop(module.Callback):
+            def on_train_batch_end(self, trainer, *_):
+                trainer.should_stop |= trainer.global_step >= 20
+
+        def run(*more):
+            node = p2pml.join(dir=os.path.join(folder, "node"), log__level="error")
+            self.addCleanup(node.close)
+            model = Model()
+            loader = torch.utils.data.DataLoader([(torch.ones(3) * i, i % 2) for i in range(400)], batch_size=4)
+            trainer = module.Trainer(max_steps=40, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+                                     default_root_dir=folder, enable_checkpointing=False,
+                                     callbacks=[p2pml.lightning.Callback(node, every=5), *more])
+            trainer.fit(model, loader)
+            return model.rates
+        rates = run(Stop()) + run()
+        self.assertEqual(len(rates), 40)  # max_steps counts the cluster's
+        for i, rate in enumerate(rates):
+            self.assertAlmostEqual(rate, 1e-2 * (40 - i) / 40)
+
     def test_two_optimisers_are_told(self):
         node = p2pml.join()
         callback = p2pml.lightning.Callback(node)
@@ -205,15 +289,20 @@ class Lightning(unittest.TestCase):
             node = p2pml.join(dir=os.path.join(folder, name), log__level="error")
             self.addCleanup(node.close)
             return p2pml.lightning.Callback(node, every=2)
+
+        def trainer(optimizer):
+            made = unittest.mock.Mock(optimizers=[optimizer], lr_scheduler_configs=[], max_steps=-1, should_stop=False)
+            made.fit_loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step.total.completed = 0
+            return made
         first = callback("first")
-        first.on_train_start(unittest.mock.Mock(optimizers=[optimizer]), model)
+        first.on_train_start(trainer(optimizer), model)
         saved, then = first.state_dict(), model.weight.detach().clone()
         first.on_train_end(None, model)
         self.assertEqual(first.state_dict(), {})
         again = torch.nn.Linear(3, 2)
         second = callback("second")
         second.load_state_dict(saved)
-        second.on_train_start(unittest.mock.Mock(optimizers=[torch.optim.SGD(again.parameters(), lr=0.1)]), again)
+        second.on_train_start(trainer(torch.optim.SGD(again.parameters(), lr=0.1)), again)
         self.assertTrue(torch.equal(again.weight, then))
         second.on_train_end(None, again)
 

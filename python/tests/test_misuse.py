@@ -48,6 +48,28 @@ class Misuse(Loop):
         with self.assertRaisesRegex(p2pml.ConfigurationError, "timeout: found nan"):
             p2pml.attach(self.join("other"), *small(), timeout=math.nan)
 
+    def test_optimisers_and_models_that_cannot_be_attached(self):
+        model, optimizer = small()
+        del optimizer.param_groups[0]["lr"]
+        with self.assertRaisesRegex(p2pml.ConfigurationError, "group 0 of the optimiser has no learning rate 'lr'"):
+            p2pml.attach(self.join("no rate"), model, optimizer)
+        model, _ = small()
+        model = model.to("meta")
+        with self.assertRaisesRegex(p2pml.ConfigurationError, "'0.weight' is on the device 'meta'"):
+            p2pml.attach(self.join("meta"), model, torch.optim.SGD(model.parameters(), lr=0.1))
+        model, optimizer = small()
+        attachment = self.attach(model, optimizer, every=100)
+        optimizer.param_groups[0]["lr"] = 1e39
+        optimizer.zero_grad(set_to_none=False)
+        with self.assertRaisesRegex(p2pml.ConfigurationError, r"rate is 1e\+39, expected a number that fp32 can hold"):
+            attachment._after_step()
+        optimizer.param_groups[0]["lr"] = 0.1
+        with self.assertRaisesRegex(p2pml.ConfigurationError, r"step_scale is 1e\+39"):
+            attachment.node.begin(1, 1e39)
+        self.step(model, optimizer)
+        with self.assertRaisesRegex(p2pml.ConfigurationError, "p2pml_accuracy: found 97, expected 0 to 1"):
+            attachment.report(accuracy=97)
+
     def test_an_optimiser_without_groups(self):
         model, optimizer = small()
         self.attach(model, optimizer, every=2)

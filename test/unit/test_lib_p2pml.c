@@ -184,6 +184,105 @@ static void test_a_second_moment_that_is_not_finite_begins_again(void **state)
     p2pml_close(node);
 }
 
+static void expect_state(p2pml_node *node, const char *text)
+{
+    const void *now = NULL;
+    size_t bytes = 1;
+    assert_int_equal(p2pml_state(node, NULL, 0, &now, &bytes), P2PML_OK);
+    assert_int_equal(bytes, strlen(text));
+    if (bytes > 0)
+        assert_memory_equal(now, text, bytes);
+}
+
+static void give_state(p2pml_node *node, const char *text)
+{
+    assert_int_equal(p2pml_state(node, text, strlen(text), NULL, NULL), P2PML_OK);
+}
+
+static void round_alone(p2pml_node *node, struct p2pml_round *round)
+{
+    begin_round(node, 0);
+    assert_int_equal(p2pml_round_end(node, WAIT_MS, round), P2PML_OK);
+}
+
+static p2pml_node *resume_alone(const struct wish *alone, int another, struct p2pml_round *round)
+{
+    p2pml_node *node = open_node(alone);
+    assert_int_equal(p2pml_start(node, WAIT_MS, round), P2PML_OK);
+    assert_int_equal(round->another, another);
+    return node;
+}
+
+// A program's state belongs to the checkpoint of the turn in which it was given, and to no later one.
+static void test_a_program_has_its_state_from_the_checkpoint(void **state)
+{
+    (void)state;
+    const struct wish alone = {.name = "state", .port = free_port(), .resume = 1};
+    struct p2pml_round round;
+    p2pml_node *node = resume_alone(&alone, 0, &round);
+    assert_true(round.saves); // a new node writes one after its first round
+    expect_state(node, "");
+    give_state(node, "first");
+    round_alone(node, &round);
+    assert_false(round.saves || round.another);
+    expect_state(node, "");
+    give_state(node, "of a turn that writes no checkpoint");
+    round_alone(node, &round);
+    expect_state(node, "");
+    give_state(node, "of the last");
+    p2pml_close(node); // leaves in the same turn
+
+    node = resume_alone(&alone, P2PML_RESTORED, &round);
+    expect_state(node, "of the last");
+    p2pml_close(node); // at once: it is still that of the checkpoint
+    node = resume_alone(&alone, P2PML_RESTORED, &round);
+    expect_state(node, "of the last");
+    round_alone(node, &round); // which writes none: it was not announced
+    assert_int_equal(round.another, 0);
+    assert_int_equal(p2pml_save(node), P2PML_OK);
+    give_state(node, "asked for");
+    round_alone(node, &round);
+    assert_int_equal(p2pml_round_begin(node, 0, 0, NAN), P2PML_OK); // lent without a state
+    assert_int_equal(p2pml_state(node, "x", 1, NULL, NULL), P2PML_EORDER);
+    p2pml_close(node);
+
+    node = resume_alone(&alone, P2PML_RESTORED, &round);
+    expect_state(node, ""); // better none than an older one
+    const size_t most = 65536 + 64 * D * sizeof(float);
+    char *much = calloc(1, most + 1);
+    assert_non_null(much);
+    assert_int_equal(p2pml_state(node, much, most + 1, NULL, NULL), P2PML_ELIMIT);
+    expect_state(node, "");
+    assert_int_equal(p2pml_state(node, much, most, NULL, NULL), P2PML_OK);
+    free(much);
+    p2pml_close(node);
+    node = resume_alone(&alone, P2PML_RESTORED, &round); // a file of that size can be read
+    p2pml_close(node);
+}
+
+static void test_an_accuracy_is_shown(void **state)
+{
+    (void)state;
+    const struct wish alone = {.name = "accuracy", .port = free_port()};
+    struct p2pml_round round;
+    p2pml_node *node = open_node(&alone);
+    assert_int_equal(p2pml_accuracy(node, 0.5), P2PML_EORDER);
+    assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
+    assert_int_equal(p2pml_accuracy(node, 1.5), P2PML_EINVAL);
+    assert_int_equal(p2pml_accuracy(node, (double)NAN), P2PML_EINVAL);
+    assert_int_equal(p2pml_accuracy(node, 0.8125), P2PML_OK);
+    bool shown = false;
+    for (int i = 0; i < 1000000 && !shown; i++) { // it is told ten times a second
+        round_alone(node, &round);
+        char *status = p2pml_status(node);
+        assert_non_null(status);
+        shown = strstr(status, "\"accuracy\":0.8125") || strstr(status, "\"accuracy\": 0.8125");
+        free(status);
+    }
+    assert_true(shown);
+    p2pml_close(node);
+}
+
 // The service belongs to the program: only the program knows when it is ready.
 static void test_the_node_does_not_notify_a_service_manager(void **state)
 {
@@ -260,6 +359,8 @@ int main(void)
         cmocka_unit_test(test_a_model_that_is_not_finite_is_taken_back),
         cmocka_unit_test(test_the_reason_of_an_end_is_its_cause),
         cmocka_unit_test(test_a_second_moment_that_is_not_finite_begins_again),
+        cmocka_unit_test(test_a_program_has_its_state_from_the_checkpoint),
+        cmocka_unit_test(test_an_accuracy_is_shown),
         cmocka_unit_test(test_the_node_does_not_notify_a_service_manager),
         cmocka_unit_test(test_numbers_have_points_in_every_locale),
     };

@@ -12,12 +12,15 @@ static void test_calls_out_of_order_change_nothing(void **state)
     assert_non_null(strstr(p2pml_reason(node), "p2pml_start"));
     assert_int_equal(p2pml_round_end(node, 0, NULL), P2PML_EORDER);
     assert_int_equal(p2pml_save(node), P2PML_EORDER);
+    assert_int_equal(p2pml_state(node, "x", 1, NULL, NULL), P2PML_EORDER);
     assert_null(p2pml_status(node));
     assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
     assert_int_equal(p2pml_start(node, 0, NULL), P2PML_EORDER);
     assert_int_equal(p2pml_round_end(node, 0, NULL), P2PML_EORDER);
     assert_int_equal(p2pml_round_begin(node, 1, -1, NAN), P2PML_EINVAL);
     assert_int_equal(p2pml_round_begin(node, 1, NAN, NAN), P2PML_EINVAL);
+    assert_int_equal(p2pml_round_begin(node, 1, 1e39, NAN), P2PML_EINVAL); // a double, but no float
+    assert_non_null(strstr(p2pml_reason(node), "1e+39"));
     assert_int_equal(p2pml_round_begin(node, UINT64_MAX, rate, NAN), P2PML_EINVAL);
     assert_int_equal(p2pml_round_begin(node, 0, 0, NAN), P2PML_OK); // a round without steps is a round, too
     assert_int_equal(p2pml_round_begin(node, 0, 0, NAN), P2PML_EORDER);
@@ -25,6 +28,7 @@ static void test_calls_out_of_order_change_nothing(void **state)
     assert_int_equal(p2pml_leave(node, -1), P2PML_ENDED);
     assert_int_equal(p2pml_round_end(node, 0, NULL), P2PML_ENDED);
     assert_int_equal(p2pml_leave(node, 0), P2PML_ENDED);
+    assert_int_equal(p2pml_state(node, "x", 1, NULL, NULL), P2PML_ENDED);
     p2pml_close(node);
     p2pml_close(NULL);
     node = open_node(&alone); // never started

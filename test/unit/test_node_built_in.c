@@ -2,6 +2,7 @@
 #include "kernels/kernels.h"
 #include "node/learn/built_in.h"
 #include "train/loaders.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,8 +50,107 @@ static void a_taken_model_is_not_shrunk(void **state)
     train_dataset_destroy(&rows);
 }
 
+// -- the table of docs/EMBEDDING.md, as python/tests/test_state.py checks it for the other learners
+
+struct world {
+    struct train_dataset rows;
+    struct train_model *model;
+    struct node_built_in learner;
+    size_t count, vectors;
+    struct train_state_vector state[TRAIN_STATES];
+};
+
+static void make_world(struct world *w, enum train_optimizer_kind kind)
+{
+    static const char text[] = "0 1:1 2:2\n1 3:1 4:-1\n0 1:0.5\n1 4:2\n";
+    const struct train_bytes bytes = {"rows", (const uint8_t *)text, strlen(text)};
+    const struct train_options options = {.optimizer = kind,
+                                          .rate = 0.1,
+                                          .momentum = 0.9,
+                                          .beta1 = 0.9,
+                                          .beta2 = 0.999,
+                                          .epsilon = 1e-8,
+                                          .batch = 2,
+                                          .seed = 3};
+    static const struct node_config config;
+    float start[16] = {0};
+    const struct kernels *kernels;
+    struct gossip_learner_vectors vectors;
+    struct base_reason why;
+
+    *w = (struct world){.learner.config = &config};
+    assert_int_equal(kernels_open("cpu", 1, &kernels, &why), BASE_OK);
+    assert_int_equal(train_libsvm_parse(&bytes, FEATURES, 2, 0, 0, true, &w->rows, &why), BASE_OK);
+    const struct train_model_spec spec = {.kind = TRAIN_LOGISTIC, .inputs = FEATURES, .classes = 2};
+    assert_int_equal(train_model_create(&spec, kernels, 4, &w->model, &why), BASE_OK);
+    w->count = train_model_parameters(w->model);
+    assert_true(w->count <= sizeof start / sizeof *start);
+    assert_int_equal(train_trainer_create(&options, w->model, &w->rows, start, &w->learner.trainer, &why),
+                     BASE_OK);
+    node_built_in_begin(&w->learner, &vectors);
+    node_built_in_steps(&w->learner, 3, 1);
+    w->vectors = train_trainer_state_vectors(w->learner.trainer, w->state);
+    assert_true(w->vectors > 0);
+}
+
+static void free_world(struct world *w)
+{
+    train_trainer_destroy(w->learner.trainer);
+    train_model_destroy(w->model);
+    train_dataset_destroy(&w->rows);
+}
+
+static float *first_moment(const struct world *w)
+{
+    for (size_t i = 0; i < w->vectors; i++)
+        if (w->state[i].values != train_trainer_second_moment(w->learner.trainer))
+            return w->state[i].values;
+    fail_msg("no first moment");
+    return NULL;
+}
+
+static void expect_after(struct world *w, enum gossip_learner_change change, bool first_stays,
+                         bool second_stays)
+{
+    float *first = first_moment(w), *second = train_trainer_second_moment(w->learner.trainer);
+    const float one = first[0], two = second ? second[0] : 0;
+    node_built_in_adopt(&w->learner, change, train_trainer_steps_done(w->learner.trainer));
+    assert_true(first[0] == (first_stays ? one : 0));
+    if (second)
+        assert_true(second[0] == (second_stays ? two : 0));
+}
+
+static void the_state_of_an_optimiser_at_every_event(void **state)
+{
+    static const enum train_optimizer_kind kinds[] = {TRAIN_SGD, TRAIN_ADAMW, TRAIN_LION};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct world w;
+        make_world(&w, kinds[i]);
+        assert_true(first_moment(&w)[0] != 0);
+        expect_after(&w, GOSSIP_LEARNER_EXCHANGED, true, true);
+        expect_after(&w, GOSSIP_LEARNER_COLLECTED, true, true);
+        expect_after(&w, GOSSIP_LEARNER_RESTORED, true, true);
+        expect_after(&w, GOSSIP_LEARNER_ROLLED_BACK, true, true); // finite: it stays
+        first_moment(&w)[1] = NAN;
+        expect_after(&w, GOSSIP_LEARNER_ROLLED_BACK, false, true);
+        assert_true(first_moment(&w)[1] == 0);
+        if (train_trainer_second_moment(w.learner.trainer)) {
+            train_trainer_second_moment(w.learner.trainer)[1] = INFINITY;
+            expect_after(&w, GOSSIP_LEARNER_ROLLED_BACK, false, false);
+        }
+        first_moment(&w)[0] = 1;
+        if (train_trainer_second_moment(w.learner.trainer))
+            train_trainer_second_moment(w.learner.trainer)[0] = 1;
+        expect_after(&w, GOSSIP_LEARNER_TAKEN, false, true);
+        free_world(&w);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_taken_model_is_not_shrunk)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_taken_model_is_not_shrunk),
+                                       cmocka_unit_test(the_state_of_an_optimiser_at_every_event)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
