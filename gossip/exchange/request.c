@@ -34,6 +34,7 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
     edge->sent_ns = exchange->now_ns;
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     exchange->active = edge;
+    gossip_journal_request(exchange, edge);
     struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
     gossip_sparse_shorten(edge, &edge->request, &message);
     gossip_edge_send(actions, edge, &message);
@@ -59,6 +60,7 @@ static enum base_error start_block(struct gossip_exchange *exchange, struct goss
     edge->sent_ns = exchange->now_ns;
     edge->alarm_ns = exchange->now_ns + gossip_block_patience(&edge->blocks, edge->request.delta_bytes,
                                                               exchange->options.deadline_ceiling_ns);
+    gossip_journal_request(exchange, edge);
     struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
     gossip_edge_send(actions, edge, &message);
     return BASE_OK;

@@ -214,6 +214,7 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
             kernels->upload(exchange->second, second_moment, bytes);
     }
     gossip_plausible_learn(exchange);
+    gossip_journal_end(exchange); // it does not hold this model
     exchange->clock = exchange->age = exchange->counted = round;
     exchange->met = exchange->rounds;
     if (exchange->standing == GOSSIP_AWAY)
