@@ -242,7 +242,7 @@ enum base_error gossip_exchange_replay(struct gossip_exchange *exchange, const u
             return error;
         replayed->records++;
         replayed->left_out += error != BASE_OK;
-        if (record.clock > exchange->clock)
+        if (!error && record.clock > exchange->clock)
             exchange->clock = exchange->age = record.clock;
     }
     replayed->bytes = bytes - base_reader_left(&reader);

@@ -290,14 +290,31 @@ void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_sc
     r->unusable_rounds += !finite;
 }
 
+static void pass(struct gossip_rounds *r, uint64_t rounds)
+{
+    const uint64_t left = r->options.steps - r->step;
+
+    BASE_ASSERT(r->step <= r->options.steps && r->options.local_steps > 0);
+    r->step += rounds <= left / r->options.local_steps ? rounds * r->options.local_steps : left;
+}
+
 // Skips the rounds that the cluster is ahead, with their steps.
 static void pass_to(struct gossip_rounds *r, uint64_t round)
 {
-    uint64_t passed = round - r->meet.round, left = r->options.steps - r->step;
-
-    BASE_ASSERT(round >= r->meet.round && r->step <= r->options.steps);
-    r->step += passed <= left / r->options.local_steps ? passed * r->options.local_steps : left;
+    BASE_ASSERT(round >= r->meet.round);
+    pass(r, round - r->meet.round);
     r->round = round;
+}
+
+void gossip_rounds_reached(struct gossip_rounds *r, uint64_t round)
+{
+    BASE_ASSERT(r->options.resumed && r->state == GOSSIP_ROUNDS_WAITING);
+    if (round <= r->round)
+        return;
+    pass(r, round - r->round);
+    r->round = round;
+    r->stepped = r->open = false;
+    tell(r, GOSSIP_LEARNER_RESTORED);
 }
 
 static void close_round(struct gossip_rounds *r, uint64_t round)

@@ -40,6 +40,8 @@ static void publish(struct sim_node *node, const struct sim_checkpoint *checkpoi
 
     BASE_ASSERT(!gossip_exchange_create(&options, &train->exchange, &why));
     take_edges(node, checkpoint);
+    if (checkpoint)
+        gossip_rounds_reached(&train->rounds, sim_disk_replay(node, checkpoint));
     const float *correction = gossip_exchange_correction(train->exchange);
     for (size_t j = 0; train->vectors.correction && j < options.parameters; j++)
         train->vectors.correction[j] = correction ? correction[j] : 0;
@@ -173,6 +175,7 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
 
     event->now_ns = sim_node_now(node);
     enum base_error error = gossip_exchange_step(node->train.exchange, event, &actions);
+    sim_disk_log(node);
     for (size_t i = 0; i < actions.count; i++) {
         if (actions.list[i].kind == GOSSIP_EXCHANGE_ROUND_DONE) {
             done = true;
