@@ -291,6 +291,17 @@ bool gossip_exchange_journal_kept(const struct gossip_exchange *exchange);
 // The records of the latest step, valid until the next one; *bytes is 0 if there are none.
 const uint8_t *gossip_exchange_journal(const struct gossip_exchange *exchange, size_t *bytes);
 
+// A record, for people.
+struct gossip_journal_entry {
+    const char *kind; // a constant word
+    struct gossip_id peer;
+    uint64_t round, epoch, sequence; // this node's round; the place of the edge before the change
+    size_t bytes;
+};
+// The record at *at, which then is the place of the next one. False: there is none, or it is damaged.
+bool gossip_exchange_journal_next(const uint8_t *records, size_t bytes, size_t *at,
+                                  struct gossip_journal_entry *entry);
+
 struct gossip_exchange_replayed {
     size_t bytes;               // of whole records, from the first one on
     uint64_t records, left_out; // left_out: they do not fit their edge, which will RESYNC

@@ -36,6 +36,30 @@ static bool next(struct base_reader *reader, struct record *record)
     return record->clock <= GOSSIP_PLAUSIBLE_COUNT;
 }
 
+bool gossip_exchange_journal_next(const uint8_t *records, size_t bytes, size_t *at,
+                                  struct gossip_journal_entry *entry)
+{
+    static const char *const kinds[] = {[GOSSIP_JOURNAL_REQUEST] = "request",
+                                        [GOSSIP_JOURNAL_COMMIT] = "exchange",
+                                        [GOSSIP_JOURNAL_RESYNC] = "resync",
+                                        [GOSSIP_JOURNAL_DROP] = "drop",
+                                        [GOSSIP_JOURNAL_FORGET] = "forget"};
+    struct base_reader reader = base_reader_of(records + *at, bytes - *at);
+    struct record record;
+
+    if (!next(&reader, &record) || record.kind < GOSSIP_JOURNAL_REQUEST ||
+        record.kind > GOSSIP_JOURNAL_FORGET)
+        return false;
+    *entry = (struct gossip_journal_entry){.kind = kinds[record.kind],
+                                           .peer = record.peer,
+                                           .round = record.clock,
+                                           .epoch = record.epoch,
+                                           .sequence = record.sequence,
+                                           .bytes = bytes - base_reader_left(&reader) - *at};
+    *at += entry->bytes;
+    return true;
+}
+
 static size_t limit_of(const struct gossip_exchange *exchange)
 {
     return 16 * exchange->options.parameters + 65536; // as for the packets of a checkpoint

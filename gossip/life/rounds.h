@@ -30,6 +30,8 @@ struct gossip_rounds_options {
     bool resumed;         // the vectors are those of a checkpoint
     bool open;            // resumed: the local steps of round + 1 are done, its exchange is not
     float open_scale;     // their step scale
+    uint64_t reached;     // resumed: the round that the earlier process had reached after the checkpoint, by
+                          // the journal of its edges; 0: not known. Those rounds are done
 };
 
 enum gossip_rounds_state {
@@ -119,9 +121,6 @@ struct gossip_rounds {
 };
 
 void gossip_rounds_init(struct gossip_rounds *rounds, const struct gossip_rounds_options *options);
-// Resumed, before the first action: the journal of the edges says that the process before had reached
-// `round`. These rounds were done, and their exchanges are in the model; none of them is left open.
-void gossip_rounds_reached(struct gossip_rounds *rounds, uint64_t round);
 // May be called at any time, also while an action is carried out; takes effect at the next boundary.
 void gossip_rounds_order(struct gossip_rounds *rounds, const struct gossip_order *order);
 // What to do now. When to call it again: after WAIT, once an order has come; after ADOPT, once that is done;
