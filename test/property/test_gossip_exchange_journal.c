@@ -336,10 +336,159 @@ static void test_a_kill_loses_no_edge(void **state)
     assert_true(given || count < 100 || replays > count / 10); // kills in the middle of exchanges occur
 }
 
+// A pair of nodes, of which node 0 keeps a journal.
+static void pair_create(struct world *world, size_t parameters, const struct gossip_exchange_options *options)
+{
+    *world = (struct world){.seed = 1};
+    world->net = net_create(2, parameters, TOPOLOGY_RING, 1, options);
+    world->net->watch = keep_records;
+    world->net->watcher = world;
+    for (size_t i = 0; i < 2; i++) {
+        world->journal[i] = malloc(JOURNAL_MAX);
+        assert_non_null(world->journal[i]);
+        change_model(world->net, i);
+    }
+    net_link_all(world->net);
+    round_of_all(world);
+    net_settle(world->net, 3 * SECOND);
+    for (size_t i = 0; i < 2; i++)
+        checkpoint(world, i);
+}
+
+// Of node 0: its edge ends, so it begins with a RESYNC; node 0 is killed after each number of its steps.
+static void test_a_kill_during_a_resync_goes_on_at_the_same_block(void **state)
+{
+    const struct gossip_exchange_options options = defaults(true);
+    uint64_t died = 0;
+
+    (void)state;
+    for (uint64_t steps = 1; steps < 40; steps++) {
+        struct world world;
+        struct gossip_edge_info info;
+        pair_create(&world, 3000, &options);
+        struct gossip_exchange_event forget = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = net_id(0)};
+        net_unlink(world.net, 0, 1);
+        assert_int_equal(net_step(world.net, 1, &forget), BASE_OK);
+        world.victim = 0;
+        world.steps_left = steps;
+        world.loses = steps % 2;
+        net_link(world.net, 0, 1);
+        for (uint64_t round = 0; round < 4; round++) {
+            net_settle(world.net, SECOND / 100);
+            round_of_all(&world);
+        }
+        died += world.net->node[0].paused;
+        if (world.net->node[0].paused)
+            come_back(&world, 0);
+        finish(&world);
+        assert_int_equal(net_edge(world.net, 0, 1, &info)->epoch, 1);
+        world_destroy(&world);
+    }
+    assert_true(died > 5);
+}
+
+// Its neighbour dies, and comes back with nothing: the edge ends and begins, all in one journal.
+static void test_an_edge_that_ends_and_begins_comes_back(void **state)
+{
+    static const enum gossip_on_death choices[] = {GOSSIP_ON_DEATH_DROP, GOSSIP_ON_DEATH_KEEP,
+                                                   GOSSIP_ON_DEATH_FADE};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        struct gossip_exchange_options options = defaults(true);
+        struct world world;
+        options.on_death = choices[i];
+        options.fade_rounds = 10;
+        pair_create(&world, 100, &options);
+        for (size_t end = 0; end < 2; end++) {
+            struct gossip_exchange_event forget = {
+                .kind = GOSSIP_EXCHANGE_FORGET, .peer = net_id(1 - end), .dead = true};
+            if (end == 0)
+                net_unlink(world.net, 0, 1);
+            assert_int_equal(net_step(world.net, end, &forget), BASE_OK);
+        }
+        net_link(world.net, 0, 1);
+        for (uint64_t round = 0; round < 3; round++) {
+            round_of_all(&world);
+            net_settle(world.net, SECOND);
+        }
+        world.net->node[0].paused = true;
+        come_back(&world, 0);
+        finish(&world);
+        world_destroy(&world);
+    }
+}
+
+// What lost steps did comes back at the entries that were sent; without that x would be as old as its
+// checkpoint.
+static void test_lost_steps_are_recovered_where_they_were_sent(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+    struct world world;
+    float start[400], now[400];
+
+    (void)state;
+    options.ratio = 0.25f;
+    pair_create(&world, 400, &options);
+    memcpy(start, gossip_exchange_model(world.net->node[0].exchange), sizeof start);
+    for (uint64_t round = 0; round < 8; round++) { // both train in one direction
+        for (size_t i = 0; i < 2; i++)
+            for (size_t j = 0; j < 400; j++)
+                world.net->node[i].x[j] += 0.5f + 0.01f * (float)(j % 7);
+        round_of_all(&world);
+        net_settle(world.net, SECOND);
+    }
+    memcpy(now, gossip_exchange_model(world.net->node[0].exchange), sizeof now);
+    world.net->node[0].paused = true;
+    world.trains = true; // so x need not be the same
+    come_back(&world, 0);
+    const float *back = gossip_exchange_model(world.net->node[0].exchange);
+    double moved = 0, lost = 0;
+    for (size_t j = 0; j < 400; j++) {
+        moved += pow((double)now[j] - (double)start[j], 2);
+        lost += pow((double)now[j] - (double)back[j], 2);
+    }
+    printf("lost steps moved x by %.2f; it came back to %.2f from where it was\n", sqrt(moved), sqrt(lost));
+    assert_true(lost < 0.1 * moved);
+    world_destroy(&world);
+}
+
+// Every byte of a journal is damaged once, or missing: replay stops there, and what came before is whole.
+static void test_a_damaged_journal_ends_there(void **state)
+{
+    const struct gossip_exchange_options options = defaults(true);
+    struct world world;
+
+    (void)state;
+    pair_create(&world, 60, &options);
+    for (uint64_t round = 0; round < 4; round++) {
+        round_of_all(&world);
+        net_settle(world.net, SECOND);
+    }
+    const size_t all = world.bytes[0];
+    for (size_t at = 0; at < all; at++) {
+        struct gossip_exchange_replayed cut, damaged;
+        struct gossip_exchange *exchange = from_checkpoint(&world, 0);
+        assert_int_equal(gossip_exchange_replay(exchange, world.journal[0], at, &cut), BASE_OK);
+        gossip_exchange_destroy(exchange);
+        world.journal[0][at] ^= 1;
+        exchange = from_checkpoint(&world, 0);
+        assert_int_equal(gossip_exchange_replay(exchange, world.journal[0], all, &damaged), BASE_OK);
+        gossip_exchange_destroy(exchange);
+        world.journal[0][at] ^= 1;
+        assert_true(cut.bytes <= at && cut.bytes == damaged.bytes && cut.left_out + damaged.left_out == 0);
+    }
+    world_destroy(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_kill_loses_no_edge),
+        cmocka_unit_test(test_a_kill_during_a_resync_goes_on_at_the_same_block),
+        cmocka_unit_test(test_an_edge_that_ends_and_begins_comes_back),
+        cmocka_unit_test(test_lost_steps_are_recovered_where_they_were_sent),
+        cmocka_unit_test(test_a_damaged_journal_ends_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
