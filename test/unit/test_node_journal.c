@@ -249,6 +249,29 @@ static void a_long_journal_asks_for_a_checkpoint_and_then_ends(void **state)
     end(&life);
 }
 
+static void a_journal_can_be_inspected(void **state)
+{
+    struct life life;
+    struct base_reason why;
+    uint8_t *bytes;
+    size_t count;
+
+    begin(&life, state);
+    meet_some(&life, 3);
+    assert_false(node_journal_is(path_of(life.world, "checkpoint-1.safetensors")));
+    assert_true(node_journal_is(latest(&life)));
+    assert_int_equal(node_checkpoint_inspect(latest(&life), &why), BASE_OK);
+    assert_int_equal(base_file_read(latest(&life), 1 << 24, &bytes, &count, &why), BASE_OK);
+    struct gossip_journal_entry entry;
+    size_t at = 0, records = 0;
+    while (gossip_exchange_journal_next(bytes + 32, count - 32, &at, &entry))
+        records++;
+    assert_true(records >= 6 && at == count - 32);
+    assert_string_equal(entry.kind, "exchange");
+    free(bytes);
+    end(&life);
+}
+
 static void without_a_file_nothing_is_kept(void **state)
 {
     struct world *world = *state;
@@ -278,6 +301,7 @@ int main(void)
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(a_long_journal_asks_for_a_checkpoint_and_then_ends, world_set_up,
                                         world_tear_down),
+        cmocka_unit_test_setup_teardown(a_journal_can_be_inspected, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(without_a_file_nothing_is_kept, world_set_up, world_tear_down),
     };
 
