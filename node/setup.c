@@ -180,8 +180,7 @@ static void begin_journal(struct node_setup *s)
 
 void node_setup_journal(void *context, const uint8_t *records, size_t bytes)
 {
-    struct node_setup *s = context;
-    node_journal_append(&s->journal, records, bytes);
+    node_journal_append(&((struct node_setup *)context)->journal, records, bytes);
 }
 
 bool node_setup_checkpoint_wanted(const void *context)
