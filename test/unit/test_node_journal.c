@@ -203,6 +203,33 @@ static void a_damaged_or_incomplete_file_ends_there(void **state)
     }
 }
 
+// Damage that is found only after another process has continued: its records are the future of a lost state.
+static void what_continues_damage_is_not_applied(void **state)
+{
+    struct life life;
+    char first[sizeof life.world->path];
+    struct stat status;
+
+    begin(&life, state);
+    meet_some(&life, 4);
+    snprintf(first, sizeof first, "%s", latest(&life));
+    kill_process(&life);
+    start_process(&life);
+    assert_int_equal(resyncs_after(&life), 0);
+    kill_process(&life);
+    assert_int_equal(stat(first, &status), 0);
+    flip(first, status.st_size / 2);
+    start_process(&life);
+    assert_true(life.replayed.records > 0);
+    assert_int_equal(life.replayed.left_out, 0);
+    assert_true(resyncs_after(&life) > 0);
+    kill_process(&life);
+    start_process(&life);
+    assert_int_equal(life.replayed.left_out, 0);
+    assert_int_equal(resyncs_after(&life), 0);
+    end(&life);
+}
+
 static void a_file_of_another_checkpoint_is_not_applied(void **state)
 {
     struct life life;
@@ -295,6 +322,7 @@ int main(void)
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_or_incomplete_file_ends_there, world_set_up,
                                         world_tear_down),
+        cmocka_unit_test_setup_teardown(what_continues_damage_is_not_applied, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(a_file_of_another_checkpoint_is_not_applied, world_set_up,
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(files_that_no_checkpoint_needs_are_removed, world_set_up,
