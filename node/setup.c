@@ -265,11 +265,11 @@ static enum base_error resume_journal(struct node_setup *s, struct base_reason *
 {
     struct gossip_exchange_replayed replayed;
     const uint64_t key = s->journal.key;
-    BASE_ASSERT(s->resumed);
     if (!key)
         return BASE_OK; // an older file: the first checkpoint begins a journal
+    const bool settled = !s->unsettled || (!s->outer && !train_trainer_settles(s->trainer));
     enum base_error error =
-        node_journal_replay(&s->journal, s->config->node.dir, key, s->exchange, &replayed, why);
+        node_journal_replay(&s->journal, s->config->node.dir, key, s->exchange, settled, &replayed, why);
     if (error)
         return base_fail_context(why, error, "--resume");
     s->reached = replayed.round;

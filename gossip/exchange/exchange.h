@@ -312,9 +312,10 @@ struct gossip_exchange_replayed {
 // after the latest record; x lacks what local steps did to it since then, except at the entries that were
 // sent. The trainer gets these updates with its first round. A damaged or incomplete record ends the journal:
 // replayed->bytes says where. May be called again for records that follow. BASE_ENOMEM: the object is not
-// usable.
+// usable. recovers: false if the trainer still has to change this model itself (outer momentum): what was
+// sent holds that change, and it would count twice. Lost steps are then lost at all entries.
 enum base_error gossip_exchange_replay(struct gossip_exchange *exchange, const uint8_t *records, size_t bytes,
-                                       struct gossip_exchange_replayed *replayed) BASE_CHECK;
+                                       bool recovers, struct gossip_exchange_replayed *replayed) BASE_CHECK;
 
 // Sync: whether the exchange of `round` with this partner (NULL: none was due) was made. Async, or without a
 // partner: true.

@@ -36,6 +36,7 @@ enum gossip_journal_kind {
 
 struct gossip_journal {
     bool on;
+    bool recovers;    // replay: what lost steps did to x is taken from what was sent
     uint8_t *records; // of the latest step
     size_t count, capacity;
 };

@@ -109,7 +109,7 @@ static enum base_error recover(struct gossip_exchange *exchange, const struct go
     struct kernels_exchange step = {.x = exchange->model, .pending = exchange->pending.sum, .weight = 1};
     uint64_t hash = 0;
 
-    if (mine->form != GOSSIP_DELTA_SPARSE)
+    if (mine->form != GOSSIP_DELTA_SPARSE || !exchange->journal.recovers)
         return BASE_OK;
     enum base_error error = compress_reader_open(kernels, mine->bytes, mine->delta_bytes, d, d, NULL, &sent);
     if (error || sent.entries == 0 || sent.entries > exchange->chosen.capacity)
@@ -253,13 +253,14 @@ static enum base_error redo_record(struct gossip_exchange *exchange, struct reco
 }
 
 enum base_error gossip_exchange_replay(struct gossip_exchange *exchange, const uint8_t *records, size_t bytes,
-                                       struct gossip_exchange_replayed *replayed)
+                                       bool recovers, struct gossip_exchange_replayed *replayed)
 {
     struct base_reader reader = base_reader_of(records, bytes);
     struct record record;
 
     BASE_ASSERT(!exchange->round.open && !exchange->journal.on);
     *replayed = (struct gossip_exchange_replayed){0};
+    exchange->journal.recovers = recovers;
     while (next(&reader, &record)) {
         const enum base_error error = redo_record(exchange, &record);
         if (error == BASE_ENOMEM)

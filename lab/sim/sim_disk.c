@@ -111,7 +111,7 @@ static uint64_t replay(struct sim_node *node, struct base_buffer *journal)
     struct gossip_exchange_replayed replayed;
 
     BASE_ASSERT(!gossip_exchange_replay(node->train.exchange, base_buffer_head(journal),
-                                        base_buffer_length(journal), &replayed));
+                                        base_buffer_length(journal), true, &replayed));
     journal->end = journal->start + replayed.bytes;
     node->world->counts.replayed += replayed.records;
     return replayed.round;

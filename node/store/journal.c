@@ -240,7 +240,7 @@ static const struct segment *find(const struct segments *present, uint64_t key)
 
 // `next`: the file that continues this one, or NULL.
 static enum base_error replay_one(const char *directory, const struct segment *segment,
-                                  const struct segment *next, struct gossip_exchange *exchange,
+                                  const struct segment *next, struct gossip_exchange *exchange, bool recovers,
                                   struct gossip_exchange_replayed *replayed, struct base_reason *why)
 {
     char path[PATH_BYTES];
@@ -255,7 +255,7 @@ static enum base_error replay_one(const char *directory, const struct segment *s
         return error;
     count = count > HEAD_BYTES ? count - HEAD_BYTES : 0;
     const size_t most = next && next->follows_bytes < count ? (size_t)next->follows_bytes : count;
-    error = gossip_exchange_replay(exchange, bytes + HEAD_BYTES, most, replayed);
+    error = gossip_exchange_replay(exchange, bytes + HEAD_BYTES, most, recovers, replayed);
     free(bytes);
     if (!error && replayed->bytes < most)
         base_log(BASE_LOG_WARN, "journal", "'%s' is whole up to byte %zu of %zu: later exchanges are lost",
@@ -264,7 +264,7 @@ static enum base_error replay_one(const char *directory, const struct segment *s
 }
 
 enum base_error node_journal_replay(struct node_journal *journal, const char *directory, uint64_t key,
-                                    struct gossip_exchange *exchange,
+                                    struct gossip_exchange *exchange, bool recovers,
                                     struct gossip_exchange_replayed *replayed, struct base_reason *why)
 {
     const struct segments present = list_segments(directory);
@@ -275,7 +275,7 @@ enum base_error node_journal_replay(struct node_journal *journal, const char *di
     for (size_t turns = 0; segment && !error && turns < present.count; segment = next, turns++) {
         struct gossip_exchange_replayed part;
         next = follower(&present, segment->key);
-        error = replay_one(directory, segment, next, exchange, &part, why);
+        error = replay_one(directory, segment, next, exchange, recovers, &part, why);
         if (error)
             break;
         replayed->records += part.records;

@@ -39,7 +39,7 @@ void node_journal_close(struct node_journal *journal); // what follows is not in
 // it. *journal is left so that node_journal_begin continues after the latest of them. BASE_ENOMEM, BASE_EIO.
 // A key without a file is not an error: nothing is known then.
 enum base_error node_journal_replay(struct node_journal *journal, const char *directory, uint64_t key,
-                                    struct gossip_exchange *exchange,
+                                    struct gossip_exchange *exchange, bool recovers,
                                     struct gossip_exchange_replayed *replayed,
                                     struct base_reason *why) BASE_CHECK;
 // Removes the files that no checkpoint of `step` or later needs.

@@ -124,7 +124,7 @@ static void come_back(struct world *world, size_t node)
     size_t peers[NODES_MAX];
     const size_t count = topology_plan_neighbours(net->plan, node, peers, NODES_MAX);
 
-    assert_int_equal(gossip_exchange_replay(fresh, world->journal[node], world->bytes[node], &replayed),
+    assert_int_equal(gossip_exchange_replay(fresh, world->journal[node], world->bytes[node], true, &replayed),
                      BASE_OK);
     check(world, replayed.bytes == world->bytes[node] && replayed.left_out == 0, "a record was left out");
     compare(world, at->exchange, fresh);
@@ -419,6 +419,15 @@ static void test_an_edge_that_ends_and_begins_comes_back(void **state)
     }
 }
 
+static double distance(const float *a, const float *b, size_t count)
+{
+    double squares = 0;
+
+    for (size_t j = 0; j < count; j++)
+        squares += pow((double)a[j] - (double)b[j], 2);
+    return sqrt(squares);
+}
+
 // What lost steps did comes back at the entries that were sent; without that x would be as old as its
 // checkpoint.
 static void test_lost_steps_are_recovered_where_they_were_sent(void **state)
@@ -439,17 +448,19 @@ static void test_lost_steps_are_recovered_where_they_were_sent(void **state)
         net_settle(world.net, SECOND);
     }
     memcpy(now, gossip_exchange_model(world.net->node[0].exchange), sizeof now);
+    // Not where the trainer is still to change this model itself.
+    struct gossip_exchange_replayed replayed;
+    struct gossip_exchange *plain = from_checkpoint(&world, 0);
+    assert_int_equal(gossip_exchange_replay(plain, world.journal[0], world.bytes[0], false, &replayed),
+                     BASE_OK);
+    const double moved = distance(start, now, 400), old = distance(gossip_exchange_model(plain), now, 400);
+    gossip_exchange_destroy(plain);
     world.net->node[0].paused = true;
     world.trains = true; // so x need not be the same
     come_back(&world, 0);
-    const float *back = gossip_exchange_model(world.net->node[0].exchange);
-    double moved = 0, lost = 0;
-    for (size_t j = 0; j < 400; j++) {
-        moved += pow((double)now[j] - (double)start[j], 2);
-        lost += pow((double)now[j] - (double)back[j], 2);
-    }
-    printf("lost steps moved x by %.2f; it came back to %.2f from where it was\n", sqrt(moved), sqrt(lost));
-    assert_true(lost < 0.1 * moved);
+    const double lost = distance(gossip_exchange_model(world.net->node[0].exchange), now, 400);
+    printf("steps moved x by %.2f; it came back to %.2f from where it was (%.2f)\n", moved, lost, old);
+    assert_true(lost < 0.3 * moved && old > 0.7 * moved);
     world_destroy(&world);
 }
 
@@ -469,11 +480,11 @@ static void test_a_damaged_journal_ends_there(void **state)
     for (size_t at = 0; at < all; at++) {
         struct gossip_exchange_replayed cut, damaged;
         struct gossip_exchange *exchange = from_checkpoint(&world, 0);
-        assert_int_equal(gossip_exchange_replay(exchange, world.journal[0], at, &cut), BASE_OK);
+        assert_int_equal(gossip_exchange_replay(exchange, world.journal[0], at, true, &cut), BASE_OK);
         gossip_exchange_destroy(exchange);
         world.journal[0][at] ^= 1;
         exchange = from_checkpoint(&world, 0);
-        assert_int_equal(gossip_exchange_replay(exchange, world.journal[0], all, &damaged), BASE_OK);
+        assert_int_equal(gossip_exchange_replay(exchange, world.journal[0], all, true, &damaged), BASE_OK);
         gossip_exchange_destroy(exchange);
         world.journal[0][at] ^= 1;
         assert_true(cut.bytes <= at && cut.bytes == damaged.bytes && cut.left_out + damaged.left_out == 0);

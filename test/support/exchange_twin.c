@@ -47,7 +47,8 @@ enum base_error __real_gossip_exchange_keep(struct gossip_exchange *exchange,
                                             const struct gossip_orphan_record *record);
 void __real_gossip_exchange_journal_begin(struct gossip_exchange *exchange);
 enum base_error __real_gossip_exchange_replay(struct gossip_exchange *exchange, const uint8_t *records,
-                                              size_t bytes, struct gossip_exchange_replayed *replayed);
+                                              size_t bytes, bool recovers,
+                                              struct gossip_exchange_replayed *replayed);
 
 enum base_error __wrap_gossip_exchange_create(const struct gossip_exchange_options *options,
                                               struct gossip_exchange **exchange, struct base_reason *why);
@@ -68,7 +69,8 @@ enum base_error __wrap_gossip_exchange_keep(struct gossip_exchange *exchange,
                                             const struct gossip_orphan_record *record);
 void __wrap_gossip_exchange_journal_begin(struct gossip_exchange *exchange);
 enum base_error __wrap_gossip_exchange_replay(struct gossip_exchange *exchange, const uint8_t *records,
-                                              size_t bytes, struct gossip_exchange_replayed *replayed);
+                                              size_t bytes, bool recovers,
+                                              struct gossip_exchange_replayed *replayed);
 
 static struct twin *find(const struct gossip_exchange *first)
 {
@@ -400,15 +402,16 @@ void __wrap_gossip_exchange_journal_begin(struct gossip_exchange *exchange)
 }
 
 enum base_error __wrap_gossip_exchange_replay(struct gossip_exchange *exchange, const uint8_t *records,
-                                              size_t bytes, struct gossip_exchange_replayed *replayed)
+                                              size_t bytes, bool recovers,
+                                              struct gossip_exchange_replayed *replayed)
 {
     struct twin *twin = find(exchange);
-    const enum base_error error = __real_gossip_exchange_replay(exchange, records, bytes, replayed);
+    const enum base_error error = __real_gossip_exchange_replay(exchange, records, bytes, recovers, replayed);
     struct gossip_exchange_replayed far;
 
     if (!twin)
         return error;
-    BASE_ASSERT(__real_gossip_exchange_replay(twin->second, records, bytes, &far) == error);
+    BASE_ASSERT(__real_gossip_exchange_replay(twin->second, records, bytes, recovers, &far) == error);
     BASE_ASSERT(far.bytes == replayed->bytes && far.records == replayed->records &&
                 far.left_out == replayed->left_out && far.round == replayed->round);
     same_state(twin);

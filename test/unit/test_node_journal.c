@@ -62,7 +62,7 @@ static void start_process(struct life *life)
     restart(life->world, &life->net);
     life->journal = (struct node_journal){.fd = -1, .limit = 1 << 20};
     assert_int_equal(node_journal_replay(&life->journal, life->world->directory,
-                                         life->net.learner.parts.journal, life->net.exchange[0],
+                                         life->net.learner.parts.journal, life->net.exchange[0], true,
                                          &life->replayed, &why),
                      BASE_OK);
     begin_journal(life);
