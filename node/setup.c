@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "compress/packet.h"
+#include "gossip/life/rounds.h"
 #include "node/config/compatibility.h"
 #include "node/queue/clock.h"
 #include "node/queue/message.h"
@@ -20,9 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PACKET_ROOM 256u                  // headers of packets and blocks, generously
-#define BESIDE_NS   (2 * NODE_SECOND_NS)  // how long the last checkpoint waits for one under way
-#define RESCUE_NS   (30 * NODE_SECOND_NS) // ... and how long it may continue if the last one fails
+#define PACKET_ROOM   256u                  // headers of packets and blocks, generously
+#define LEAST_JOURNAL (64ull << 20)         // bytes
+#define BESIDE_NS     (2 * NODE_SECOND_NS)  // how long the last checkpoint waits for one under way
+#define RESCUE_NS     (30 * NODE_SECOND_NS) // ... and how long it may continue if the last one fails
 
 enum base_error node_setup_path(const struct node_config *config, const char *name,
                                 char path[NODE_PATH_BYTES], struct base_reason *why)
@@ -166,6 +168,28 @@ static enum base_error begin_checkpoint(struct node_setup *s, const struct node_
     return error ? write_checkpoint(s, parts, why) : BASE_OK;
 }
 
+// At least 64 MiB: a small model makes many exchanges between two checkpoints. Beyond it, a checkpoint is
+// shorter than the journal.
+static void begin_journal(struct node_setup *s)
+{
+    const uint64_t times = 32 * (uint64_t)train_model_parameters(s->model);
+
+    s->journal.limit = times > LEAST_JOURNAL ? times : LEAST_JOURNAL;
+    node_journal_begin(&s->journal, s->config->node.dir, train_trainer_steps_done(s->trainer));
+    gossip_exchange_journal_begin(s->exchange);
+}
+
+void node_setup_journal(void *context, const uint8_t *records, size_t bytes)
+{
+    node_journal_append(&((struct node_setup *)context)->journal, records, bytes);
+}
+
+bool node_setup_checkpoint_wanted(const void *context)
+{
+    const struct node_setup *s = context;
+    return !s->beside.pid && (s->journal.wants || !gossip_exchange_journal_kept(s->exchange));
+}
+
 enum base_error node_setup_checkpoint(void *context, const struct node_round *round, struct base_reason *why)
 {
     struct node_setup *s = context;
@@ -176,6 +200,8 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
     parts.unsettled = round->meet.meets;
     parts.open = round->meet.open;
     parts.open_scale = round->meet.step_scale;
+    begin_journal(s);
+    parts.journal = s->journal.key;
     if (!round->meet.last && s->kernels->shares_host && !s->guest)
         return begin_checkpoint(s, &parts, why);
     return write_checkpoint(s, &parts, why);
@@ -224,6 +250,7 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     s->open = parts.open;
     s->open_scale = parts.open_scale;
     s->resumes = parts.resumes + 1;
+    s->journal.key = parts.journal;
     train_trainer_store(s->trainer);
     error = resume_scaling(s, why);
     if (error)
@@ -231,6 +258,42 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     base_log(BASE_LOG_INFO, "resume", "from step %llu, round %llu",
              (unsigned long long)train_trainer_steps_done(s->trainer), (unsigned long long)s->round);
     return BASE_OK;
+}
+
+// The edges of the checkpoint are imported: what happened after it is done again. The next process finds the
+// records of this one behind them.
+static enum base_error resume_journal(struct node_setup *s, struct base_reason *why)
+{
+    struct gossip_exchange_replayed replayed;
+    const uint64_t key = s->journal.key;
+    if (!key)
+        return BASE_OK; // an older file: the first checkpoint begins a journal
+    const bool settled = !s->unsettled || (!s->outer && !train_trainer_settles(s->trainer));
+    enum base_error error =
+        node_journal_replay(&s->journal, s->config->node.dir, key, s->exchange, settled, &replayed, why);
+    if (error)
+        return base_fail_context(why, error, "--resume");
+    s->reached = replayed.round;
+    if (replayed.records > 0)
+        base_log(BASE_LOG_INFO, "resume", "%llu records of the journal lead to round %llu; %llu do not fit",
+                 (unsigned long long)replayed.records, (unsigned long long)replayed.round,
+                 (unsigned long long)replayed.left_out);
+    begin_journal(s);
+    s->journal.wants = replayed.records > 0;
+    return BASE_OK;
+}
+
+struct gossip_rounds_options node_setup_rounds(const struct node_setup *s)
+{
+    const uint64_t steps = s->config->train.steps;
+    return (struct gossip_rounds_options){.local_steps = s->config->average.local_steps,
+                                          .steps = steps > 0 ? steps : UINT64_MAX, // 0: until it is stopped
+                                          .round = s->round,
+                                          .step = train_trainer_steps_done(s->trainer),
+                                          .resumed = s->resumed,
+                                          .open = s->open,
+                                          .open_scale = s->open_scale,
+                                          .reached = s->reached};
 }
 
 // Generates the initial model again. New edges are rare enough for the time that this takes, and it saves a
@@ -268,6 +331,9 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
     if (error || !file)
         return error;
     node_checkpoint_resume_edges(file, s->exchange);
+    error = resume_journal(s, why);
+    if (error)
+        return error;
     if (s->scaling)
         gossip_exchange_scaling(s->exchange, gossip_blob_hash(&s->scaling->blob));
     const float *correction = gossip_exchange_correction(s->exchange);
@@ -401,7 +467,7 @@ static enum base_error make_all(struct node_setup *s, const struct node_setup_op
 enum base_error node_setup_create(const struct node_config *config, const struct node_setup_options *options,
                                   struct node_setup *setup, struct base_reason *why)
 {
-    *setup = (struct node_setup){.config = config, .lock = -1};
+    *setup = (struct node_setup){.config = config, .lock = -1, .journal = {.fd = -1, .wants = true}};
     enum base_error error = make_all(setup, options, why);
     if (error)
         node_setup_destroy(setup);
@@ -413,6 +479,7 @@ void node_setup_destroy(struct node_setup *s)
     struct base_reason why;
     if (node_checkpoint_end(&s->beside, BESIDE_NS, &why)) // a host program keeps running
         base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", why.text);
+    node_journal_close(&s->journal);
     node_metrics_close(s->metrics);
     node_tensorboard_close(s->tensorboard);
     gossip_exchange_destroy(s->exchange);
@@ -430,5 +497,5 @@ void node_setup_destroy(struct node_setup *s)
     free(s->round_start);
     if (s->lock >= 0)
         close(s->lock);
-    *s = (struct node_setup){.lock = -1};
+    *s = (struct node_setup){.lock = -1, .journal = {.fd = -1}};
 }

@@ -11,6 +11,7 @@
 #include "node/learn/built_in.h"
 #include "node/learn/scaling.h"
 #include "node/store/checkpoint_beside.h"
+#include "node/store/journal.h"
 #include "node/store/metrics.h"
 #include "node/store/model_file.h"
 #include "node/store/starts.h"
@@ -19,6 +20,8 @@
 #include "train/trainer.h"
 
 #define NODE_PATH_BYTES 4096u
+
+struct gossip_rounds_options;
 
 struct node_setup {
     const struct node_config *config; // borrowed
@@ -43,7 +46,8 @@ struct node_setup {
     struct node_built_in trainee;     // the trainer as a learner
     struct gossip_blob *blob;         // of a program that trains, or of the scaling; borrowed; or NULL
     struct node_program_state *state; // of a program that trains; borrowed; or NULL
-    uint64_t round, resumes;          // of a checkpoint that was resumed, as the next four
+    uint64_t round, resumes;          // of a checkpoint that was resumed, as the next five
+    uint64_t reached;                 // the round up to which the journal after it leads; 0: there is none
     bool resumed;                     // from a checkpoint
     bool unsettled, open;             // struct node_checkpoint_parts
     float open_scale;
@@ -56,6 +60,7 @@ struct node_setup {
     struct node_metrics *metrics;
     struct node_tensorboard *tensorboard; // NULL: none
     struct node_checkpoint_beside beside;
+    struct node_journal journal;
     bool guest; // inside another program, which is never forked: checkpoints are written in place
 };
 
@@ -82,7 +87,11 @@ void node_setup_destroy(struct node_setup *setup);
 enum base_error node_setup_checkpoint(void *setup, const struct node_round *round,
                                       struct base_reason *why) BASE_CHECK;
 enum base_error node_setup_checkpoint_ended(void *setup, struct base_reason *why) BASE_CHECK;
+bool node_setup_checkpoint_wanted(const void *setup); // soon: no journal is kept, or it is long
+void node_setup_journal(void *setup, const uint8_t *records, size_t bytes);
 
+// Where the rounds begin.
+struct gossip_rounds_options node_setup_rounds(const struct node_setup *setup);
 // Writes model.safetensors into the node's directory: the trainer's model as it stands. Called when the
 // threads have ended.
 enum base_error node_setup_model_file(struct node_setup *setup, struct base_reason *why) BASE_CHECK;

@@ -44,6 +44,9 @@ static void tell_ports(const struct node_config *config, const struct node_loop 
 static enum base_error open_loop(struct node_threads *t, struct base_reason *why)
 {
     const struct node_setup *s = t->options.setup;
+    const struct gossip_rounds_options rounds = node_setup_rounds(s);
+    struct gossip_rounds begins; // as the learner's
+    gossip_rounds_init(&begins, &rounds);
     struct node_loop_options options = {.config = s->config,
                                         .topology = s->topology,
                                         .identity = &s->identity,
@@ -55,8 +58,8 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .instance_id = s->instance_id,
                                         .starts_path = s->starts_path,
                                         .events_path = s->events_path,
-                                        .round = s->round,
-                                        .step = train_trainer_steps_done(s->trainer),
+                                        .round = begins.round,
+                                        .step = begins.step,
                                         .reach = gossip_exchange_reach(s->exchange),
                                         .resumed = s->resumed,
                                         .spreads = s->scaling ? s->scaling->own : NULL,
@@ -112,6 +115,8 @@ static enum base_error start_worker(struct node_threads *t)
                                                 .counters = &t->counters,
                                                 .checkpoint = node_setup_checkpoint,
                                                 .checkpoint_ended = node_setup_checkpoint_ended,
+                                                .checkpoint_wanted = node_setup_checkpoint_wanted,
+                                                .journal = node_setup_journal,
                                                 .checkpoint_context = s};
     return node_worker_start(&options, &t->worker);
 }
@@ -127,11 +132,7 @@ static enum base_error start_learner(struct node_threads *t)
                                                  .model = s->model,
                                                  .test = &s->test,
                                                  .scaling = t->options.hosted ? NULL : s->scaling,
-                                                 .resume = {.round = s->round,
-                                                            .step = train_trainer_steps_done(s->trainer),
-                                                            .resumed = s->resumed,
-                                                            .open = s->open,
-                                                            .open_scale = s->open_scale},
+                                                 .resume = node_setup_rounds(s),
                                                  .unsettled = s->unsettled,
                                                  .metrics = s->metrics,
                                                  .tensorboard = s->tensorboard,

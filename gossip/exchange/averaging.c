@@ -156,8 +156,8 @@ static enum base_error check_moments(struct gossip_exchange *exchange, struct go
         return BASE_OK;
     struct gossip_run whole = gossip_moment_slice(exchange, slice_clock);
     enum base_error error = gossip_moment_check(exchange, whole.count, theirs->moment, theirs->moment_bytes);
-    if (!error && gossip_moment_largest(whole.count, theirs->moment) >
-                      gossip_plausible_value((double)exchange->second_largest))
+    if (!error && gossip_plausible_exceeds(edge, (double)gossip_moment_largest(whole.count, theirs->moment),
+                                           (double)exchange->second_largest))
         return gossip_plausible_refuse(exchange, edge);
     if (error || !mine->moment_bytes)
         return error;
@@ -193,9 +193,11 @@ static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *e
         edge->model_energy > 0 ? sqrt(edge->residual_energy / edge->model_energy) : 0;
 }
 
+// `known`: what the exchange did when it was made, or NULL.
 static enum base_error commit_sparse(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                      const struct gossip_packet *mine,
-                                     const struct gossip_exchange_message *theirs, uint64_t slice_clock)
+                                     const struct gossip_exchange_message *theirs, uint64_t slice_clock,
+                                     const struct gossip_effect *known)
 {
     struct gossip_run slice;
     struct gossip_pair pair;
@@ -207,17 +209,23 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
         error = gossip_sparse_open(exchange, edge, mine, theirs, &pair);
     if (error)
         return error;
-    float weight = weight_of(exchange, mine, theirs, &pair);
-    gossip_sparse_apply(exchange, edge, mine, &pair, weight, drift_gain(exchange, mine, theirs, &pair));
+    const struct gossip_effect effect =
+        known ? *known
+              : (struct gossip_effect){.weight = weight_of(exchange, mine, theirs, &pair),
+                                       .gain = drift_gain(exchange, mine, theirs, &pair)};
+    gossip_journal_commit(exchange, edge, mine, theirs, slice_clock, &effect,
+                          pair.theirs.known.count > 0 ? &pair.theirs.known : NULL);
+    gossip_sparse_apply(exchange, edge, mine, &pair, effect.weight, effect.gain);
     if (slice.count)
         gossip_moment_apply(exchange, slice, mine->bytes + mine->delta_bytes, theirs->moment);
-    count_sparse(exchange, edge, mine);
+    if (!known)
+        count_sparse(exchange, edge, mine);
     return BASE_OK;
 }
 
-enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                                        const struct gossip_packet *mine,
-                                        const struct gossip_exchange_message *theirs, uint64_t slice_clock)
+static enum base_error commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                              const struct gossip_packet *mine, const struct gossip_exchange_message *theirs,
+                              uint64_t slice_clock, const struct gossip_effect *known)
 {
     BASE_ASSERT(mine->held && edge->state != GOSSIP_EDGE_HELLO);
     enum base_error error =
@@ -225,7 +233,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
             ? gossip_dense_commit(exchange, edge,
                                   gossip_dense_block(exchange, edge, mine->delta_bytes / sizeof(float)), mine,
                                   theirs)
-            : commit_sparse(exchange, edge, mine, theirs, slice_clock);
+            : commit_sparse(exchange, edge, mine, theirs, slice_clock, known);
 
     if (error)
         return error;
@@ -233,7 +241,30 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
     edge->pace.met = exchange->pace.rounds;
     account_absence(exchange, edge);
     edge->sequence++;
-    if (theirs->form == GOSSIP_DELTA_SPARSE)
-        gossip_standing_met(exchange, edge, theirs);
     return BASE_OK;
+}
+
+enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                        const struct gossip_packet *mine,
+                                        const struct gossip_exchange_message *theirs, uint64_t slice_clock)
+{
+    BASE_ASSERT(edge->linked);
+    enum base_error error = commit(exchange, edge, mine, theirs, slice_clock, NULL);
+
+    if (!error && theirs->form == GOSSIP_DELTA_SPARSE)
+        gossip_standing_met(exchange, edge, theirs);
+    return error;
+}
+
+enum base_error gossip_averaging_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                        const struct gossip_packet *mine,
+                                        const struct gossip_exchange_message *theirs, uint64_t slice_clock,
+                                        const struct gossip_effect *effect)
+{
+    if (!(effect->weight >= 0 && effect->weight <= 1 && effect->gain >= 0 && isfinite(effect->gain)))
+        return BASE_EFORMAT;
+    BASE_ASSERT(!edge->linked);
+    edge->since = 0; // the steps of that time are lost
+    edge->prepared = exchange->progress;
+    return commit(exchange, edge, mine, theirs, slice_clock, effect);
 }

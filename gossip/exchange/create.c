@@ -148,6 +148,7 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
         gossip_window_free(&exchange->window[i]);
     free(exchange->window);
     compress_sparse_destroy(&exchange->chosen);
+    free(exchange->journal.records);
     free(exchange);
 }
 

@@ -111,12 +111,14 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
     enum base_error error = check_block(&window[0], mine->bytes, mine->delta_bytes, block.count, &largest);
     if (!error)
         error = check_block(&window[1], theirs->delta, theirs->delta_bytes, block.count, &largest);
-    if (!error && largest > gossip_plausible_value(exchange->norm))
+    if (!error && gossip_plausible_exceeds(edge, (double)largest, exchange->norm))
         return gossip_plausible_refuse(exchange, edge);
     if (!error && moves)
         error = gossip_pending_sum(exchange, &step.pending);
     if (!moves)
         step.x = NULL;
+    if (!error)
+        gossip_journal_commit(exchange, edge, mine, theirs, 0, &(struct gossip_effect){0}, NULL);
     for (size_t done = 0; done < block.count && !error; done += window->room) {
         size_t count = piece_of(block.count, done, window->room), first = block.first + done;
         error = read_piece(&window[0], mine->bytes, done, count);

@@ -66,6 +66,14 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
 // resync.c. Sets r = 0, seq = 0, c = 0, with nothing open: both ends then average their models block by
 // block.
 void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
+// The same without a link, as a journal has it; `fades`: the correction stays, and fades.
+void gossip_edge_restart(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch,
+                         bool fades);
+// exchange.c. The edge ends; on_death decides what happens to its correction. BASE_ENOMEM: it stays.
+enum base_error gossip_edge_forget(struct gossip_exchange *exchange, const struct gossip_id *peer,
+                                   bool dead) BASE_CHECK;
+// record.c. A request is open at the place of its edge.
+bool gossip_edge_request_fits(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // Does this end ask where only one end may (RESYNC)? The end with the lower id does.

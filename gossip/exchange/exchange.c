@@ -87,7 +87,7 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
         gossip_pace_tie(&exchange->pace, &edge->pace, GOSSIP_PACE_APART);
 }
 
-static enum base_error on_forget(struct gossip_exchange *exchange, const struct gossip_id *peer, bool dead)
+enum base_error gossip_edge_forget(struct gossip_exchange *exchange, const struct gossip_id *peer, bool dead)
 {
     struct gossip_edge *edge = gossip_edge_find(exchange, peer);
     enum base_error error = BASE_OK;
@@ -102,6 +102,18 @@ static enum base_error on_forget(struct gossip_exchange *exchange, const struct 
         gossip_edge_remove(exchange, edge);
     if (exchange->n_orphans > 0 && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
         gossip_sum_again(exchange); // the kept corrections had begun to fade
+    return error;
+}
+
+static enum base_error on_forget(struct gossip_exchange *exchange, const struct gossip_id *peer, bool dead)
+{
+    const struct gossip_edge *edge = gossip_edge_find(exchange, peer);
+
+    if (edge)
+        gossip_journal_forget(exchange, edge, dead);
+    const enum base_error error = gossip_edge_forget(exchange, peer, dead);
+    if (error)
+        gossip_journal_end(exchange); // it is ahead of what happened
     return error;
 }
 
@@ -152,6 +164,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     enum base_error error = BASE_OK;
 
     actions->count = 0;
+    exchange->journal.count = 0;
     if (exchange->frozen)
         return BASE_OK;
     exchange->now_ns = event->now_ns;

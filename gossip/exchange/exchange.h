@@ -294,6 +294,43 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
 // checkpoint (options.model). BASE_EFORMAT: the record is damaged; the edge is left out, and will RESYNC.
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record) BASE_CHECK;
+// The journal: what changes edges after a checkpoint, as records in the order in which it happens. With it a
+// process that was killed comes back to where its neighbours are, and no edge begins again. The owner calls
+// journal_begin when a checkpoint of this state begins, or when the process has been restored; after every
+// step it appends what gossip_exchange_journal returns to a file, before it carries out the actions of the
+// step. Bytes of a record: those of the packets, and about 150. With gossip_exchange_adopt, and out of
+// memory, the journal ends; the next journal_begin begins another one.
+void gossip_exchange_journal_begin(struct gossip_exchange *exchange);
+bool gossip_exchange_journal_kept(const struct gossip_exchange *exchange);
+// The records of the latest step, valid until the next one; *bytes is 0 if there are none.
+const uint8_t *gossip_exchange_journal(const struct gossip_exchange *exchange, size_t *bytes);
+
+// A record, for people.
+struct gossip_journal_entry {
+    const char *kind; // a constant word
+    struct gossip_id peer;
+    uint64_t round, epoch, sequence; // this node's round; the place of the edge before the change
+    size_t bytes;
+};
+// The record at *at, which then is the place of the next one. False: there is none, or it is damaged.
+bool gossip_exchange_journal_next(const uint8_t *records, size_t bytes, size_t *at,
+                                  struct gossip_journal_entry *entry);
+
+struct gossip_exchange_replayed {
+    size_t bytes;               // of whole records, from the first one on
+    uint64_t records, left_out; // left_out: they do not fit their edge, which will RESYNC
+    uint64_t round;             // the latest round that the node has reached
+};
+// After import and keep, before the first event: applies the records that were made since the checkpoint. x,
+// r, c, epoch, sequence, hash, the stored answer and the open request of every edge are then what they were
+// after the latest record; x lacks what local steps did to it since then, except at the entries that were
+// sent. The trainer gets these updates with its first round. A damaged or incomplete record ends the journal:
+// replayed->bytes says where. May be called again for records that follow. BASE_ENOMEM: the object is not
+// usable. recovers: false if the trainer still has to change this model itself (outer momentum): what was
+// sent holds that change, and it would count twice. Lost steps are then lost at all entries.
+enum base_error gossip_exchange_replay(struct gossip_exchange *exchange, const uint8_t *records, size_t bytes,
+                                       bool recovers, struct gossip_exchange_replayed *replayed) BASE_CHECK;
+
 // Sync: whether the exchange of `round` with this partner (NULL: none was due) was made. Async, or without a
 // partner: true.
 bool gossip_exchange_met(const struct gossip_exchange *exchange, const struct gossip_id *partner,

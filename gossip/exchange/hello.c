@@ -123,8 +123,10 @@ static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
 {
     discard_request(exchange, edge);
     // At the start of a link both ends compare, so that either both drop their correction or neither does.
-    if (edge->state == GOSSIP_EDGE_HELLO && theirs->correction_hash != correction_hash(exchange, edge))
+    if (edge->state == GOSSIP_EDGE_HELLO && theirs->correction_hash != correction_hash(exchange, edge)) {
+        gossip_journal_drop(exchange, edge);
         gossip_edge_drop_correction(exchange, edge);
+    }
     gossip_edge_resume(exchange, edge);
 }
 

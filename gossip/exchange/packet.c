@@ -78,28 +78,43 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
     return message;
 }
 
+size_t gossip_packet_message_bytes(const struct gossip_exchange_message *message)
+{
+    return 1 + 3 * 8 + 1 + 2 * 4 + 1 + 8 + 2 * 4 + (size_t)message->delta_bytes + message->moment_bytes;
+}
+
+void gossip_packet_store_message(const struct gossip_exchange_message *message, struct base_writer *writer)
+{
+    base_write_u8(writer, 1);
+    base_write_u64(writer, message->epoch);
+    base_write_u64(writer, message->sequence);
+    base_write_u64(writer, message->clock);
+    base_write_u8(writer, message->standing);
+    base_write_f32(writer, message->step_scale);
+    base_write_f32(writer, message->weight);
+    base_write_u8(writer, message->form);
+    base_write_u64(writer, message->offset);
+    base_write_u32(writer, message->delta_bytes);
+    base_write_u32(writer, message->moment_bytes);
+    base_write_bytes(writer, message->delta, message->delta_bytes);
+    base_write_bytes(writer, message->moment, message->moment_bytes);
+}
+
 size_t gossip_packet_stored_bytes(const struct gossip_packet *packet)
 {
-    return packet->held ? 1 + 3 * 8 + 1 + 2 * 4 + 1 + 8 + 2 * 4 + packet->delta_bytes + packet->moment_bytes
-                        : 1;
+    const struct gossip_message message = gossip_packet_message(packet, GOSSIP_XCHG);
+
+    return packet->held ? gossip_packet_message_bytes(&message.as.exchange) : 1;
 }
 
 void gossip_packet_store(const struct gossip_packet *packet, struct base_writer *writer)
 {
-    base_write_u8(writer, packet->held);
-    if (!packet->held)
-        return;
-    base_write_u64(writer, packet->epoch);
-    base_write_u64(writer, packet->sequence);
-    base_write_u64(writer, packet->clock);
-    base_write_u8(writer, (uint8_t)packet->standing);
-    base_write_f32(writer, packet->step_scale);
-    base_write_f32(writer, packet->weight);
-    base_write_u8(writer, (uint8_t)packet->form);
-    base_write_u64(writer, packet->offset);
-    base_write_u32(writer, (uint32_t)packet->delta_bytes);
-    base_write_u32(writer, (uint32_t)packet->moment_bytes);
-    base_write_bytes(writer, packet->bytes, packet->delta_bytes + packet->moment_bytes);
+    const struct gossip_message message = gossip_packet_message(packet, GOSSIP_XCHG);
+
+    if (packet->held)
+        gossip_packet_store_message(&message.as.exchange, writer);
+    else
+        base_write_u8(writer, 0);
 }
 
 enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_reader *reader, size_t limit)

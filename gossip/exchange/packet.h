@@ -38,6 +38,9 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet,
 // accepted.
 size_t gossip_packet_stored_bytes(const struct gossip_packet *packet);
 void gossip_packet_store(const struct gossip_packet *packet, struct base_writer *writer);
+// The same of the peer's side, as its message has it.
+size_t gossip_packet_message_bytes(const struct gossip_exchange_message *message);
+void gossip_packet_store_message(const struct gossip_exchange_message *message, struct base_writer *writer);
 enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_reader *reader,
                                       size_t limit) BASE_CHECK;
 

@@ -12,6 +12,12 @@ void gossip_plausible_learn(struct gossip_exchange *exchange)
         gossip_plausible_root(vectors->energy(exchange->options.parameters, exchange->model, NULL));
 }
 
+// While a journal is replayed its edge has no link, and nothing is refused: it was plausible when it came.
+bool gossip_plausible_exceeds(const struct gossip_edge *edge, double value, double of)
+{
+    return edge->linked && value > (double)gossip_plausible_value(of);
+}
+
 // The node does not meet its sender for a while.
 void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned doublings)
 {

@@ -60,7 +60,7 @@ static uint64_t memory_of(const struct gossip_exchange *exchange)
 {
     const float *const own[] = {exchange->own, exchange->own_second, exchange->pending_second,
                                 exchange->sum.own, exchange->pending.sum};
-    size_t vectors = exchange->n_orphans, bytes = exchange->pending.bytes;
+    size_t vectors = exchange->n_orphans, bytes = exchange->pending.bytes + exchange->journal.capacity;
 
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         vectors += own[i] ? 1 : 0;
@@ -230,7 +230,7 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
 }
 
 // A request is open at the place of its edge: the next block of a RESYNC, or after that a sparse packet.
-static bool request_fits(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+bool gossip_edge_request_fits(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     const struct gossip_packet *request = &edge->request;
     const uint64_t left = exchange->options.parameters - edge->resync_offset;
@@ -258,7 +258,7 @@ static enum base_error restore_transactions(struct gossip_exchange *exchange, st
         error = gossip_packet_restore(&edge->answer, &reader, limit);
     if (!error && base_reader_left(&reader) > 0) // if it is missing, the edge counts from now on
         error = restore_progress(exchange, edge, &reader);
-    if (!error && (base_reader_left(&reader) != 0 || !request_fits(exchange, edge)))
+    if (!error && (base_reader_left(&reader) != 0 || !gossip_edge_request_fits(exchange, edge)))
         error = BASE_EFORMAT;
     return error;
 }

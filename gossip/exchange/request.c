@@ -38,6 +38,7 @@ enum base_error gossip_request_ask(struct gossip_exchange *exchange, struct goss
     }
     edge->request.weight = gossip_pace_weight(&exchange->pace, &edge->pace, weight);
     gossip_pace_asked(&exchange->pace, &edge->pace, edge->request.weight);
+    gossip_journal_request(exchange, edge);
     struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
     add_news(exchange, &message);
     gossip_sparse_shorten(edge, &edge->request, &message);
@@ -64,6 +65,7 @@ static enum base_error start_block(struct gossip_exchange *exchange, struct goss
     edge->sent_ns = exchange->now_ns;
     edge->alarm_ns = exchange->now_ns + gossip_block_patience(&edge->blocks, edge->request.delta_bytes,
                                                               exchange->options.deadline_ceiling_ns);
+    gossip_journal_request(exchange, edge);
     struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
     gossip_edge_send(actions, edge, &message);
     return BASE_OK;

@@ -3,13 +3,18 @@
 
 // The edge's correction fades at an end that trained all along. An end that was away takes the other's model,
 // and its own correction is as old as the model that it drops.
-static void begin_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)
+static bool correction_fades(const struct gossip_exchange *exchange)
 {
-    const bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE,
-               away = gossip_standing_of(exchange, GOSSIP_DELTA_BLOCK) == GOSSIP_AWAY;
+    const bool away = gossip_standing_of(exchange, GOSSIP_DELTA_BLOCK) == GOSSIP_AWAY;
+
+    return exchange->options.on_death == GOSSIP_ON_DEATH_FADE && !away;
+}
+
+static void begin_correction(struct gossip_exchange *exchange, struct gossip_edge *edge, bool fades)
+{
     const struct gossip_exchange_options *options = &exchange->options;
     struct gossip_vector fresh = {0};
-    bool made = gossip_vector_is(&edge->correction) && fades && !away &&
+    bool made = gossip_vector_is(&edge->correction) && fades &&
                 gossip_vector_make(options->kernels, options->parameters, options->reference_bf16, &fresh);
 
     BASE_ASSERT(!gossip_vector_is(&edge->correction) || options->drift_correction);
@@ -22,12 +27,13 @@ static void begin_correction(struct gossip_exchange *exchange, struct gossip_edg
     gossip_sum_again(exchange);
 }
 
-void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch)
+void gossip_edge_restart(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch,
+                         bool fades)
 {
     size_t count = exchange->options.parameters;
 
-    BASE_ASSERT(edge->linked && epoch != edge->epoch);
-    begin_correction(exchange, edge);
+    BASE_ASSERT(count > 0);
+    begin_correction(exchange, edge, fades);
     gossip_edge_drop_request(exchange, edge);
     edge->answer.held = false;
     edge->deferred.held = false;
@@ -40,6 +46,15 @@ void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *ed
     gossip_vector_clear(exchange->options.kernels, &edge->reference, count);
     edge->reference_hash = gossip_vector_hash(exchange->options.kernels, &edge->reference, count, false);
     edge->alarm_ns = 0;
+}
+
+void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch)
+{
+    const bool fades = correction_fades(exchange);
+
+    BASE_ASSERT(edge->linked && epoch != edge->epoch);
+    gossip_journal_resync(exchange, edge, epoch, fades);
+    gossip_edge_restart(exchange, edge, epoch, fades);
     edge->resyncs++;
     gossip_edge_enter(exchange, edge, GOSSIP_EDGE_RESYNC);
 }

@@ -99,6 +99,7 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
             kernels->upload(exchange->second, second_moment, bytes);
     }
     gossip_plausible_learn(exchange);
+    gossip_journal_end(exchange); // it does not hold this model
     exchange->pace.round = exchange->age = exchange->counted = round;
     exchange->pace.met = exchange->pace.rounds;
     if (exchange->standing == GOSSIP_AWAY)

@@ -18,8 +18,8 @@ static struct gossip_run open_run(const struct gossip_exchange *exchange, const 
     return (struct gossip_run){(size_t)(edge->sequence % OPEN_TURNS) * length, length};
 }
 
-static struct kernels_difference difference_of(const struct gossip_exchange *exchange,
-                                               const struct gossip_edge *edge)
+struct kernels_difference gossip_sparse_difference(const struct gossip_exchange *exchange,
+                                                   const struct gossip_edge *edge)
 {
     const struct gossip_run open = open_run(exchange, edge);
 
@@ -79,7 +79,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
                                       size_t behind, struct gossip_packet *packet)
 {
     const struct gossip_exchange_options *options = &exchange->options;
-    const struct kernels_difference a = difference_of(exchange, edge);
+    const struct kernels_difference a = gossip_sparse_difference(exchange, edge);
     struct compress_energy energy;
     bool again;
 
@@ -185,9 +185,10 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
     struct compress_keys known;
 
     *pair = (struct gossip_pair){0};
-    BASE_ASSERT(mine->held && edge->linked);
+    BASE_ASSERT(mine->held);
     enum base_error error = open_theirs(exchange, edge, theirs, &known, &pair->theirs);
-    if (!error && compress_reader_largest(&pair->theirs) > gossip_plausible_value(exchange->norm))
+    if (!error &&
+        gossip_plausible_exceeds(edge, (double)compress_reader_largest(&pair->theirs), exchange->norm))
         return gossip_plausible_refuse(exchange, edge);
     pair->list = exchange->chosen_of == mine;
     if (pair->list)

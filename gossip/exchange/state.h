@@ -7,6 +7,7 @@
 
 #include "gossip/exchange/clip.h"
 #include "gossip/exchange/edge.h"
+#include "gossip/exchange/journal.h"
 #include "gossip/exchange/merge.h"
 #include "gossip/exchange/pending.h"
 
@@ -79,6 +80,7 @@ struct gossip_exchange {
         bool correction_stays;
     } round;
     struct gossip_clip clip;
+    struct gossip_journal journal;
     struct gossip_exchange_totals totals;
 };
 
@@ -97,8 +99,17 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
                                         const struct gossip_packet *mine,
                                         const struct gossip_exchange_message *theirs,
                                         uint64_t slice_clock) BASE_CHECK;
+// The same after a restart: an exchange of a journal, with the effect that it had. Nothing is refused,
+// counted or told.
+enum base_error gossip_averaging_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                        const struct gossip_packet *mine,
+                                        const struct gossip_exchange_message *theirs, uint64_t slice_clock,
+                                        const struct gossip_effect *effect) BASE_CHECK;
 
-// sparse.c. Writes q as a packet, without moments, and reserves `behind` more bytes after it.
+// sparse.c. What is selected from: x - r.
+struct kernels_difference gossip_sparse_difference(const struct gossip_exchange *exchange,
+                                                   const struct gossip_edge *edge);
+// Writes q as a packet, without moments, and reserves `behind` more bytes after it.
 enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                       size_t behind, struct gossip_packet *packet) BASE_CHECK;
 // The two packets of an exchange, checked but not applied yet.
@@ -222,6 +233,8 @@ enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange,
                                         struct gossip_edge *edge) BASE_CHECK;
 bool gossip_plausible_barred(const struct gossip_edge *edge); // linked, but without exchanges until
                                                               // barred_ns
+// Is `value` beyond what this node's own number `of` makes plausible?
+bool gossip_plausible_exceeds(const struct gossip_edge *edge, double value, double of);
 bool gossip_plausible_message(const struct gossip_message *message);
 
 // standing.c. The standing that a packet reports of this end; the standing that a ROUND event names; the part

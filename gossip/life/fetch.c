@@ -97,7 +97,7 @@ void life_fetched(struct gossip_life *life, const struct gossip_life_event *even
     if (event->ok) {
         life->round = event->round;
         life->step = event->step;
-        life->anew = true;
+        life->pull = LIFE_PULL_FETCHED;
         life_tell(life, GOSSIP_LIFE_COMPLETE, 0, 0);
     }
     go_on(life);

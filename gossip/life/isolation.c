@@ -40,8 +40,11 @@ void life_consider_isolation(struct gossip_life *life)
     see_apart(life);
     BASE_ASSERT(!life->isolated || life->lonely_ns > 0);
     if (!is_lonely(life)) {
-        if (hears_again(life))
+        if (hears_again(life)) {
             life_was_away(life, life->now_ns);
+            if (life->pull == LIFE_PULL_NONE)
+                life->pull = LIFE_PULL_EDGES;
+        }
         if (life->isolated && life->self.edge_live)
             life_tell(life, GOSSIP_LIFE_MEETS_AGAIN, 0, 0);
         life->isolated = false;

@@ -30,6 +30,12 @@ struct life_ids {
     size_t count, capacity;
 };
 
+enum life_pull { // what brings the model of a node that was away to those of its neighbours
+    LIFE_PULL_NONE,
+    LIFE_PULL_EDGES,   // its edges are live again: they have compared states, or have averaged whole models
+    LIFE_PULL_FETCHED, // its model is a donor's; its edges begin anew
+};
+
 struct gossip_life {
     struct gossip_life_options options;
     enum gossip_life_state state;
@@ -71,7 +77,7 @@ struct gossip_life {
     unsigned pauses;     // as ordered
     bool late;           // it joined late: its edges may not exist yet
     uint64_t late_ns;    // since when it has a model
-    bool anew;           // with a fetched model, and no step since: its edges begin anew
+    enum life_pull pull; // without a step since then
     bool returned;       // to the graph, after it was cut off or held out; it has asked no donor since
     uint64_t cut_off_ns; // cut off until then, while there were still other members; 0: it was not
     bool minority, isolated, was_alone;

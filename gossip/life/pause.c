@@ -188,10 +188,17 @@ static void take_round(struct gossip_life *life, const struct life_progress *clu
     life->step = cluster->step > life->step ? cluster->step : life->step;
 }
 
+// No exchange pulls to neighbours that have done their last step.
+static bool is_pulled(const struct gossip_life *life, const struct life_progress *cluster)
+{
+    return life->pull == LIFE_PULL_FETCHED ||
+           (life->pull == LIFE_PULL_EDGES && !life_are_done(life, cluster));
+}
+
 // Its process stood still, or it was held up or alone. If it is far from the others, it takes a model of
-// theirs; if it is ahead of them, only if more than one of them trains. One that has fetched and trained no
-// step since needs no other model: its edges begin anew, and pull it to its neighbours. A node that is merely
-// slow was not away.
+// theirs; if it is ahead of them, only if more than one of them trains. One that has fetched, or whose edges
+// are live again, and that took no step since needs no other model: its edges pull it to its neighbours, and
+// a fetch would throw them away. A node that is merely slow was not away.
 static void consider_away(struct gossip_life *life)
 {
     struct life_progress cluster;
@@ -204,7 +211,7 @@ static void consider_away(struct gossip_life *life)
     if (life->census.training > 0 && has_place && life_cluster_ahead(life, life->words_ns, &cluster)) {
         const uint64_t gap = life_gap(life, &cluster);
         life->away_ns = 0;
-        if (life_is_far(life, &cluster) && !life->anew &&
+        if (life_is_far(life, &cluster) && !is_pulled(life, &cluster) &&
             (cluster.round > life->round || life->census.training > 1))
             fetch_again(life, &cluster);
         else if (cluster.round > life->round && !life_is_near(gap))
@@ -251,7 +258,7 @@ static void follow(struct gossip_life *life, unsigned bits)
         life_flags(life, bits ? GOSSIP_RECORD_PAUSED : 0, bits ? 0 : GOSSIP_RECORD_PAUSED);
         life_tell(life, bits ? GOSSIP_LIFE_PAUSES : GOSSIP_LIFE_GOES_ON, bits ? bits : before, 0);
     }
-    life->anew = life->anew && bits != 0;
+    life->pull = bits != 0 ? life->pull : LIFE_PULL_NONE;
     if (life->state == GOSSIP_LIFE_TRAINING && bits)
         life_enter(life, GOSSIP_LIFE_PAUSED);
     else if (life->state == GOSSIP_LIFE_PAUSED && !bits)

@@ -12,18 +12,6 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-void gossip_rounds_init(struct gossip_rounds *r, const struct gossip_rounds_options *options)
-{
-    BASE_ASSERT(options->local_steps > 0 && (options->resumed || !options->open));
-    *r = (struct gossip_rounds){.options = *options,
-                                .round = options->round,
-                                .step = smaller(options->step, options->steps),
-                                .stepped = options->open,
-                                .open = options->open,
-                                .step_scale = options->open_scale,
-                                .complete = true};
-}
-
 static void enter(struct gossip_rounds *r, enum gossip_rounds_state state)
 {
     static const unsigned follow[] = {
@@ -46,6 +34,38 @@ static void tell(struct gossip_rounds *r, enum gossip_learner_change change)
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT);
     r->tells = true;
     r->change = change;
+}
+
+static void pass(struct gossip_rounds *r, uint64_t rounds)
+{
+    const uint64_t left = r->options.steps - r->step;
+
+    BASE_ASSERT(r->step <= r->options.steps && r->options.local_steps > 0);
+    r->step += rounds <= left / r->options.local_steps ? rounds * r->options.local_steps : left;
+}
+
+// Their exchanges are in the model, and none of them is left open.
+static void reach(struct gossip_rounds *r, uint64_t round)
+{
+    BASE_ASSERT(r->options.resumed && round > r->round);
+    pass(r, round - r->round);
+    r->round = round;
+    r->stepped = r->open = false;
+    tell(r, GOSSIP_LEARNER_RESTORED);
+}
+
+void gossip_rounds_init(struct gossip_rounds *r, const struct gossip_rounds_options *options)
+{
+    BASE_ASSERT(options->local_steps > 0 && (options->resumed || !options->open));
+    *r = (struct gossip_rounds){.options = *options,
+                                .round = options->round,
+                                .step = smaller(options->step, options->steps),
+                                .stepped = options->open,
+                                .open = options->open,
+                                .step_scale = options->open_scale,
+                                .complete = true};
+    if (options->reached > options->round)
+        reach(r, options->reached);
 }
 
 // -- orders
@@ -300,10 +320,8 @@ void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_sc
 // Skips the rounds that the cluster is ahead, with their steps.
 static void pass_to(struct gossip_rounds *r, uint64_t round)
 {
-    uint64_t passed = round - r->meet.round, left = r->options.steps - r->step;
-
-    BASE_ASSERT(round >= r->meet.round && r->step <= r->options.steps);
-    r->step += passed <= left / r->options.local_steps ? passed * r->options.local_steps : left;
+    BASE_ASSERT(round >= r->meet.round);
+    pass(r, round - r->meet.round);
     r->round = round;
 }
 

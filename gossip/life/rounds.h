@@ -30,6 +30,8 @@ struct gossip_rounds_options {
     bool resumed;         // the vectors are those of a checkpoint
     bool open;            // resumed: the local steps of round + 1 are done, its exchange is not
     float open_scale;     // their step scale
+    uint64_t reached;     // resumed: the round that the earlier process had reached after the checkpoint, by
+                          // the journal of its edges; 0: not known. Those rounds are done
 };
 
 enum gossip_rounds_state {

@@ -18,6 +18,7 @@ static void clear(struct sim_checkpoint *checkpoint)
     free(checkpoint->kept);
     free(checkpoint->record);
     free(checkpoint->learner);
+    base_buffer_free(&checkpoint->journal);
     *checkpoint = (struct sim_checkpoint){0};
 }
 
@@ -90,7 +91,50 @@ void sim_disk_save(struct sim_node *node)
     if (!save_edges(node, latest))
         sim_world_break(node->world, node->host, "an edge could not be exported");
     save_orphans(node, latest);
+    gossip_exchange_journal_begin(node->train.exchange);
     node->world->counts.checkpoints++;
+}
+
+void sim_disk_log(struct sim_node *node)
+{
+    struct sim_checkpoint *latest = &node->disk.latest;
+    size_t bytes;
+    const uint8_t *records = gossip_exchange_journal(node->train.exchange, &bytes);
+
+    if (latest->there && bytes > 0)
+        BASE_ASSERT(!base_buffer_append(&latest->journal, records, bytes, SIZE_MAX / 2));
+}
+
+// What follows a damaged record is useless.
+static uint64_t replay(struct sim_node *node, struct base_buffer *journal)
+{
+    struct gossip_exchange_replayed replayed;
+
+    BASE_ASSERT(!gossip_exchange_replay(node->train.exchange, base_buffer_head(journal),
+                                        base_buffer_length(journal), true, &replayed));
+    journal->end = journal->start + replayed.bytes;
+    node->world->counts.replayed += replayed.records;
+    return replayed.round;
+}
+
+uint64_t sim_disk_replay(struct sim_node *node, const struct sim_checkpoint *checkpoint)
+{
+    struct sim_disk *disk = &node->disk;
+    uint64_t round = checkpoint->round;
+
+    if (checkpoint == &disk->older)
+        round = replay(node, &disk->older.journal);
+    if (disk->latest.there)
+        round = replay(node, &disk->latest.journal);
+    gossip_exchange_journal_begin(node->train.exchange);
+    return round > checkpoint->round ? round : checkpoint->round;
+}
+
+void sim_disk_power_fails(struct sim_disk *disk)
+{
+    struct base_buffer *journal = &disk->latest.journal;
+
+    journal->end = journal->start + base_buffer_length(journal) / 2;
 }
 
 const struct sim_checkpoint *sim_disk_load(const struct sim_disk *disk)
@@ -116,6 +160,11 @@ static void twin(struct sim_checkpoint *checkpoint)
         checkpoint->kept = sim_copy(checkpoint->kept, (checkpoint->n_orphans + 1) * sizeof *checkpoint->kept);
     for (size_t i = 0; i < checkpoint->n_orphans; i++)
         checkpoint->kept[i].correction = vector(checkpoint, checkpoint->kept[i].correction);
+    const struct base_buffer journal = checkpoint->journal;
+    checkpoint->journal = (struct base_buffer){0};
+    if (base_buffer_length(&journal) > 0)
+        BASE_ASSERT(!base_buffer_append(&checkpoint->journal, base_buffer_head(&journal),
+                                        base_buffer_length(&journal), SIZE_MAX / 2));
 }
 
 void sim_disk_copy(const struct sim_disk *disk, struct sim_disk *copy)

@@ -288,6 +288,8 @@ void sim_node_kill(struct sim_node *node, bool host_too)
     sim_world_trace(world, node->host, host_too ? "power off" : "kill", NULL, 0, 0);
     node->running = false;
     node->wake_number++;
+    if (host_too)
+        sim_disk_power_fails(&node->disk);
     while (node->input)
         drop_first(node);
     sim_link_stop(node);

@@ -4,6 +4,7 @@
 #ifndef LAB_SIM_NODE_H
 #define LAB_SIM_NODE_H
 
+#include "base/buffer.h"
 #include "gossip/exchange/exchange.h"
 #include "gossip/graph/graph.h"
 #include "gossip/life/life.h"
@@ -29,6 +30,7 @@ struct sim_checkpoint {
     size_t count;
     struct gossip_orphan_record *kept; // state left by dead neighbours
     size_t n_orphans;
+    struct base_buffer journal; // of the exchanges since
 };
 
 struct sim_disk {

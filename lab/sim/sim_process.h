@@ -116,5 +116,10 @@ uint64_t sim_train_deadline(const struct sim_node *node);
 void sim_disk_save(struct sim_node *node); // at a boundary
 // The newest complete checkpoint, or NULL.
 const struct sim_checkpoint *sim_disk_load(const struct sim_disk *disk);
+void sim_disk_log(struct sim_node *node); // the records of the latest step, before its messages are sent
+// Brings the exchange from the loaded checkpoint to where the process before was; returns its round, at least
+// the checkpoint's.
+uint64_t sim_disk_replay(struct sim_node *node, const struct sim_checkpoint *checkpoint);
+void sim_disk_power_fails(struct sim_disk *disk); // a part of the journal was not synced
 
 #endif

@@ -31,6 +31,33 @@ static void take_edges(struct sim_node *node, const struct sim_checkpoint *check
             sim_world_break(node->world, node->host, "an orphaned correction was refused");
 }
 
+static void begin_rounds(struct sim_node *node, const struct sim_checkpoint *checkpoint, uint64_t reached)
+{
+    const struct sim_options *options = &node->world->options;
+    struct gossip_rounds_options rounds = {.local_steps = options->local_steps ? options->local_steps : 1,
+                                           .steps = options->steps ? options->steps : UINT64_MAX};
+
+    if (checkpoint) {
+        rounds.resumed = true;
+        rounds.round = checkpoint->round;
+        rounds.step = checkpoint->step;
+        rounds.open = checkpoint->open;
+        rounds.open_scale = checkpoint->open_scale;
+        rounds.reached = reached;
+    }
+    gossip_rounds_init(&node->train.rounds, &rounds);
+}
+
+// To where the process before was. The journal begins again with a checkpoint soon, as in the daemon.
+static void go_back(struct sim_node *node, const struct sim_checkpoint *checkpoint)
+{
+    const uint64_t before = node->world->counts.replayed;
+
+    begin_rounds(node, checkpoint, sim_disk_replay(node, checkpoint));
+    if (node->world->counts.replayed > before)
+        node->train.checkpoint_ns = 0;
+}
+
 static void publish(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
     struct sim_node_train *train = &node->train;
@@ -40,6 +67,8 @@ static void publish(struct sim_node *node, const struct sim_checkpoint *checkpoi
 
     BASE_ASSERT(!gossip_exchange_create(&options, &train->exchange, &why));
     take_edges(node, checkpoint);
+    if (checkpoint)
+        go_back(node, checkpoint);
     const float *correction = gossip_exchange_correction(train->exchange);
     for (size_t j = 0; train->vectors.correction && j < options.parameters; j++)
         train->vectors.correction[j] = correction ? correction[j] : 0;
@@ -67,22 +96,6 @@ static void read_back(struct sim_node *node, const struct sim_checkpoint *checkp
     node->world->counts.resumed++;
 }
 
-static void begin_rounds(struct sim_node *node, const struct sim_checkpoint *checkpoint)
-{
-    const struct sim_options *options = &node->world->options;
-    struct gossip_rounds_options rounds = {.local_steps = options->local_steps ? options->local_steps : 1,
-                                           .steps = options->steps ? options->steps : UINT64_MAX};
-
-    if (checkpoint) {
-        rounds.resumed = true;
-        rounds.round = checkpoint->round;
-        rounds.step = checkpoint->step;
-        rounds.open = checkpoint->open;
-        rounds.open_scale = checkpoint->open_scale;
-    }
-    gossip_rounds_init(&node->train.rounds, &rounds);
-}
-
 void sim_train_start(struct sim_node *node)
 {
     const struct gossip_learner *learner = learner_of(node) ? &learner_of(node)->learner : NULL;
@@ -92,7 +105,7 @@ void sim_train_start(struct sim_node *node)
                                           .checkpoint_ns = node->started_ns,
                                           .resumed = checkpoint != NULL,
                                           .origin = SIM_FROM_SEED};
-    begin_rounds(node, checkpoint);
+    begin_rounds(node, checkpoint, 0);
     if (!learner)
         return;
     learner->begin(learner->owner, node->host, &node->train.vectors);
@@ -122,7 +135,8 @@ static bool checkpoint_is_due(struct sim_node *node)
 
     if (options->checkpoint_rounds)
         return base_rng_below(&node->rng, options->checkpoint_rounds) == 0;
-    if (!options->checkpoint_ns || now_ns - node->train.checkpoint_ns < options->checkpoint_ns)
+    const bool first = !node->disk.latest.there;
+    if (!options->checkpoint_ns || (!first && now_ns - node->train.checkpoint_ns < options->checkpoint_ns))
         return false;
     node->train.checkpoint_ns = now_ns;
     return true;
@@ -199,6 +213,7 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
     event->now_ns = sim_node_now(node);
     BASE_ASSERT(
         !gossip_exchange_step(node->train.exchange, event, &actions)); // nothing runs out of memory here
+    sim_disk_log(node);
     for (size_t i = 0; i < actions.count; i++) {
         const struct gossip_exchange_action *action = &actions.list[i];
         if (action->kind == GOSSIP_EXCHANGE_ROUND_DONE)

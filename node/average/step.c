@@ -65,6 +65,8 @@ static void write_checkpoint(struct node_worker *worker, struct node_round *roun
         round->checkpoint_error = BASE_OK;
         note_checkpoint(round, worker->options.checkpoint(context, round, &why), &why);
     }
+    round->checkpoint_wanted =
+        worker->options.checkpoint_wanted && worker->options.checkpoint_wanted(context);
 }
 
 // Learner and edges stand still here: the exchange is not stepped and the learner waits. After the last
@@ -140,6 +142,15 @@ static void act(struct node_worker *worker, const struct gossip_exchange_actions
         node_worker_round_done(worker);
 }
 
+// Before a message leaves: what others know of this node must be in its journal.
+static void keep_records(struct node_worker *worker)
+{
+    size_t bytes;
+    const uint8_t *records = gossip_exchange_journal(worker->options.exchange, &bytes);
+    if (bytes > 0 && worker->options.journal)
+        worker->options.journal(worker->options.checkpoint_context, records, bytes);
+}
+
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event)
 {
     struct gossip_exchange_actions actions;
@@ -147,6 +158,7 @@ void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *
     event->now_ns = node_clock_ns();
     enum base_error error = gossip_exchange_step(worker->options.exchange, event, &actions);
     worker->edges_dirty = true;
+    keep_records(worker);
     act(worker, &actions); // even with an error: the round of the learner may end in any step
     if (error)
         base_log(BASE_LOG_ERROR, "out_of_memory",

@@ -22,6 +22,9 @@ struct node_worker_options {
     // once. May be NULL.
     enum base_error (*checkpoint)(void *context, const struct node_round *round, struct base_reason *why);
     enum base_error (*checkpoint_ended)(void *context, struct base_reason *why);
+    bool (*checkpoint_wanted)(const void *context); // soon, whenever the next one is due; may be NULL
+    // Keeps the records of a step, before its messages are sent. May be NULL.
+    void (*journal)(void *context, const uint8_t *records, size_t bytes);
     void *checkpoint_context;
 };
 

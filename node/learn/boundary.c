@@ -188,6 +188,8 @@ static void note_failed_checkpoint(struct node_learner *l, uint64_t now_ns)
 static void note_checkpoint(struct node_learner *l, const struct node_round *round)
 {
     BASE_ASSERT(!round->fetch || !round->checkpoint); // what is being fetched is not a state yet
+    if (round->checkpoint_wanted)
+        l->checkpoint_due_ns = 0;
     if (!round->checkpoint && !round->checkpoint_error)
         return;
     l->checkpoint_failed = round->checkpoint_error != BASE_OK;

@@ -252,11 +252,7 @@ static void release(struct node_learner *l)
 
 static void begin(struct node_learner *l)
 {
-    const struct node_config *config = l->options.config;
-    struct gossip_rounds_options rounds = l->options.resume;
     BASE_ASSERT(l->options.trainee || l->options.other);
-    rounds.local_steps = config->average.local_steps;
-    rounds.steps = config->train.steps > 0 ? config->train.steps : UINT64_MAX; // 0: until it is stopped
     l->pace = 1;
     l->disk_free = UINT64_MAX;
     l->loss = l->rate = l->accuracy = l->reported = l->rmse = l->totals.consensus = NAN;
@@ -266,9 +262,9 @@ static void begin(struct node_learner *l)
         l->regression = train_model_spec(l->options.model)->loss != TRAIN_CROSS_ENTROPY;
         l->rate = l->options.trainee->rate;
     }
-    gossip_rounds_init(&l->rounds, &rounds);
+    gossip_rounds_init(&l->rounds, &l->options.resume);
     if (l->options.unsettled)
-        l->learner.adopt(l->learner.owner, 0, GOSSIP_LEARNER_EXCHANGED, l->rounds.step);
+        l->learner.adopt(l->learner.owner, 0, GOSSIP_LEARNER_EXCHANGED, l->options.resume.step);
 }
 
 enum base_error node_learner_start(const struct node_learner_options *options, struct node_learner **out)

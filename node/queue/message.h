@@ -106,6 +106,7 @@ struct node_round { // one rendezvous of learner and worker
     bool fetch;               // fill the vectors from a donor's snapshot instead; round and step become its
     bool fetched;             // out: that is done; false: it was ended before
     bool checkpoint;          // begin a checkpoint while nothing changes
+    bool checkpoint_wanted;   // out: begin one at the next boundary
     uint64_t round;           // out: completed rounds to continue from; with a snapshot, its donor's
     bool met;                 // out: the exchange of this round was made, or none was due
     struct gossip_exchange_totals totals; // out

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define STATE_VECTORS 4
-#define FIXED_PAIRS   21 // pairs of metadata, without those of edges and kept corrections
+#define FIXED_PAIRS   22 // pairs of metadata, without those of edges and kept corrections
 
 // The content of the file to be written; the data is borrowed from the parts.
 struct draft {
@@ -65,6 +65,8 @@ static void draft_metadata(struct draft *draft, const struct node_checkpoint_par
     add_pair(draft, "seed", "%" PRIu64, cursor.seed);
     add_pair(draft, "model_seed", "%" PRIu64, parts->model_seed);
     add_pair(draft, "boot", "%" PRIu64, parts->resumes);
+    if (parts->journal)
+        add_pair(draft, "journal", "%016" PRIx64, parts->journal);
     if (parts->open)
         add_pair(draft, "open", "%a", (double)parts->open_scale);
     if ((parts->unsettled || parts->open) && train_trainer_settles(parts->trainer))

@@ -8,8 +8,9 @@
 // with average.reference: bf16, ".transactions" (U8, if there are any), <id> in 64 hex digits; "program.blob"
 // (U8, if it is not empty); "program.state" (likewise); "kept.<id>.correction" of neighbours that died
 // (average.on_death). Metadata: format, version, model, schema, node, id, round, step, epoch, position, seed,
-// model_seed, boot (resumes so far); task, labels, input_divisor and data as in node/store/model_file.h;
-// "open" = the step scale, as a hex float, if the local steps of round + 1 are done and its exchange is not;
+// model_seed, boot (resumes so far), journal (the key of the file where the journal of the edges continues,
+// in hex; node/store/journal.h); task, labels, input_divisor and data as in node/store/model_file.h; "open" =
+// the step scale, as a hex float, if the local steps of round + 1 are done and its exchange is not;
 // "unsettled" if the model still lacks the latest proximal step (train_trainer_unsettle); and for each edge
 // "edge.<id>" = "epoch sequence resync_offset clock".
 #ifndef NODE_STORE_CHECKPOINT_H
@@ -45,6 +46,7 @@ struct node_checkpoint_parts {
     struct node_program_state *state; // likewise; resuming replaces its data
     uint64_t round;
     uint64_t model_seed, resumes; // recorded; resuming sets `resumes` to the file's
+    uint64_t journal;             // key of the journal that continues this state; 0: none
     const char *node;             // name
     struct gossip_id id;
     const struct node_model_about *about; // written, so that the model can be used; NULL: left out

@@ -2,6 +2,7 @@
 
 #include "base/array.h"
 #include "base/log.h"
+#include "node/store/journal.h"
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -112,6 +113,7 @@ void node_checkpoint_files_retire(const char *directory, size_t keep, uint64_t s
         return;
     }
     size_t kept = 0;
+    uint64_t oldest = step;
     char path[NODE_CHECKPOINT_PATH];
     for (size_t i = 0; i < files.count; i++) {
         if (files.steps[i] > step) {
@@ -119,10 +121,15 @@ void node_checkpoint_files_retire(const char *directory, size_t keep, uint64_t s
             continue;
         }
         // The first is `step` itself.
-        if (kept++ < (keep ? keep : 1) || node_checkpoint_file_path(directory, files.steps[i], path, NULL))
+        if (kept++ < (keep ? keep : 1)) {
+            oldest = files.steps[i];
+            continue;
+        }
+        if (node_checkpoint_file_path(directory, files.steps[i], path, NULL))
             continue;
         if (unlink(path))
             base_log(BASE_LOG_WARN, "checkpoint_retire", "cannot remove '%s': %s", path, strerror(errno));
     }
     node_checkpoint_files_free(&files);
+    node_journal_retire(directory, oldest);
 }

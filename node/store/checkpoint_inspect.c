@@ -1,6 +1,7 @@
 #include "base/plural.h"
 #include "node/store/checkpoint.h"
 #include "node/store/checkpoint_files.h"
+#include "node/store/journal.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -221,6 +222,8 @@ static void print_head(const struct node_safetensors *file, const char *path)
 enum base_error node_checkpoint_inspect(const char *path, struct base_reason *why)
 {
     struct node_safetensors *file;
+    if (node_journal_is(path))
+        return node_journal_inspect(path, why);
     enum base_error error = node_safetensors_read(path, LARGEST_FILE, 0, &file, why);
     if (error)
         return error;

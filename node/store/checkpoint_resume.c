@@ -21,7 +21,7 @@ struct plan {
     float open_scale;
     size_t n_state;
     struct train_cursor cursor;
-    uint64_t round, resumes;
+    uint64_t round, resumes, journal;
 };
 
 // `count` decimal numbers with one space between them.
@@ -213,6 +213,8 @@ static enum base_error find_place(const struct node_safetensors *file, struct pl
     enum base_error error = BASE_OK;
     for (size_t i = 0; !error && i < sizeof wanted / sizeof wanted[0]; i++)
         error = find_number(file, wanted[i].key, wanted[i].number, why);
+    const char *journal = node_safetensors_metadata(file, "journal"); // none: its edges have no journal
+    plan->journal = journal ? strtoull(journal, NULL, 16) : 0;
     return error;
 }
 
@@ -292,6 +294,7 @@ static void carry_out(const struct plan *plan, struct node_checkpoint_parts *par
         train_trainer_unsettle(parts->trainer);
     parts->round = plan->round;
     parts->resumes = plan->resumes;
+    parts->journal = plan->journal;
 }
 
 static void warn_of_other_id(const struct node_safetensors *file, const struct node_checkpoint_parts *parts,

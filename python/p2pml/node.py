@@ -197,7 +197,8 @@ class Node(Beside):
             return found[0][0], f.read()
 
     def restore(self, step: int, checkpoint: bytes) -> None:
-        """Makes the node continue from this checkpoint; call it before :meth:`open`. Later checkpoints in its directory are renamed."""
+        """Makes the node continue from this checkpoint; call it before :meth:`open`. Later checkpoints in its directory are renamed, and the
+        journal of its edges is removed."""
         self._check_open(False)
         later = [(s, path) for s, path in self._checkpoints() if s > step]
         folder = str(self._settings["node.dir"])
@@ -211,6 +212,8 @@ class Node(Beside):
                 os.fsync(f.fileno())
             for s, one in later:  # not before: a failed write must not supersede anything
                 os.replace(one, os.path.join(folder, f"superseded-{s}.safetensors"))
+            for journal in glob.glob(os.path.join(glob.escape(folder), "journal-*")):  # it leads beyond this checkpoint
+                os.remove(journal)
             os.replace(part, path)
         except BaseException:
             with contextlib.suppress(OSError):

@@ -1,7 +1,8 @@
 // The whole path out of a node (x - r, select, quantise, encode, seal), the whole path in (open, check,
-// decode, apply to x, to r and its hash, keep the pending updates for the trainer), and a round boundary
-// after it (take the trainer's model, give it back), beside one read of x and r, and of x. Sealing:
-// ChaCha20-Poly1305 of libsodium in records of 64 KiB, as in a session. Arguments: --count N (31000000),
+// decode, apply to x, to r and its hash, keep the pending updates for the trainer), its records in the
+// journal (of the request and of the exchange, written to a file), and a round boundary after it (take the
+// trainer's model, give it back), beside one read of x and r, and of x. Sealing: ChaCha20-Poly1305 of
+// libsodium in records of 64 KiB, as in a session. Arguments: --count N (31000000),
 // --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --clip X (0: never), --bf16
 // (references in bf16: the floors stay those of fp32), --seconds S (10).
 #include "gossip/exchange/state.h"
@@ -12,8 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { RECORD = 65519, TAG = crypto_aead_chacha20poly1305_ietf_ABYTES };
+enum { JOURNAL = 64 << 20, RECORD = 65519, TAG = crypto_aead_chacha20poly1305_ietf_ABYTES };
 
 struct way {
     struct gossip_exchange *exchange;
@@ -23,6 +25,8 @@ struct way {
     uint8_t *sealed, *theirs_sealed, *opened;
     float *trainer; // its x
     uint64_t round;
+    int journal; // a file
+    size_t journal_bytes;
 };
 
 static const uint8_t key[crypto_aead_chacha20poly1305_ietf_KEYBYTES] = {1};
@@ -92,6 +96,33 @@ static void run_commit(void *context)
     gossip_pending_drop(way->exchange);
 }
 
+static void run_journal(void *context)
+{
+    struct way *way = context;
+    const struct gossip_exchange_message theirs = {.form = GOSSIP_DELTA_SPARSE,
+                                                   .step_scale = 0.1f,
+                                                   .weight = 0.5f,
+                                                   .delta = way->opened,
+                                                   .delta_bytes = (uint32_t)way->theirs_bytes};
+    const struct gossip_effect effect = {.weight = 0.5f, .gain = 0.1f};
+    size_t bytes;
+
+    gossip_exchange_journal_begin(way->exchange);
+    gossip_journal_request(way->exchange, way->edge);
+    gossip_journal_commit(way->exchange, way->edge, &way->edge->request, &theirs, 1, &effect, NULL);
+    const uint8_t *records = gossip_exchange_journal(way->exchange, &bytes);
+    const ssize_t written = write(way->journal, records, bytes);
+    BASE_ASSERT(written == (ssize_t)bytes);
+    way->journal_bytes += bytes;
+    if (way->journal_bytes > JOURNAL) { // as a checkpoint begins another file
+        way->journal_bytes = 0;
+        const int error = ftruncate(way->journal, 0);
+        const off_t start = lseek(way->journal, 0, SEEK_SET);
+        BASE_ASSERT(!error && start == 0);
+    }
+    gossip_journal_end(way->exchange);
+}
+
 static void run_in_and_round(void *context)
 {
     struct way *way = context;
@@ -125,6 +156,10 @@ static void way_open(struct way *way, const struct gossip_exchange_options *opti
         fprintf(stderr, "%s\n", why.text);
         exit(1);
     }
+    char path[] = "/tmp/p2pml-bench-XXXXXX";
+    way->journal = mkstemp(path);
+    BASE_ASSERT(way->journal >= 0);
+    (void)unlink(path);
     way->edge->linked = true;
     gossip_edge_resume(way->exchange, way->edge);
     bench_fill(BENCH_GAUSSIAN, 2, way->exchange->model, d); // first the model of the other end
@@ -147,6 +182,7 @@ static void way_open(struct way *way, const struct gossip_exchange_options *opti
 static void way_close(struct way *way)
 {
     gossip_exchange_destroy(way->exchange);
+    close(way->journal);
     bench_free(way->theirs);
     bench_free(way->sealed);
     bench_free(way->theirs_sealed);
@@ -156,15 +192,16 @@ static void way_close(struct way *way)
 
 static void measure(struct way *way, const char *values, double seconds)
 {
-    enum { READ_TWO, READ, OUT, PREPARE, SEAL, IN, UNSEAL, COMMIT, IN_AND_ROUND, CASES };
-    static const char *const names[CASES] = {"read_x_and_r", "read_x", "out",    "prepare",     "seal",
-                                             "in",           "open",   "commit", "in_and_round"};
+    enum { READ_TWO, READ, OUT, PREPARE, SEAL, IN, UNSEAL, COMMIT, WRITE, IN_AND_ROUND, CASES };
+    static const char *const names[CASES] = {"read_x_and_r", "read_x", "out",    "prepare", "seal",
+                                             "in",           "open",   "commit", "journal", "in_and_round"};
     size_t d = way->exchange->options.parameters;
     struct bench_span span = {.a = way->exchange->model, .b = way->trainer, .bytes = d * sizeof(float)};
-    const struct bench_case cases[CASES] = {
-        {bench_read_two, NULL, &span}, {bench_read, NULL, &span}, {run_out, NULL, way},
-        {run_prepare, NULL, way},      {run_seal, NULL, way},     {run_in, NULL, way},
-        {run_unseal, NULL, way},       {run_commit, NULL, way},   {run_in_and_round, NULL, way}};
+    const struct bench_case cases[CASES] = {{bench_read_two, NULL, &span}, {bench_read, NULL, &span},
+                                            {run_out, NULL, way},          {run_prepare, NULL, way},
+                                            {run_seal, NULL, way},         {run_in, NULL, way},
+                                            {run_unseal, NULL, way},       {run_commit, NULL, way},
+                                            {run_journal, NULL, way},      {run_in_and_round, NULL, way}};
     struct bench_time times[CASES];
 
     bench_alternate(cases, CASES, seconds, times);

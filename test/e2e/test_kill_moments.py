@@ -1,4 +1,4 @@
-"""Kill -9 at any moment: while a node starts, trains, averages, or writes a checkpoint. It resumes where it was.
+"""Kill -9 at any moment: while a node starts, trains, averages, or writes a checkpoint. It resumes where it was, and loses no edge.
 
     test_kill_moments.py [--moments N] [--seed N] [options of unittest]
 
@@ -14,6 +14,7 @@ import time
 from chaos import Cluster, unittest
 
 MOMENTS = 10
+NEAR = 8  # rounds that may have had no exchange
 SETTINGS = {
     "model__kind": "mlp", "model__hidden": 128, "average__local_steps": 10, "checkpoint__every": "1ms", "data__takeover": "false",
     "train__optimizer": "adamw", "train__rate": 0.0005,
@@ -91,6 +92,50 @@ class KillMoments(unittest.TestCase):
         left = [n for n in os.listdir(self.dies.directory) if re.search(r"tmp|temp|part", n)]
         self.assertEqual(left, [], "half-written files are left over")
         self.c.models_agree(0.1)
+
+
+class KillKeepsEdges(unittest.TestCase):
+    """A kill long after the latest checkpoint: the journal brings every edge back, and none begins again."""
+
+    def setUp(self):
+        self.c = Cluster(3, network=False, disk=True, **dict(SETTINGS, checkpoint__every="600s", average__local_steps=200, average__ratio="1/32"))
+        self.addCleanup(self.c.close)
+
+    def edges(self):
+        return [(host.name, edge) for host in self.c.hosts for edge in host.status()["edges"]]
+
+    def test_no_edge_begins_again(self):
+        for host in self.c.hosts:
+            host.start()
+        self.c.wait_together()
+        self.c.wait_rounds()
+        journals = []
+        for _ in range(MOMENTS):
+            dies = random_source.choice(self.c.hosts)
+            time.sleep(random_source.uniform(0.1, 0.8))
+            dies.kill()
+            steps = {name: os.path.getsize(os.path.join(dies.directory, name)) for name in os.listdir(dies.directory)
+                     if name.startswith("journal-")}
+            journals.append(sum(steps.values()))
+            path = os.path.join(dies.directory, "boot")
+            with open(path) as f:
+                number = f.read().split()[0]
+            with open(path, "w") as f:
+                f.write(f"{number}\n")
+            before = dies.round()
+            dies.start("--resume")
+            records = dies.wait_log(r"resume .*?(\d+) records of the journal lead to round (\d+); (\d+) do not fit")
+            self.assertEqual(int(records[3]), 0)
+            self.assertGreaterEqual(int(records[2]) + NEAR, before, "the round that it had reached")
+            self.c.wait_together()
+            self.c.wait_exchanges(5)
+        for name, edge in self.edges():
+            self.assertEqual((edge["state"], edge["resyncs"], edge["mismatches"]), ("live", 0, 0), f"{name}: {edge}")
+        print(f"{MOMENTS} kills, 0 RESYNCs; journals of {min(journals)} to {max(journals)} bytes", flush=True)
+        self.c.sane_losses("kills", 0)
+        self.c.sane_logs()
+        self.c.stop()
+        self.c.models_agree(0.4)  # 0.2 without kills: a round has 200 steps of AdamW
 
 
 def main():

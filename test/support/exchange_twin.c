@@ -45,6 +45,10 @@ enum base_error __real_gossip_exchange_import(struct gossip_exchange *exchange,
                                               const struct gossip_edge_record *record);
 enum base_error __real_gossip_exchange_keep(struct gossip_exchange *exchange,
                                             const struct gossip_orphan_record *record);
+void __real_gossip_exchange_journal_begin(struct gossip_exchange *exchange);
+enum base_error __real_gossip_exchange_replay(struct gossip_exchange *exchange, const uint8_t *records,
+                                              size_t bytes, bool recovers,
+                                              struct gossip_exchange_replayed *replayed);
 
 enum base_error __wrap_gossip_exchange_create(const struct gossip_exchange_options *options,
                                               struct gossip_exchange **exchange, struct base_reason *why);
@@ -63,6 +67,10 @@ enum base_error __wrap_gossip_exchange_import(struct gossip_exchange *exchange,
                                               const struct gossip_edge_record *record);
 enum base_error __wrap_gossip_exchange_keep(struct gossip_exchange *exchange,
                                             const struct gossip_orphan_record *record);
+void __wrap_gossip_exchange_journal_begin(struct gossip_exchange *exchange);
+enum base_error __wrap_gossip_exchange_replay(struct gossip_exchange *exchange, const uint8_t *records,
+                                              size_t bytes, bool recovers,
+                                              struct gossip_exchange_replayed *replayed);
 
 static struct twin *find(const struct gossip_exchange *first)
 {
@@ -109,6 +117,15 @@ static void same_message(const struct gossip_message *a, const struct gossip_mes
     for (size_t i = 0; i < n; i++)
         BASE_ASSERT(payload[0][i].count == payload[1][i].count &&
                     memcmp(payload[0][i].bytes, payload[1][i].bytes, payload[0][i].count) == 0);
+}
+
+static void same_journal(const struct twin *twin)
+{
+    size_t near_bytes, far_bytes;
+    const uint8_t *near = gossip_exchange_journal(twin->first, &near_bytes),
+                  *far = gossip_exchange_journal(twin->second, &far_bytes);
+
+    BASE_ASSERT(near_bytes == far_bytes && (near_bytes == 0 || memcmp(near, far, near_bytes) == 0));
 }
 
 static void same_actions(const struct gossip_exchange_actions *a, const struct gossip_exchange_actions *b)
@@ -278,6 +295,7 @@ enum base_error __wrap_gossip_exchange_step(struct gossip_exchange *exchange,
         return error;
     BASE_ASSERT(__real_gossip_exchange_step(twin->second, &far, &answer) == error);
     same_actions(actions, &answer);
+    same_journal(twin);
     for (size_t i = 0; i < actions->count; i++)
         if (actions->list[i].kind == GOSSIP_EXCHANGE_ROUND_DONE)
             give_back(twin);
@@ -369,6 +387,32 @@ enum base_error __wrap_gossip_exchange_keep(struct gossip_exchange *exchange,
     if (!twin)
         return error;
     BASE_ASSERT(__real_gossip_exchange_keep(twin->second, record) == error);
+    same_state(twin);
+    return error;
+}
+
+void __wrap_gossip_exchange_journal_begin(struct gossip_exchange *exchange)
+{
+    struct twin *twin = find(exchange);
+
+    __real_gossip_exchange_journal_begin(exchange);
+    if (twin)
+        __real_gossip_exchange_journal_begin(twin->second);
+}
+
+enum base_error __wrap_gossip_exchange_replay(struct gossip_exchange *exchange, const uint8_t *records,
+                                              size_t bytes, bool recovers,
+                                              struct gossip_exchange_replayed *replayed)
+{
+    struct twin *twin = find(exchange);
+    const enum base_error error = __real_gossip_exchange_replay(exchange, records, bytes, recovers, replayed);
+    struct gossip_exchange_replayed far;
+
+    if (!twin)
+        return error;
+    BASE_ASSERT(__real_gossip_exchange_replay(twin->second, records, bytes, recovers, &far) == error);
+    BASE_ASSERT(far.bytes == replayed->bytes && far.records == replayed->records &&
+                far.left_out == replayed->left_out && far.round == replayed->round);
     same_state(twin);
     return error;
 }

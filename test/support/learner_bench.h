@@ -80,15 +80,18 @@ static inline void bench_create_as(struct bench *bench,
         bench->trainee.outer = bench->outer;
         bench->trainee.round_start = bench->round_start;
     }
-    const struct node_learner_options learner = {.config = &bench->config,
-                                                 .trainee = &bench->trainee,
-                                                 .model = bench->model,
-                                                 .test = test_set,
-                                                 .metrics = bench->metrics,
-                                                 .inbox = bench->boxes.inbox,
-                                                 .worker = bench->boxes.worker,
-                                                 .loop = bench->boxes.loop,
-                                                 .counters = &bench->counters};
+    const struct node_learner_options learner = {
+        .config = &bench->config,
+        .trainee = &bench->trainee,
+        .model = bench->model,
+        .resume = {.local_steps = bench->config.average.local_steps,
+                   .steps = bench->config.train.steps > 0 ? bench->config.train.steps : UINT64_MAX},
+        .test = test_set,
+        .metrics = bench->metrics,
+        .inbox = bench->boxes.inbox,
+        .worker = bench->boxes.worker,
+        .loop = bench->boxes.loop,
+        .counters = &bench->counters};
     assert_int_equal(node_learner_start(&learner, &bench->learner), BASE_OK);
 }
 

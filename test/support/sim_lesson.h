@@ -77,7 +77,7 @@ static inline void load(void *owner, size_t host, const uint8_t *bytes, size_t c
 
     assert_int_equal(count, sizeof sim_trainer->rounds);
     memcpy(&sim_trainer->rounds, bytes, count);
-    assert_true(sim_trainer->model[0] != 0); // already read back
+    assert_true(sim_trainer->model[1] != 0); // already read back
 }
 
 static inline void ready(void *owner, size_t host, enum sim_origin origin)
@@ -90,7 +90,7 @@ static inline void ready(void *owner, size_t host, enum sim_origin origin)
     if (origin == SIM_FROM_SEED)
         assert_int_equal(rounds->round, 0);
     if (origin == SIM_FROM_CHECKPOINT)
-        assert_int_equal(rounds->round, sim_trainer->rounds);
+        assert_true(rounds->round >= sim_trainer->rounds); // its journal leads on
     sim_trainer->fetched += origin == SIM_FROM_SNAPSHOT;
     sim_trainer->resumed += origin == SIM_FROM_CHECKPOINT;
     sim_trainer->rounds = rounds->round;

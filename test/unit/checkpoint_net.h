@@ -6,6 +6,7 @@
 
 #include "base/bf16.h"
 #include "gossip/session/identity.h"
+#include "node/store/journal.h"
 #include "test/support/cpu_kernels.h"
 
 #define ENDS 3
@@ -26,6 +27,7 @@ struct net {
     struct sent_message *first, **last;
     uint64_t now_ns, round;
     enum gossip_message_kind lost; // messages of this kind never arrive
+    struct node_journal *journal;  // of node 0, or NULL
 };
 
 static bool in_bf16;      // references and corrections of all exchanges
@@ -127,6 +129,10 @@ static inline void step(struct net *net, size_t end, struct gossip_exchange_even
     struct gossip_exchange_actions actions;
     event->now_ns = ++net->now_ns;
     assert_int_equal(gossip_exchange_step(net->exchange[end], event, &actions), BASE_OK);
+    size_t bytes;
+    const uint8_t *records = gossip_exchange_journal(net->exchange[end], &bytes);
+    if (end == 0 && net->journal && bytes > 0)
+        node_journal_append(net->journal, records, bytes);
     for (size_t i = 0; i < actions.count; i++)
         if (actions.list[i].kind == GOSSIP_EXCHANGE_SEND)
             post(net, end, &actions.list[i]);

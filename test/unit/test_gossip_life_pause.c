@@ -304,6 +304,28 @@ static void a_node_that_no_neighbour_answered_asks_where_the_others_are(void **s
     life_world_init(&w);
 }
 
+// The edge that is live again has compared states, or averaged whole models: a fetch would throw that away.
+static void a_node_whose_edge_is_live_again_fetches_no_model(void **state)
+{
+    (void)state;
+    for (uint64_t others = 500; others <= 1000; others += 500) { // at 1,000 all have done their last step
+        life_world_init(&w);
+        life_world_train(&w);
+        all_train_at(100, 100);
+        w.self.edge_live = w.self.edges_live = false;
+        life_world_pass(&w, 2100 * MS);
+        w.self.edge_live = true;
+        life_world_look(&w);
+        all_train_at(100, others);
+        life_world_look(&w);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), others == 1000);
+        if (others == 500)
+            assert_int_equal(w.started_round, 500);
+        life_world_end(&w);
+    }
+    life_world_init(&w);
+}
+
 static void a_node_that_averages_with_no_other_reports_it(void **state)
 {
     (void)state;
@@ -401,6 +423,7 @@ int main(void)
         RULE(a_node_does_not_wait_for_reports_for_ever),
         RULE(a_node_that_is_cut_off_waits_while_others_should_be_there),
         RULE(a_node_that_no_neighbour_answered_asks_where_the_others_are),
+        RULE(a_node_whose_edge_is_live_again_fetches_no_model),
         RULE(a_node_that_averages_with_no_other_reports_it),
         RULE(a_node_that_pauses_no_longer_reports_that_it_trains_alone),
     };

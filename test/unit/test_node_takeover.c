@@ -53,14 +53,17 @@ static void bench_create(struct bench *bench)
         BASE_OK);
     boxes_create(&bench->boxes);
     bench->trainee = (struct node_built_in){.config = &bench->config, .trainer = bench->trainer};
-    const struct node_learner_options learner = {.config = &bench->config,
-                                                 .trainee = &bench->trainee,
-                                                 .model = bench->model,
-                                                 .metrics = bench->metrics,
-                                                 .inbox = bench->boxes.inbox,
-                                                 .worker = bench->boxes.worker,
-                                                 .loop = bench->boxes.loop,
-                                                 .counters = &bench->counters};
+    const struct node_learner_options learner = {
+        .config = &bench->config,
+        .trainee = &bench->trainee,
+        .model = bench->model,
+        .resume = {.local_steps = bench->config.average.local_steps,
+                   .steps = bench->config.train.steps > 0 ? bench->config.train.steps : UINT64_MAX},
+        .metrics = bench->metrics,
+        .inbox = bench->boxes.inbox,
+        .worker = bench->boxes.worker,
+        .loop = bench->boxes.loop,
+        .counters = &bench->counters};
     assert_int_equal(node_learner_start(&learner, &bench->learner), BASE_OK);
 }
 

@@ -222,6 +222,43 @@ static void the_end_is_told_before_the_last_checkpoint(void **state)
     bench_destroy(&bench);
 }
 
+static _Atomic unsigned kept;
+
+// In the worker's thread. Messages that are on their way are of earlier steps, and none is a request.
+static void keep_records(void *context, const uint8_t *records, size_t bytes)
+{
+    struct bench *bench = context;
+    struct node_message *message;
+    assert_true(records && bytes > 0);
+    while ((message = node_mailbox_take(bench->loop, 0))) {
+        struct gossip_message sent;
+        if (message->kind == NODE_MESSAGE_SEND)
+            assert_int_equal(gossip_message_decode(message->bytes, message->n_bytes, &sent), BASE_OK);
+        assert_false(message->kind == NODE_MESSAGE_SEND && sent.kind == GOSSIP_XCHG);
+        node_message_free(message);
+    }
+    kept++;
+}
+
+// What a neighbour knows of this node is in its journal: a killed process continues where they are.
+static void a_request_is_journaled_before_it_is_sent(void **state)
+{
+    struct bench bench;
+    struct gossip_message received;
+    (void)state;
+    kept = 0;
+    bench_create(&bench);
+    gossip_exchange_journal_begin(bench.exchange);
+    bench_start_as(&bench,
+                   &(struct node_worker_options){.journal = keep_records, .checkpoint_context = &bench});
+    post_view(&bench, 2);
+    make_live(&bench, 2);
+    settle_round(&bench, 1, false);
+    node_message_free(take_sent(&bench, GOSSIP_XCHG, 2, &received));
+    assert_int_equal(kept, 1);
+    bench_destroy(&bench);
+}
+
 static void only_a_neighbour_has_an_edge(void **state)
 {
     struct bench bench;
@@ -249,6 +286,7 @@ int main(void)
         cmocka_unit_test(contents_that_break_the_protocol_close_the_link),
         cmocka_unit_test(numbers_that_are_too_large_break_no_protocol),
         cmocka_unit_test(only_a_neighbour_has_an_edge),
+        cmocka_unit_test(a_request_is_journaled_before_it_is_sent),
         cmocka_unit_test(the_end_is_told_before_the_last_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
