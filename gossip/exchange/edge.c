@@ -197,6 +197,39 @@ void gossip_edge_send(struct gossip_exchange_actions *actions, const struct goss
         .kind = GOSSIP_EXCHANGE_SEND, .peer = edge->peer, .message = *message};
 }
 
+void gossip_edge_down(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    BASE_ASSERT(edge->linked || edge->state == GOSSIP_EDGE_DOWN);
+    const bool lost = edge->pace.tie >= GOSSIP_PACE_BEGINS;
+    edge->linked = false;
+    edge->deferred.held = false;
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_DOWN);
+    if (lost)
+        gossip_pace_tie(&exchange->pace, &edge->pace, GOSSIP_PACE_LOST);
+}
+
+static enum gossip_refusal refusal_of(enum base_error error)
+{
+    if (error == BASE_ELIMIT)
+        return GOSSIP_REFUSAL_IMPLAUSIBLE;
+    return error == BASE_EMISMATCH ? GOSSIP_REFUSAL_SCALING : GOSSIP_REFUSAL_BROKEN;
+}
+
+enum base_error gossip_edge_settle(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                   enum base_error error, struct gossip_exchange_actions *actions)
+{
+    if (!error || error == BASE_ENOMEM)
+        return error;
+    BASE_ASSERT(error == BASE_EFORMAT || error == BASE_ELIMIT || error == BASE_EMISMATCH);
+    BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
+    if (error == BASE_EFORMAT)
+        gossip_edge_down(exchange, edge);
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN);
+    actions->list[actions->count++] = (struct gossip_exchange_action){
+        .kind = GOSSIP_EXCHANGE_REFUSE, .peer = edge->peer, .why = refusal_of(error)};
+    return BASE_OK;
+}
+
 const char *gossip_edge_state_name(enum gossip_edge_state state)
 {
     static const char *const names[] = {"down", "hello", "live", "resync", "in_doubt"};

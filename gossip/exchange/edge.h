@@ -81,5 +81,12 @@ uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const stru
 
 void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
                       const struct gossip_message *message);
+// The link has ended, or is to: nothing is sent over it any more, and what still comes is ignored.
+void gossip_edge_down(struct gossip_exchange *exchange, struct gossip_edge *edge);
+// What a message of this edge's peer has led to: an error that is the peer's fault becomes REFUSE, which
+// names it, whichever event the step is handling, and the edge is down. BASE_ENOMEM stays, as the error of
+// the step.
+enum base_error gossip_edge_settle(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                   enum base_error error, struct gossip_exchange_actions *actions) BASE_CHECK;
 
 #endif

@@ -82,13 +82,9 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
 {
     if (!edge)
         return;
-    BASE_ASSERT(edge->linked || edge->state == GOSSIP_EDGE_DOWN);
-    const bool lost = !unmet && edge->pace.tie >= GOSSIP_PACE_BEGINS;
-    edge->linked = false;
-    edge->deferred.held = false;
-    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_DOWN);
-    if (lost)
-        gossip_pace_tie(&exchange->pace, &edge->pace, GOSSIP_PACE_LOST);
+    gossip_edge_down(exchange, edge);
+    if (unmet)
+        gossip_pace_tie(&exchange->pace, &edge->pace, GOSSIP_PACE_APART);
 }
 
 static enum base_error on_forget(struct gossip_exchange *exchange, const struct gossip_id *peer, bool dead)
@@ -173,6 +169,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         break;
     case GOSSIP_EXCHANGE_MESSAGE:
         error = on_message(exchange, edge, event->message, actions);
+        error = gossip_edge_settle(exchange, edge, error, actions);
         break;
     case GOSSIP_EXCHANGE_ROUND:
         gossip_round_begin(exchange, event);
@@ -196,7 +193,9 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     if (error && event->kind == GOSSIP_EXCHANGE_ROUND)
         gossip_pace_skip(&exchange->pace);
     const enum base_error failed = gossip_round_pump(exchange, actions);
-    return error ? error : failed;
+    error = error ? error : failed;
+    BASE_ASSERT(!error || error == BASE_ENOMEM);
+    return error;
 }
 
 void gossip_exchange_scaling(struct gossip_exchange *exchange, uint64_t scaling)

@@ -145,11 +145,19 @@ struct gossip_exchange_event {
 enum gossip_exchange_action_kind {
     GOSSIP_EXCHANGE_SEND,       // `message` to `peer`; payloads valid until the next step
     GOSSIP_EXCHANGE_ROUND_DONE, // the trainer may continue; its vectors are no longer borrowed
+    GOSSIP_EXCHANGE_REFUSE, // close the link of `peer`, which has sent what is refused, and say `why`. Its
+                            // message has changed no model, reference or correction
+};
+enum gossip_refusal {
+    GOSSIP_REFUSAL_IMPLAUSIBLE, // no honest member would send such values; its training may have diverged
+    GOSSIP_REFUSAL_BROKEN,      // the message violates the codec or the protocol
+    GOSSIP_REFUSAL_SCALING,     // the peer scales its data differently
 };
 struct gossip_exchange_action {
     enum gossip_exchange_action_kind kind;
-    struct gossip_id peer;
-    struct gossip_message message;
+    struct gossip_id peer;         // SEND, REFUSE
+    enum gossip_refusal why;       // REFUSE
+    struct gossip_message message; // SEND
     uint64_t round; // ROUND_DONE: the round that the node continues from. It is the event's round, except
                     // in sync when every neighbour is further ahead than one in step can be: then the node
                     // skips rounds, to the one before the hindmost of them, but at most
@@ -166,17 +174,17 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
 void gossip_exchange_destroy(struct gossip_exchange *exchange);
 
 // Handles one event. *actions is overwritten, and must be carried out whatever the return value: a round may
-// end in any step. BASE_EFORMAT: the peer's payload violates the codec or the protocol. BASE_ENOMEM: out of
-// memory; an open round may end without its exchange. In both cases no model, reference or correction has
-// changed; close the link of the peer whose message it was.
+// end in any step. What a peer did wrong is an action that names it, because a step may handle an earlier
+// message of another peer than the event's. BASE_ENOMEM, the only error: out of memory; the event, or a
+// message that this step should have answered, has no effect, as if it were lost, and an open round may end
+// without its exchange. No model, reference or correction has changed by it.
 enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
                                      const struct gossip_exchange_event *event,
                                      struct gossip_exchange_actions *actions) BASE_CHECK;
 
 // Sets the hash of the data scaling with which the published model was trained. 0, the initial value: the
 // data need no scaling, or it is not known yet. Two ends with different scalings, neither of them 0, are not
-// averaged: a step returns BASE_EMISMATCH for the peer's HELLO. Call this between two steps; the next step
-// tells the linked peers.
+// averaged: the peer's HELLO is refused. Call this between two steps; the next step tells the linked peers.
 void gossip_exchange_scaling(struct gossip_exchange *exchange, uint64_t scaling);
 
 // From now on events change nothing and cause no actions, so what is exported stays the same. For the last

@@ -250,9 +250,8 @@ enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
         struct gossip_message message = gossip_packet_message(&edge->deferred, GOSSIP_XCHG);
         edge->deferred.held = false;
         enum base_error error = gossip_request_take(exchange, edge, &message.as.exchange, actions);
-        if (error == BASE_EFORMAT)
-            edge->mismatches++; // not the fault of this step's peer; the sender gets no answer, and asks
-        else if (error)
+        error = gossip_edge_settle(exchange, edge, error, actions);
+        if (error)
             return error;
     }
     return BASE_OK;

@@ -15,7 +15,6 @@
 #define REFUSALS_MAX   16u          // sync: then the round goes on
 #define LOOSE_WEIGHT   0.25f        // of an exchange that goes on alone: it is old when it comes
 #define ROOM_PART      (2.0f / 3)   // of what is left of 1 goes to the next update: 1/2 and 1/4 leave room
-#define IN_STEP_CYCLES 2u           // sync: a neighbour in step is at most this many cycles of the plan ahead
 
 const char *gossip_pace_reason_name(enum gossip_pace_reason reason)
 {
@@ -121,19 +120,27 @@ void gossip_pace_hear(struct gossip_pace *pace, struct gossip_pace_peer *peer, u
     gossip_news_hear(&pace->news, &peer->peer, round);
 }
 
+// Async: too many rounds without an exchange, whatever the plan says.
+static bool is_starved(const struct gossip_pace *pace)
+{
+    return !is_sync(pace) && pace->others && !pace->idle && pace->rounds - pace->met > pace->options.max_delay;
+}
+
 void gossip_pace_begin(struct gossip_pace *pace, const struct gossip_pace_round *round)
 {
     BASE_ASSERT(!pace->open && round->round >= 1);
+    pace->rounds += round->counts;
+    if (round->counts && round->meets) {
+        pace->unmet += pace->met < pace->latest;
+        pace->latest = pace->rounds;
+        pace->planned++;
+    }
     pace->plan = *round;
     pace->round = round->round;
-    if (round->counts) {
-        pace->unmet += pace->rounds > pace->met;
-        pace->rounds++;
-    }
     pace->idle = round->idle;
     pace->others = round->others;
     pace->open = true;
-    pace->turn = round->meets ? GOSSIP_PACE_DUE : GOSSIP_PACE_NO_TURN;
+    pace->turn = round->meets || is_starved(pace) ? GOSSIP_PACE_DUE : GOSSIP_PACE_NO_TURN;
     pace->began_ns = pace->ended_ns ? pace->ended_ns : pace->now_ns;
     pace->begun_ns = pace->now_ns;
     for (size_t i = 0; i < pace->n_peers; i++)
@@ -221,7 +228,7 @@ void gossip_pace_leave(struct gossip_pace *pace)
 // The news of a graph are as many rounds old as they have hops to make.
 static uint64_t most_ahead(const struct gossip_pace *pace)
 {
-    return pace->options.lead + pace->n_peers + pace->news.members / 2;
+    return pace->options.lead + pace->n_peers + pace->news.members;
 }
 
 bool gossip_pace_behind(const struct gossip_pace *pace)
@@ -236,7 +243,7 @@ bool gossip_pace_ahead(const struct gossip_pace *pace)
 
 bool gossip_pace_apart(const struct gossip_pace *pace)
 {
-    return pace->n_peers > 0 && 2 * pace->unmet > pace->rounds;
+    return pace->n_peers > 0 && 2 * pace->unmet > pace->planned;
 }
 
 // -- slow edges
@@ -492,7 +499,7 @@ static struct gossip_pace_next choose(struct gossip_pace *pace)
         return go_on;
     if (count_live(pace) > 0)
         return wait_for_any(pace);
-    return pace->rounds - pace->met > pace->options.max_delay ? wait_for_edge(pace) : go_on;
+    return is_starved(pace) ? wait_for_edge(pace) : go_on;
 }
 
 static struct gossip_pace_next next_async(struct gossip_pace *pace)
@@ -529,8 +536,7 @@ struct gossip_pace_next gossip_pace_next(struct gossip_pace *pace)
     return next;
 }
 
-// Rounds that every neighbour has passed are not made up. A neighbour in step may have met all its others
-// before it must wait for this node.
+// Rounds that every neighbour has passed are not made up, beyond those that nodes may be apart.
 uint64_t gossip_pace_goes_on(const struct gossip_pace *pace)
 {
     uint64_t least = UINT64_MAX;
@@ -540,8 +546,7 @@ uint64_t gossip_pace_goes_on(const struct gossip_pace *pace)
         if (peer->tie >= GOSSIP_PACE_RESYNCS && peer->round > 0)
             least = smaller(least, peer->round);
     }
-    const uint64_t in_step = pace->round + IN_STEP_CYCLES * (pace->n_peers + 1);
-    if (!is_sync(pace) || least == UINT64_MAX || least <= in_step)
+    if (!is_sync(pace) || least == UINT64_MAX || least <= pace->round + most_ahead(pace))
         return pace->round;
     return smaller(least - 1, pace->round + pace->options.reach);
 }

@@ -105,7 +105,8 @@ struct gossip_pace {
     struct gossip_news news;
     uint64_t now_ns, round, rounds; // rounds: those in which this process has trained
     uint64_t met;                   // `rounds` at the latest exchange over any edge
-    uint64_t unmet;                 // of `rounds`: without any exchange
+    uint64_t planned, unmet;        // rounds with a partner in the plan; of these: no exchange before the next
+    uint64_t latest;                // `rounds` at the latest of them
     bool open, idle, others;        // a boundary is open
     enum gossip_pace_turn turn;
     float answered; // sum of the weights of answers since the latest request went out

@@ -101,6 +101,8 @@ static enum base_error step(struct rounds_world *world, size_t node, struct goss
             own->in_round = false;
             continue;
         }
+        if (actions.list[i].kind == GOSSIP_EXCHANGE_REFUSE)
+            return BASE_ELIMIT; // nobody lies here: the training has diverged
         struct posted *posted = write_posted(node, &actions.list[i]);
         if (!posted)
             return BASE_ENOMEM;

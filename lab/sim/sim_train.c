@@ -174,35 +174,44 @@ static void round_done(struct sim_node *node, uint64_t round)
     go_on(node);
 }
 
+static void send(struct sim_node *node, size_t peer, const struct gossip_message *message)
+{
+    sim_world_trace(node->world, node->host, "exchange", gossip_message_kind_name(message->kind), peer,
+                    sequence_of(message));
+    sim_link_send(node, peer, message);
+}
+
+static void refuse(struct sim_node *node, size_t peer, enum gossip_refusal why)
+{
+    static const enum gossip_close close[] = {[GOSSIP_REFUSAL_IMPLAUSIBLE] = GOSSIP_CLOSE_IMPLAUSIBLE,
+                                              [GOSSIP_REFUSAL_BROKEN] = GOSSIP_CLOSE_BROKEN,
+                                              [GOSSIP_REFUSAL_SCALING] = GOSSIP_CLOSE_OTHER_SCALING};
+
+    SIM_TELL(node, refused, node, peer);
+    sim_link_close(node, peer, close[why]);
+}
+
 void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
 {
     struct gossip_exchange_actions actions;
-    bool done = false;
-    uint64_t round = 0;
+    const struct gossip_exchange_action *done = NULL;
 
     event->now_ns = sim_node_now(node);
-    enum base_error error = gossip_exchange_step(node->train.exchange, event, &actions);
+    BASE_ASSERT(
+        !gossip_exchange_step(node->train.exchange, event, &actions)); // nothing runs out of memory here
     for (size_t i = 0; i < actions.count; i++) {
-        if (actions.list[i].kind == GOSSIP_EXCHANGE_ROUND_DONE) {
-            done = true;
-            round = actions.list[i].round;
-            continue;
-        }
-        size_t peer = sim_world_find(node->world, &actions.list[i].peer);
-        sim_world_trace(node->world, node->host, "exchange",
-                        gossip_message_kind_name(actions.list[i].message.kind), peer,
-                        sequence_of(&actions.list[i].message));
-        sim_link_send(node, peer, &actions.list[i].message);
+        const struct gossip_exchange_action *action = &actions.list[i];
+        if (action->kind == GOSSIP_EXCHANGE_ROUND_DONE)
+            done = action;
+        else if (action->kind == GOSSIP_EXCHANGE_SEND)
+            send(node, sim_world_find(node->world, &action->peer), &action->message);
+        else
+            refuse(node, sim_world_find(node->world, &action->peer), action->why);
     }
     node->news.consider = true;
     SIM_TELL(node, exchanged, node);
     if (done)
-        round_done(node, round);
-    if (!error)
-        return;
-    size_t peer = sim_world_find(node->world, &event->peer);
-    SIM_TELL(node, refused, node, peer);
-    sim_link_close(node, peer, error == BASE_ELIMIT ? GOSSIP_CLOSE_IMPLAUSIBLE : GOSSIP_CLOSE_BROKEN);
+        round_done(node, done->round);
 }
 
 void sim_train_news(struct sim_node *node, const struct gossip_life_action *action)

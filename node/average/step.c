@@ -94,24 +94,6 @@ void node_worker_round_done(struct node_worker *worker)
     node_mailbox_deliver(worker->options.learner, message);
 }
 
-static void act(struct node_worker *worker, const struct gossip_exchange_actions *actions)
-{
-    bool done = false;
-    for (size_t i = 0; i < actions->count; i++) {
-        const struct gossip_exchange_action *action = &actions->list[i];
-        if (action->kind == GOSSIP_EXCHANGE_SEND) {
-            node_worker_send(worker, &action->peer, &action->message);
-            continue;
-        }
-        BASE_ASSERT(!done); // a step ends one round at most
-        done = true;
-        if (worker->round && worker->round->meet.meets)
-            worker->round->round = action->round;
-    }
-    if (done)
-        node_worker_round_done(worker);
-}
-
 void node_worker_close(void *owner, const struct gossip_id *peer, const char *why)
 {
     struct node_worker *worker = owner;
@@ -119,6 +101,43 @@ void node_worker_close(void *owner, const struct gossip_id *peer, const char *wh
     message->peer = *peer;
     snprintf(message->as.reason, sizeof message->as.reason, "%s", why);
     node_worker_post(worker, message);
+}
+
+// The link of the peer that is to blame, which need not be the one whose message has just come.
+static void refuse(struct node_worker *worker, const struct gossip_id *peer, enum gossip_refusal why)
+{
+    if (why == GOSSIP_REFUSAL_BROKEN) {
+        node_worker_close(worker, peer, "a message whose contents break the exchange protocol");
+        return;
+    }
+    struct node_message *message = node_message_new(
+        why == GOSSIP_REFUSAL_IMPLAUSIBLE ? NODE_MESSAGE_IMPLAUSIBLE : NODE_MESSAGE_OTHER_SCALING);
+    message->peer = *peer;
+    node_worker_post(worker, message);
+}
+
+static void act(struct node_worker *worker, const struct gossip_exchange_actions *actions)
+{
+    bool done = false;
+    for (size_t i = 0; i < actions->count; i++) {
+        const struct gossip_exchange_action *action = &actions->list[i];
+        switch (action->kind) {
+        case GOSSIP_EXCHANGE_SEND:
+            node_worker_send(worker, &action->peer, &action->message);
+            break;
+        case GOSSIP_EXCHANGE_REFUSE:
+            refuse(worker, &action->peer, action->why);
+            break;
+        case GOSSIP_EXCHANGE_ROUND_DONE:
+            BASE_ASSERT(!done); // a step ends one round at most
+            done = true;
+            if (worker->round && worker->round->meet.meets)
+                worker->round->round = action->round;
+            break;
+        }
+    }
+    if (done)
+        node_worker_round_done(worker);
 }
 
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event)
@@ -129,20 +148,7 @@ void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *
     enum base_error error = gossip_exchange_step(worker->options.exchange, event, &actions);
     worker->edges_dirty = true;
     act(worker, &actions); // even with an error: the round of the learner may end in any step
-    if (!error)
-        return;
-    if (error == BASE_EMISMATCH || error == BASE_ELIMIT) {
-        struct node_message *other =
-            node_message_new(error == BASE_ELIMIT ? NODE_MESSAGE_IMPLAUSIBLE : NODE_MESSAGE_OTHER_SCALING);
-        other->peer = event->peer;
-        node_worker_post(worker, other);
-        return;
-    }
-    if (event->kind == GOSSIP_EXCHANGE_MESSAGE && error != BASE_ENOMEM) {
-        node_worker_close(worker, &event->peer, "a message whose contents break the exchange protocol");
-        return;
-    }
-    base_log(BASE_LOG_ERROR, "exchange", "an event was not handled: %s", base_error_name(error));
-    if (event->kind == GOSSIP_EXCHANGE_MESSAGE)
-        node_worker_close(worker, &event->peer, "this node is out of memory");
+    if (error)
+        base_log(BASE_LOG_ERROR, "out_of_memory",
+                 "an event of the exchange was not handled; a neighbour that waits for an answer asks again");
 }

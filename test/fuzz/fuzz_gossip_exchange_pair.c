@@ -31,6 +31,7 @@ struct pair {
     struct end end[2];
     uint64_t now_ns;
     bool up, honest;
+    bool refused; // an end has refused a message: the link is to end
 };
 
 static const struct kernels_apply *apply(void)
@@ -50,6 +51,28 @@ static uint64_t state_hash(const struct gossip_exchange *exchange)
         hash = base_hash_mix(hash ^ edge_hash(info.correction, info.correction_bf16, D));
     }
     return hash;
+}
+
+// Another one after every commit and every new epoch.
+static uint64_t places(const struct gossip_exchange *exchange)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < gossip_exchange_edges(exchange); i++) {
+        struct gossip_edge_info info;
+        gossip_exchange_edge_info(exchange, i, &info);
+        sum = base_hash_mix(sum ^ info.epoch ^ info.sequence << 32);
+    }
+    return sum;
+}
+
+static bool refuses(const struct gossip_exchange_actions *actions, const struct gossip_id *peer)
+{
+    for (size_t i = 0; i < actions->count; i++)
+        if (actions->list[i].kind == GOSSIP_EXCHANGE_REFUSE &&
+            gossip_id_compare(&actions->list[i].peer, peer) == 0)
+            return true;
+    return false;
 }
 
 static void check_ends(const struct pair *pair)
@@ -85,32 +108,33 @@ static void post(struct end *to, const struct gossip_message *message)
     to->inbox[to->waiting++].count = used + delta + moment;
 }
 
-static enum base_error step(struct pair *pair, size_t at, struct gossip_exchange_event *event)
+static void step(struct pair *pair, size_t at, struct gossip_exchange_event *event)
 {
     struct end *end = &pair->end[at], *other = &pair->end[!at];
     struct gossip_exchange_actions actions;
-    const uint64_t before = state_hash(end->exchange);
+    const uint64_t before = state_hash(end->exchange), place = places(end->exchange);
 
     event->now_ns = pair->now_ns++;
     event->peer = other->self;
-    enum base_error error = gossip_exchange_step(end->exchange, event, &actions);
-    BASE_ASSERT(!error ||
-                ((error == BASE_EFORMAT || error == BASE_ELIMIT) && event->kind == GOSSIP_EXCHANGE_MESSAGE &&
-                 !pair->honest && state_hash(end->exchange) == before));
+    BASE_ASSERT(!gossip_exchange_step(end->exchange, event, &actions));
+    const bool refused = refuses(&actions, &other->self);
+    BASE_ASSERT(!refused || !pair->honest);
+    pair->refused |= refused;
+    if (refused && event->kind == GOSSIP_EXCHANGE_MESSAGE)
+        BASE_ASSERT(places(end->exchange) != place || state_hash(end->exchange) == before);
     for (size_t i = 0; i < actions.count; i++)
         if (actions.list[i].kind == GOSSIP_EXCHANGE_ROUND_DONE)
             end->open = false;
-        else if (pair->up)
+        else if (actions.list[i].kind == GOSSIP_EXCHANGE_SEND && pair->up)
             post(other, &actions.list[i].message);
     check_ends(pair);
-    return error;
 }
 
 static void tell(struct pair *pair, size_t at, enum gossip_exchange_event_kind kind)
 {
     struct gossip_exchange_event event = {.kind = kind};
 
-    BASE_ASSERT(!step(pair, at, &event));
+    step(pair, at, &event);
 }
 
 static void set_link(struct pair *pair, bool up)
@@ -144,7 +168,16 @@ static void begin_round(struct pair *pair, size_t at, uint8_t change)
     event.round.model = end->x;
     event.round.second_moment = end->v;
     event.round.correction = end->correction;
-    BASE_ASSERT(!step(pair, at, &event));
+    step(pair, at, &event);
+}
+
+static void close_refused(struct pair *pair)
+{
+    if (!pair->refused)
+        return;
+    set_link(pair, false);
+    set_link(pair, true);
+    pair->refused = false;
 }
 
 enum delivery { WHOLE, CHANGED, LOST, REPEATED };
@@ -171,11 +204,11 @@ static void deliver(struct pair *pair, size_t at, enum delivery how, struct base
     pair->honest &= how == WHOLE; // a stream that is not attacked repeats nothing
     if (!gossip_message_decode(bytes, count, &message) &&
         (message.kind == GOSSIP_HELLO || message.kind == GOSSIP_XCHG || message.kind == GOSSIP_XACK ||
-         message.kind == GOSSIP_BUSY || message.kind == GOSSIP_PARKED) &&
-        !step(pair, at, &event))
-        return;
-    set_link(pair, false);
-    set_link(pair, true);
+         message.kind == GOSSIP_BUSY || message.kind == GOSSIP_PARKED))
+        step(pair, at, &event);
+    else
+        pair->refused = true;
+    close_refused(pair);
 }
 
 static void operate(struct pair *pair, uint8_t what, struct base_reader *in)
@@ -199,6 +232,7 @@ static void operate(struct pair *pair, uint8_t what, struct base_reader *in)
             deliver(pair, at, WHOLE, in);
         deliver(pair, at, (enum delivery)(what >> 4 & 3), in);
     }
+    close_refused(pair);
 }
 
 static void create(struct pair *pair, struct base_reader *in)

@@ -39,6 +39,18 @@ static inline struct net *linked_net(size_t nodes, size_t parameters, bool sync,
     return net;
 }
 
+// Whether a message is refused, and nothing else in the same step. Its link stays, as far as the test knows.
+static inline bool net_refuses(struct net *net, size_t node, struct gossip_exchange_event *event,
+                               enum gossip_refusal why)
+{
+    BASE_ASSERT(net->n_refusals == 0 && !net_step(net, node, event));
+    const struct net_refusal *first = &net->refusal[0];
+    const bool refuses = net->n_refusals == 1 && first->by == node && first->why == why &&
+                         first->peer == net_index(&event->peer);
+    net->n_refusals = 0;
+    return refuses;
+}
+
 static inline void change_model(struct net *net, size_t node)
 {
     for (size_t j = 0; j < net->parameters; j++)

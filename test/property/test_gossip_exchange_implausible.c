@@ -36,7 +36,7 @@ static float largest(const float *values)
 
 static void check_honest(const struct net *net, float most)
 {
-    for (size_t i = 0; i < NODES; i++) {
+    for (size_t i = 0; i < net->nodes; i++) {
         if (i == LIAR)
             continue;
         assert_true(largest(gossip_exchange_model(net->node[i].exchange)) < most);
@@ -92,7 +92,7 @@ static void run_liar(const struct lie *lie, enum kernels_format values, bool syn
         check_honest(net, 50);
     }
     assert_true(lie->scale > 0 || refused(net) > 0);
-    assert_int_equal(net->implausible, refused(net) + refused_by(net, LIAR)); // not BASE_EFORMAT
+    assert_int_equal(net->implausible, refused(net) + refused_by(net, LIAR)); // none as broken
     net_destroy(net);
 }
 
@@ -133,8 +133,106 @@ static void test_counters_that_would_overflow_are_refused(void **state)
         struct net *net = linked_net(2, D, true, seed);
         struct gossip_exchange_event event = {
             .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &messages[k]};
-        assert_int_equal(net_step(net, 0, &event), BASE_EFORMAT);
+        assert_true(net_refuses(net, 0, &event, GOSSIP_REFUSAL_BROKEN));
         assert_int_equal(refused_by(net, 0), 1);
+        net_destroy(net);
+    }
+}
+
+enum { HONEST = 1 }; // of the next test, beside node 0 and LIAR
+
+struct blame {                 // what node 0 has refused
+    size_t refusals, unjust;   // unjust: of another node than the liar
+    bool in_a_step_of_another; // the first one
+    enum gossip_refusal why;
+};
+
+static void note_blame(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                       const struct gossip_exchange_actions *actions)
+{
+    struct blame *blame = net->watcher;
+
+    for (size_t i = 0; node == 0 && i < actions->count; i++) {
+        if (actions->list[i].kind != GOSSIP_EXCHANGE_REFUSE)
+            continue;
+        blame->unjust += net_index(&actions->list[i].peer) != LIAR;
+        if (blame->refusals++ > 0) // the liar comes back, and lies again
+            continue;
+        blame->in_a_step_of_another =
+            event->kind == GOSSIP_EXCHANGE_ROUND || net_index(&event->peer) == HONEST;
+        blame->why = actions->list[i].why;
+    }
+}
+
+// Two rounds ahead, so that it waits at node 0 for the end of its exchange (async) or for its next round
+// (sync).
+static void send_lie(struct net *net, enum gossip_refusal why)
+{
+    static const uint8_t garbage[8] = {0xff};
+    struct gossip_edge_info info;
+    struct gossip_message message = {.kind = GOSSIP_XCHG};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(LIAR), .message = &message};
+
+    if (why == GOSSIP_REFUSAL_IMPLAUSIBLE) {
+        for (size_t j = 0; j < D; j++)
+            net->node[LIAR].x[j] = 1e30f;
+        ask(net, LIAR, 0, 3);
+        net->node[HONEST].paused = true;
+        net_settle(net, SECOND / 100);
+        net->node[HONEST].paused = false;
+        return;
+    }
+    net_edge(net, 0, LIAR, &info);
+    message.as.exchange = (struct gossip_exchange_message){.epoch = info.epoch,
+                                                           .sequence = info.sequence,
+                                                           .clock = 3,
+                                                           .step_scale = 0.1f,
+                                                           .weight = 0.5f,
+                                                           .delta = garbage,
+                                                           .delta_bytes = sizeof garbage};
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+}
+
+static uint64_t exchanges_with(const struct net *net, size_t peer)
+{
+    struct gossip_edge_info info;
+
+    assert_non_null(net_edge(net, 0, peer, &info));
+    return info.exchanges;
+}
+
+// A request that waits is answered in a step of another event. Its sender is to blame, not the peer of that
+// event, whose link stays, and the round of this node keeps its exchange.
+static void test_a_lie_that_waited_is_blamed_on_its_sender(void **state)
+{
+    uint64_t seed = net_seed(704);
+
+    (void)state;
+    for (unsigned k = 0; k < 4; k++) {
+        const bool sync = k % 2;
+        const enum gossip_refusal why = k / 2 ? GOSSIP_REFUSAL_BROKEN : GOSSIP_REFUSAL_IMPLAUSIBLE;
+        struct net *net = linked_net(4, D, sync, seed + k);
+        struct blame blame = {0};
+        net_round_all(net, 1);
+        net->forgets = true;
+        net->watch = note_blame;
+        net->watcher = &blame;
+        const uint64_t met = exchanges_with(net, HONEST), cuts = net->cuts;
+        if (!sync)
+            ask(net, 0, HONEST, 2); // under way while the lie comes
+        send_lie(net, why);
+        assert_int_equal(blame.refusals, 0); // it waits
+        if (sync)
+            ask(net, 0, HONEST, 3);
+        ask(net, HONEST, 0, sync ? 3 : 2);
+        net_settle(net, 5 * SECOND);
+        assert_true(blame.refusals > 0 && blame.in_a_step_of_another && blame.why == why);
+        assert_int_equal(blame.unjust, 0);
+        assert_int_equal(net->cuts, cuts + blame.refusals);
+        assert_int_equal(exchanges_with(net, HONEST), met + 1);
+        assert_false(net->node[0].in_round);
+        check_honest(net, 50);
         net_destroy(net);
     }
 }
@@ -186,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_member_that_lies_moves_no_model),
         cmocka_unit_test(test_counters_that_would_overflow_are_refused),
+        cmocka_unit_test(test_a_lie_that_waited_is_blamed_on_its_sender),
         cmocka_unit_test(test_no_honest_member_is_refused),
     };
 

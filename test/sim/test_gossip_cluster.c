@@ -344,7 +344,7 @@ static void report(const struct trial *trial)
 
 struct sums {
     uint64_t seeds, broken, kept, learnt, steps, deaths, false_deaths, conflicts, raised_generations, fetches,
-        resumed;
+        resumed, lies;
     uint64_t hash; // of all traces
     double agreed_s, agreed_most_s;
 };
@@ -362,6 +362,7 @@ static void add(struct sums *sums, const struct trial *trial)
     sums->steps += counts->steps;
     sums->deaths += trial->check.deaths;
     sums->false_deaths += trial->check.false_deaths;
+    sums->lies += trial->check.false_deltas;
     sums->conflicts += counts->conflicts;
     sums->raised_generations += counts->raised_generations;
     sums->fetches += counts->fetches;
@@ -401,17 +402,18 @@ static void test_a_cluster_heals_after_any_faults(void **state)
     (void)state;
     for (uint64_t seed = first; seed < first + seeds; seed++)
         run_seed(seed, getenv("P2PML_TRACE") != NULL, &sums);
-    printf("%llu seeds, %llu broken; %llu steps, %llu deaths, %llu fetched, "
-           "%llu resumed, %llu generations "
-           "raised, "
-           "%llu conflicts; views agreed %.2f s after healing on average, %.2f s at most; %llu lost no "
-           "memory, %llu came near the best loss; traces %016llx\n",
-           (unsigned long long)sums.seeds, (unsigned long long)sums.broken, (unsigned long long)sums.steps,
-           (unsigned long long)sums.deaths, (unsigned long long)sums.fetches,
-           (unsigned long long)sums.resumed, (unsigned long long)sums.raised_generations,
-           (unsigned long long)sums.conflicts,
-           sums.agreed_s / (double)(sums.seeds - sums.broken + !sums.seeds), sums.agreed_most_s,
-           (unsigned long long)sums.kept, (unsigned long long)sums.learnt, (unsigned long long)sums.hash);
+    printf(
+        "%llu seeds, %llu broken; %llu steps, %llu deaths, %llu fetched, "
+        "%llu resumed, %llu generations "
+        "raised, "
+        "%llu conflicts, %llu false deltas; views agreed %.2f s after healing on average, %.2f s at most; %llu lost no "
+        "memory, %llu came near the best loss; traces %016llx\n",
+        (unsigned long long)sums.seeds, (unsigned long long)sums.broken, (unsigned long long)sums.steps,
+        (unsigned long long)sums.deaths, (unsigned long long)sums.fetches, (unsigned long long)sums.resumed,
+        (unsigned long long)sums.raised_generations, (unsigned long long)sums.conflicts,
+        (unsigned long long)sums.lies, sums.agreed_s / (double)(sums.seeds - sums.broken + !sums.seeds),
+        sums.agreed_most_s, (unsigned long long)sums.kept, (unsigned long long)sums.learnt,
+        (unsigned long long)sums.hash);
     assert_int_equal(sums.broken, 0);
 }
 

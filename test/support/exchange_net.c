@@ -182,12 +182,20 @@ enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_ev
     if (net->watch)
         net->watch(net, node, event, &actions);
     for (size_t i = 0; i < actions.count; i++) {
-        if (actions.list[i].kind == GOSSIP_EXCHANGE_SEND) {
+        switch (actions.list[i].kind) {
+        case GOSSIP_EXCHANGE_SEND:
             post(net, node, &actions.list[i]);
-        } else {
+            break;
+        case GOSSIP_EXCHANGE_ROUND_DONE:
             net->node[node].in_round = false;
             net->node[node].rounds_done++;
             net->node[node].goes_on = actions.list[i].round;
+            break;
+        case GOSSIP_EXCHANGE_REFUSE:
+            BASE_ASSERT(net->n_refusals < NET_REFUSALS);
+            net->refusal[net->n_refusals++] =
+                (struct net_refusal){node, net_index(&actions.list[i].peer), actions.list[i].why};
+            break;
         }
     }
     return error;
@@ -302,27 +310,39 @@ static void flush(struct net *net, size_t from, size_t to)
     }
 }
 
+static void cut(struct net *net, size_t a, size_t b)
+{
+    net->cuts++;
+    net_unlink(net, a, b);
+    net_link(net, a, b);
+}
+
+static void carry_out_refusals(struct net *net)
+{
+    while (net->n_refusals > 0) {
+        const struct net_refusal refusal = net->refusal[0];
+        BASE_ASSERT(net->forgets);
+        memmove(net->refusal, net->refusal + 1, --net->n_refusals * sizeof *net->refusal);
+        net->implausible += refusal.why == GOSSIP_REFUSAL_IMPLAUSIBLE;
+        if (refusal.why == GOSSIP_REFUSAL_SCALING)
+            flush(net, refusal.by, refusal.peer);
+        cut(net, refusal.peer, refusal.by);
+    }
+}
+
 static void deliver(struct net *net, struct net_message *item)
 {
     struct gossip_message message;
     struct gossip_exchange_event event = {
         .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(item->from), .message = &message};
 
-    bool cut = base_rng_uniform(&net->rng) < net->cut_chance;
-    if (!cut) {
+    if (base_rng_uniform(&net->rng) < net->cut_chance) {
+        cut(net, item->from, item->to);
+    } else {
         BASE_ASSERT(!gossip_message_decode(item->bytes, item->count, &message));
-        enum base_error error = net_step(net, item->to, &event);
-        cut = (error == BASE_EFORMAT || error == BASE_ELIMIT || error == BASE_EMISMATCH) && net->forgets;
-        BASE_ASSERT(!error || cut);
-        net->implausible += error == BASE_ELIMIT;
-        if (cut && error == BASE_EMISMATCH)
-            flush(net, item->to, item->from);
+        BASE_ASSERT(!net_step(net, item->to, &event));
     }
-    if (cut) {
-        net->cuts++;
-        net_unlink(net, item->from, item->to);
-        net_link(net, item->from, item->to);
-    }
+    carry_out_refusals(net);
     free(item->bytes);
     free(item);
 }
@@ -376,6 +396,7 @@ void net_settle(struct net *net, uint64_t limit_ns)
             struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TIMER};
             if (!net->node[i].paused && gossip_exchange_deadline(net->node[i].exchange) <= net->now_ns)
                 BASE_ASSERT(!net_step(net, i, &event));
+            carry_out_refusals(net);
         }
     }
 }

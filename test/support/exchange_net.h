@@ -33,6 +33,12 @@ struct net_node {
     uint64_t bytes_out, payload_out; // whole messages; only deltas, blocks and moments
 };
 
+struct net_refusal { // a REFUSE that is not carried out yet: the link of the two ends then
+    size_t by, peer;
+    enum gossip_refusal why;
+};
+#define NET_REFUSALS 16u
+
 struct net;
 struct net {
     size_t nodes, parameters;
@@ -45,9 +51,11 @@ struct net {
     double cut_chance;  // probability that a message cuts its link, and is lost with everything else on it
     double loss_chance; // probability that a message is lost and its link stays: a sender out of memory
     uint64_t bandwidth; // bytes per second that a node can send over all its links; 0: unlimited
-    size_t cuts, implausible; // implausible: messages refused with BASE_ELIMIT
-    bool correction_stays;    // struct gossip_exchange_event, of all nodes
-    bool forgets;             // a node may return to an older state: messages that do not fit end their links
+    size_t cuts, implausible; // implausible: messages refused because of their values
+    struct net_refusal refusal[NET_REFUSALS];
+    size_t n_refusals;
+    bool correction_stays; // struct gossip_exchange_event, of all nodes
+    bool forgets;          // a node may return to an older state: messages that do not fit end their links
     // Called after every step with its actions, before they are carried out; may be NULL.
     void (*watch)(struct net *net, size_t node, const struct gossip_exchange_event *event,
                   const struct gossip_exchange_actions *actions);
@@ -73,7 +81,8 @@ void net_link_all(struct net *net);                   // all pairs that the topo
 void net_tell(struct net *net, size_t a, enum gossip_exchange_event_kind kind, size_t b);
 // Every node is told the rounds of all others, as by membership.
 void net_news(struct net *net);
-// Passes one event to a node and carries out its actions. Returns the error of the step.
+// Passes one event to a node and carries out its actions, except refusals: net_settle closes those links,
+// with `forgets`, and opens them again. Returns the error of the step.
 enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_event *event);
 // Starts round `round` on a node with the partner that the topology gives (or none).
 void net_round(struct net *net, size_t node, uint64_t round);

@@ -116,10 +116,9 @@ static void same_actions(const struct gossip_exchange_actions *a, const struct g
     BASE_ASSERT(a->count == b->count);
     for (size_t i = 0; i < a->count; i++) {
         BASE_ASSERT(a->list[i].kind == b->list[i].kind && a->list[i].round == b->list[i].round);
-        if (a->list[i].kind != GOSSIP_EXCHANGE_SEND)
-            continue;
-        BASE_ASSERT(same_peer(&a->list[i].peer, &b->list[i].peer));
-        same_message(&a->list[i].message, &b->list[i].message);
+        BASE_ASSERT(same_peer(&a->list[i].peer, &b->list[i].peer) && a->list[i].why == b->list[i].why);
+        if (a->list[i].kind == GOSSIP_EXCHANGE_SEND)
+            same_message(&a->list[i].message, &b->list[i].message);
     }
 }
 

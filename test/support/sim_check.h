@@ -36,6 +36,7 @@ struct sim_check {
     bool may_lose;           // a process lost its memory, or an edge was forgotten: sums may change
     bool lenient;            // false deaths are only counted
     uint64_t deaths, deaths_evidence, false_deaths, suspects;
+    uint64_t false_deltas; // that a liar has sent
     // Called for every change of a member at an observer; may be NULL.
     void (*changed)(struct sim_world *world, size_t host, const struct gossip_membership_action *action);
 };

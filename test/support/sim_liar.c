@@ -1,13 +1,19 @@
 // A member that lies: it has valid keys, runs like all others, and a hundred times a second sends something
 // false. It suspects any member, forges what it cannot sign, replays old messages, and sends malformed
-// packets.
+// packets. In every second world it also sends deltas that no honest member would send, to any neighbour and
+// for any round, so that some of them wait there and are refused in the middle of something else.
+#include "compress/packet.h"
 #include "gossip/member/record.h"
 #include "lab/sim/sim_process.h"
+#include "test/support/cpu_kernels.h"
+#include "test/support/sim_check.h"
 #include "test/support/sim_fault.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define EACH_NS (10 * SIM_MS)
+#define EACH_NS     (10 * SIM_MS)
+#define DELTA_EACH  200 // lies between two deltas, on average
+#define DELTAS_MOST 6u  // of one liar: each is answered by a pause twice as long
 
 enum { PACKET_GOSSIP = 6, PACKETS = 8, ITEM_RECORD = 1, ITEM_SUSPICION = 2, ITEM_DEAD = 3, OLD = 16 };
 
@@ -15,6 +21,7 @@ struct liar {
     struct sim_node *node;
     struct gossip_record old[OLD]; // records as they were
     size_t n_old;
+    unsigned deltas; // sent so far
 };
 
 static void header(struct sim_node *node, struct base_writer *writer, uint8_t kind)
@@ -84,6 +91,60 @@ static void lie(struct liar *liar, struct base_writer *writer, const struct goss
     }
 }
 
+static bool neighbour(struct sim_node *node, struct gossip_edge_info *info)
+{
+    const size_t count = node->train.exchange ? gossip_exchange_edges(node->train.exchange) : 0;
+
+    if (count == 0)
+        return false;
+    gossip_exchange_edge_info(node->train.exchange, (size_t)base_rng_below(&node->rng, count), info);
+    return info->state == GOSSIP_EDGE_LIVE;
+}
+
+// A few huge entries.
+static size_t huge_packet(size_t parameters, uint8_t *bytes, size_t capacity)
+{
+    uint32_t index[] = {0, 1, 2};
+    float value[] = {1e30f, -1e30f, 1e30f};
+    struct compress_sparse entries = {.index = index, .value = value, .count = 3, .capacity = 3};
+    size_t used = 0;
+
+    BASE_ASSERT(parameters >= 3);
+    BASE_ASSERT(!compress_packet_encode(cpu_kernels(), &entries, parameters, KERNELS_FP32, NULL, bytes,
+                                        capacity, &used));
+    return used;
+}
+
+static void send_delta(struct liar *liar)
+{
+    struct sim_node *node = liar->node;
+    struct gossip_edge_info info;
+    uint8_t bytes[256];
+
+    if (liar->deltas == DELTAS_MOST || base_rng_below(&node->rng, DELTA_EACH) || !neighbour(node, &info))
+        return;
+    size_t used = 1 + (size_t)base_rng_below(&node->rng, 20);
+    for (size_t i = 0; i < used; i++)
+        bytes[i] = (uint8_t)base_rng_u64(&node->rng);
+    if (base_rng_below(&node->rng, 2))
+        used = huge_packet(gossip_exchange_parameters(node->train.exchange), bytes, sizeof bytes);
+    const struct gossip_message message = {
+        .kind = GOSSIP_XCHG,
+        .as.exchange = {.epoch = info.epoch,
+                        .sequence = info.sequence,
+                        .clock = node->train.rounds.round + 1 + base_rng_below(&node->rng, 3),
+                        .step_scale = 0.1f,
+                        .weight = 0.5f,
+                        .delta = bytes,
+                        .delta_bytes = (uint32_t)used}};
+    struct sim_check *check = sim_check_of(node->world);
+    if (!sim_link_send(node, sim_world_find(node->world, &info.peer), &message))
+        return;
+    liar->deltas++;
+    check->false_deltas++;
+    check->may_lose = true; // its own end of that edge does not know of this request
+}
+
 static void tell(void *owner, struct sim_event *event)
 {
     struct liar *liar = owner;
@@ -102,6 +163,8 @@ static void tell(void *owner, struct sim_event *event)
             sim_member_send(node, peer, 0, bytes, base_writer_used(&writer));
         else if (!writer.failed)
             sim_link_packet(node, peer, bytes, base_writer_used(&writer));
+        if (node->world->options.seed % 2)
+            send_delta(liar);
     }
     again.bytes = event->bytes; // the liar's own bytes, freed with the queue
     event->bytes = NULL;
