@@ -30,18 +30,20 @@ static void in_lock_step_a_node_does_its_last_rounds(void **state)
     life_world_pass(&w, 60 * SECOND);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
     life_world_end(&w);
-    left_alone_in_lock_step_at(8000 - 9 * 8);
+    left_alone_in_lock_step_at(8000 - 501 * 8); // more than half of all
     life_world_pass(&w, 900 * MS); // its last report is old
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
     life_world_pass(&w, 200 * MS);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
     assert_true(life_world_last(&w, GOSSIP_LIFE_ALONE)->fetch);
     life_world_end(&w);
-    left_alone_in_lock_step_at(8000 - 50 * 8);
+    left_alone_in_lock_step_at(8000 - 600 * 8);
     life_world_pass(&w, 900 * MS);
-    life_world_flags(&w, 2, TRAINS); // another node is there again
+    for (size_t i = 2; i <= 3; i++)
+        life_world_flags(&w, i, TRAINS); // other nodes are there again
     life_world_pass(&w, 900 * MS);
-    life_world_flags(&w, 2, FINISHED);
+    for (size_t i = 2; i <= 3; i++)
+        life_world_flags(&w, i, FINISHED);
     life_world_pass(&w, 900 * MS);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
 }
@@ -57,6 +59,10 @@ static void a_node_that_is_left_alone_ends_with_the_others(void **state)
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0); // one more node trains
     life_world_state(&w, 3, GOSSIP_MEMBER_DEAD);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0); // those that have finished still answer
+    for (size_t i = 1; i < 3; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_LEFT);
     life_world_look(&w);
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
@@ -128,7 +134,7 @@ static void the_last_node_fetches_the_finished_model(void **state)
     (void)state;
     life_world_init(&w);
     life_world_train(&w);
-    all_train_at(500, 1000);
+    all_train_at(400, 1000);
     for (size_t i = 1; i < w.count; i++) {
         life_world_flags(&w, i, FINISHED);
         w.member[i].linked = true;
