@@ -296,17 +296,19 @@ static bool is_flying(const struct gossip_pace_peer *peer)
 float gossip_pace_weight(const struct gossip_pace *pace, const struct gossip_pace_peer *peer, float weight)
 {
     float room = 1;
-    bool alone = true, goes_loose = !is_sync(pace) && (may_train_alone(pace) || worth_waiting(pace, peer) == 0);
+    bool alone = true, waits = false;
+    bool goes_loose = !is_sync(pace) && (may_train_alone(pace) || worth_waiting(pace, peer) == 0);
 
     for (size_t i = 0; i < pace->n_peers; i++) {
         const struct gossip_pace_peer *other = pace->peers[i];
         if (other == peer || !is_flying(other))
             continue;
         alone = false;
+        waits |= !other->loose;
         room -= other->weight;
-        if (!other->loose)
-            room -= pace->answered;
     }
+    if (waits)
+        room -= pace->answered;
     if (goes_loose && weight > LOOSE_WEIGHT)
         weight = LOOSE_WEIGHT;
     return alone || weight < ROOM_PART * room ? weight : ROOM_PART * room;
