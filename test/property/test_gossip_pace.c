@@ -275,6 +275,13 @@ static void check_first(struct scene *scene)
              "waits for the cluster though nobody else trains");
     if (all->mode == GOSSIP_PACE_ASYNC && all->turn == GOSSIP_PACE_ASKED && all->place != AHEAD)
         must(scene, next.todo == GOSSIP_PACE_LEAVE, "async: waits for the exchange of its own round");
+    for (size_t i = 0; i < all->neighbours && all->mode == GOSSIP_PACE_ASYNC && all->neighbours > 1; i++) {
+        const struct one *other = &all->one[1 - i];
+        if (all->one[i].kind == OPEN && all->one[i].past == SLOW && other->kind == FREE &&
+            other->past == FRESH)
+            must(scene, !waits || next.peer != &scene->peer[i],
+                 "async: waits for an edge that is much slower");
+    }
     if (all->mode == GOSSIP_PACE_SYNC && all->turn == GOSSIP_PACE_DUE && all->meets < UNKNOWN && !all->idle &&
         all->meets < (enum meets)all->neighbours) {
         const struct one *partner = &all->one[all->meets];
