@@ -40,7 +40,7 @@ static bool edge(const void *owner, size_t index, struct gossip_id *peer)
 {
     const struct node_edge_status *at = &((const struct node_loop *)owner)->edges[index];
     *peer = at->peer;
-    return at->state == GOSSIP_EDGE_LIVE && !at->silent;
+    return (at->state == GOSSIP_EDGE_LIVE || at->begins) && !at->silent;
 }
 
 static bool apart(const void *owner, size_t index, uint64_t scaling[2])

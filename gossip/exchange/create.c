@@ -4,7 +4,6 @@
 #include "base/bf16.h"
 #include "base/hash.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,12 +134,6 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     for (size_t i = 0; i < exchange->n_edges; i++)
         gossip_edge_free(exchange, exchange->edges[i]);
     free(exchange->edges);
-    if (getenv("PACE_DEBUG")) {
-        fprintf(stderr, "waits");
-        for (int r = 1; r < GOSSIP_PACE_REASONS; r++)
-            fprintf(stderr, " %s %.2f", gossip_pace_reason_name((enum gossip_pace_reason)r), 1e-9 * (double)exchange->pace.waits.ns[r]);
-        fprintf(stderr, " overdue %llu unmet %llu of %llu\n", (unsigned long long)exchange->pace.waits.overdue, (unsigned long long)exchange->pace.unmet, (unsigned long long)exchange->pace.rounds);
-    }
     free(exchange->pace.peers);
     while (exchange->n_orphans > 0)
         kernels->release(exchange->orphans[--exchange->n_orphans].correction);

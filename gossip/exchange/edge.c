@@ -128,7 +128,8 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
 
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    if (!gossip_vector_is(&edge->correction))
+    // The correction of an edge without any exchange is zero, and the sum keeps its bits.
+    if (!gossip_vector_is(&edge->correction) || (edge->epoch == 0 && edge->sequence == 0))
         return;
     BASE_ASSERT(exchange->options.drift_correction);
     gossip_vector_clear(exchange->options.kernels, &edge->correction, exchange->options.parameters);

@@ -14,6 +14,7 @@ struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
     bool linked;                     // also while it is barred
+    bool begins;                     // late, with a RESYNC, when this node begins its first round
     struct gossip_pace_peer pace;    // who waits for whom
     uint64_t pace_ns;                // time of a local step of the peer; 0: not known
     uint64_t epoch, sequence;        // of the next exchange

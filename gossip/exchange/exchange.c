@@ -172,6 +172,8 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         error = gossip_edge_settle(exchange, edge, error, actions);
         break;
     case GOSSIP_EXCHANGE_ROUND:
+        if (!exchange->begun)
+            gossip_hello_begin(exchange, actions);
         gossip_round_begin(exchange, event);
         break;
     case GOSSIP_EXCHANGE_GIVE_UP:

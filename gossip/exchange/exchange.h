@@ -219,6 +219,7 @@ struct gossip_edge_info {
     uint64_t pace_ns;                    // time of one local step of the peer, as last reported; 0: not
                                          // known
     uint64_t scaling, other_scaling;     // ours and the peer's if they differ, else 0 and 0
+    bool begins;                         // compared; begins late, with this node's first round
     bool silent;                         // it was waited for in vain, and has made no exchange since
     bool barred;                         // the peer sent something that was refused: no exchange with it for
                                          // a while

@@ -145,6 +145,18 @@ static bool begins_late(const struct gossip_exchange *exchange, const struct gos
     return edge->epoch == 0 && edge->sequence == 0 && exchange->age > gossip_exchange_reach(exchange);
 }
 
+// While a resumed node waits, its view grows, and edges come that the graph of all does not have: their
+// RESYNC would change the models before the first round.
+void gossip_hello_begin(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (edge->begins && edge->state == GOSSIP_EDGE_HELLO)
+            gossip_hello_ask(exchange, edge, actions);
+        edge->begins = false;
+    }
+}
+
 static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actions *actions)
 {
     BASE_ASSERT(edge->linked && edge->answer.held);
@@ -167,9 +179,10 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
         if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
             gossip_edge_resume(exchange, edge);
     } else if (same_place(edge, theirs)) {
-        if (settles && begins_late(exchange, edge))
+        edge->begins = settles && begins_late(exchange, edge);
+        if (edge->begins && exchange->begun)
             begin_resync(exchange, edge, theirs, actions);
-        else if (settles)
+        else if (settles && !edge->begins)
             agree(exchange, edge, theirs);
     } else if (same_epoch && theirs->sequence == edge->sequence + 1 &&
                packet_is(&edge->request, edge->epoch, edge->sequence)) {

@@ -42,6 +42,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .implausible = edge->implausible,
         .scaling = gossip_edge_apart(exchange, edge) ? exchange->scaling : 0,
         .other_scaling = gossip_edge_apart(exchange, edge) ? edge->peer_scaling : 0,
+        .begins = edge->begins,
         .silent = gossip_pace_spent(&exchange->pace, &edge->pace),
         .barred = gossip_plausible_barred(edge),
         .standing = edge->standing,

@@ -261,6 +261,8 @@ void gossip_hello_ask(struct gossip_exchange *exchange, struct gossip_edge *edge
                       struct gossip_exchange_actions *actions);
 void gossip_hello_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          struct gossip_exchange_actions *actions);
+// This node begins its first round, and with it the edges that waited for that.
+void gossip_hello_begin(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 // Sends our state without being asked.
 void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        struct gossip_exchange_actions *actions);

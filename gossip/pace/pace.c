@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #define RETRY_DOUBLES  6u           // after a refusal: 1 ms, up to 64 ms
 #define REFUSALS_MAX   16u          // sync: then the round goes on
 #define LOOSE_WEIGHT   0.25f        // of an exchange that goes on alone: it is old when it comes
+#define LEAST_WEIGHT   (1.0f / 64)
 #define ROOM_PART      (2.0f / 3)   // of what is left of 1 goes to the next update: 1/2 and 1/4 leave room
 
 const char *gossip_pace_reason_name(enum gossip_pace_reason reason)
@@ -295,23 +297,22 @@ static bool is_flying(const struct gossip_pace_peer *peer)
 
 float gossip_pace_weight(const struct gossip_pace *pace, const struct gossip_pace_peer *peer, float weight)
 {
-    float room = 1;
-    bool alone = true, waits = false;
-    bool goes_loose = !is_sync(pace) && (may_train_alone(pace) || worth_waiting(pace, peer) == 0);
+    float room = 1, answered = 0;
+    bool alone = true, goes_loose = !is_sync(pace) && (may_train_alone(pace) || worth_waiting(pace, peer) == 0);
 
     for (size_t i = 0; i < pace->n_peers; i++) {
         const struct gossip_pace_peer *other = pace->peers[i];
         if (other == peer || !is_flying(other))
             continue;
         alone = false;
-        waits |= !other->loose;
         room -= other->weight;
+        if (!other->loose)
+            answered = pace->answered;
     }
-    if (waits)
-        room -= pace->answered;
     if (goes_loose && weight > LOOSE_WEIGHT)
         weight = LOOSE_WEIGHT;
-    return alone || weight < ROOM_PART * room ? weight : ROOM_PART * room;
+    const float most = alone ? 1 : fmaxf(ROOM_PART * (room - answered), LEAST_WEIGHT);
+    return weight < most ? weight : most;
 }
 
 uint64_t gossip_pace_due(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)

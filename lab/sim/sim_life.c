@@ -49,7 +49,7 @@ static bool edge(const void *owner, size_t index, struct gossip_id *peer)
 
     gossip_exchange_edge_info(((const struct sim_node *)owner)->train.exchange, index, &info);
     *peer = info.peer;
-    return info.state == GOSSIP_EDGE_LIVE && !info.silent;
+    return (info.state == GOSSIP_EDGE_LIVE || info.begins) && !info.silent;
 }
 
 static bool apart(const void *owner, size_t index, uint64_t scaling[2])

@@ -204,6 +204,7 @@ static struct node_edge_status edge_status(const struct gossip_exchange *exchang
                                      .implausible = info.implausible,
                                      .scaling = info.scaling,
                                      .other_scaling = info.other_scaling,
+                                     .begins = info.begins,
                                      .silent = info.silent,
                                      .barred = info.barred,
                                      .standing = (uint8_t)info.standing,

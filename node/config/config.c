@@ -88,8 +88,8 @@ static const struct node_key keys[] = {
             "Training begins when this many nodes are there, this one included. 0: when all listed peers are "
             "there."),
     DURATION("node.linger", node.linger_ns, "10s", 0, DAY,
-             "How long this node continues to answer its neighbours after its last step, while they finish "
-             "theirs.",
+             "How long this node continues to answer after its last step, since another member that is not "
+             "done was last seen to advance or asked for its model.",
              TOLD),
     DURATION("node.trainer_timeout", node.trainer_timeout_ns, "10m", 0, DAY,
              "--trainer: how long a trainer may be silent when it is its turn to send. Then it is dropped "
@@ -343,14 +343,14 @@ static const struct node_key keys[] = {
     CHOICE(
         "average.mode", average.mode, "async", "sync|async|bounded",
         "async: starts the exchange at the end of a round and continues to train; the next round waits for "
-        "it, up to its deadline, but never for the steps of another node. sync: waits for the exchange, up "
-        "to its deadline; every run gives the same result. bounded: like async, but waits, up to a "
-        "deadline, for live neighbours that are more than average.max_delay rounds behind.",
+        "it, but never for the steps of another node, and not for a slow link. sync: waits for the "
+        "exchange; every run gives the same result. bounded: like async, but no node is more than about "
+        "average.max_delay rounds ahead of the cluster, whose round is the lower median of all.",
         TOLD),
     INTEGER("average.max_delay", average.max_delay, "4", 0, 1000000,
-            "async, bounded: maximum number of rounds in a row without any exchange, before the node waits "
-            "for one; otherwise it would drift towards its own data. bounded: also the maximum number of "
-            "rounds that a live neighbour may be behind (stale synchronous parallel).",
+            "async, bounded: maximum number of rounds in a row without any exchange, before the node meets "
+            "any neighbour or waits for one; otherwise it would drift towards its own data. bounded: also "
+            "how many rounds the node may be ahead of the cluster, besides those by which its news are old.",
             TOLD),
     INTEGER("average.local_steps", average.local_steps, "4", 1, 1e9,
             "Local steps per round, between two exchanges.", SHARED),
@@ -415,11 +415,12 @@ static const struct node_key keys[] = {
          "diloco, noloco: outer momentum. 0: the default of the method, which is 0.9 for diloco and 0.5 for "
          "noloco (diverged at 0.7). sparseloco: decay of the error feedback, by default 0.95."),
     DURATION("average.deadline_floor", average.deadline_floor_ns, "1s", 0.001, HOUR,
-             "Minimum time that a neighbour gets to answer. The node waits longer for neighbours whose "
-             "earlier answers took longer.",
+             "Minimum time before an unanswered question about the state of an edge is repeated. The node "
+             "waits longer for neighbours whose earlier answers took longer.",
              TOLD),
     DURATION("average.deadline_ceiling", average.deadline_ceiling_ns, "10s", 0.001, HOUR,
-             "Maximum time that a neighbour gets to answer.", TOLD),
+             "How long the node waits for a sign of life of a neighbour that has its request. A neighbour that "
+             "dies is known much sooner.", TOLD),
     DURATION("average.forget_after", average.forget_after_ns, "60s", 1, 365 * DAY,
              "How long the edge of a dead neighbour is kept, so that it can resume where it stopped and its "
              "correction still counts. The graph closes around a dead node without waiting for this.",

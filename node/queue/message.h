@@ -67,6 +67,7 @@ struct node_edge_status {
     uint64_t step_ns;                // computing time of a local step there, as last reported; 0: not known
     uint64_t implausible;            // messages refused that no honest member would send
     uint64_t scaling, other_scaling; // ours and the peer's if they differ, else 0 and 0
+    bool begins;                     // it begins late, with this node's first round
     bool silent;                     // it was waited for in vain, and has made no exchange since
     bool barred;                     // not met for a while, because of an implausible message
     uint8_t standing;                // enum gossip_standing of the other end, as last reported

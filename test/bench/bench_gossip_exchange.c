@@ -104,7 +104,8 @@ static void run_in_and_round(void *context)
     event.round.step_scale = 0.1f;
     event.round.model = way->trainer;
     gossip_round_begin(way->exchange, &event);
-    gossip_round_end(way->exchange, &actions);
+    if (gossip_round_pump(way->exchange, &actions))
+        abort();
 }
 
 static void run_in(void *context)

@@ -113,17 +113,13 @@ void life_world_end(struct life_world *world)
     world->life = NULL;
 }
 
-// A member that counts and has not begun is ready to.
-static uint8_t with_ready(uint8_t flags)
-{
-    const uint8_t begun = GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_FINISHED;
-
-    return flags & GOSSIP_RECORD_ELIGIBLE && !(flags & begun) ? flags | GOSSIP_RECORD_READY : flags;
-}
-
+// A member that counts and has not begun is ready.
 void life_world_flags(struct life_world *world, size_t index, uint8_t flags)
 {
-    world->member[index].record.flags = with_ready(flags);
+    const bool waits = (flags & GOSSIP_RECORD_ELIGIBLE) &&
+                       !(flags & (GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_FINISHED));
+
+    world->member[index].record.flags = flags | (waits ? GOSSIP_RECORD_READY : 0u);
 }
 
 void life_world_progress(struct life_world *world, size_t index, uint64_t round)

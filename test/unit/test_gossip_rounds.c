@@ -181,7 +181,7 @@ static void any_sequence_of_orders_comes_to_an_end(void **state)
             } else if (next.todo == GOSSIP_ROUNDS_MEET) {
                 assert_true(next.meet.round == rounds.round + (next.meet.meets || next.meet.open));
                 gossip_rounds_met(&rounds, next.meet.round + base_rng_below(&rng, 3) / 2,
-                                  base_rng_below(&rng, 2), false);
+                                  base_rng_below(&rng, 2), base_rng_below(&rng, 4) == 0);
             } else if (next.todo == GOSSIP_ROUNDS_FETCH) {
                 gossip_rounds_fetched(&rounds, base_rng_below(&rng, 2),
                                       rounds.round + base_rng_below(&rng, 4),
