@@ -275,6 +275,13 @@ static void check_first(struct scene *scene)
              "waits for the cluster though nobody else trains");
     if (all->mode == GOSSIP_PACE_ASYNC && all->turn == GOSSIP_PACE_ASKED && all->place != AHEAD)
         must(scene, next.todo == GOSSIP_PACE_LEAVE, "async: waits for the exchange of its own round");
+    for (size_t i = 0; i < all->neighbours && all->mode == GOSSIP_PACE_ASYNC && all->neighbours > 1; i++) {
+        const struct one *other = &all->one[1 - i];
+        if (all->one[i].kind == OPEN && all->one[i].past == SLOW && other->kind == FREE &&
+            other->past == FRESH)
+            must(scene, !waits || next.peer != &scene->peer[i],
+                 "async: waits for an edge that is much slower");
+    }
     if (all->mode == GOSSIP_PACE_SYNC && all->turn == GOSSIP_PACE_DUE && all->meets < UNKNOWN && !all->idle &&
         all->meets < (enum meets)all->neighbours) {
         const struct one *partner = &all->one[all->meets];
@@ -392,6 +399,40 @@ static void every_pair_of_states_is_sound(void **state)
     assert_true(tried > 300000);
 }
 
+// Many requests out, and many answered meanwhile: what is left of 1 becomes small, and never less than
+// nothing.
+static void weights_stay_weights(void **state)
+{
+    enum { PEERS = 6 };
+
+    (void)state;
+    for (int mode = 0; mode < 2; mode++)
+        for (size_t flights = 0; flights < PEERS; flights++) {
+            struct gossip_pace pace = {
+                .options = {.mode = (enum gossip_pace_mode)mode, .ceiling_ns = CEILING}};
+            struct gossip_pace_peer peer[PEERS];
+            float all = 0;
+            for (size_t i = 0; i < PEERS; i++) {
+                peer[i].peer = id_of((uint8_t)(10 + i));
+                assert_true(gossip_pace_add(&pace, &peer[i]));
+                gossip_pace_tie(&pace, &peer[i], GOSSIP_PACE_LIVE);
+            }
+            for (size_t i = 0; i < 8; i++) {
+                const bool asks = i < flights;
+                const struct gossip_pace_peer *to = &peer[asks ? i : PEERS - 1];
+                const float weight = gossip_pace_weight(&pace, to, 0.5f);
+                assert_true(weight > 0 && weight <= 0.5f);
+                if (asks)
+                    gossip_pace_asked(&pace, &peer[i], weight);
+                else
+                    gossip_pace_answered(&pace, weight);
+                all += asks || flights > 0 ? weight : 0;
+            }
+            assert_true(all <= 1);
+            free(pace.peers);
+        }
+}
+
 static void every_reason_has_a_name(void **state)
 {
     (void)state;
@@ -405,6 +446,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_of_states_is_sound),
+        cmocka_unit_test(weights_stay_weights),
         cmocka_unit_test(every_reason_has_a_name),
     };
 

@@ -51,6 +51,8 @@ void sim_apart_look(struct sim_check *check)
     check->look_ns = now_ns + LOOK_NS;
     for (size_t i = 0; i < world->hosts * world->hosts; i++) {
         struct sim_apart *apart = &check->apart[i];
+        if (!passes(world, i / world->hosts, i % world->hosts))
+            check->broken_ns[i] = now_ns;
         if (i / world->hosts == i % world->hosts || has_way(world, i / world->hosts, i % world->hosts))
             continue;
         if (!apart->until_ns || now_ns > apart->until_ns + MERGE_NS)

@@ -1,6 +1,7 @@
 // Invariants, checked at every step of every process. A death is false unless something explains it: the
 // process was down; or a fault separated it (or the observer) from the others for about as long as a
-// suspicion lasts; or observer and subject had no way to each other for as long (sim_apart.c). Loss, slow
+// suspicion lasts; or observer and subject had no way to each other for as long (sim_apart.c). No deadline of
+// an exchange passes without a fault between its two ends, or of one of them, shortly before. Loss, slow
 // nodes, jumping clocks, liars, and a cut between two nodes where a third one can confirm explain nothing.
 #ifndef TEST_SUPPORT_SIM_CHECK_H
 #define TEST_SUPPORT_SIM_CHECK_H
@@ -32,10 +33,13 @@ struct sim_check {
     struct sim_apart *apart; // [hosts * hosts] by observer and subject
     uint64_t look_ns;        // when the ways between processes are looked at next
     unsigned *stuck;         // [hosts] turns in which a timer stayed in the past
+    uint64_t *overdue;       // [hosts] deadlines of the exchange that have passed in this process
+    uint64_t *broken_ns;     // [hosts * hosts] when the way from one to the other was last found cut
     bool gentle;             // no process may lose state: the ends of edges match
     bool may_lose;           // a process lost its memory, or an edge was forgotten: sums may change
     bool lenient;            // false deaths are only counted
     uint64_t deaths, deaths_evidence, false_deaths, suspects;
+    uint64_t excused;      // deadlines that passed because of a fault
     uint64_t false_deltas; // that a liar has sent
     // Called for every change of a member at an observer; may be NULL.
     void (*changed)(struct sim_world *world, size_t host, const struct gossip_membership_action *action);

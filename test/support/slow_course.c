@@ -247,6 +247,17 @@ static void end(void *owner, size_t host)
     (void)owner, (void)host;
 }
 
+static void exchanged(void *owner, struct sim_node *node)
+{
+    struct course *course = owner;
+    struct gossip_exchange_totals totals;
+
+    gossip_exchange_totals(node->train.exchange, &totals);
+    if (totals.waits.overdue > course->overdue_of[node->host])
+        course->overdue += totals.waits.overdue - course->overdue_of[node->host];
+    course->overdue_of[node->host] = totals.waits.overdue;
+}
+
 // -- a course
 
 static uint64_t choose(struct course *course, uint64_t seed, struct sim_options *options)
@@ -335,6 +346,7 @@ void slow_course_create(struct course *course, uint64_t seed, const struct scena
                                            .alone = alone};
     options.local_steps = LOCAL_STEPS;
     options.learner = &course->learner;
+    course->watch = (struct sim_watch){.owner = course, .exchanged = exchanged};
     options.watch = &course->watch;
     options.wire = &course->slow.wire;
     sim_world_create(&course->world, &options);
@@ -462,6 +474,14 @@ static double worst_of(const struct course *course)
     return worst;
 }
 
+// L of gossip/pace/README.md: what exchanges can bring together again, and what the news are late.
+static uint64_t lead_max(const struct course *course)
+{
+    const uint64_t reach = (uint64_t)(2 / course->world.options.exchange.ratio);
+
+    return (reach > LEAD_LEAST ? reach : LEAD_LEAST) + course->world.options.nodes + EDGES_MAX;
+}
+
 static void judge(struct course *course, const struct course *plain)
 {
     for (size_t i = 0; i < course->world.options.nodes && !course->why; i++)
@@ -470,8 +490,10 @@ static void judge(struct course *course, const struct course *plain)
     course->worst = worst_of(course);
     if (!course->why && course->alone > ALONE_MAX)
         course->why = "several sync rounds in a row without a live edge while others train";
-    if (!course->why && course->world.options.exchange.sync && course->lead > LEAD_MAX)
+    if (!course->why && course->world.options.exchange.sync && course->lead > lead_max(course))
         course->why = "far ahead of a living neighbour";
+    if (!course->why && !plain && course->overdue > 0)
+        course->why = "a deadline passed though nothing was disturbed";
     double lost_max = LOST_MAX;
     for (size_t i = 0; i < course->world.options.nodes; i++)
         lost_max += course->gone[i] || course->missed[i] || course->faded[i] ? GONE_LOST : 0;

@@ -23,7 +23,8 @@ enum {
 #define CEILING_NS (5 * SIM_SECOND)
 #define LOST_MAX   0.25 // distance from the best model, beyond the undisturbed run's; 1: that of a lone model
 #define GONE_LOST  0.1  // and for each node that is gone for good, or held out or apart at the end
-#define LEAD_MAX   16u  // rounds ahead of a living neighbour in sync: some neighbours meet rarely
+#define LEAD_LEAST 32u  // rounds that a node may always be ahead (gossip/exchange/create.c)
+#define EDGES_MAX  4u
 #define MEET_NS    (2 * SIM_SECOND)  // two that were apart know where the other one is
 #define PARTS_NS   (60 * SIM_SECOND) // after healing, nodes are in step
 #define ALONE_MAX  4u // rounds in a row that end before a deadline, with others and without an edge
@@ -70,6 +71,7 @@ struct course {
     bool missed[NODES_MAX]; // was apart or down when the last of the others ended, and has none to follow
     bool faded[NODES_MAX];  // held out until others ended, whose models lack its pull
     uint64_t lead, alone;
+    uint64_t overdue, overdue_of[NODES_MAX]; // deadlines of the exchange that have passed
     size_t lead_of;
     double worst;  // distance of the worst model from the best one: 1 is that of a lone model
     double over_s; // virtual time when all had ended
