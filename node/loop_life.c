@@ -55,14 +55,10 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
 {
     BASE_ASSERT(loop->acting);
     switch (action->kind) {
-    case GOSSIP_LIFE_FLAGS:
-        node_cluster_flags(loop->cluster, action->set, action->clear);
-        break;
+    case GOSSIP_LIFE_FLAGS: // these three: gossip/host
     case GOSSIP_LIFE_ANNOUNCE:
-        node_cluster_stop_at(loop->cluster, action->round);
-        break;
     case GOSSIP_LIFE_LINKS:
-        node_cluster_want(loop->cluster, action->ids, action->count);
+        BASE_ASSERT(false);
         break;
     case GOSSIP_LIFE_DEPART:
         node_cluster_leave(loop->cluster);
@@ -114,24 +110,12 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
     }
 }
 
-void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
+void node_loop_act(struct node_loop *loop, const struct gossip_life_action *action)
 {
-    struct gossip_life_edges known;
-    const struct gossip_life_world world = node_loop_world(loop, &known);
-    struct gossip_life_action action;
-    BASE_ASSERT(!loop->acting); // no action begins an event
+    BASE_ASSERT(!loop->acting);
     loop->acting = true;
-    event.now_ns = node_clock_ns();
-    gossip_life_step(loop->life, &event, &world);
-    while (gossip_life_next(loop->life, &action))
-        act(loop, &action);
+    act(loop, action);
     loop->acting = false;
-    atomic_store(&loop->options.counters->others, gossip_life_others(loop->life));
-}
-
-void node_loop_consider(struct node_loop *loop)
-{
-    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK});
 }
 
 // -- making
@@ -165,5 +149,8 @@ enum base_error node_loop_make_life(struct node_loop *loop)
                                                 .takeover_after_ns =
                                                     c->data.takeover ? c->data.takeover_after_ns : UINT64_MAX,
                                                 .now_ns = node_clock_ns()};
-    return gossip_life_create(&options, &loop->life);
+    struct gossip_control *control = node_cluster_control(loop->cluster);
+    enum base_error error = gossip_control_begin(control, &options);
+    loop->life = gossip_control_life(control);
+    return error;
 }

@@ -81,6 +81,10 @@ void sim_known_take(struct sim_node *node, const struct sim_change *change)
                                                     .evidence = true};
 
     sim_member_changed(node, change->identity, &action);
+    sim_life_tell(node, (struct gossip_life_event){
+                            .kind = GOSSIP_LIFE_MEMBER, .peer = action.peer, .state = action.state});
+    if (action.state == GOSSIP_MEMBER_DEAD)
+        sim_link_close(node, change->identity, GOSSIP_CLOSE_SILENT);
 }
 
 static void tell(void *owner, struct sim_event *event)

@@ -16,70 +16,59 @@ bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_mem
     return known->there[peer];
 }
 
-// The deadline of membership changes only with its steps, and with changes of this node's own record.
-void sim_member_promise(struct sim_node *node)
+// -- known membership, for gossip/host
+
+static size_t count(const void *owner)
 {
-    node->member.timer_ns = known_to(node) ? UINT64_MAX : gossip_membership_deadline(node->member.membership);
+    return ((const struct sim_node *)owner)->world->options.nodes;
 }
 
-uint64_t sim_member_deadline(const struct sim_node *node)
+// This process first.
+static void at(const void *owner, size_t index, struct gossip_member_info *info)
 {
-    return node->member.timer_ns;
+    const struct sim_node *node = owner;
+
+    sim_known_at(node, index == 0 ? node->self : index <= node->self ? index - 1 : index, info);
 }
 
-void sim_member_flags(struct sim_node *node, uint8_t set, uint8_t clear)
+static const struct gossip_record *view(const void *owner, size_t *members)
 {
-    if (known_to(node))
-        sim_known_flags(node, set, clear);
-    else
-        gossip_membership_flags(node->member.membership, set, clear);
-    sim_member_promise(node);
-}
+    const struct sim_known *known = &((const struct sim_node *)owner)->world->known;
 
-void sim_member_progress(struct sim_node *node)
-{
-    if (!known_to(node))
-        gossip_membership_progress(node->member.membership, node->train.rounds.round,
-                                   node->train.rounds.step);
-}
-
-void sim_member_stop_at(struct sim_node *node, uint64_t round)
-{
-    if (known_to(node))
-        sim_known_stop_at(node, round);
-    else
-        gossip_membership_stop_at(node->member.membership, round);
-    sim_member_promise(node);
-}
-
-void sim_member_slot(struct sim_node *node, uint32_t slot)
-{
-    if (known_to(node))
-        sim_known_slot(node, slot);
-    else
-        gossip_membership_slot(node->member.membership, slot);
-    sim_member_promise(node);
-}
-
-const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count)
-{
-    const struct sim_known *known = known_to(node);
-
-    if (!known)
-        return gossip_membership_view(node->member.membership, count);
-    *count = known->n_view;
+    *members = known->n_view;
     return known->view;
 }
 
-size_t sim_member_count(const struct sim_node *node)
+static void census(const void *owner, struct gossip_life_census *census)
 {
-    return known_to(node) ? node->world->options.nodes : gossip_membership_count(node->member.membership);
+    sim_known_census(owner, census);
 }
 
-void sim_member_at(const struct sim_node *node, size_t index, struct gossip_member_info *info)
+static void flags(void *owner, uint8_t set, uint8_t clear)
 {
-    if (known_to(node))
-        sim_known_at(node, index == 0 ? node->self : index <= node->self ? index - 1 : index, info);
-    else
-        gossip_membership_info(node->member.membership, index, info);
+    sim_known_flags(owner, set, clear);
 }
+
+static void stop_at(void *owner, uint64_t round)
+{
+    sim_known_stop_at(owner, round);
+}
+
+static void slot(void *owner, uint32_t claimed)
+{
+    sim_known_slot(owner, claimed);
+}
+
+static void leave(void *owner)
+{
+    sim_known_end(owner, true);
+}
+
+const struct gossip_control_members sim_known_members = {.count = count,
+                                                         .at = at,
+                                                         .view = view,
+                                                         .census = census,
+                                                         .flags = flags,
+                                                         .stop_at = stop_at,
+                                                         .slot = slot,
+                                                         .leave = leave};
