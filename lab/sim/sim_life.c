@@ -164,26 +164,21 @@ bool sim_life_others(const struct sim_node *node)
 void sim_life_start(struct sim_node *node)
 {
     const struct sim_options *o = &node->world->options;
-    const struct gossip_life_options options = {
-        .self = *sim_member_id(node, node->self),
-        .trains = o->learner,
-        .resumed = node->train.resumed,
-        .sync = o->exchange.sync,
-        .local = o->local,
-        .alone_stops = o->learner && o->learner->alone,
-        .round = node->train.rounds.round,
-        .step = node->train.rounds.step,
-        .steps = o->steps,
-        .local_steps = o->local_steps ? o->local_steps : 1,
-        .reach = node->train.exchange ? gossip_exchange_reach(node->train.exchange) : 0,
-        .start_members = o->start_members,
-        .partition = o->partition,
-        .start_timeout_ns = o->start_timeout_ns ? o->start_timeout_ns : START_TIMEOUT_NS,
-        .linger_ns = o->linger_ns ? o->linger_ns : UINT64_MAX,
-        .forget_after_ns = o->forget_ns,
-        .shards = o->takeover_ns ? (uint32_t)o->nodes : 0,
-        .takeover_after_ns = o->takeover_ns ? o->takeover_ns : UINT64_MAX,
-        .now_ns = sim_node_now(node)};
+    struct gossip_life_options options = o->life;
+    options.self = *sim_member_id(node, node->self);
+    options.trains = o->learner;
+    options.resumed = node->train.resumed;
+    options.sync = o->exchange.sync;
+    options.local = o->local;
+    options.alone_stops = o->learner && o->learner->alone;
+    options.round = node->train.rounds.round;
+    options.step = node->train.rounds.step;
+    options.steps = o->steps;
+    options.local_steps = o->local_steps ? o->local_steps : 1;
+    options.reach = node->train.exchange ? gossip_exchange_reach(node->train.exchange) : 0;
+    options.start_timeout_ns = options.start_timeout_ns ? options.start_timeout_ns : START_TIMEOUT_NS;
+    options.linger_ns = options.linger_ns ? options.linger_ns : UINT64_MAX;
+    options.now_ns = sim_node_now(node);
 
     BASE_ASSERT(!gossip_control_begin(node->control, &options));
     node->life.rules = gossip_control_life(node->control);
