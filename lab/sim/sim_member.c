@@ -7,6 +7,14 @@
 
 enum { PLAIN_HEADER = 12 }; // sender's identity, receiver's generation, which a sealed datagram proves
 
+bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_member_info *info)
+{
+    if (!node->world->options.known)
+        return !gossip_membership_find(node->member.membership, sim_member_id(node, peer), info);
+    sim_known_at(node, peer, info);
+    return node->world->known.there[peer];
+}
+
 static unsigned recent_starts(const struct sim_node *node)
 {
     const struct sim_disk *disk = &node->disk;

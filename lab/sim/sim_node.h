@@ -64,7 +64,7 @@ struct sim_peer {             // one identity, as this process knows it
 // The parts of a process. Each is written by the file of its name only (sim_member.c ...); sim_node.c, which
 // starts a process, sets its generation and the instance_id of its greeting.
 
-struct sim_node_member { // and sim_view.c
+struct sim_node_member {
     struct gossip_membership *membership;
     struct gossip_datagrams *datagrams;
     uint64_t generation, instance;

@@ -28,8 +28,6 @@ void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_
 
 void sim_member_act(struct sim_node *node, const struct gossip_membership_action *action);
 
-// -- its view of the other members (sim_view.c)
-extern const struct gossip_control_members sim_known_members; // owner: the process
 // False: the bytes are malformed.
 bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
                        size_t count);
