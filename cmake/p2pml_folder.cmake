@@ -33,6 +33,7 @@ set(P2PML_ROOM_gossip/exchange 3)
 set(P2PML_ROOM_gossip/links 4)
 set(P2PML_ROOM_gossip/graph 4)
 set(P2PML_ROOM_gossip/life 5)
+set(P2PML_ROOM_gossip/host 6)
 
 set(P2PML_ROOM_node/queue 0)
 set(P2PML_ROOM_node/schema 1)

@@ -100,6 +100,8 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                            .starts_path = o->starts_path,
                                            .events_path = o->events_path,
                                            .pages = loop->pages,
+                                           .edges = node_loop_edges(loop),
+                                           .gathered = node_loop_gathered,
                                            .datagrams = ports->datagrams};
     memcpy(cluster.links.psk, o->psk, sizeof cluster.links.psk);
     enum base_error error = node_cluster_create(&cluster, &loop->cluster, why);
@@ -161,8 +163,6 @@ static enum base_error make_parts(struct node_loop *loop, struct node_ports *por
     if (!error)
         error = node_loop_make_statistics(loop);
     if (!error)
-        error = node_loop_make_life(loop);
-    if (!error)
         error = make_rates(loop);
     if (!error)
         error = node_streams_create(loop->base, &loop->streams);
@@ -172,7 +172,10 @@ static enum base_error make_parts(struct node_loop *loop, struct node_ports *por
         error = BASE_ENOMEM;
     if (error)
         return base_fail(why, error, "out of memory, threads or descriptors for the event loop");
-    return make_cluster(loop, ports, why);
+    error = make_cluster(loop, ports, why);
+    if (!error && node_loop_make_life(loop))
+        error = base_fail(why, BASE_ENOMEM, "no memory for the life of the node");
+    return error;
 }
 
 enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **out,
@@ -228,7 +231,6 @@ const char *node_loop_cause(const struct node_loop *loop)
 int node_loop_run(struct node_loop *loop)
 {
     node_cluster_start(loop->cluster);
-    node_cluster_progress(loop->cluster, loop->options.round, loop->options.step);
     node_loop_consider(loop);
     if (loop->options.manager)
         node_notify_open(&loop->notify);
@@ -264,7 +266,6 @@ void node_loop_destroy(struct node_loop *loop)
     node_rates_destroy(loop->step_rates);
     node_rates_destroy(loop->sent_rates);
     node_rates_destroy(loop->received_rates);
-    gossip_life_destroy(loop->life);
     gossip_statistics_destroy(loop->statistics);
     free(loop);
 }

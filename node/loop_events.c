@@ -2,6 +2,7 @@
 // worker and learner, and events of the life of this node.
 #include "base/log.h"
 #include "node/loop_private.h"
+#include "node/queue/clock.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,12 +24,6 @@ static void post_received(struct node_loop *loop, const struct node_peers_event 
 
 static void post_view(struct node_loop *loop, struct gossip_graph *graph)
 {
-    struct gossip_life_edges known;
-    const struct gossip_life_world world = node_loop_world(loop, &known);
-    if (gossip_life_keeps_graph(loop->life, &world)) {
-        gossip_graph_drop(graph);
-        return;
-    }
     struct node_message *message = node_message_new(NODE_MESSAGE_VIEW);
     message->as.graph = graph;
     node_mailbox_put(loop->options.worker, message);
@@ -39,16 +34,14 @@ static void take_member(struct node_loop *loop, const struct node_cluster_event 
     node_loop_tell_joining(loop);
     if (event->state == GOSSIP_MEMBER_ALIVE)
         node_loop_warn_of_duplicate_shard(loop, &event->peer);
-    node_loop_live(loop, (struct gossip_life_event){
-                             .kind = GOSSIP_LIFE_MEMBER, .peer = event->peer, .state = event->state});
 }
 
-// `address`: according to a peer; NULL: membership says that the other process was here first.
+// `address`: according to a peer; NULL: membership says that the other process was here first. The life hears
+// of it next.
 static void take_conflict(struct node_loop *loop, const char *address)
 {
     BASE_ASSERT(!address || address[0]);
     snprintf(loop->duplicate_at, sizeof loop->duplicate_at, "%s", address ? address : "");
-    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = !address});
 }
 
 static void take_link_event(struct node_loop *loop, const struct node_peers_event *event)
@@ -56,7 +49,6 @@ static void take_link_event(struct node_loop *loop, const struct node_peers_even
     switch (event->kind) {
     case NODE_PEERS_UP:
         node_loop_post_peer(loop, NODE_MESSAGE_LINK_UP, &event->peer);
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = event->peer});
         break;
     case NODE_PEERS_DOWN:
         node_loop_post_peer(loop, NODE_MESSAGE_LINK_DOWN, &event->peer);
@@ -88,11 +80,11 @@ static void take_event(struct node_loop *loop, const struct node_cluster_event *
     case NODE_CLUSTER_MEMBER:
         take_member(loop, event);
         break;
-    case NODE_CLUSTER_REMOVED:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = event->peer});
-        break;
     case NODE_CLUSTER_VIEW:
         post_view(loop, event->graph);
+        break;
+    case NODE_CLUSTER_LIFE:
+        node_loop_act(loop, &event->life);
         break;
     case NODE_CLUSTER_CONFLICT:
         take_conflict(loop, NULL);
@@ -108,9 +100,26 @@ void node_loop_take_events(void *owner)
 {
     struct node_loop *loop = owner;
     struct node_cluster_event event;
-    BASE_ASSERT(!loop->acting); // no request of the life takes events
+    BASE_ASSERT(!loop->acting && !loop->taking); // no request of the life takes events
+    loop->taking = true;
     while (node_cluster_next(loop->cluster, &event))
         take_event(loop, &event);
+    loop->taking = false;
+    atomic_store(&loop->options.counters->others, gossip_life_others(loop->life));
+}
+
+void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
+{
+    BASE_ASSERT(!loop->acting); // no action begins an event
+    event.now_ns = node_clock_ns();
+    gossip_control_live(node_cluster_control(loop->cluster), &event);
+    if (!loop->taking)
+        node_loop_take_events(loop);
+}
+
+void node_loop_consider(struct node_loop *loop)
+{
+    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK});
 }
 
 // -- from the other threads
@@ -131,7 +140,6 @@ static void take_progress(struct node_loop *loop, const struct node_progress *pr
     BASE_ASSERT(progress->rollbacks_in_row <= progress->rollbacks);
     loop->progress = *progress;
     node_loop_note_progress(loop);
-    node_cluster_progress(loop->cluster, progress->round, progress->step);
     node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS,
                                                     .round = progress->round,
                                                     .step = progress->step,

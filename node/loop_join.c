@@ -64,6 +64,7 @@ void node_loop_tell_joining(struct node_loop *loop)
 {
     const uint64_t shards = loop->options.config->data.shards;
     if (shards > 1)
-        loop->options.greeting.shard = node_loop_free_shard(loop, (uint32_t)shards);
+        loop->options.greeting.shard =
+            gossip_control_free_shard(node_cluster_control(loop->cluster), (uint32_t)shards);
     BASE_ASSERT(shards < 2 || loop->options.greeting.shard < shards);
 }

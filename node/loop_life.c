@@ -1,5 +1,6 @@
 // Carries out the actions of gossip/life: messages to learner and worker, flags of this node's record, wanted
 // links, lines for people.
+#include "node/config/life.h"
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>
@@ -63,14 +64,10 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
 {
     BASE_ASSERT(loop->acting);
     switch (action->kind) {
-    case GOSSIP_LIFE_FLAGS:
-        node_cluster_flags(loop->cluster, action->set, action->clear);
-        break;
+    case GOSSIP_LIFE_FLAGS: // these three: gossip/host
     case GOSSIP_LIFE_ANNOUNCE:
-        node_cluster_stop_at(loop->cluster, action->round);
-        break;
     case GOSSIP_LIFE_LINKS:
-        node_cluster_want(loop->cluster, action->ids, action->count);
+        BASE_ASSERT(false);
         break;
     case GOSSIP_LIFE_DEPART:
         node_cluster_leave(loop->cluster);
@@ -125,56 +122,29 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
     }
 }
 
-void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
+void node_loop_act(struct node_loop *loop, const struct gossip_life_action *action)
 {
-    struct gossip_life_edges known;
-    const struct gossip_life_world world = node_loop_world(loop, &known);
-    struct gossip_life_action action;
-    BASE_ASSERT(!loop->acting); // no action begins an event
+    BASE_ASSERT(!loop->acting);
     loop->acting = true;
-    event.now_ns = node_clock_ns();
-    gossip_life_step(loop->life, &event, &world);
-    while (gossip_life_next(loop->life, &action))
-        act(loop, &action);
+    act(loop, action);
     loop->acting = false;
-    atomic_store(&loop->options.counters->others, gossip_life_others(loop->life));
-}
-
-void node_loop_consider(struct node_loop *loop)
-{
-    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK});
 }
 
 // -- making
 
-_Static_assert((int)NODE_MERGE == GOSSIP_LIFE_MERGE && (int)NODE_MAJORITY == GOSSIP_LIFE_MAJORITY &&
-                   (int)NODE_PAUSE_MINORITY == GOSSIP_LIFE_PAUSE_MINORITY,
-               "one list of policies");
-
 enum base_error node_loop_make_life(struct node_loop *loop)
 {
-    const struct node_config *c = loop->options.config;
-    const struct gossip_life_options options = {.self = loop->options.identity->id,
-                                                .trains = true,
-                                                .resumed = loop->options.resumed,
-                                                .sync = c->average.mode == NODE_MODE_SYNC,
-                                                .local = c->average.method == NODE_METHOD_LOCAL,
-                                                .gathers = loop->statistics,
-                                                .alone_stops = node_config_stops_alone(c),
-                                                .round = loop->options.round,
-                                                .step = loop->options.step,
-                                                .steps = c->train.steps,
-                                                .local_steps = c->average.local_steps,
-                                                .reach = loop->options.reach,
-                                                .start_members = c->node.start_members,
-                                                .partition = (enum gossip_life_partition)c->cluster.partition,
-                                                .start_timeout_ns = c->node.start_timeout_ns,
-                                                .linger_ns = c->node.linger_ns,
-                                                .forget_after_ns = c->average.forget_after_ns,
-                                                .shards = (uint32_t)c->data.shards,
-                                                .told_shard = loop->options.told_shard,
-                                                .takeover_after_ns =
-                                                    c->data.takeover ? c->data.takeover_after_ns : UINT64_MAX,
-                                                .now_ns = node_clock_ns()};
-    return gossip_life_create(&options, &loop->life);
+    struct gossip_life_options options = node_config_life(loop->options.config);
+    options.self = loop->options.identity->id;
+    options.resumed = loop->options.resumed;
+    options.gathers = loop->statistics;
+    options.round = loop->options.round;
+    options.step = loop->options.step;
+    options.reach = loop->options.reach;
+    options.told_shard = loop->options.told_shard;
+    options.now_ns = node_clock_ns();
+    struct gossip_control *control = node_cluster_control(loop->cluster);
+    enum base_error error = gossip_control_begin(control, &options);
+    loop->life = gossip_control_life(control);
+    return error;
 }

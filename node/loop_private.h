@@ -34,6 +34,7 @@ struct node_loop {
     struct gossip_life *life;
     struct gossip_statistics *statistics; // NULL: the scaling is known, or does not depend on other nodes
     bool acting;                          // an action of the life is being carried out
+    bool taking;                          // events of links, members and life are being taken
     char duplicate_at[NODE_ADDRESS_TEXT]; // another process with this identity, according to a peer; ""
     int status;
     struct base_reason cause;         // why this node did not end normally; ""
@@ -52,19 +53,19 @@ struct node_loop {
 };
 
 // loop_events.c
-void node_loop_take_events(void *loop); // all of links and members
-void node_loop_take_messages(struct node_loop *loop);
-void node_loop_reload(struct node_loop *loop); // the allow-list and the list of faults
-
-// loop_world.c. `known` is a part of the world and must live as long.
-struct gossip_life_world node_loop_world(const struct node_loop *loop, struct gossip_life_edges *known);
-uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards);
-
-// loop_life.c
-enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
+void node_loop_take_events(void *loop);                                      // all of links and members
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // now_ns is filled in
 // Lets the life decide what is due. Called after every change that may matter, and with every tick.
 void node_loop_consider(struct node_loop *loop);
+void node_loop_take_messages(struct node_loop *loop);
+void node_loop_reload(struct node_loop *loop); // the allow-list and the list of faults
+
+// loop_world.c
+struct gossip_life_edges node_loop_edges(const struct node_loop *loop);
+
+// loop_life.c
+enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
+void node_loop_act(struct node_loop *loop, const struct gossip_life_action *action);
 // Posts the worker a message of this kind about `peer`.
 void node_loop_post_peer(struct node_loop *loop, enum node_message_kind kind, const struct gossip_id *peer);
 

@@ -38,10 +38,8 @@ void node_loop_gather(struct node_loop *loop, const struct gossip_id *first)
     struct node_peers *peers = node_cluster_peers(loop->cluster);
     if (!loop->statistics)
         return;
-    if (!node_peers_has(peers, first)) { // the life asks again
-        node_cluster_want(loop->cluster, first, 1);
+    if (!node_peers_has(peers, first)) // one is wanted from now on, and the life asks again
         return;
-    }
     for (size_t i = 0; i < gossip_statistics_blocks(loop->statistics); i++) {
         const struct gossip_message message = gossip_statistics_tell(loop->statistics, i);
         uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];

@@ -416,6 +416,11 @@ bool gossip_links_wants(const struct gossip_links *links, const struct gossip_id
     return peer && peer->wanted;
 }
 
+size_t gossip_links_entries(const struct gossip_links *links)
+{
+    return links->options.entries;
+}
+
 const struct gossip_entry *gossip_links_entry(const struct gossip_links *links, size_t entry)
 {
     BASE_ASSERT(entry < links->options.entries);

@@ -249,6 +249,7 @@ struct gossip_entry { // a name may have many addresses: it stands for the node 
     struct gossip_id id; // the node that answered last
     uint64_t since_ns;   // of the state
 };
+size_t gossip_links_entries(const struct gossip_links *links); // of the peer list
 const struct gossip_entry *gossip_links_entry(const struct gossip_links *links, size_t entry);
 
 // Wanted members that are alive and to which there has been no link for GOSSIP_LINKS_MISSING_NS; returns how

@@ -46,6 +46,17 @@ const char *gossip_member_state_name(enum gossip_member_state state)
     return state_names[state];
 }
 
+// Changes with a step only, but for this node's own record.
+static uint64_t due(const struct gossip_membership *m)
+{
+    uint64_t deadline_ns = earlier(member_self_deadline(m), member_probe_deadline(m));
+
+    deadline_ns = earlier(deadline_ns, member_suspect_deadline(m));
+    deadline_ns = earlier(deadline_ns, member_spread_deadline(m));
+    deadline_ns = earlier(deadline_ns, member_view_deadline(m));
+    return earlier(deadline_ns, earlier(m->retry_ns, m->house_ns));
+}
+
 enum base_error gossip_membership_create(const struct gossip_membership_options *options,
                                          struct gossip_membership **out)
 {
@@ -85,6 +96,7 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
     m->probe_ns = m->now_ns + base_rng_below(&m->rng, m->profile.period_ns);
     m->retry_ns = m->now_ns + m->profile.retry_ns;
     m->house_ns = m->now_ns + HOUSE_NS;
+    m->due_ns = due(m);
     *out = m;
     return BASE_OK;
 }
@@ -265,6 +277,7 @@ enum base_error gossip_membership_step(struct gossip_membership *m,
         paused(m, late_ns);
     enum base_error error = m->stopped ? BASE_OK : dispatch(m, event);
     BASE_ASSERT(m->n_order + 1 == m->count && m->n_suspected == m->states[GOSSIP_MEMBER_SUSPECT]);
+    m->due_ns = due(m);
     m->promised_ns = gossip_membership_deadline(m);
     if (m->promised_ns < m->now_ns) // this step shows that the process runs: a pause counts once
         m->promised_ns = m->now_ns;
@@ -275,11 +288,7 @@ uint64_t gossip_membership_deadline(const struct gossip_membership *m)
 {
     if (m->stopped)
         return UINT64_MAX;
-    uint64_t deadline_ns = earlier(member_self_deadline(m), member_probe_deadline(m));
-    deadline_ns = earlier(deadline_ns, member_suspect_deadline(m));
-    deadline_ns = earlier(deadline_ns, member_spread_deadline(m));
-    deadline_ns = earlier(deadline_ns, member_view_deadline(m));
-    return earlier(deadline_ns, earlier(m->retry_ns, m->house_ns));
+    return earlier(m->due_ns, member_self_deadline(m));
 }
 
 size_t gossip_membership_count(const struct gossip_membership *m)

@@ -107,6 +107,7 @@ struct gossip_membership {
     struct member_profile profile;
     struct base_rng rng;
     uint64_t now_ns, promised_ns; // promised: the deadline that was last returned
+    uint64_t due_ns;              // the deadline after the latest step
     uint64_t created_ns;
 
     struct member *self;

@@ -72,7 +72,7 @@ static void join_ends(struct sim_node *node, struct sim_link *link, struct sim_n
                                                     .link = link->handle,
                                                     .peer = *sim_member_id(node, other->self),
                                                     .alive = true});
-    sim_link_reconcile(other);
+    sim_node_act(other, GOSSIP_CONTROL_LINKS_TOO);
     sim_node_wake(other);
 }
 
@@ -138,16 +138,6 @@ void sim_link_packet(struct sim_node *node, size_t peer, const uint8_t *bytes, s
                                                               .peer = *sim_member_id(node, peer),
                                                               .bytes = bytes,
                                                               .count = count});
-}
-
-void sim_link_want(struct sim_node *node)
-{
-    const size_t most = gossip_graph_neighbours(sim_graph(node)) + GOSSIP_LIFE_DONORS;
-
-    node->links.wanted = sim_must(realloc(node->links.wanted, most * sizeof *node->links.wanted));
-    node->links.n_wanted =
-        gossip_graph_links(sim_graph(node), node->life.kept, node->life.n_kept, node->links.wanted);
-    node->links.wants_changed = true;
 }
 
 void sim_link_tick(struct sim_node *node, uint64_t now_ns)

@@ -102,7 +102,6 @@ void sim_fetch_linked(struct sim_node *node, size_t peer)
 
     if (node->fetch.joiner) // requests over an older link are lost
         gossip_joiner_donor_down(node->fetch.joiner, id, sim_node_now(node));
-    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = *id});
 }
 
 void sim_fetch_tick(struct sim_node *node)

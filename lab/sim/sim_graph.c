@@ -26,34 +26,22 @@ size_t sim_graph_neighbour(const struct sim_node *node, size_t index)
     return sim_world_find(node->world, gossip_graph_neighbour(sim_graph(node), index));
 }
 
-static void take_view(struct sim_node *node)
+void sim_graph_take_view(struct sim_node *node)
 {
     struct sim_plan *before = node->graph.plan;
     struct gossip_graph *graph;
     size_t count;
-    const struct gossip_record *view = sim_member_view(node, &count);
+    const struct gossip_record *view = gossip_control_view(node->control, &count);
 
     node->graph.plan = sim_plans_take(node->world, view, count);
+    BASE_ASSERT(!gossip_control_plan(node->control, node->graph.plan->plan, &graph));
     sim_plans_drop(node->world, before);
-    BASE_ASSERT(
-        !gossip_graph_create(node->graph.plan->plan, sim_member_id(node, node->self), SIZE_MAX, &graph));
     gossip_edges_follow(node->graph.edges, graph);
     sim_world_trace(node->world, node->host, "view", NULL, count, gossip_graph_neighbours(graph));
     SIM_TELL(node, plan, node);
 }
 
-void sim_graph_claim_slot(struct sim_node *node)
-{
-    struct gossip_member_info info;
-
-    if (!sim_member_info(node, node->self, &info))
-        return;
-    const uint32_t slot = gossip_graph_slot(sim_graph(node), info.record->slot, node->life.trains);
-    if (slot != info.record->slot)
-        sim_member_slot(node, slot);
-}
-
-static void follow_edges(struct sim_node *node)
+void sim_graph_follow(struct sim_node *node)
 {
     struct gossip_edge_change change;
 
@@ -65,17 +53,6 @@ static void follow_edges(struct sim_node *node)
                                               .unmet = change.unmet};
         sim_train_event(node, &event);
     }
-}
-
-void sim_graph_follow(struct sim_node *node, bool view_changed)
-{
-    if ((view_changed && !sim_life_keeps_graph(node)) || !node->graph.plan) {
-        take_view(node);
-        sim_graph_claim_slot(node);
-    }
-    sim_link_want(node);
-    follow_edges(node);
-    node->news.consider = true;
 }
 
 static void forget(struct sim_node *node, const struct gossip_id *peer, bool dead)

@@ -29,7 +29,7 @@ void sim_known_at(const struct sim_node *node, size_t identity, struct gossip_me
                                         .answered = other->running};
 }
 
-static void count(struct sim_world *world)
+static void count_members(struct sim_world *world)
 {
     struct sim_known *known = &world->known;
 
@@ -53,8 +53,9 @@ static size_t without(size_t all, size_t own)
     return all > own ? all - own : 0;
 }
 
-void sim_known_census(const struct sim_node *node, struct gossip_life_census *census)
+static void census_of(const void *owner, struct gossip_life_census *census)
 {
+    const struct sim_node *node = owner;
     const struct gossip_life_census *all = &node->world->known.census;
     struct gossip_life_census own = {0};
     struct gossip_member_info info;
@@ -82,6 +83,10 @@ void sim_known_take(struct sim_node *node, const struct sim_change *change)
                                                     .evidence = true};
 
     sim_member_changed(node, change->identity, &action);
+    sim_life_tell(node, (struct gossip_life_event){
+                            .kind = GOSSIP_LIFE_MEMBER, .peer = action.peer, .state = action.state});
+    if (action.state == GOSSIP_MEMBER_DEAD)
+        sim_link_close(node, change->identity, GOSSIP_CLOSE_SILENT);
 }
 
 static void tell(void *owner, struct sim_event *event)
@@ -94,7 +99,7 @@ static void tell(void *owner, struct sim_event *event)
     (void)event;
     known->told = false;
     known->n_changes = 0;
-    count(world);
+    count_members(world);
     for (size_t i = 0; i < world->hosts; i++) {
         struct sim_node *node = world->node[i];
         for (size_t k = 0; k < changes; k++)
@@ -164,25 +169,67 @@ void sim_known_end(struct sim_node *node, bool in_order)
         change(node->world, node->self, in_order ? GOSSIP_MEMBER_LEFT : GOSSIP_MEMBER_DEAD);
 }
 
-void sim_known_flags(struct sim_node *node, uint8_t set, uint8_t clear)
-{
-    uint8_t *flags = &node->world->known.record[node->self].flags;
+// -- as gossip/host reads and changes it; owner: the process
 
-    *flags = (uint8_t)((*flags | set) & ~clear);
+static size_t count(const void *owner)
+{
+    return ((const struct sim_node *)owner)->world->options.nodes;
+}
+
+// This process first.
+static void at(const void *owner, size_t index, struct gossip_member_info *info)
+{
+    const struct sim_node *node = owner;
+
+    sim_known_at(node, index == 0 ? node->self : index <= node->self ? index - 1 : index, info);
+}
+
+static const struct gossip_record *view(const void *owner, size_t *members)
+{
+    const struct sim_known *known = &((const struct sim_node *)owner)->world->known;
+
+    *members = known->n_view;
+    return known->view;
+}
+
+static void flags(void *owner, uint8_t set, uint8_t clear)
+{
+    const struct sim_node *node = owner;
+    uint8_t *now = &node->world->known.record[node->self].flags;
+
+    *now = (uint8_t)((*now | set) & ~clear);
     later(node->world);
 }
 
-void sim_known_stop_at(struct sim_node *node, uint64_t round)
+static void stop_at(void *owner, uint64_t round)
 {
+    const struct sim_node *node = owner;
+
     node->world->known.record[node->self].stop_round = round;
-    sim_known_flags(node, round ? GOSSIP_RECORD_STOPPING : 0, round ? 0 : GOSSIP_RECORD_STOPPING);
+    flags(owner, round ? GOSSIP_RECORD_STOPPING : 0, round ? 0 : GOSSIP_RECORD_STOPPING);
 }
 
-void sim_known_slot(struct sim_node *node, uint32_t slot)
+static void slot(void *owner, uint32_t claimed)
 {
-    node->world->known.record[node->self].slot = slot;
+    const struct sim_node *node = owner;
+
+    node->world->known.record[node->self].slot = claimed;
     later(node->world);
 }
+
+static void leave(void *owner)
+{
+    sim_known_end(owner, true);
+}
+
+const struct gossip_control_members sim_known_members = {.count = count,
+                                                         .at = at,
+                                                         .view = view,
+                                                         .census = census_of,
+                                                         .flags = flags,
+                                                         .stop_at = stop_at,
+                                                         .slot = slot,
+                                                         .leave = leave};
 
 static int by_id(const void *a, const void *b, void *owner)
 {

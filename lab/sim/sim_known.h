@@ -4,7 +4,7 @@
 #ifndef LAB_SIM_KNOWN_H
 #define LAB_SIM_KNOWN_H
 
-#include "gossip/life/life.h"
+#include "gossip/host/control.h"
 #include "gossip/member/member.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,16 +31,14 @@ struct sim_known {
     bool told; // the event that delivers it is in the queue
 };
 
+extern const struct gossip_control_members sim_known_members; // owner: the process
+
 void sim_known_create(struct sim_world *world);
 void sim_known_destroy(struct sim_world *world);
 void sim_known_start(struct sim_node *node);
 void sim_known_end(struct sim_node *node, bool in_order);
 void sim_known_take(struct sim_node *node, const struct sim_change *change); // `node` receives it now
-void sim_known_flags(struct sim_node *node, uint8_t set, uint8_t clear);
-void sim_known_census(const struct sim_node *node, struct gossip_life_census *census); // of the other members
 // The state of an identity; LEFT with an empty record if it has never started.
 void sim_known_at(const struct sim_node *node, size_t identity, struct gossip_member_info *info);
-void sim_known_stop_at(struct sim_node *node, uint64_t round);
-void sim_known_slot(struct sim_node *node, uint32_t slot);
 
 #endif

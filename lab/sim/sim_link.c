@@ -62,18 +62,17 @@ static void up(struct sim_node *node, struct sim_link *link)
     struct sim_peer *at = &node->peer[link->peer];
 
     at->link = link;
-    node->news.links_changed = true;
     BASE_ASSERT(!gossip_edges_linked(node->graph.edges, sim_member_id(node, link->peer)));
     node->world->counts.links++;
     sim_world_trace(node->world, node->host, "linked", NULL, link->peer, link->initiator);
-    sim_member_tell(node, GOSSIP_MEMBERSHIP_LINKED, link->peer);
+    if (!node->world->options.known)
+        sim_world_trace(node->world, node->host, "tell", NULL, GOSSIP_MEMBERSHIP_LINKED, link->peer);
     sim_fetch_linked(node, link->peer);
 }
 
 static void down(struct sim_node *node, struct sim_link *link)
 {
     node->peer[link->peer].link = NULL;
-    node->news.links_changed = true;
     gossip_edges_unlinked(node->graph.edges, sim_member_id(node, link->peer));
     sim_world_trace(node->world, node->host, "unlinked", NULL, link->peer, 0);
 }
@@ -83,7 +82,7 @@ static void unreachable(struct sim_node *node, const struct gossip_id *id)
     size_t peer = sim_world_find(node->world, id);
 
     sim_world_trace(node->world, node->host, "evidence", NULL, peer, 0);
-    sim_member_tell(node, GOSSIP_MEMBERSHIP_UNREACHABLE, peer);
+    sim_member_unreachable(node, peer);
 }
 
 static void send_packet(struct sim_node *node, struct sim_link *link, const uint8_t *bytes, size_t count)
@@ -106,7 +105,7 @@ static void explain(struct sim_node *node, struct sim_link *link, const struct g
         send_packet(node, link, bytes, count);
 }
 
-static void act(struct sim_node *node, const struct gossip_links_action *action)
+void sim_link_act(struct sim_node *node, const struct gossip_links_action *action)
 {
     struct sim_link *link = action->owner;
 
@@ -143,15 +142,12 @@ static void act(struct sim_node *node, const struct gossip_links_action *action)
     case GOSSIP_LINKS_UNREACHABLE:
         unreachable(node, &action->peer);
         break;
-    case GOSSIP_LINKS_DUPLICATE:
-        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE});
-        break;
     case GOSSIP_LINKS_MISSING:
         sim_world_trace(node->world, node->host, "no link", NULL, sim_world_find(node->world, &action->peer),
                         action->since_ns);
         break;
+    case GOSSIP_LINKS_DUPLICATE: // these two: for its life
     case GOSSIP_LINKS_ENTRY:
-        node->news.consider = true;
         break;
     }
 }
@@ -163,50 +159,13 @@ void sim_link_tell_later(struct sim_node *node, struct gossip_links_event event)
     event.now_ns = sim_node_now(node);
     if (event.kind != GOSSIP_LINKS_MESSAGE)
         event.entropy = base_rng_u64(&node->rng);
-    node->links.pending = true;
     BASE_ASSERT(!gossip_links_step(node->links.rules, &event));
-}
-
-static void carry_out(struct sim_node *node)
-{
-    struct gossip_links_action action;
-
-    node->links.pending = false;
-    while (node->running && gossip_links_next(node->links.rules, &action))
-        act(node, &action);
 }
 
 void sim_link_tell(struct sim_node *node, struct gossip_links_event event)
 {
     sim_link_tell_later(node, event);
-    carry_out(node);
-}
-
-// Passes on the wanted links only if they have changed: every change of a view repeats them.
-static void tell_wanted(struct sim_node *node)
-{
-    const size_t bytes = node->links.n_wanted * sizeof *node->links.wanted;
-
-    node->links.wants_changed = false;
-    if (node->links.n_wanted == node->links.n_told &&
-        (!bytes || memcmp(node->links.wanted, node->links.told, bytes) == 0))
-        return;
-    node->links.told =
-        sim_must(realloc(node->links.told, (node->links.n_wanted + 1) * sizeof *node->links.told));
-    node->links.n_told = node->links.n_wanted;
-    if (bytes)
-        memcpy(node->links.told, node->links.wanted, bytes);
-    sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_WANT,
-                                                          .ids = node->links.told,
-                                                          .count = node->links.n_told});
-}
-
-void sim_link_reconcile(struct sim_node *node)
-{
-    if (node->links.wants_changed)
-        tell_wanted(node);
-    if (node->links.pending)
-        carry_out(node);
+    sim_node_act(node, GOSSIP_CONTROL_LINKS_TOO);
 }
 
 void sim_link_close(struct sim_node *node, size_t peer, enum gossip_close why)
@@ -215,15 +174,6 @@ void sim_link_close(struct sim_node *node, size_t peer, enum gossip_close why)
         return;
     sim_link_tell_later(node, (struct gossip_links_event){
                                   .kind = GOSSIP_LINKS_PART, .peer = *sim_member_id(node, peer), .why = why});
-}
-
-void sim_link_member(struct sim_node *node, size_t peer, bool alive)
-{
-    if (node->world->options.known)
-        return; // the view is sufficient: no node is called
-    sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_MEMBER,
-                                                          .peer = *sim_member_id(node, peer),
-                                                          .alive = alive});
 }
 
 void sim_link_leave(struct sim_node *node)
@@ -271,7 +221,6 @@ void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from)
     struct sim_link *link = sim_link_add(node, stream, from, false);
 
     link->handle = gossip_links_accept(node->links.rules, sim_node_now(node), from, link);
-    node->links.pending = true; // an older connection may be replaced
     if (!link->handle) {
         sim_net_close(&node->world->net, node->host, stream);
         link->closed = true;
@@ -360,7 +309,9 @@ void sim_link_start(struct sim_node *node)
                                                  .now_ns = sim_node_now(node)};
     BASE_ASSERT(!gossip_links_create(&options, &node->links.rules));
     node->links.join_ns = UINT64_MAX;
-    sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_START});
+    const struct gossip_links_event start = {
+        .kind = GOSSIP_LINKS_START, .now_ns = options.now_ns, .entropy = base_rng_u64(&node->rng)};
+    BASE_ASSERT(!gossip_links_step(node->links.rules, &start));
 }
 
 void sim_link_stop(struct sim_node *node)
@@ -372,16 +323,5 @@ void sim_link_stop(struct sim_node *node)
         node->links.list = link->next;
         free_link(link);
     }
-    free(node->links.wanted);
-    free(node->links.told);
-    node->links.wanted = node->links.told = NULL;
-    node->links.n_told = node->links.n_wanted = 0;
-    node->links.wants_changed = node->links.closed = false;
-}
-
-uint64_t sim_link_deadline(const struct sim_node *node)
-{
-    uint64_t due_ns = gossip_links_deadline(node->links.rules);
-
-    return due_ns < node->links.join_ns ? due_ns : node->links.join_ns;
+    node->links.closed = false;
 }

@@ -8,7 +8,7 @@
 
 #define SIM_NO_STREAM UINT64_MAX
 
-// Hands an event to the rules and carries out their actions, at once, or (_later) in sim_link_reconcile.
+// Hands an event to the rules and carries out their actions, at once, or (_later) with those of later events.
 void sim_link_tell(struct sim_node *node, struct gossip_links_event event);
 void sim_link_tell_later(struct sim_node *node, struct gossip_links_event event);
 struct sim_link *sim_link_find(const struct sim_node *node, uint64_t stream); // NULL: none that is open

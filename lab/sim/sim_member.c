@@ -7,6 +7,14 @@
 
 enum { PLAIN_HEADER = 12 }; // sender's identity, receiver's generation, which a sealed datagram proves
 
+bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_member_info *info)
+{
+    if (!node->world->options.known)
+        return !gossip_membership_find(node->member.membership, sim_member_id(node, peer), info);
+    sim_known_at(node, peer, info);
+    return node->world->known.there[peer];
+}
+
 static unsigned recent_starts(const struct sim_node *node)
 {
     const struct sim_disk *disk = &node->disk;
@@ -23,6 +31,35 @@ static uint64_t first_model(const struct sim_node *node)
     const uint64_t *all = node->world->options.first_models;
 
     return all && !sim_disk_load(&node->disk) ? all[node->self] : 0;
+}
+
+static uint64_t own_entries(const struct sim_node *node)
+{
+    uint64_t own = 0;
+
+    for (size_t i = 0; i < node->entries; i++)
+        own |= (uint64_t)(node->entry[i] == node->host) << i;
+    return own;
+}
+
+static void make_control(struct sim_node *node)
+{
+    const bool known = node->world->options.known;
+    const struct gossip_control_options options = {.self = *sim_member_id(node, node->self),
+                                                   .links = node->links.rules,
+                                                   .membership = node->member.membership,
+                                                   .members = known ? &sim_known_members : NULL,
+                                                   .owner = node,
+                                                   .edges = sim_life_edges(node),
+                                                   .rng = &node->rng,
+                                                   .neighbours_most = SIZE_MAX,
+                                                   .own_entries = own_entries(node),
+                                                   .look_every_ns = SIM_LOOK_NS,
+                                                   .never_trains = !node->world->options.learner,
+                                                   .links_end_with_it = true};
+
+    BASE_ASSERT(!gossip_control_create(&options, &node->control));
+    gossip_control_viewed(node->control);
 }
 
 void sim_member_start(struct sim_node *node)
@@ -50,12 +87,12 @@ void sim_member_start(struct sim_node *node)
     options.name = name;
     node->member.instance = options.version.instance_id = base_rng_u64(&node->rng);
     if (world->options.known) {
-        sim_member_promise(node);
+        make_control(node);
         sim_known_start(node);
         return;
     }
     BASE_ASSERT(!gossip_membership_create(&options, &node->member.membership));
-    sim_member_promise(node);
+    make_control(node);
     memcpy(sealing.psk, world->psk, sizeof sealing.psk);
     memcpy(sealing.entropy, &entropy, sizeof sealing.entropy);
     if (world->options.sealed)
@@ -170,17 +207,12 @@ void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *byte
         SIM_TELL(node, refused, node, peer);
 }
 
+// Its process is told after all changes of one moment.
 void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action)
 {
     sim_world_trace(node->world, node->host, "changed", gossip_member_state_name(action->state), peer,
                     action->evidence);
     SIM_TELL(node, changed, node, peer, action);
-    sim_life_tell(node, (struct gossip_life_event){
-                            .kind = GOSSIP_LIFE_MEMBER, .peer = action->peer, .state = action->state});
-    sim_link_member(node, peer,
-                    action->state == GOSSIP_MEMBER_ALIVE || action->state == GOSSIP_MEMBER_SUSPECT);
-    if (action->state == GOSSIP_MEMBER_DEAD)
-        sim_link_close(node, peer, GOSSIP_CLOSE_SILENT);
 }
 
 static void record(struct sim_node *node, size_t peer)
@@ -197,12 +229,13 @@ static void record(struct sim_node *node, size_t peer)
         sim_world_break(node->world, node->host, "the keys of a member were refused");
 }
 
-static void carry_out(struct sim_node *node, const struct gossip_membership_action *action)
+void sim_member_act(struct sim_node *node, const struct gossip_membership_action *action)
 {
     size_t peer = sim_world_find(node->world, &action->peer);
     bool about = action->kind != GOSSIP_MEMBERSHIP_VIEW && action->kind != GOSSIP_MEMBERSHIP_GENERATION &&
                  action->kind != GOSSIP_MEMBERSHIP_CONFLICT && action->kind != GOSSIP_MEMBERSHIP_CUT_OFF;
 
+    SIM_TELL(node, actions, node, node->member.taken++);
     if (about && peer == SIZE_MAX) {
         sim_world_break(node->world, node->host, "an action about a member that never existed");
         return;
@@ -221,7 +254,6 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
         record(node, peer);
         break;
     case GOSSIP_MEMBERSHIP_VIEW:
-        node->news.view_changed = true;
         SIM_TELL(node, view, node);
         break;
     case GOSSIP_MEMBERSHIP_SUSPECTED:
@@ -236,8 +268,7 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
         if (node->member.datagrams)
             gossip_datagrams_generation(node->member.datagrams, action->generation);
         break;
-    case GOSSIP_MEMBERSHIP_CONFLICT:
-        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = true});
+    case GOSSIP_MEMBERSHIP_CONFLICT: // for its life
         break;
     case GOSSIP_MEMBERSHIP_CUT_OFF:
         sim_world_trace(node->world, node->host, "cut off", NULL, 0, 0);
@@ -246,41 +277,45 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
         sim_world_trace(node->world, node->host, "removed", NULL, peer, 0);
         if (node->member.datagrams)
             gossip_datagrams_forget(node->member.datagrams, &action->peer);
-        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = action->peer});
-        sim_link_close(node, peer, GOSSIP_CLOSE_IDLE);
-        sim_link_member(node, peer, false);
         break;
     }
 }
 
 static enum base_error step(struct sim_node *node, const struct gossip_membership_event *event)
 {
-    struct gossip_membership_action action;
     enum base_error error = gossip_membership_step(node->member.membership, event);
 
     node->world->counts.steps++;
-    for (size_t i = 0; gossip_membership_next(node->member.membership, &action); i++) {
-        SIM_TELL(node, actions, node, i);
-        carry_out(node, &action);
-    }
-    sim_member_promise(node);
+    sim_node_act(node, GOSSIP_CONTROL_MEMBERS_TOO);
     return error;
 }
 
-void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind kind, size_t peer)
+static void tell(struct sim_node *node, enum gossip_membership_event_kind kind, size_t peer)
 {
-    if (node->world->options.known) {
-        if (kind == GOSSIP_MEMBERSHIP_LEAVE)
-            sim_known_end(node, true);
-        return;
-    }
     const struct gossip_membership_event event = {
         .kind = kind, .now_ns = sim_node_now(node), .peer = *sim_member_id(node, peer)};
 
-    if (kind != GOSSIP_MEMBERSHIP_TIMER)
-        sim_world_trace(node->world, node->host, "tell", NULL, kind, peer);
     if (step(node, &event))
         sim_world_break(node->world, node->host, "an event without bytes was refused");
+}
+
+void sim_member_tick(struct sim_node *node, uint64_t now_ns)
+{
+    const struct gossip_membership *membership = node->member.membership;
+
+    if (!membership || now_ns < gossip_membership_deadline(membership))
+        return;
+    tell(node, GOSSIP_MEMBERSHIP_TIMER, node->self);
+    SIM_TELL(node, deadline, node, gossip_membership_deadline(membership),
+             "a timer of membership does not pass");
+}
+
+void sim_member_unreachable(struct sim_node *node, size_t peer)
+{
+    if (node->world->options.known)
+        return;
+    sim_world_trace(node->world, node->host, "tell", NULL, GOSSIP_MEMBERSHIP_UNREACHABLE, peer);
+    tell(node, GOSSIP_MEMBERSHIP_UNREACHABLE, peer);
 }
 
 bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,

@@ -49,10 +49,9 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t local_deadline(const struct sim_node *node)
 {
-    uint64_t deadline_ns = least(sim_member_deadline(node), sim_link_deadline(node));
+    const uint64_t deadline_ns = least(gossip_control_deadline(node->control), node->links.join_ns);
 
-    deadline_ns = least(least(deadline_ns, sim_life_deadline(node)), sim_fetch_deadline(node));
-    return least(deadline_ns, sim_train_deadline(node));
+    return least(least(deadline_ns, sim_fetch_deadline(node)), sim_train_deadline(node));
 }
 
 static void schedule(struct sim_node *node)
@@ -67,35 +66,44 @@ static void schedule(struct sim_node *node)
         wake_at(node, node->inbox_ns);
 }
 
-// True if something has changed for a process that waits, pauses or fetches.
-static bool is_considering(const struct sim_node *node)
+void sim_node_act(struct sim_node *node, enum gossip_control_depth depth)
 {
-    return node->news.consider && sim_life_waits(node);
-}
+    struct gossip_control_action action;
 
-static bool has_news(const struct sim_node *node)
-{
-    return node->news.view_changed || node->news.links_changed || is_considering(node);
+    while (node->running && gossip_control_next(node->control, depth, sim_node_now(node), &action)) {
+        sim_life_notice(node);
+        if (action.kind != GOSSIP_CONTROL_MEMBER)
+            node->member.taken = 0;
+        switch (action.kind) {
+        case GOSSIP_CONTROL_LIFE:
+            sim_life_act(node, &action.life);
+            break;
+        case GOSSIP_CONTROL_MEMBER:
+            sim_member_act(node, &action.member);
+            break;
+        case GOSSIP_CONTROL_LINK:
+            sim_link_act(node, &action.link);
+            break;
+        case GOSSIP_CONTROL_VIEW:
+            sim_graph_take_view(node);
+            break;
+        case GOSSIP_CONTROL_EDGES:
+            sim_graph_follow(node);
+            break;
+        }
+    }
+    node->member.taken = 0;
+    sim_life_notice(node);
 }
 
 void sim_node_reconcile(struct sim_node *node)
 {
-    if (node->running)
-        sim_link_reconcile(node);
+    sim_node_act(node, GOSSIP_CONTROL_LINKS_TOO);
     if (node->stop && node->running) {
         sim_node_kill(node, false);
         return;
     }
-    for (int turns = 0; node->running && has_news(node); turns++) {
-        BASE_ASSERT(turns < 100);
-        bool view_changed = node->news.view_changed, links_changed = node->news.links_changed;
-        node->news.view_changed = node->news.links_changed = false;
-        if (view_changed || links_changed)
-            sim_graph_follow(node, view_changed);
-        if (is_considering(node))
-            sim_life_look(node);
-        sim_link_reconcile(node);
-    }
+    sim_node_act(node, GOSSIP_CONTROL_WHOLE);
     schedule(node);
     if (node->running)
         SIM_TELL(node, step, node);
@@ -110,7 +118,7 @@ static void take(struct sim_node *node, const struct sim_input *input)
     case SIM_IN_PORT_CLOSED:
         for (size_t i = 0; i < node->world->options.nodes; i++) // members reached at that host
             if (node->peer[i].sent_host == input->from + 1)
-                sim_member_tell(node, GOSSIP_MEMBERSHIP_UNREACHABLE, i);
+                sim_member_unreachable(node, i);
         break;
     case SIM_IN_ACCEPTED:
         sim_link_accepted(node, input->stream, input->from);
@@ -131,7 +139,7 @@ static void take(struct sim_node *node, const struct sim_input *input)
         sim_known_take(node, (const struct sim_change *)(const void *)input->bytes);
         break;
     case SIM_IN_VIEW:
-        node->news.view_changed = true;
+        gossip_control_viewed(node->control);
         break;
     }
 }
@@ -158,16 +166,13 @@ static void drain(struct sim_node *node)
 
 static void timers(struct sim_node *node)
 {
-    uint64_t now_ns = sim_node_now(node);
+    const uint64_t now_ns = sim_node_now(node);
 
-    if (now_ns >= sim_member_deadline(node)) {
-        sim_member_tell(node, GOSSIP_MEMBERSHIP_TIMER, node->self);
-        SIM_TELL(node, deadline, node, sim_member_deadline(node), "a timer of membership does not pass");
-    }
+    sim_member_tick(node, now_ns);
     sim_link_tick(node, now_ns);
     sim_link_free_closed(node);
-    if (now_ns >= sim_life_deadline(node))
-        sim_life_look(node);
+    gossip_control_look(node->control, now_ns);
+    sim_node_act(node, GOSSIP_CONTROL_LIFE_ONLY);
     if (now_ns >= sim_fetch_deadline(node))
         sim_fetch_timeout(node);
     if (now_ns >= sim_train_deadline(node))
@@ -263,7 +268,6 @@ void sim_node_start(struct sim_node *node)
     node->member.generation = ++node->disk.generation;
     node->started_ns = sim_node_now(node);
     node->peer = sim_must(calloc(world->options.nodes, sizeof *node->peer));
-    node->news.view_changed = node->news.links_changed = true;
     sim_world_trace(world, node->host, "start", NULL, node->member.generation, 0);
     list_peers(node);
     sim_net_host(&world->net, node->host, SIM_HOST_OPEN);
@@ -297,7 +301,9 @@ void sim_node_kill(struct sim_node *node, bool host_too)
     sim_train_stop(node);
     sim_graph_stop(node);
     sim_member_stop(node);
-    sim_life_stop(node);
+    gossip_control_destroy(node->control);
+    node->control = NULL;
+    node->life = (struct sim_node_life){0};
     free(node->peer);
     node->peer = NULL;
     SIM_TELL(node, ended, node);

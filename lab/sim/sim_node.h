@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "gossip/exchange/exchange.h"
 #include "gossip/graph/graph.h"
+#include "gossip/host/control.h"
 #include "gossip/life/life.h"
 #include "gossip/links/links.h"
 #include "gossip/session/datagram.h"
@@ -14,7 +15,7 @@
 #include "gossip/snapshot/snapshot.h"
 #include "lab/sim/sim_world.h"
 
-enum { SIM_STARTS = 16, SIM_INPUTS_MAX = 512, SIM_LIFE_EVENTS = 16 };
+enum { SIM_STARTS = 16, SIM_INPUTS_MAX = 512 };
 
 struct sim_checkpoint {
     bool there, torn;
@@ -65,11 +66,11 @@ struct sim_peer {             // one identity, as this process knows it
 // The parts of a process. Each is written by the file of its name only (sim_member.c ...); sim_node.c, which
 // starts a process, sets its generation and the instance_id of its greeting.
 
-struct sim_node_member { // and sim_view.c
+struct sim_node_member {
     struct gossip_membership *membership;
     struct gossip_datagrams *datagrams;
     uint64_t generation, instance;
-    uint64_t timer_ns; // local: the next timer of membership
+    size_t taken; // actions of one event
 };
 
 struct sim_node_links {              // and sim_call.c, sim_receive.c
@@ -77,20 +78,14 @@ struct sim_node_links {              // and sim_call.c, sim_receive.c
     struct gossip_greeting greeting; // of this process
     struct sim_link *list;
     const struct gossip_message *heard; // received on a link and not yet handled
-    struct gossip_id *wanted, *told;    // [n_wanted] members to link to; the list given to the rules
-    size_t n_wanted, n_told;
-    bool wants_changed, pending, closed; // the rules must be informed; links must be freed
-    uint64_t join_ns;                    // local: with known membership, the next attempt
+    bool closed;                        // links must be freed
+    uint64_t join_ns;                   // local: with known membership, the next attempt
 };
 
 struct sim_node_life {
     struct gossip_life *rules;
-    struct gossip_life_event event[SIM_LIFE_EVENTS]; // received while another one is handled
-    size_t n_events;
-    uint64_t look_ns;                          // local: the next check
-    struct gossip_id kept[GOSSIP_LIFE_DONORS]; // links wanted in addition to the neighbours
-    size_t n_kept;
-    bool trains; // as in its record, or in its next signed record
+    enum gossip_life_state seen; // told to the watcher
+    bool acting;                 // an action of its is carried out
 };
 
 struct sim_node_graph {
@@ -126,11 +121,6 @@ struct sim_traffic {
     uint64_t datagrams_sent, datagram_bytes_sent, datagram_bytes_received;
 };
 
-struct sim_news { // inputs whose consequences sim_node_reconcile() carries out
-    bool view_changed, links_changed;
-    bool consider; // an input that its life waits for may have changed
-};
-
 struct sim_node_faults { // of tests
     bool liar;
     bool miser;      // gives no node its model
@@ -151,7 +141,7 @@ struct sim_node {
     struct sim_peer *peer;    // [identities]
     size_t entry[8], entries; // hosts of the peer list, or SIM_NAME
 
-    struct sim_news news;
+    struct gossip_control *control; // drives membership, links, graph and life
     struct sim_node_member member;
     struct sim_node_links links;
     struct sim_node_graph graph;

@@ -6,13 +6,15 @@
 
 #include "lab/sim/sim_node.h"
 
-#define SIM_LOOK_NS (100 * SIM_MS) // between two checks for missing inputs
+#define SIM_LOOK_NS (100 * SIM_MS) // between two looks of the life; while rounds rest
 
 // -- life (sim_node.c)
 struct sim_node *sim_node_create(struct sim_world *world, size_t host);
 void sim_node_destroy(struct sim_node *node);
 void sim_node_reconcile(
     struct sim_node *node); // carries out the consequences of new inputs; sets the next wake
+// Carries out what gossip/host has decided, as deep as the caller needs it at once.
+void sim_node_act(struct sim_node *node, enum gossip_control_depth depth);
 void sim_node_inform(struct sim_node *node, const struct sim_change *change); // NULL: the view
 void sim_node_wake(struct sim_node *node);                                    // soon
 sim_net_tell sim_node_tell;                                                   // owner: the world
@@ -20,20 +22,12 @@ sim_net_tell sim_node_tell;                                                   //
 // -- membership (sim_member.c)
 void sim_member_start(struct sim_node *node);
 void sim_member_stop(struct sim_node *node);
-void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind kind, size_t peer);
+void sim_member_tick(struct sim_node *node, uint64_t now_ns);
+void sim_member_unreachable(struct sim_node *node, size_t peer); // positive evidence
 void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action);
 
-// -- its view of the other members (sim_view.c)
-void sim_member_promise(struct sim_node *node);                           // its deadline may have changed
-uint64_t sim_member_deadline(const struct sim_node *node);                // local
-void sim_member_flags(struct sim_node *node, uint8_t set, uint8_t clear); // of its own record
-void sim_member_progress(struct sim_node *node);                          // publishes its round and step
-void sim_member_stop_at(struct sim_node *node, uint64_t round);
-void sim_member_slot(struct sim_node *node, uint32_t slot);
-// The members that count in the graph, by id; until the next step.
-const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count);
-size_t sim_member_count(const struct sim_node *node); // this process first, as membership lists them
-void sim_member_at(const struct sim_node *node, size_t index, struct gossip_member_info *info);
+void sim_member_act(struct sim_node *node, const struct gossip_membership_action *action);
+
 // False: the bytes are malformed.
 bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
                        size_t count);
@@ -46,8 +40,7 @@ void sim_member_send(struct sim_node *node, size_t peer, uint64_t generation, co
 void sim_link_start(struct sim_node *node);
 void sim_link_stop(struct sim_node *node);
 void sim_link_tick(struct sim_node *node, uint64_t now_ns);
-uint64_t sim_link_deadline(const struct sim_node *node); // local
-void sim_link_reconcile(struct sim_node *node);          // passes on wanted links, and carries out actions
+void sim_link_act(struct sim_node *node, const struct gossip_links_action *action);
 void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from);
 void sim_link_connected(struct sim_node *node, uint64_t stream);
 void sim_link_received(struct sim_node *node, uint64_t stream, const uint8_t *bytes, size_t count);
@@ -59,30 +52,26 @@ void sim_link_say(struct sim_node *node, struct sim_link *link, const struct gos
 void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_buffer *out); // and frees it
 void sim_link_introduce(struct sim_node *node, const struct sim_link *link); // on a plain stream
 void sim_link_count_received(struct sim_node *node, const struct sim_link *link, size_t count);
-void sim_link_want(struct sim_node *node); // links to neighbours and donors, until further notice
 void sim_link_close(struct sim_node *node, size_t peer, enum gossip_close why);
-void sim_link_member(struct sim_node *node, size_t peer, bool alive); // according to membership
 void sim_link_leave(struct sim_node *node);
 void sim_link_free_closed(struct sim_node *node);
 
 // -- view, plan and edges (sim_graph.c)
-void sim_graph_follow(struct sim_node *node, bool view_changed); // the view or the links have changed
-void sim_graph_claim_slot(struct sim_node *node);                // by the graph and its own flags
-void sim_graph_forget(struct sim_node *node);                    // drops unneeded edges, at a boundary
+void sim_graph_take_view(struct sim_node *node);
+void sim_graph_follow(struct sim_node *node); // the edges, after the view or the links have changed
+void sim_graph_forget(struct sim_node *node); // drops unneeded edges, at a boundary
 void sim_graph_forget_dead(struct sim_node *node, const struct gossip_id *peer);
 void sim_graph_start(struct sim_node *node);
 void sim_graph_stop(struct sim_node *node);
 
 // -- from joining to leaving (sim_life.c)
 void sim_life_start(struct sim_node *node);
-void sim_life_stop(struct sim_node *node);
 void sim_life_tell(struct sim_node *node, struct gossip_life_event event); // now_ns is filled in
-bool sim_life_keeps_graph(const struct sim_node *node);
-void sim_life_look(struct sim_node *node);
+struct gossip_life_edges sim_life_edges(const struct sim_node *node); // what the life reads of its exchange
+void sim_life_act(struct sim_node *node, const struct gossip_life_action *action);
+void sim_life_notice(struct sim_node *node); // tells the watcher of a new state
 enum gossip_life_state sim_life_state(const struct sim_node *node);
-bool sim_life_waits(const struct sim_node *node);        // for an input that may arrive at any moment
-bool sim_life_others(const struct sim_node *node);       // others train
-uint64_t sim_life_deadline(const struct sim_node *node); // local
+bool sim_life_others(const struct sim_node *node); // others train
 
 // -- snapshots (sim_fetch.c)
 void sim_fetch_start(struct sim_node *node);

@@ -223,7 +223,7 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
         else
             refuse(node, sim_world_find(node->world, &action->peer), action->why);
     }
-    node->news.consider = true;
+    gossip_control_changed(node->control);
     SIM_TELL(node, exchanged, node);
     if (done)
         round_done(node, done->round);
@@ -310,7 +310,7 @@ static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 static void fetch(struct sim_node *node)
 {
     sim_fetch_begin(node);
-    node->news.links_changed = true; // its edges go down
+    gossip_control_unedged(node->control); // its edges go down
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
 }
 
@@ -453,7 +453,7 @@ void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uin
     if (train->rounds.doing != GOSSIP_ROUNDS_FETCH)
         return;
     sim_fetch_end(node, complete);
-    node->news.links_changed = true; // its edges come up
+    gossip_control_unedged(node->control); // its edges come up
     gossip_rounds_fetched(&train->rounds, complete, round, step);
     if (complete) {
         train->origin = SIM_FROM_SNAPSHOT;

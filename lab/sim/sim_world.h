@@ -37,8 +37,6 @@ struct sim_options {
     size_t peer_entries;   // of each node's peer list
     uint64_t name_ns;      // tests: the peer list is one name for all hosts. Until this time it leads to two
                            // of them (0 and 1, 2 and 3, ...), then to all; 0: each entry is a host
-    size_t start_members;  // in the view before training begins; 0: the peer list's
-    uint64_t start_timeout_ns; // then it begins without them; 0: 10 s
     const uint64_t
         *first_models; // [nodes] digests of the first models; NULL: all learners begin with learner->start
     bool known;        // known membership: all know the members at once, links need no call (sim_known.h)
@@ -53,12 +51,11 @@ struct sim_options {
     uint64_t checkpoint_ns;     // between two checkpoints of a process, at a boundary; 0: never by time
     bool diskless;              // no process ever starts again: nothing is saved
     unsigned checkpoint_rounds; // tests: after so many rounds on average, by chance; 0: never by chance
-    enum gossip_life_partition partition;
+    // The life of every process; trains, sync, local, resumed, round, step, steps, local_steps, reach and
+    // now_ns are filled in. start_timeout_ns 0: 10 s; linger_ns 0: for ever.
+    struct gossip_life_options life;
     uint64_t local_steps; // of a round; 0: 1
     uint64_t steps;       // over all rounds: train.steps; 0: without end
-    uint64_t takeover_ns; // a shard is taken over after its node has been gone for this long; 0: never
-    uint64_t linger_ns;   // time for which a finished process waits for others; 0: for ever
-    uint64_t forget_ns;   // time after which an edge to a dead member is dropped
     uint64_t slow_ns;     // the largest delay of a slow node
 };
 

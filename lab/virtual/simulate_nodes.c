@@ -3,6 +3,7 @@
 #include "lab/experiment/network.h"
 #include "lab/record/directory.h"
 #include "lab/virtual/simulate_private.h"
+#include "node/config/life.h"
 #include "node/queue/clock.h"
 #include "node/setup.h"
 #include "topology/file.h"
@@ -69,12 +70,17 @@ static bool nobody_starts_again(const struct simulation *s)
     return true;
 }
 
-// 0 means never in the world, and at once in the daemon.
-static uint64_t takeover_of(const struct node_config *config)
+// Each node has a shard of its own.
+static struct gossip_life_options life_of(const struct simulation *s)
 {
-    const uint64_t after_ns = config->data.takeover_after_ns;
+    const struct node_config *config = &s->bench->view;
+    struct gossip_life_options life = node_config_life(config);
 
-    return !config->data.takeover ? 0 : after_ns ? after_ns : 1;
+    life.start_members = starters(s);
+    life.shards = config->data.takeover ? (uint32_t)s->cluster->count : 0;
+    life.start_timeout_ns += !life.start_timeout_ns; // 0 is a default of the world
+    life.linger_ns += !life.linger_ns;
+    return life;
 }
 
 static enum base_error make_world(struct simulation *s, struct base_reason *why)
@@ -93,19 +99,14 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
                                   .known = s->experiment->sim.membership == LAB_MEMBERSHIP_KNOWN,
                                   .local = config->average.method == NODE_METHOD_LOCAL,
                                   .peer_entries = 3, // as with p2pml run
-                                  .start_members = starters(s),
-                                  .start_timeout_ns = config->node.start_timeout_ns,
                                   .learner = &s->learner,
                                   .watch = &s->watch,
                                   .wire = &s->wire,
                                   .checkpoint_ns = config->checkpoint.every_ns,
                                   .diskless = nobody_starts_again(s),
-                                  .partition = (enum gossip_life_partition)config->cluster.partition,
+                                  .life = life_of(s),
                                   .local_steps = config->average.local_steps,
-                                  .steps = config->train.steps,
-                                  .takeover_ns = takeover_of(config),
-                                  .linger_ns = config->node.linger_ns,
-                                  .forget_ns = config->average.forget_after_ns};
+                                  .steps = config->train.steps};
     enum base_error error = node_setup_exchange_options(config, &options.exchange, why);
     if (error)
         return error;

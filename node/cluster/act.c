@@ -32,15 +32,6 @@ static void send_packet(struct node_cluster *cluster, const struct gossip_member
         node_peers_packet(cluster->peers, &action->peer, action->bytes, action->n_bytes);
 }
 
-static void take_change(struct node_cluster *cluster, const struct gossip_membership_action *action)
-{
-    bool here = action->state == GOSSIP_MEMBER_ALIVE || action->state == GOSSIP_MEMBER_SUSPECT;
-    node_cluster_tell_change(cluster, action);
-    node_peers_member(cluster->peers, &action->peer, here);
-    if (action->state == GOSSIP_MEMBER_DEAD)
-        node_peers_part(cluster->peers, &action->peer, GOSSIP_CLOSE_SILENT);
-}
-
 static void take_record(struct node_cluster *cluster, const struct gossip_id *id)
 {
     struct gossip_member_info info;
@@ -63,8 +54,6 @@ static void take_generation(struct node_cluster *cluster, uint64_t generation)
 
 static void remove_member(struct node_cluster *cluster, const struct gossip_id *id)
 {
-    node_peers_part(cluster->peers, id, GOSSIP_CLOSE_IDLE);
-    node_peers_member(cluster->peers, id, false);
     gossip_datagrams_forget(cluster->datagrams, id);
     node_endpoints_forget(cluster->endpoints, id);
 }
@@ -73,7 +62,6 @@ static void remove_member(struct node_cluster *cluster, const struct gossip_id *
 static bool act(struct node_cluster *cluster, const struct gossip_membership_action *action,
                 struct node_cluster_event *event)
 {
-    BASE_ASSERT(!event->graph); // the owner has taken the last one
     event->peer = action->peer;
     cluster->changed |= action->kind != GOSSIP_MEMBERSHIP_SEND;
     switch (action->kind) {
@@ -81,17 +69,13 @@ static bool act(struct node_cluster *cluster, const struct gossip_membership_act
         send_packet(cluster, action);
         return false;
     case GOSSIP_MEMBERSHIP_CHANGED:
-        take_change(cluster, action);
+        node_cluster_tell_change(cluster, action);
         event->kind = NODE_CLUSTER_MEMBER;
         event->state = action->state;
         return true;
     case GOSSIP_MEMBERSHIP_RECORD:
         take_record(cluster, &action->peer);
         return false;
-    case GOSSIP_MEMBERSHIP_VIEW:
-        event->kind = NODE_CLUSTER_VIEW;
-        event->graph = node_cluster_take_view(cluster);
-        return event->graph;
     case GOSSIP_MEMBERSHIP_SUSPECTED:
         node_cluster_tell_suspected(cluster, action);
         return false;
@@ -101,47 +85,80 @@ static bool act(struct node_cluster *cluster, const struct gossip_membership_act
     case GOSSIP_MEMBERSHIP_CONFLICT:
         event->kind = NODE_CLUSTER_CONFLICT;
         return true;
+    case GOSSIP_MEMBERSHIP_VIEW:    // gossip/host follows it
     case GOSSIP_MEMBERSHIP_CUT_OFF: // the totals report it
         return false;
     case GOSSIP_MEMBERSHIP_REMOVED:
         remove_member(cluster, &action->peer);
-        event->kind = NODE_CLUSTER_REMOVED;
-        return true;
+        return false;
     }
     return false;
 }
 
-static void leave(struct node_cluster *cluster)
+static enum base_error make_graph(const struct node_cluster *cluster, struct gossip_graph **graph)
 {
-    BASE_ASSERT(cluster->leaving && !cluster->left);
-    cluster->left = true;
-    node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_LEAVE, NULL);
-    node_peers_leave(cluster->peers);
+    size_t count = 0;
+    const struct gossip_record *view = gossip_control_view(cluster->control, &count);
+    struct gossip_plan *plan;
+    enum base_error error = gossip_plan_create(&cluster->options.topology, view, count, &plan);
+    if (error)
+        return error;
+    error = gossip_control_plan(cluster->control, plan, graph);
+    gossip_plan_drop(plan);
+    return error;
 }
 
-// All actions of membership are taken before the next event is passed to it.
+static bool take_view(struct node_cluster *cluster, struct node_cluster_event *event)
+{
+    enum base_error error = make_graph(cluster, &event->graph);
+    if (error) { // the graph stays as it was until the next change
+        base_log(BASE_LOG_ERROR, "view", "the graph cannot follow the members: %s", base_error_name(error));
+        return false;
+    }
+    event->kind = NODE_CLUSTER_VIEW;
+    node_cluster_tell_view(cluster);
+    return true;
+}
+
+static bool take_link(struct node_cluster *cluster, struct node_cluster_event *event)
+{
+    event->kind = NODE_CLUSTER_LINK;
+    return node_cluster_take_link(cluster, &event->link);
+}
+
+static bool take_action(struct node_cluster *cluster, const struct gossip_control_action *action,
+                        struct node_cluster_event *event)
+{
+    switch (action->kind) {
+    case GOSSIP_CONTROL_LIFE:
+        event->kind = NODE_CLUSTER_LIFE;
+        event->life = action->life;
+        return true;
+    case GOSSIP_CONTROL_MEMBER:
+        return act(cluster, &action->member, event);
+    case GOSSIP_CONTROL_LINK:
+        return node_peers_act(cluster->peers, &action->link, &event->link) && take_link(cluster, event);
+    case GOSSIP_CONTROL_VIEW:
+        return take_view(cluster, event);
+    case GOSSIP_CONTROL_EDGES: // the worker hears of every link and view
+        return false;
+    }
+    return false;
+}
+
 bool node_cluster_next(struct node_cluster *cluster, struct node_cluster_event *event)
 {
-    struct gossip_membership_action action;
-    BASE_ASSERT(cluster->leaving || !cluster->left);
+    struct gossip_control_action action;
     *event = (struct node_cluster_event){.kind = NODE_CLUSTER_CHANGED};
-    for (;;) {
-        while (gossip_membership_next(cluster->membership, &action))
-            if (act(cluster, &action, event))
+    do {
+        while (gossip_control_next(cluster->control, GOSSIP_CONTROL_WHOLE, node_clock_ns(), &action))
+            if (take_action(cluster, &action, event))
                 return true;
-        if (cluster->leaving && !cluster->left) {
-            leave(cluster);
-            continue;
-        }
-        if (!node_peers_next(cluster->peers, &event->link))
-            break;
-        if (node_cluster_take_link(cluster, &event->link)) {
-            event->kind = NODE_CLUSTER_LINK;
-            return true;
-        }
-    }
-    if (cluster->stepped)
-        node_cluster_arm(cluster);
+    } while (node_peers_rest(cluster->peers, &event->link) && !take_link(cluster, event));
+    if (event->kind == NODE_CLUSTER_LINK && event->link.kind == NODE_PEERS_SETTINGS)
+        return true;
+    event->kind = NODE_CLUSTER_CHANGED;
+    node_cluster_arm(cluster);
     const bool changed = cluster->changed;
     cluster->changed = false;
     return changed;

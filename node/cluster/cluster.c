@@ -82,6 +82,21 @@ static enum base_error make_sockets(struct node_cluster *cluster, struct base_re
     return error ? base_fail(why, error, "links: %s", base_error_name(error)) : BASE_OK;
 }
 
+static enum base_error make_control(struct node_cluster *cluster, struct base_reason *why)
+{
+    const struct node_cluster_options *o = &cluster->options;
+    const struct gossip_control_options options = {.self = o->links.identity->id,
+                                                   .links = node_peers_rules(cluster->peers),
+                                                   .membership = cluster->membership,
+                                                   .owner = o->links.owner,
+                                                   .edges = o->edges,
+                                                   .gathered = o->gathered,
+                                                   .rng = node_peers_rng(cluster->peers),
+                                                   .neighbours_most = LIMIT_NEIGHBOURS};
+    enum base_error error = gossip_control_create(&options, &cluster->control);
+    return error ? base_fail(why, error, "no memory for the cluster") : BASE_OK;
+}
+
 enum base_error node_cluster_create(const struct node_cluster_options *options, struct node_cluster **out,
                                     struct base_reason *why)
 {
@@ -101,6 +116,8 @@ enum base_error node_cluster_create(const struct node_cluster_options *options, 
         error = make_membership(cluster, why);
     if (!error)
         error = make_sockets(cluster, why);
+    if (!error)
+        error = make_control(cluster, why);
     if (!error) {
         *out = cluster;
         return BASE_OK;
@@ -117,10 +134,10 @@ void node_cluster_destroy(struct node_cluster *cluster)
         return;
     if (cluster->timer)
         event_free(cluster->timer);
-    node_peers_destroy(cluster->peers);
     node_udp_destroy(cluster->udp);
     node_endpoints_destroy(cluster->endpoints);
-    gossip_graph_drop(cluster->graph);
+    gossip_control_destroy(cluster->control);
+    node_peers_destroy(cluster->peers);
     gossip_membership_destroy(cluster->membership);
     gossip_datagrams_destroy(cluster->datagrams);
     node_events_close(cluster->events);
@@ -139,29 +156,20 @@ void node_cluster_leave(struct node_cluster *cluster)
 {
     BASE_ASSERT(!cluster->leaving); // once
     cluster->leaving = true;
-    node_cluster_arm(cluster); // membership hears of it as events are taken
+    node_peers_stop_accepting(cluster->peers);
+    gossip_control_depart(cluster->control);
+    struct timeval now = {0};
+    event_add(cluster->timer, &now); // the others hear of it as events are taken
 }
 
-void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear)
+struct gossip_control *node_cluster_control(const struct node_cluster *cluster)
 {
-    BASE_ASSERT((set & clear) == 0);
-    gossip_membership_flags(cluster->membership, set, clear);
-    if ((set | clear) & GOSSIP_RECORD_TRAINING) {
-        cluster->trains = set & GOSSIP_RECORD_TRAINING;
-        node_cluster_claim_slot(cluster);
-    }
-    node_cluster_arm(cluster);
+    return cluster->control;
 }
 
-void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_t step)
+const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster)
 {
-    gossip_membership_progress(cluster->membership, round, step);
-}
-
-void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round)
-{
-    gossip_membership_stop_at(cluster->membership, round);
-    node_cluster_arm(cluster);
+    return gossip_control_graph(cluster->control);
 }
 
 void node_cluster_reload_faults(struct node_cluster *cluster)

@@ -1,12 +1,12 @@
-// The cluster as the loop sees it: adapts the membership state machine to sockets and time. It owns the
-// membership object, the sealing of datagrams, the datagram socket, the links and events.jsonl; it turns
-// actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims slots
-// and persists generations. It does not know what is trained, or what a change means for this node. Loop's
-// thread.
+// The cluster as the loop sees it: adapts gossip/host to sockets and time. It owns the membership object, the
+// sealing of datagrams, the datagram socket, the links and events.jsonl; it turns actions into datagrams,
+// stream messages and calls, and persists generations. What a change means for this node is decided by
+// gossip/host. Loop's thread.
 #ifndef NODE_CLUSTER_CLUSTER_H
 #define NODE_CLUSTER_CLUSTER_H
 
 #include "gossip/graph/graph.h"
+#include "gossip/host/control.h"
 #include "gossip/member/member.h"
 #include "node/net/udp.h"
 #include "node/peers/peers.h"
@@ -19,8 +19,8 @@ struct node_streams;
 enum node_cluster_event_kind {
     NODE_CLUSTER_LINK,     // `link`: UP, DOWN, MESSAGE, STATISTICS, CONFLICT or SETTINGS
     NODE_CLUSTER_MEMBER,   // `peer` has a new `state`
-    NODE_CLUSTER_REMOVED,  // `peer` is forgotten
     NODE_CLUSTER_VIEW,     // `graph` is that of a new view; the owner releases it
+    NODE_CLUSTER_LIFE,     // `life`: what the life of this node has decided
     NODE_CLUSTER_CONFLICT, // membership says that another process runs with this identity and was here first
     NODE_CLUSTER_CHANGED,  // something that a decision may depend on
 };
@@ -30,6 +30,7 @@ struct node_cluster_event {
     struct gossip_id peer;
     enum gossip_member_state state;
     struct gossip_graph *graph;
+    struct gossip_life_action life; // its pointers are valid until the next event
 };
 
 struct node_cluster_options {
@@ -41,6 +42,8 @@ struct node_cluster_options {
     uint64_t instance_id;
     const char *starts_path, *events_path; // NULL: not persisted
     struct gossip_address pages;           // of the HTTP port, as a record has it
+    struct gossip_life_edges edges;        // what the life reads of this node's exchange
+    bool (*gathered)(const void *owner, const struct gossip_id *peer); // struct gossip_life_world
     int datagrams; // bound to the listener's address and port; becomes this object's after success
 };
 
@@ -50,18 +53,15 @@ enum base_error node_cluster_create(const struct node_cluster_options *options, 
                                     struct base_reason *why) BASE_CHECK;
 void node_cluster_destroy(struct node_cluster *cluster); // NULL is fine. Members see this as a crash
 void node_cluster_start(struct node_cluster *cluster);
-// The next event, to be taken when the links call `ready`; false: there is none. The consequences of an event
-// in membership come before the next event of the links.
+// The next event, to be taken when the links call `ready`; false: there is none. The order is that of
+// gossip_control_next.
 bool node_cluster_next(struct node_cluster *cluster, struct node_cluster_event *event);
-// Tells all members that this node leaves, then ends the links. It keeps telling while the loop runs.
+// Accepts no more links, tells all members that this node leaves, then ends the links. It keeps telling while
+// the loop runs.
 void node_cluster_leave(struct node_cluster *cluster);
 
-void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear); // GOSSIP_RECORD_*
-// The progress of this node, sent with every packet; and the round at which it stops, which is in its record.
-void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_t step);
-void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round);
-// Sets the donors: links to them are wanted besides those to the neighbours.
-void node_cluster_want(struct node_cluster *cluster, const struct gossip_id *ids, size_t count);
+// What this node's life, links and members are to each other. Events of its life go there.
+struct gossip_control *node_cluster_control(const struct node_cluster *cluster);
 void node_cluster_reload_faults(struct node_cluster *cluster);
 // An event about this node, without a member: start, paused, ...
 void node_cluster_tell(struct node_cluster *cluster, const char *event, const char *line);

@@ -1,5 +1,5 @@
 // What node/cluster/step.c (events into membership), act.c (what follows from them), wires.c (sockets),
-// view.c (the view and its neighbours), tell.c (reports to people and tools) and cluster.c (making, requests
+// tell.c (reports to people and tools) and cluster.c (making, requests
 // of the owner) share. Included nowhere else.
 #ifndef NODE_CLUSTER_PRIVATE_H
 #define NODE_CLUSTER_PRIVATE_H
@@ -8,11 +8,10 @@
 #include "node/cluster/cluster.h"
 #include "node/peers/endpoints.h"
 
-#define NODE_CLUSTER_DONORS 8u
-
 struct node_cluster {
     struct node_cluster_options options;
     struct gossip_membership *membership;
+    struct gossip_control *control;
     struct gossip_datagrams *datagrams;
     struct node_udp *udp;
     struct node_peers *peers;
@@ -21,17 +20,11 @@ struct node_cluster {
     struct node_events *events;
     struct event *timer;
     bool changed, leaving; // something that a decision may depend on; asked to leave
-    bool left;             // ... and membership knows
-    bool stepped;          // membership has handled an event since its timer was armed
-    bool trains;           // as its record says, or will with the next signature
     struct node_cluster_counters counters;
     bool addresses_given; // by the configuration
     uint16_t port;
     struct gossip_address addresses[LIMIT_ADDRESSES];
     size_t n_addresses;
-    struct gossip_graph *graph; // of the view in use; NULL: none yet
-    struct gossip_id donors[NODE_CLUSTER_DONORS];
-    size_t n_donors;
 };
 
 // step.c. One event of membership; its actions wait for node_cluster_next, and all earlier ones were taken.
@@ -55,10 +48,5 @@ void node_cluster_tell_suspected(struct node_cluster *cluster, const struct goss
 void node_cluster_tell_generation(struct node_cluster *cluster, uint64_t generation);
 void node_cluster_tell_view(struct node_cluster *cluster);
 void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer);
-
-// view.c
-struct gossip_graph *
-node_cluster_take_view(struct node_cluster *cluster);       // the caller's; NULL: none was made
-void node_cluster_claim_slot(struct node_cluster *cluster); // as the graph and its own flags say
 
 #endif

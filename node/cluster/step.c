@@ -6,9 +6,7 @@
 
 void node_cluster_arm(struct node_cluster *cluster)
 {
-    const bool leaves = cluster->leaving && !cluster->left;
-    cluster->stepped = false;
-    uint64_t deadline_ns = leaves ? 0 : gossip_membership_deadline(cluster->membership);
+    uint64_t deadline_ns = gossip_membership_deadline(cluster->membership);
     uint64_t now_ns = node_clock_ns();
     if (deadline_ns == UINT64_MAX) {
         event_del(cluster->timer);
@@ -22,9 +20,8 @@ void node_cluster_arm(struct node_cluster *cluster)
 
 enum base_error node_cluster_step(struct node_cluster *cluster, struct gossip_membership_event *event)
 {
-    BASE_ASSERT(!cluster->left || event->kind != GOSSIP_MEMBERSHIP_UNREACHABLE);
+    BASE_ASSERT(!cluster->leaving || event->kind != GOSSIP_MEMBERSHIP_UNREACHABLE);
     event->now_ns = node_clock_ns();
-    cluster->stepped = true;
     return gossip_membership_step(cluster->membership, event);
 }
 

@@ -123,16 +123,17 @@ void node_cluster_tell_view(struct node_cluster *cluster)
 {
     char names[LIMIT_NEIGHBOURS][LIMIT_NODE_NAME_BYTES], list[400];
     const char *pointers[LIMIT_NEIGHBOURS];
-    size_t used = 0, count = gossip_graph_neighbours(cluster->graph);
+    size_t used = 0, count = gossip_graph_neighbours(gossip_control_graph(cluster->control));
     list[0] = 0;
     for (size_t i = 0; i < count; i++) {
-        pointers[i] = name_of(cluster, gossip_graph_neighbour(cluster->graph, i), names[i]);
+        pointers[i] =
+            name_of(cluster, gossip_graph_neighbour(gossip_control_graph(cluster->control), i), names[i]);
         if (used + strlen(pointers[i]) + 3 < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", pointers[i]);
     }
     struct node_event event = {.event = "view",
                                .lists = true,
-                               .members = gossip_graph_members(cluster->graph),
+                               .members = gossip_graph_members(gossip_control_graph(cluster->control)),
                                .neighbours = pointers,
                                .n_neighbours = count};
     node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%zu member%s in the graph; neighbours: %s",

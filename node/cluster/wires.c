@@ -93,7 +93,6 @@ bool node_cluster_take_link(struct node_cluster *cluster, const struct node_peer
     switch (link->kind) {
     case NODE_PEERS_UP:
         advertise(cluster, &link->own);
-        node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_LINKED, &link->peer);
         return true;
     case NODE_PEERS_PACKET:
         take_packet(cluster, link);

@@ -116,15 +116,19 @@ static bool hand_over(struct node_peers *peers, const struct gossip_links_action
     }
 }
 
-bool node_peers_next(struct node_peers *peers, struct node_peers_event *event)
+bool node_peers_act(struct node_peers *peers, const struct gossip_links_action *action,
+                    struct node_peers_event *event)
 {
-    struct gossip_links_action action;
     *event = (struct node_peers_event){.kind = NODE_PEERS_CHANGED};
-    while (gossip_links_next(peers->rules, &action)) {
-        if (hand_over(peers, &action, event))
-            return true;
-        carry_out(peers, &action);
-    }
+    if (hand_over(peers, action, event))
+        return true;
+    carry_out(peers, action);
+    return false;
+}
+
+bool node_peers_rest(struct node_peers *peers, struct node_peers_event *event)
+{
+    *event = (struct node_peers_event){.kind = NODE_PEERS_CHANGED};
     node_peers_arm(peers);
     BASE_ASSERT(!peers->settings || peers->settles);
     if (peers->settings) {

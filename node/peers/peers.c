@@ -166,18 +166,6 @@ void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, c
                              .kind = GOSSIP_LINKS_PACKET, .peer = *peer, .bytes = packet, .count = count});
 }
 
-void node_peers_want(struct node_peers *peers, const struct gossip_id *ids, size_t count)
-{
-    node_peers_say_later(peers,
-                         (struct gossip_links_event){.kind = GOSSIP_LINKS_WANT, .ids = ids, .count = count});
-}
-
-void node_peers_member(struct node_peers *peers, const struct gossip_id *id, bool alive)
-{
-    node_peers_say_later(
-        peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_MEMBER, .peer = *id, .alive = alive});
-}
-
 void node_peers_part(struct node_peers *peers, const struct gossip_id *peer, enum gossip_close why)
 {
     node_peers_say_later(peers,
@@ -222,17 +210,27 @@ void node_peers_faults_changed(struct node_peers *peers)
     }
 }
 
-void node_peers_leave(struct node_peers *peers)
+void node_peers_stop_accepting(struct node_peers *peers)
 {
     node_listener_close(peers->listener);
+}
+
+void node_peers_leave(struct node_peers *peers)
+{
+    node_peers_stop_accepting(peers);
     node_peers_say_later(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_LEAVE});
 }
 
 // -- questions
 
-bool node_peers_gone(const struct node_peers *peers)
+struct gossip_links *node_peers_rules(struct node_peers *peers)
 {
-    return LIST_EMPTY(&peers->links);
+    return peers->rules;
+}
+
+struct base_rng *node_peers_rng(struct node_peers *peers)
+{
+    return &peers->rng;
 }
 
 bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer)

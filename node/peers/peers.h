@@ -2,10 +2,11 @@
 // links exist, which node is called when, which of two links between a pair is used and what the end of one
 // means; the worker and membership decide what a link carries; membership decides which nodes are members.
 //
-// What happens is an event that the owner takes with node_peers_next. Requests of the owner are decided at
-// once and carried out as it takes events, so nothing calls the owner from inside a call of its own. Accepted
-// connections that are not in use yet: at most LIMIT_HALF_OPEN, and LIMIT_HALF_OPEN_ADDRESS from one address.
-// A stranger's connection is closed without a byte, and counted. Loop's thread.
+// What happens is an action of the rules, which the owner takes and passes to node_peers_act. Requests of the
+// owner are decided at once and carried out as it takes actions, so nothing calls the owner from inside a
+// call of its own. Accepted connections that are not in use yet: at most LIMIT_HALF_OPEN, and
+// LIMIT_HALF_OPEN_ADDRESS from one address. A stranger's connection is closed without a byte, and counted.
+// Loop's thread.
 #ifndef NODE_PEERS_PEERS_H
 #define NODE_PEERS_PEERS_H
 
@@ -78,8 +79,14 @@ enum base_error node_peers_create(const struct node_peers_options *options,
                                   struct node_peers **peers) BASE_CHECK;
 void node_peers_destroy(struct node_peers *peers);
 void node_peers_start(struct node_peers *peers); // begins to accept and to call
-// Carries out the actions that come before the next event, then returns that event. False: there is none.
-bool node_peers_next(struct node_peers *peers, struct node_peers_event *event);
+// Decides which links there are; its actions are for node_peers_act. Borrowed.
+struct gossip_links *node_peers_rules(struct node_peers *peers);
+struct base_rng *node_peers_rng(struct node_peers *peers); // of the jitter of their events
+// Carries out an action of the rules. True: it is an event of the owner.
+bool node_peers_act(struct node_peers *peers, const struct gossip_links_action *action,
+                    struct node_peers_event *event);
+// Once all actions are taken: SETTINGS or CHANGED, if there is such an event; and the timer.
+bool node_peers_rest(struct node_peers *peers, struct node_peers_event *event);
 
 // Sends one plaintext message, which is malloc'ed and owned by this object from now on. Messages to one peer
 // keep their order. False when there is no link to this peer (any more).
@@ -87,10 +94,6 @@ bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, uin
 // A membership packet. Without a link the member is called, and the packet waits for some seconds.
 void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *packet,
                        size_t count);
-// Sets the wanted links: these are called and kept; all others may end when they are idle.
-void node_peers_want(struct node_peers *peers, const struct gossip_id *ids, size_t count);
-// Membership reports that a member is alive (entries that stand for it are not called), or is not.
-void node_peers_member(struct node_peers *peers, const struct gossip_id *id, bool alive);
 void node_peers_close(struct node_peers *peers, const struct gossip_id *peer,
                       const char *why); // it broke the protocol
 void node_peers_part(struct node_peers *peers, const struct gossip_id *peer, enum gossip_close why); // BYE
@@ -99,9 +102,9 @@ void node_peers_allow_changed(struct node_peers *peers);         // ends the lin
 void node_peers_faults_changed(struct node_peers *peers);        // links stall, or continue
 void node_peers_tick(struct node_peers *peers, uint64_t now_ns); // several times a second
 
-// Stops calling and accepting, sends BYE "leaving" and ends all links. node_peers_gone: all links have ended.
+// Stops accepting; the rules end the links (LEAVE). node_peers_leave: both.
+void node_peers_stop_accepting(struct node_peers *peers);
 void node_peers_leave(struct node_peers *peers);
-bool node_peers_gone(const struct node_peers *peers);
 
 bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer); // a link in use
 const char *node_peers_refusal(const struct node_peers *peers); // the latest refusal; "": none

@@ -1,4 +1,4 @@
-// Passes an event to gossip/links; its actions wait for node_peers_next.
+// Passes an event to gossip/links; its actions wait for the owner.
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>

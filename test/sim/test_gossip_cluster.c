@@ -67,11 +67,11 @@ static uint64_t choose(struct base_rng *rng, uint64_t seed, struct sim_options *
     options->exchange.ratio = ratios[base_rng_below(rng, 3)];
     options->exchange.values = (enum kernels_format)base_rng_below(rng, KERNELS_FORMATS);
     uint64_t round_ns = (40 + base_rng_below(rng, 120)) * SIM_MS;
-    options->forget_ns = chance(rng, 50) ? 600 * SIM_SECOND : FORGET_SOON_NS;
+    options->life.forget_after_ns = chance(rng, 50) ? 600 * SIM_SECOND : FORGET_SOON_NS;
     options->slow_ns = 150 * SIM_MS;
     options->checkpoint_rounds = 24;
     options->profile = chance(rng, 15) ? GOSSIP_PROFILE_WAN : GOSSIP_PROFILE_LAN;
-    options->start_members = options->nodes;
+    options->life.start_members = options->nodes;
     return round_ns;
 }
 
@@ -276,7 +276,8 @@ static bool learns(struct trial *trial)
     if (!is_connected(trial))
         return false;
     // A node that never forgets dead members keeps their last pull, and that of excluded nodes.
-    bool pulled = (trial->faults.n_gone && world->options.forget_ns > FORGET_SOON_NS) || !all_count(world);
+    bool pulled =
+        (trial->faults.n_gone && world->options.life.forget_after_ns > FORGET_SOON_NS) || !all_count(world);
     for (int i = 0; i < 10 || (i < 40 && sim_check_excess_loss(world) > EXCESS_LOSS / 2); i++) {
         toy->rate = rate / (float)(1 + i / 4); // falls, as in training
         if (!run_turn(trial))

@@ -40,8 +40,8 @@ static void build(uint64_t seed, struct base_rng *rng)
     options.peer_entries = 1 + base_rng_below(rng, 3);
     options.sealed = base_rng_below(rng, 2);
     options.slow_ns = 150 * SIM_MS;
-    options.start_members = options.nodes;
-    options.forget_ns = 600 * SIM_SECOND;
+    options.life.start_members = options.nodes;
+    options.life.forget_after_ns = 600 * SIM_SECOND;
     options.exchange = (struct gossip_exchange_options){.kernels = cpu_kernels(),
                                                         .ratio = 0.25f,
                                                         .sync = base_rng_below(rng, 2),

@@ -45,9 +45,9 @@ static void build(uint64_t seed)
     for (size_t i = 0; i < options.nodes; i++)
         first_models[i] = 1ull << base_rng_below(&rng, kinds);
     options.peer_entries = options.nodes - 1;
-    options.start_members =
+    options.life.start_members =
         options.nodes; // the lists have only some nodes: two may begin that do not wait for each other
-    options.forget_ns = 600 * SIM_SECOND;
+    options.life.forget_after_ns = 600 * SIM_SECOND;
     options.exchange = (struct gossip_exchange_options){.kernels = cpu_kernels(),
                                                         .ratio = 0.25f,
                                                         .sync = base_rng_below(&rng, 2),

@@ -269,13 +269,13 @@ static uint64_t choose(struct course *course, uint64_t seed, struct sim_options 
     *options = (struct sim_options){.seed = seed,
                                     .profile = GOSSIP_PROFILE_LAN,
                                     .topology = {.seed = 7, .rings = 2},
-                                    .forget_ns = 60 * SIM_SECOND,
+                                    .life.forget_after_ns = 60 * SIM_SECOND,
                                     .steps = (uint64_t)ROUNDS * LOCAL_STEPS,
-                                    .linger_ns = 60 * SIM_SECOND,
+                                    .life.linger_ns = 60 * SIM_SECOND,
                                     .checkpoint_ns = SIM_SECOND,
                                     .slow_ns = 150 * SIM_MS};
     options->nodes = 4 + base_rng_below(&rng, NODES_MAX - 3);
-    options->start_members = options->nodes;
+    options->life.start_members = options->nodes;
     options->peer_entries = 1 + base_rng_below(&rng, 2);
     options->topology.kind = kinds[base_rng_below(&rng, 3)];
     options->exchange = (struct gossip_exchange_options){.kernels = cpu_kernels(),
@@ -300,7 +300,7 @@ static uint64_t choose(struct course *course, uint64_t seed, struct sim_options 
 // while an edge compares states, nodes that do not wait make 60 rounds.
 static void choose_short_rounds(struct course *course, struct sim_options *options)
 {
-    options->nodes = options->start_members = NODES_MAX;
+    options->nodes = options->life.start_members = NODES_MAX;
     options->topology.kind = TOPOLOGY_RING;
     options->exchange.sync = true;
     options->exchange.ratio = 1.0f / 32;

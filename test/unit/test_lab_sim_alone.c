@@ -22,7 +22,7 @@ static void start_with_a_slow_one(struct lesson *lesson, enum how how, bool stop
     create(lesson, how);
     lesson->slow = NODES - 1;
     lesson->world.options.exchange.sync = false;
-    lesson->world.options.linger_ns = linger_ns;
+    lesson->world.options.life.linger_ns = linger_ns;
     lesson->learner.alone = stops ? alone : NULL;
     start_all(lesson);
 }

@@ -74,7 +74,7 @@ static void test_clusters_behind_one_name_become_one(void **state)
         struct lesson lesson;
         create(&lesson, (enum how)how);
         lesson.world.options.name_ns = 3 * SIM_SECOND;
-        lesson.world.options.start_timeout_ns = 600 * SIM_SECOND; // begins only when all nodes are there
+        lesson.world.options.life.start_timeout_ns = 600 * SIM_SECOND; // begins only when all nodes are there
         start_all(&lesson);
         run_for(&lesson, 2 * SIM_SECOND);
         for (size_t i = 0; i < NODES; i++) {
@@ -170,7 +170,7 @@ static void check_that_a_late_node_fetches_a_model(enum how how)
     struct lesson lesson;
 
     create(&lesson, how);
-    lesson.world.options.start_members = NODES - 1;
+    lesson.world.options.life.start_members = NODES - 1;
     for (size_t i = 0; i < NODES - 1; i++)
         sim_node_start(lesson.world.node[i]);
     while (lesson.sim_trainer[0].rounds < 10)
@@ -195,7 +195,7 @@ static void one_comes_late_to_many_rounds(struct lesson *lesson, enum how how)
     create(lesson, how);
     lesson->last = 20000;
     lesson->world.options.steps = STEPS * lesson->last;
-    lesson->world.options.start_members = NODES - 1;
+    lesson->world.options.life.start_members = NODES - 1;
     for (size_t i = 0; i < NODES - 1; i++)
         sim_node_start(lesson->world.node[i]);
     while (lesson->sim_trainer[0].rounds < 100) // reports have spread

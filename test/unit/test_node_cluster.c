@@ -121,8 +121,9 @@ static void open_node(struct node *node)
                                            .instance_id = node_clock_ns(),
                                            .datagrams = datagrams};
     assert_int_equal(node_cluster_create(&options, &node->cluster, &why), BASE_OK);
+    gossip_membership_flags((struct gossip_membership *)(uintptr_t)node_cluster_membership(node->cluster),
+                            GOSSIP_RECORD_ELIGIBLE, 0);
     node_cluster_start(node->cluster);
-    node_cluster_flags(node->cluster, GOSSIP_RECORD_ELIGIBLE, 0);
 }
 
 static void close_node(struct node *node)

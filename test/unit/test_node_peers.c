@@ -13,6 +13,19 @@
 
 #include <cmocka.h>
 
+// As gossip/host does.
+static void tell(struct node_peers *peers, struct gossip_links_event event)
+{
+    event.now_ns = node_clock_ns();
+    assert_int_equal(gossip_links_step(node_peers_rules(peers), &event), BASE_OK);
+    node_peers_tick(peers, event.now_ns);
+}
+
+static void want(struct node_peers *peers, const struct gossip_id *ids, size_t count)
+{
+    tell(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_WANT, .ids = ids, .count = count});
+}
+
 static void choosing_a_link_loses_nothing(void **state)
 {
     (void)state;
@@ -60,7 +73,7 @@ static void many_nodes_on_one_address_find_each_other(void **state)
     for (size_t i = 0; i < MANY; i++)
         ids[i] = tables[i].identity.id;
     for (size_t i = 0; i < MANY; i++) {
-        node_peers_want(tables[i].peers, ids, MANY); // unwanted links end before the last ones are made
+        want(tables[i].peers, ids, MANY); // unwanted links end before the last ones are made
         node_peers_start(tables[i].peers);
     }
     run_until(&in_use, MANY * (MANY - 1));
@@ -118,8 +131,8 @@ static void a_wanted_link_stays_and_comes_back(void **state)
     (void)state;
     struct table a, b;
     make_pair(&a, &b);
-    node_peers_want(a.peers, &b.identity.id, 1);
-    node_peers_want(b.peers, &a.identity.id, 1);
+    want(a.peers, &b.identity.id, 1);
+    want(b.peers, &a.identity.id, 1);
     run_until(&a.ups, 1);
     run_until(&b.ups, 1);
     nobody_needs_a_link(&a, &b);
@@ -130,8 +143,8 @@ static void a_wanted_link_stays_and_comes_back(void **state)
     run_until(&a.ups, 2);
     run_until(&b.ups, 2);
     assert_int_equal(a.unreachables + b.unreachables, 0);
-    node_peers_want(a.peers, NULL, 0);
-    node_peers_want(b.peers, NULL, 0);
+    want(a.peers, NULL, 0);
+    want(b.peers, NULL, 0);
     nobody_needs_a_link(&a, &b);
     run_until(&a.downs, 2);
     close_table(&a);
@@ -148,7 +161,7 @@ static void an_end_refused_for_its_scaling_receives_the_other_first(void **state
         make_pair(&a, &b);
         a.sends = true; // all of it is still queued when the link must end
         a.parts = GOSSIP_CLOSE_OTHER_SCALING;
-        node_peers_want(a.peers, &b.identity.id, 1);
+        want(a.peers, &b.identity.id, 1);
         run_until(&b.downs, 1);
         assert_int_equal(b.messages, NUMBERED);
         close_table(&a);
@@ -213,7 +226,7 @@ static void entries_of_living_members_are_not_called(void **state)
     step_membership(&b, (struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_LEAVE});
     introduce(&a, &b);
     assert_false(gossip_membership_is_here(a.membership, &b.identity.id));
-    node_peers_member(a.peers, &b.identity.id, false);
+    tell(a.peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_MEMBER, .peer = b.identity.id});
     run_until(&a.ups, 2);
     close_table(&a);
     close_table(&b);

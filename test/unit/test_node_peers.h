@@ -175,8 +175,12 @@ static inline void take_events(void *owner)
     struct node_peers_event event;
     assert_false(t->takes); // never from inside a call of its own
     t->takes = true;
-    while (node_peers_next(t->peers, &event))
-        take_event(t, &event);
+    struct gossip_links_action action;
+    do {
+        while (gossip_links_next(node_peers_rules(t->peers), &action))
+            if (node_peers_act(t->peers, &action, &event))
+                take_event(t, &event);
+    } while (node_peers_rest(t->peers, &event));
     t->takes = false;
 }
 

@@ -1,0 +1,11 @@
+// What the configuration says about the life of a node (gossip/life).
+#ifndef NODE_CONFIG_LIFE_H
+#define NODE_CONFIG_LIFE_H
+
+#include "gossip/life/life.h"
+#include "node/config/config.h"
+
+// All but what the process itself knows: self, resumed, gathers, round, step, reach, told_shard and now_ns.
+struct gossip_life_options node_config_life(const struct node_config *config);
+
+#endif
