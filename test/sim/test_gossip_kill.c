@@ -133,7 +133,6 @@ static void choose(struct campaign *c, struct sim_options *options, uint64_t see
     *options = (struct sim_options){
         .seed = seed,
         .nodes = nodes,
-        .start_members = nodes,
         .profile = GOSSIP_PROFILE_LAN,
         .topology = {.kind = kind, .seed = seed, .rings = 3, .base_k = 1, .graph = c->graph},
         .group = c->group,
@@ -141,8 +140,7 @@ static void choose(struct campaign *c, struct sim_options *options, uint64_t see
         .diskless = true,
         .local_steps = 2,
         .steps = 2 * ROUNDS,
-        .linger_ns = 10 * SIM_SECOND,
-        .forget_ns = 600 * SIM_SECOND,
+        .life = {.start_members = nodes, .linger_ns = 10 * SIM_SECOND, .forget_after_ns = 600 * SIM_SECOND},
         .exchange = {.kernels = cpu_kernels(),
                      .ratio = 0.1f,
                      .values = KERNELS_INT8,
