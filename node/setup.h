@@ -86,6 +86,11 @@ enum base_error node_setup_checkpoint_ended(void *setup, struct base_reason *why
 // threads have ended.
 enum base_error node_setup_model_file(struct node_setup *setup, struct base_reason *why) BASE_CHECK;
 
+// Whether the data of the checkpoint are those that are here: the same meaning, and no example that it was
+// trained on is held out now. A changed file is a warning. BASE_EMISMATCH.
+enum base_error node_setup_check_resumed(const struct node_setup *setup, const struct node_safetensors *file,
+                                         struct base_reason *why) BASE_CHECK;
+
 // What model files say about a model that learned from this data; `origin` stays empty.
 struct node_model_about node_setup_about(const struct node_config *config, const struct train_dataset *data);
 // As kernels_open wants it.

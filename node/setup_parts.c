@@ -11,7 +11,8 @@
 
 struct node_model_about node_setup_about(const struct node_config *config, const struct train_dataset *data)
 {
-    struct node_model_about about = {.input_divisor = data->input_divisor, .first_label = data->first_label};
+    struct node_model_about about = {
+        .input_divisor = data->input_divisor, .first_label = data->first_label, .split = data->split};
     size_t used = 0;
     snprintf(about.kind, sizeof about.kind, "%s", node_config_data_kind(config));
     if (!data->tokens) {

@@ -37,13 +37,17 @@ struct train_meaning {
     // and ignored ones. label: the column of the classes.
     struct train_names layout;
     char *label;
-    char delimiter;
+    char delimiter, decimal;        // decimal: 0 for a point
     size_t height, width, channels; // for images: a feature is ((y * width) + x) * channels + channel; else
                                     // 0
     enum train_text text;           // what a token is; the characters are the classes, by id
     enum train_scale scale;
-    float *shift, *factor;               // [features]: the data set holds (value - shift) * factor
-    float *target_shift, *target_factor; // [targets.count], likewise; all four are NULL if nothing is scaled
+    // [features]: the data set holds (value - shift) * factor. A shift is a double: seconds since 1970 differ
+    // by less than a float can tell.
+    double *shift;
+    float *factor;
+    double *target_shift; // [targets.count], likewise; all four are NULL if nothing is scaled
+    float *target_factor;
 };
 
 // Creates a meaning of `features` features, with one owner and everything else empty. NULL: out of memory.

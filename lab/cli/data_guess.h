@@ -9,9 +9,10 @@
 void lab_data_start(const char *path, char *text, size_t capacity);
 enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
                                 struct base_reason *why) BASE_CHECK;
-// Sets the kind, the files, and the other settings that this kind needs. BASE_ENOTFOUND, BASE_EINVAL,
-// BASE_EFORMAT.
-enum base_error lab_data_guess(const char *path, struct node_config *config,
+// Sets the kind, the files, and the other settings that this kind needs. `kind`: what --set data.kind says,
+// NULL: found out. *certain: the file states its kind; otherwise it is a guess from its first lines.
+// BASE_ENOTFOUND, BASE_EINVAL (nothing can be told), BASE_EFORMAT.
+enum base_error lab_data_guess(const char *path, const char *kind, struct node_config *config, bool *certain,
                                struct base_reason *why) BASE_CHECK;
 
 #endif

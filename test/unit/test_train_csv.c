@@ -176,7 +176,7 @@ static void mistakes_are_named_with_their_place(void **state)
                               "it in or leave the line out"},
         {"a,b\n1,0\n1o,1\n",
          "t.csv:3: column 1 (a): found \"1o\", expected a number such as \"1\" in line 2; name the "
-         "column in data.categorical if it is a category"},
+         "column in data.categorical if it is a category; write the numbers without their unit"},
         {"a,b\nred,0\n7,1\n",
          "t.csv:3: column 1 (a): found the number \"7\", expected a word such as \"red\" in line 2; "
          "name the column in data.categorical if it is a category"},
