@@ -37,6 +37,7 @@ static void post_view(struct node_loop *loop, struct gossip_graph *graph)
 static void take_member(struct node_loop *loop, const struct node_cluster_event *event)
 {
     node_loop_tell_joining(loop);
+    node_loop_weigh(loop);
     if (event->state == GOSSIP_MEMBER_ALIVE)
         node_loop_warn_of_duplicate_shard(loop, &event->peer);
     node_loop_live(loop, (struct gossip_life_event){
@@ -89,6 +90,7 @@ static void take_event(struct node_loop *loop, const struct node_cluster_event *
         take_member(loop, event);
         break;
     case NODE_CLUSTER_REMOVED:
+        node_loop_weigh(loop);
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = event->peer});
         break;
     case NODE_CLUSTER_VIEW:

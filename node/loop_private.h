@@ -49,6 +49,7 @@ struct node_loop {
     struct node_history history;
     struct node_meets meets;
     uint64_t noted_ns, line_ns; // rates; the latest line of log.progress
+    double weight;              // as last told to the learner; 0: never
 };
 
 // loop_events.c
@@ -59,6 +60,13 @@ void node_loop_reload(struct node_loop *loop); // the allow-list and the list of
 // loop_world.c. `known` is a part of the world and must live as long.
 struct gossip_life_world node_loop_world(const struct node_loop *loop, struct gossip_life_edges *known);
 uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards);
+
+// loop_weight.c
+// How many examples of its own this node has, by which it is weighed; 0: it has a shard, or a weight is
+// configured.
+uint32_t node_loop_own_examples(const struct node_loop_options *options);
+// Tells the learner how much this node counts now. Called when members come, go or change.
+void node_loop_weigh(struct node_loop *loop);
 
 // loop_life.c
 enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;

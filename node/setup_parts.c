@@ -127,7 +127,7 @@ bool node_setup_lends(const struct node_config *config)
            (config->device.exchange == NODE_EXCHANGE_AUTO && !host);
 }
 
-enum base_error node_setup_trainer(const struct node_config *config, const char *name,
+enum base_error node_setup_trainer(const struct node_config *config, const char *self,
                                    struct train_model *model, const struct train_dataset *data,
                                    const float *start, struct train_trainer **trainer,
                                    struct base_reason *why)
@@ -152,8 +152,8 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
         .blocks = config->train.blocks,
         .block_seed = config->model.seed,
         .weight = node_data_weight(config, data, config->data.shards),
-        // nodes that share a shard must not see it in the same order
-        .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
+        // nodes that share a shard must not see it in the same order, even if they have one configuration
+        .seed = base_hash_bytes(config->train.seed, self, strlen(self)),
     };
     enum base_error error = node_config_schedule(config, &options.schedule, why);
     if (error)
