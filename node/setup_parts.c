@@ -116,6 +116,7 @@ const char *node_setup_device(const struct node_config *config)
 {
     static const char *const devices[] = {
         [NODE_DEVICE_CPU] = "cpu", [NODE_DEVICE_CUDA] = "cuda", [NODE_DEVICE_AUTO] = "auto"};
+    _Static_assert(sizeof devices / sizeof *devices == NODE_DEVICES, "every device has a name");
     return devices[config->device.kind];
 }
 

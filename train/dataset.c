@@ -27,8 +27,10 @@ static void release_values(float *x, size_t mapped_bytes)
 {
     if (mapped_bytes == 0)
         free(x);
-    else if (x)
-        BASE_ASSERT(munmap(x, mapped_bytes) == 0);
+    else if (x) {
+        const int failed = munmap(x, mapped_bytes);
+        BASE_ASSERT(!failed);
+    }
 }
 
 void train_dataset_round(struct train_dataset *data)

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum train_scale { TRAIN_SCALE_NONE, TRAIN_SCALE_STANDARD, TRAIN_SCALE_MINMAX };
+enum train_scale { TRAIN_SCALE_NONE, TRAIN_SCALE_STANDARD, TRAIN_SCALE_MINMAX, TRAIN_SCALES };
 
-enum train_text { TRAIN_TEXT_NONE, TRAIN_TEXT_BYTES, TRAIN_TEXT_CHARACTERS, TRAIN_TEXT_IDS };
+enum train_text { TRAIN_TEXT_NONE, TRAIN_TEXT_BYTES, TRAIN_TEXT_CHARACTERS, TRAIN_TEXT_IDS, TRAIN_TEXTS };
 
 struct train_names {
     char **items; // malloc'ed

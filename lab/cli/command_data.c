@@ -144,6 +144,7 @@ static void print_configuration(const struct node_config *config, const struct t
         "data.decimal",      "data.target",      "data.categorical",  "data.ignore",       "data.image_size",
         "data.image_colour", "data.scale",       "data.scale_from"};
     static const char *const losses[] = {"cross-entropy", "mse", "mae"};
+    _Static_assert(sizeof losses / sizeof *losses == NODE_LOSSES, "every loss has a name");
     printf(certain ? "\nA configuration that fits:\n\n"
                    : "\nA configuration that fits if the guess is right:\n\n");
     if (data->outputs)

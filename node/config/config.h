@@ -5,7 +5,7 @@
 
 #include "node/schema/schema.h"
 
-enum node_loss { NODE_LOSS_CROSS_ENTROPY, NODE_LOSS_MSE, NODE_LOSS_MAE }; // as enum train_loss
+enum node_loss { NODE_LOSS_CROSS_ENTROPY, NODE_LOSS_MSE, NODE_LOSS_MAE, NODE_LOSSES }; // as enum train_loss
 enum node_data {
     NODE_DATA_DIGITS,
     NODE_DATA_IDX,
@@ -32,10 +32,11 @@ enum node_method {
     NODE_METHOD_NOLOCO,
     NODE_METHOD_SPARSELOCO,
     NODE_METHOD_HELD_REF,
+    NODE_METHODS
 };
 enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
 enum node_reference { NODE_REFERENCE_FP32, NODE_REFERENCE_BF16 };
-enum node_device { NODE_DEVICE_CPU, NODE_DEVICE_CUDA, NODE_DEVICE_AUTO };
+enum node_device { NODE_DEVICE_CPU, NODE_DEVICE_CUDA, NODE_DEVICE_AUTO, NODE_DEVICES };
 enum node_exchange_place { NODE_EXCHANGE_AUTO, NODE_EXCHANGE_DEVICE, NODE_EXCHANGE_HOST };
 enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP, NODE_ON_DEATH_FADE }; // as enum gossip_on_death
 enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };

@@ -225,6 +225,7 @@ static enum base_error read_meaning(const struct node_config *config, struct tra
                                     struct base_reason *why)
 {
     static const char *const scales[] = {"none", "standard", "minmax"};
+    _Static_assert(sizeof scales / sizeof *scales == TRAIN_SCALES, "every scale has a name");
     *like = NULL;
     if (config->data.kind == NODE_DATA_DIGITS || !config->data.scale_from || !config->data.scale_from[0] ||
         node_config_scales_together(config))

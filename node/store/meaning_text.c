@@ -9,6 +9,9 @@
 
 static const char *const scale_names[] = {"none", "standard", "minmax"};
 static const char *const text_names[] = {"none", "bytes", "characters", "ids"}; // enum train_text
+_Static_assert(sizeof scale_names / sizeof *scale_names == TRAIN_SCALES &&
+                   sizeof text_names / sizeof *text_names == TRAIN_TEXTS,
+               "every scale and every kind of text has a name");
 
 // -- writing
 
@@ -180,7 +183,7 @@ static bool are_both(bool there, const double *shift, const float *factor)
 static bool take_scale(const json_t *root, struct train_meaning *m)
 {
     const char *scale = json_string_value(json_object_get(root, "scale"));
-    for (int i = 0; scale && i < 3; i++)
+    for (int i = 0; scale && i < TRAIN_SCALES; i++)
         if (strcmp(scale, scale_names[i]) == 0) {
             const bool scaled = i != TRAIN_SCALE_NONE;
             m->scale = (enum train_scale)i;
@@ -213,7 +216,7 @@ static bool take_image(const json_t *list, struct train_meaning *m)
 static bool take_text(const json_t *root, struct train_meaning *m)
 {
     const json_t *item = json_object_get(root, "text");
-    for (int i = 0; json_is_string(item) && i < 4; i++)
+    for (int i = 0; json_is_string(item) && i < TRAIN_TEXTS; i++)
         if (strcmp(json_string_value(item), text_names[i]) == 0) {
             m->text = (enum train_text)i;
             return true;
