@@ -48,6 +48,7 @@ static enum base_error decode(struct decoding *d, const struct train_bytes *file
     jpeg_mem_src(jpeg, file->data, file->bytes);
     jpeg_save_markers(jpeg, JPEG_APP0 + 1, 0xffff);
     (void)jpeg_read_header(jpeg, TRUE);
+    const unsigned orientation = orientation_of(jpeg);
     if (!train_image_size_fits(jpeg->image_width, jpeg->image_height))
         return base_fail(why, BASE_ELIMIT,
                          "%s: found %u x %u pixels, expected at most %u a side and %u in all", file->name,
@@ -72,7 +73,7 @@ static enum base_error decode(struct decoding *d, const struct train_bytes *file
     (void)jpeg_finish_decompress(jpeg);
     struct train_picture upright = {jpeg->output_width, jpeg->output_height, channels, d->pixels};
     d->pixels = NULL;
-    if (train_image_turn(&upright, orientation_of(jpeg))) {
+    if (train_image_turn(&upright, orientation)) {
         free(upright.pixels);
         return base_fail(why, BASE_ENOMEM, "%s: no memory to turn it", file->name);
     }

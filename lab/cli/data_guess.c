@@ -205,17 +205,17 @@ static bool has_zero(const char *path)
     return memchr(start, 0, got) != NULL;
 }
 
-static enum base_error guess_lines(const char *path, const char *start, struct node_config *config,
-                                   bool *certain, struct base_reason *why)
+static enum base_error guess_lines(const char *path, const char *start, const char *kind,
+                                   struct node_config *config, bool *certain, struct base_reason *why)
 {
     const bool packed = ends_with(path, ".gz"), is_text = ends_with(path, ".txt") || ends_with(path, ".md");
     *certain = false;
     if (!packed && has_zero(path))
         return ask(path, start, why);
-    if (lab_data_looks_like_libsvm(start))
+    if (kind ? strcmp(kind, "libsvm") == 0 : lab_data_looks_like_libsvm(start))
         return lab_data_guess_libsvm(path, config, why);
     enum base_error error = lab_data_assign(config, "data.train_file", path, why);
-    if (!error && lab_data_looks_like_prose(start, is_text))
+    if (!error && !kind && lab_data_looks_like_prose(start, is_text))
         return guess_text(config, why);
     return error ? error : lab_data_guess_table(start, config, why);
 }
@@ -240,7 +240,7 @@ enum base_error lab_data_guess(const char *path, const char *kind, struct node_c
                         : ends_with(path, ".npz") || ends_with(path, ".npy") ? "npy"
                                                                              : NULL;
     if (!found)
-        return guess_lines(path, start, config, certain, why);
+        return guess_lines(path, start, kind, config, certain, why);
     enum base_error error = lab_data_assign(config, "data.train_file", path, why);
     return error ? error : lab_data_assign(config, "data.kind", found, why);
 }

@@ -40,20 +40,22 @@ static size_t count_in(const char *line, char delimiter)
     return count;
 }
 
-// Whole lines have the same number of it, at least one.
+// Whole lines have the same number of it, at least one. The first line may be a header that lacks one.
 static bool divides(const char *start, char delimiter)
 {
-    size_t lines = 0, first = 0;
-    for (const char *line = start; line && *line && lines < LINES_COMPARED; line = next_line(line)) {
-        const size_t count = count_in(line, delimiter);
+    size_t lines = 0, count = 0;
+    const char *second = next_line(start);
+    for (const char *line = second && next_line(second) ? second : start;
+         line && *line && lines < LINES_COMPARED; line = next_line(line)) {
+        const size_t found = count_in(line, delimiter);
         if (!next_line(line) && lines > 0)
             break; // it may be cut off
         if (lines++ == 0)
-            first = count;
-        else if (count != first && *line != '\r' && *line != '\n')
+            count = found;
+        else if (found != count && *line != '\r' && *line != '\n')
             return false;
     }
-    return first > 0;
+    return count > 0;
 }
 
 // The field from `at` on; returns what follows it, NULL at the end of the line.
@@ -72,26 +74,34 @@ static const char *take_field(const char *at, char delimiter, const char **field
     return after;
 }
 
-// Numbers by the first lines: with a point or none, and with a comma.
-static void count_numbers(const char *start, char delimiter, size_t *points, size_t *commas, size_t *words)
+// What the fields of the first lines are, below the first one.
+struct fields {
+    size_t all, numbers, points, commas; // points: numbers with one; commas: numbers with a decimal comma
+};
+
+static struct fields count_fields(const char *start, char delimiter)
 {
+    struct fields found = {0};
     size_t lines = 0;
-    *points = *commas = *words = 0;
-    for (const char *line = start; line && lines < LINES_COMPARED; line = next_line(line), lines++)
+    const char *second = next_line(start);
+    for (const char *line = second && *second ? second : start; line && lines < LINES_COMPARED;
+         line = next_line(line), lines++)
         for (const char *at = line, *field; at;) {
             size_t length;
             at = take_field(at, delimiter, &field, &length);
             const enum train_look look = train_look_of(field, length, '.');
-            *points += look == TRAIN_LOOK_NUMBER && memchr(field, '.', length);
-            *commas += look == TRAIN_LOOK_OTHER_POINT;
-            *words += look == TRAIN_LOOK_WORD && lines > 0 && length > 0;
+            found.all += length > 0;
+            found.numbers += length > 0 && look != TRAIN_LOOK_WORD;
+            found.points += look == TRAIN_LOOK_NUMBER && memchr(field, '.', length);
+            found.commas += look == TRAIN_LOOK_OTHER_POINT;
         }
+    return found;
 }
 
 enum base_error lab_data_guess_table(const char *start, struct node_config *config, struct base_reason *why)
 {
     static const char *const names[] = {"tab", ";", "|", ",", "space"};
-    size_t best = 3, most = 0, points, commas, words;
+    size_t best = 3, most = 0;
     enum base_error error = lab_data_assign(config, "data.kind", "csv", why);
     start += strncmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     if (strncasecmp(start, "sep=", 4) == 0 && next_line(start)) {
@@ -113,29 +123,31 @@ enum base_error lab_data_guess_table(const char *start, struct node_config *conf
         }
     if (!error)
         error = lab_data_assign(config, "data.delimiter", names[best], why);
-    count_numbers(start, delimiters[best], &points, &commas, &words);
-    if (!error && delimiters[best] != ',' && commas > 0 && points == 0)
+    const struct fields fields = count_fields(start, delimiters[best]);
+    if (!error && delimiters[best] != ',' && fields.commas > 0 && fields.points == 0)
         error = lab_data_assign(config, "data.decimal", "comma", why);
     return error;
 }
 
+// Lines of as many fields each, some of them numbers; where the file is not called a text, a delimiter is
+// enough.
+static bool looks_like_table(const char *start, char delimiter, bool is_named)
+{
+    const struct fields fields = count_fields(start, delimiter);
+    return divides(start, delimiter) && (4 * fields.numbers >= fields.all || (!is_named && delimiter != ' '));
+}
+
 bool lab_data_looks_like_prose(const char *start, bool is_named)
 {
-    size_t points, commas, words;
-    for (size_t d = 0; d < 4; d++)
-        if (divides(start, delimiters[d]) && !is_named)
+    for (size_t d = 0; d < sizeof delimiters; d++)
+        if (looks_like_table(start, delimiters[d], is_named))
             return false;
-    if (is_named) {
-        for (size_t d = 0; d < sizeof delimiters; d++) {
-            count_numbers(start, delimiters[d], &points, &commas, &words);
-            if (divides(start, delimiters[d]) && points + commas > words)
-                return false;
-        }
-        return true;
+    for (size_t d = 0; d < sizeof delimiters; d++) { // a table whose lines differ, which the loader refuses
+        const struct fields fields = count_fields(start, delimiters[d]);
+        if (2 * fields.numbers > fields.all)
+            return false;
     }
-    count_numbers(start, ' ', &points, &commas, &words);
-    return strchr(start, ' ') && !(divides(start, ' ') && points + commas > words) &&
-           !memchr(start, ',', strcspn(start, "\n"));
+    return is_named || (strchr(start, ' ') && !memchr(start, ',', strcspn(start, "\n")));
 }
 
 // -- LIBSVM

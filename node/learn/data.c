@@ -376,9 +376,13 @@ enum base_error node_data_load_whole(const struct node_config *config, struct tr
     enum base_error error = read_meaning(&whole, &like, why);
     if (!error)
         error = load(&whole, false, like, &loaded, why);
+    if (!error && !loaded.tokens)
+        error = node_meaning_check(loaded.meaning, why);
     train_meaning_release(like);
-    if (error)
+    if (error) {
+        train_dataset_destroy(&loaded);
         return error;
+    }
     note_collapse(&loaded);
     *data = loaded;
     return BASE_OK;

@@ -100,7 +100,7 @@ class Data(unittest.TestCase):
     def settings_of(self, info):
         """The lines that 'p2pml data info' prints, as --set takes them."""
         section, settings = "", []
-        for line in info[info.index("A configuration that fits:"):].splitlines()[2:]:
+        for line in info[info.index("A configuration that fits"):].splitlines()[2:]:
             key, _, value = line.partition(":")
             if line.startswith("  "):
                 settings.append(f"{section}.{key.strip()}={value.strip().strip(chr(34))}")
