@@ -50,12 +50,17 @@ static struct node_text_pair *add(struct node_text_pair *pairs, size_t *count, c
     return pair;
 }
 
-#define SPLIT_FORMAT "%zu of %zu, part %.17g, seed %" PRIu64 ", digest %016" PRIx64 " of %016" PRIx64
+#define SPLIT_FORMAT "%zu of %zu, part %.*g, seed %" PRIu64 ", digest %016" PRIx64 " of %016" PRIx64
 
 static void split_text(const struct train_split *s, char text[NODE_MODEL_SPLIT])
 {
-    snprintf(text, NODE_MODEL_SPLIT, SPLIT_FORMAT, s->tests, s->examples, s->part, s->seed, s->tests_digest,
-             s->digest);
+    char part[32];
+    int digits = 0;
+    do // as few as read back to the same bits
+        snprintf(part, sizeof part, "%.*g", ++digits, s->part);
+    while (digits < 17 && (strtod(part, NULL) < s->part || strtod(part, NULL) > s->part));
+    snprintf(text, NODE_MODEL_SPLIT, SPLIT_FORMAT, s->tests, s->examples, digits, s->part, s->seed,
+             s->tests_digest, s->digest);
 }
 
 enum base_error node_model_about_pairs(const struct node_model_about *about,

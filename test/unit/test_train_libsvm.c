@@ -113,6 +113,53 @@ static void labels_are_numbered_from_zero(void **state)
     assert_labels("10\n1", 10, 9, 0);
 }
 
+// The labels are names of classes; a test file and data.labels say the same as the training file.
+static void labels_are_part_of_the_meaning(void **state)
+{
+    (void)state;
+    static char one[] = "1", two[] = "2", seven[] = "7";
+    char *said[] = {two, seven, one};
+    struct train_dataset both = parse_good("1 1:1\n2 1:1\n", 1, 2),
+                         other = parse_good("0 1:1\n1 1:1\n", 1, 2), data = {0};
+    struct base_reason why = {""};
+    assert_string_equal(both.meaning->classes.items[1], "2");
+    assert_true(train_meaning_digest(both.meaning) != train_meaning_digest(other.meaning));
+    const struct train_bytes ones = {"rows", (const uint8_t *)"1 1:1\n1 1:2\n", 12};
+    struct train_libsvm_options options = {.features = 1, .classes = 2, .like = both.meaning};
+    assert_int_equal(train_libsvm_parse(&ones, &options, &data, &why), BASE_OK);
+    assert_true(data.labels[0] == 0 && data.meaning == both.meaning);
+    train_dataset_destroy(&data);
+    options.like = other.meaning;
+    assert_int_equal(train_libsvm_parse(&ones, &options, &data, &why), BASE_OK);
+    assert_int_equal(data.labels[0], 1);
+    train_dataset_destroy(&data);
+    options = (struct train_libsvm_options){.features = 1, .labels = {said, 3}};
+    assert_int_equal(train_libsvm_parse(&ones, &options, &data, &why), BASE_OK);
+    assert_true(data.classes == 3 && data.labels[0] == 2);
+    assert_string_equal(data.meaning->classes.items[1], "7");
+    train_dataset_destroy(&data);
+    const struct train_bytes threes = {"rows", (const uint8_t *)"1 1:1\n3 1:2\n", 12};
+    assert_int_equal(train_libsvm_parse(&threes, &options, &data, &why), BASE_EMISMATCH);
+    assert_string_equal(why.text,
+                        "rows:2: found the label 3, expected one of the 3 labels that the training examples "
+                        "or data.labels have, from 1 to 7");
+    said[2] = two;
+    assert_int_equal(train_libsvm_parse(&ones, &options, &data, &why), BASE_EINVAL);
+    assert_string_equal(why.text, "data.labels: found the label 2 twice");
+    train_dataset_destroy(&both);
+    train_dataset_destroy(&other);
+}
+
+static void comments_are_not_read(void **state)
+{
+    (void)state;
+    struct train_dataset data =
+        parse_good("# made by a program\n0 1:1 # first\n\t# between\n1 1:2#\n#", 1, 2);
+    assert_int_equal(data.examples, 2);
+    assert_true(data.x[1] == 2);
+    train_dataset_destroy(&data);
+}
+
 static void wrong_labels_are_refused(void **state)
 {
     (void)state;
@@ -348,6 +395,8 @@ int main(void)
         cmocka_unit_test(rows_are_read),
         cmocka_unit_test(a_range_of_rows_is_read),
         cmocka_unit_test(labels_are_numbered_from_zero),
+        cmocka_unit_test(labels_are_part_of_the_meaning),
+        cmocka_unit_test(comments_are_not_read),
         cmocka_unit_test(wrong_labels_are_refused),
         cmocka_unit_test(wrong_indices_are_refused),
         cmocka_unit_test(wrong_values_are_refused),
