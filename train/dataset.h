@@ -71,8 +71,8 @@ struct train_libsvm_options {
     struct train_names labels;  // the label of each class, in order; none: from `like`, or from the file
     struct train_meaning *like; // borrowed; NULL: the file must show whether its `classes` labels count from
                                 // 0 or from 1, or are -1 and +1
-    size_t first, count; // as above
-    bool sparse;         // the rows stay sparse, in data->csr instead of x
+    size_t first, count;        // as above
+    bool sparse;                // the rows stay sparse, in data->csr instead of x
 };
 // Errors name file and line; BASE_EFORMAT (NaN and Inf, too), BASE_EMISMATCH (another label than the known
 // ones), BASE_EINVAL, BASE_ELIMIT, BASE_ENOMEM, BASE_ENOTFOUND, BASE_EIO.

@@ -99,6 +99,22 @@ static enum base_error ask(const struct train_csv *csv, struct base_reason *why)
                      train_csv_show(&csv->fields[csv->count - 1]).text);
 }
 
+// The names of the training examples, whatever the lines below are.
+static bool is_known(const struct train_csv *first, const struct train_meaning *like)
+{
+    size_t found = 0;
+    for (size_t i = 0; like && i < first->count; i++) {
+        char name[256];
+        const struct train_csv_field *field = &first->fields[i];
+        if (field->length >= sizeof name)
+            return false;
+        memcpy(name, field->at, field->length);
+        name[field->length] = 0;
+        found += train_table_has(&like->layout, name);
+    }
+    return first->count > 1 && found == first->count;
+}
+
 static enum base_error decide(const struct train_csv *first, const struct contrast *columns, size_t rows,
                               bool *is_header, struct base_reason *why)
 {
@@ -155,7 +171,9 @@ enum base_error train_table_find_header(const struct train_bytes *text,
         return error;
     }
     error = train_csv_next(&first, &more, why);
-    if (!error && more && !train_csv_next(&below, &more, NULL)) {
+    const bool known = !error && more && is_known(&first, options->like);
+    *is_header = known;
+    if (!error && more && !known && !train_csv_next(&below, &more, NULL)) {
         columns = calloc(first.count, sizeof *columns);
         error = columns && begin(&first, point, columns)
                     ? decide(&first, columns, read_below(&below, point, columns, first.count), is_header, why)

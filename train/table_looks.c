@@ -1,6 +1,6 @@
 #include "train/table_looks.h"
 #include "train/decimal.h"
-#include <stdio.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
@@ -163,13 +163,22 @@ static bool is_day(const char *text, size_t length)
            part[2] <= 31;
 }
 
+// 1.234: one to three digits that begin with no 0, the mark, three digits.
+static bool may_be_thousands(const char *text, size_t length, char point)
+{
+    const bool has_sign = text[0] == '-' || text[0] == '+';
+    const char *at = text + has_sign, *end = text + length;
+    const size_t first = digits_at(at, end);
+    return first >= 1 && first <= 3 && *at != '0' && (size_t)(end - at) == first + 4 && at[first] == point &&
+           digits_at(at + first + 1, end) == 3;
+}
+
 static void note_number(struct train_looks *looks, const char *text, size_t length, char point)
 {
     const size_t row = looks->count; // from 0
     const size_t digits = digits_at(text, text + length);
     if (digits < length) {
-        char mark = 0;
-        looks->thousand_like += is_grouped(text, text + length, &mark) && mark == point && text[0] != '0';
+        looks->thousand_like += may_be_thousands(text, length, point);
         return;
     }
     looks->whole++;
@@ -180,11 +189,12 @@ static void note_number(struct train_looks *looks, const char *text, size_t leng
         looks->code_like++;
         looks->zero_led += text[0] == '0';
     }
-    char number[2][24];
-    for (size_t i = 0; i < 2; i++)
-        snprintf(number[i], sizeof number[i], "%zu", row + i);
-    looks->from_0 += strlen(number[0]) == length && memcmp(number[0], text, length) == 0;
-    looks->from_1 += strlen(number[1]) == length && memcmp(number[1], text, length) == 0;
+    uint64_t value = 0;
+    for (size_t i = 0; i < length && length <= LONG_DIGITS; i++)
+        value = 10 * value + (uint64_t)(text[i] - '0');
+    const bool counts = length <= LONG_DIGITS && (length == 1 || text[0] != '0');
+    looks->from_0 += counts && value == row;
+    looks->from_1 += counts && value == row + 1;
 }
 
 void train_looks_note(struct train_looks *looks, const char *text, size_t length, size_t line, char point)

@@ -26,7 +26,7 @@ struct gossip_membership_options {
     struct gossip_address
         addresses[LIMIT_ADDRESSES]; // there may be none yet: nothing is sent before there is one
     uint8_t n_addresses;
-    struct gossip_address pages; // of its HTTP port, as in the record
+    struct gossip_address pages;     // of its HTTP port, as in the record
     uint32_t shard, group, examples; // as in the record, as the next one
     uint64_t first_model;
     enum gossip_member_profile profile;

@@ -71,8 +71,12 @@ static enum base_error assign_split(struct node_config *config, const struct lab
                                     struct base_reason *why)
 {
     const struct train_split *split = &m->file.about.split;
-    if (split->examples == 0 || !node_config_splits(config))
+    if (split->examples == 0)
         return BASE_OK;
+    if (!node_config_splits(config)) {
+        config->data.seed = split->seed; // of the digest
+        return BASE_OK;
+    }
     if ((is_chosen(config, "data.seed") && config->data.seed != split->seed) ||
         (is_chosen(config, "data.test_part") &&
          (config->data.test_part < split->part || config->data.test_part > split->part)))
@@ -94,6 +98,15 @@ static enum base_error check_split(const struct lab_model *m, const struct train
     const struct train_split *then = &m->file.about.split, *now = &data->split;
     if (now->examples == 0)
         return BASE_OK;
+    if (now->tests == 0) {
+        if (then->examples == now->examples && then->digest == now->digest)
+            base_log(
+                BASE_LOG_WARN, "data",
+                "this is the file that the model was trained on: of its %zu examples, %zu were held out; name "
+                "it as data.train_file to test on these alone",
+                then->examples, then->tests);
+        return BASE_OK;
+    }
     if (then->examples == 0) {
         base_log(BASE_LOG_WARN, "data",
                  "the model does not say which examples it was trained on; these may be among them");

@@ -282,9 +282,10 @@ static const struct node_key keys[] = {
          TOLD),
     REAL("train.epsilon", train.epsilon, "1e-8", 1e-30, 1,
          "adamw: added to the denominator to avoid division by zero.", TOLD),
-    REAL("train.weight", train.weight, "0", 0, 1000,
-         "Weight of this node's gradient relative to other nodes. 0: proportional to the number of its examples, "
-         "in its shard or in a file of its own, so every example counts the same."),
+    REAL(
+        "train.weight", train.weight, "0", 0, 1000,
+        "Weight of this node's gradient relative to other nodes. 0: proportional to the number of its examples, "
+        "in its shard or in a file of its own, so every example counts the same."),
     TEXTS("train.schedule", train.schedule, "[0.6:0.3, 0.85:0.1]",
           "Steps of the learning rate, each as at:factor. 0.6:0.3 means: from 60% of the steps on, 0.3 "
           "x train.rate. []: always train.rate.",

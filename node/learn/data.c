@@ -388,6 +388,20 @@ enum base_error node_data_load_whole(const struct node_config *config, struct tr
     return BASE_OK;
 }
 
+// The digest of a test file, which may be the file of the training.
+static enum base_error describe_whole(const struct node_config *config, struct train_dataset *tests,
+                                      struct base_reason *why)
+{
+    bool *is_test = calloc(tests->examples, sizeof *is_test);
+    enum base_error error =
+        is_test
+            ? train_split_draw(tests, config->data.test_part, config->data.seed, is_test, &tests->split, why)
+            : base_fail(why, BASE_ENOMEM, "out of memory for %zu examples", tests->examples);
+    tests->split.tests = 0; // nothing was held out
+    free(is_test);
+    return error;
+}
+
 // The model says what its data mean, so no training example is needed.
 static enum base_error load_tests_like(const struct node_config *config, struct train_meaning *like,
                                        struct train_dataset *tests, struct base_reason *why)
@@ -396,6 +410,8 @@ static enum base_error load_tests_like(const struct node_config *config, struct 
     enum base_error error = node_config_splits(config) ? load_split(config, like, &train, tests, why)
                                                        : load(config, true, like, tests, why);
     train_dataset_destroy(&train);
+    if (!error && !node_config_splits(config) && tests->examples > 1)
+        error = describe_whole(config, tests, why);
     if (!error && tests->features != like->features)
         error =
             base_fail(why, BASE_EMISMATCH, "the test examples have %zu features, expected the model's %zu",

@@ -26,8 +26,8 @@ enum base_error node_data_load_open(const struct node_config *config, struct tra
                                     struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 
 // The test examples alone. `like`: the meaning of the data according to a model, whose columns, classes and
-// statistics then apply; NULL: the training examples decide. The configuration has passed
-// node_config_check_tests.
+// statistics then apply, and test->split describes a whole test file, with 0 tests; NULL: the training
+// examples decide. The configuration has passed node_config_check_tests.
 enum base_error node_data_load_tests(const struct node_config *config, struct train_meaning *like,
                                      struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 

@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 import corpus
+import corpus_judge
 
 PROGRAM = os.path.join(os.path.dirname(os.environ.get("P2PML_E2E_NODE", "")), "p2pml")
 
@@ -24,7 +25,7 @@ class CorpusTest(unittest.TestCase):
         self.assertGreaterEqual(len(cases), 200)
         for case in cases:
             with self.subTest(case.name):
-                wrong = corpus.judge(PROGRAM, case)
+                wrong = corpus_judge.judge(PROGRAM, case)
                 if wrong:
                     self.fail(f"{'misread' if wrong[0] else 'refused for another reason'}, expected {case.right}: {wrong[1]}")
 
@@ -36,7 +37,7 @@ def count(program):
     silent, refused, right, total = [], [], 0, 0
     with tempfile.TemporaryDirectory(prefix="p2pml-corpus-") as directory:
         for case in corpus.cases(directory):
-            wrong = corpus.judge(program, case, lambda setting: setting.split("=")[0] in known)
+            wrong = corpus_judge.judge(program, case, lambda setting: setting.split("=")[0] in known)
             total += 1
             right += not wrong
             if wrong:

@@ -86,6 +86,8 @@ class Meaning(unittest.TestCase):
         after, said = self.accuracy("n", "--set=data.train_file=d.csv")
         self.assertLess(abs(after - before), 12)
         self.assertLess(after, 75)
+        self.assertIn("this is the file that the model was trained on",
+                      self.run_it(P2PML, "eval", "n", "--set=data.test_file=d.csv"))
         self.write("e.csv", self.coins(200).replace("p\n", "q\n", 1))
         self.assertIn("is not the one that the model was trained on", self.accuracy("n", "--set=data.train_file=e.csv")[1])
         self.assertIn("some of these examples were trained on",
