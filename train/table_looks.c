@@ -281,12 +281,29 @@ static bool is_called(const char *name, const char *const *names, size_t count)
 static bool numbers_rows(const struct train_looks_column *column)
 {
     static const char *const names[] = {
-        "id",     "_id",        "index",         "idx",       "row",   "rowname",
-        "row_id", "rownames",   "rowid",         "row.id",    "nr",    "nr.",
-        "no",     "row_number", "no.",           "#",         "obs",   "obs.",
-        "nummer", "lfd. nr.",   "num\xc3\xa9ro", "n\xc2\xb0", "numero"};
+        "index",    "idx",           "row",       "rowname", "row_id", "rownames", "rowid", "row_number",
+        "nr",       "nr.",           "no",        "no.",     "#",      "obs",      "obs.",  "nummer",
+        "lfd. nr.", "num\xc3\xa9ro", "n\xc2\xb0", "numero"};
     return !column->has_name || strncasecmp(column->name, "unnamed:", 8) == 0 ||
            is_called(column->name, names, sizeof names / sizeof *names);
+}
+
+// "id", "customer_id", "PassengerId", "zip": whole numbers under such a name stand for something, and are no
+// quantity.
+static bool names_things(const struct train_looks_column *column)
+{
+    static const char *const names[] = {"id",      "uuid",         "guid",     "zip",
+                                        "zipcode", "zip_code",     "postcode", "postal_code",
+                                        "plz",     "postleitzahl", "phone",    "telephone"};
+    const size_t length = strlen(column->name);
+    const char *end = column->name + length;
+    if (!column->has_name || is_called(column->name, names, sizeof names / sizeof *names))
+        return column->has_name;
+    if (length < 3 || strncasecmp(end - 2, "id", 2) != 0)
+        return false;
+    const bool is_apart = strchr("_-. ", end[-3]) != NULL,
+               rises = end[-2] == 'I' && end[-3] >= 'a' && end[-3] <= 'z';
+    return is_apart || rises;
 }
 
 static enum base_error judge_numbers(const struct train_looks *looks, const struct train_looks_column *column,
@@ -322,6 +339,12 @@ static enum base_error judge_numbers(const struct train_looks *looks, const stru
                                    : "set data.decimal: point if it is a decimal "
                                      "point, or write them without the mark",
                       why);
+    if (n >= ROWS_TO_JUDGE && looks->whole == n && names_things(column))
+        return refuse(
+            looks, number, "whole numbers under a name of ids or codes",
+            "name the column in data.ignore, or in data.categorical if each value is a category; if it is a "
+            "quantity, give it another name",
+            why);
     if (n >= ROWS_TO_JUDGE && (looks->from_0 == n || looks->from_1 == n) && numbers_rows(column))
         return refuse(
             looks, number, "the number of the row in each row",

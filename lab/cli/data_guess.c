@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #define PATH_BYTES    4096
@@ -182,6 +183,24 @@ static enum base_error ask(const char *path, const char *start, struct base_reas
         path);
 }
 
+// Text of a format that is not read.
+static enum base_error check_format(const char *path, const char *start, struct base_reason *why)
+{
+    static const struct {
+        const char *begins, *what;
+    } formats[] = {{"@relation", "ARFF: keep the lines below @data, with a header line of the names"},
+                   {"%", "comments, as ARFF and Matrix Market have them: keep the rows, as CSV"},
+                   {"{", "JSON: write it as CSV"},
+                   {"[", "JSON: write it as CSV"},
+                   {"<", "XML or HTML: write it as CSV"}};
+    const char *at = start + strspn(start, " \t\r\n");
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strncasecmp(at, formats[i].begins, strlen(formats[i].begins)) == 0)
+            return base_fail(why, BASE_EINVAL, "%s: looks like %s; for a text, say --set data.kind=text",
+                             path, formats[i].what);
+    return BASE_OK;
+}
+
 // The user has said the kind: only what goes with it is set.
 static enum base_error follow(const char *path, const char *kind, struct node_config *config,
                               struct base_reason *why)
@@ -214,7 +233,9 @@ static enum base_error guess_lines(const char *path, const char *start, const ch
         return ask(path, start, why);
     if (kind ? strcmp(kind, "libsvm") == 0 : lab_data_looks_like_libsvm(start))
         return lab_data_guess_libsvm(path, config, why);
-    enum base_error error = lab_data_assign(config, "data.train_file", path, why);
+    enum base_error error = kind || is_text ? BASE_OK : check_format(path, start, why);
+    if (!error)
+        error = lab_data_assign(config, "data.train_file", path, why);
     if (!error && !kind && lab_data_looks_like_prose(start, is_text))
         return guess_text(config, why);
     return error ? error : lab_data_guess_table(start, config, why);

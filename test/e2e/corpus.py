@@ -100,7 +100,15 @@ class Corpus:
         self.add("pandas/index.csv", lines(("", *head), range(ROWS), *columns), "the number of the row")
         self.add("pandas/index_ignored.csv", lines(("", *head), range(ROWS), *columns), right, "data.ignore=1")
         self.add("pandas/unnamed.csv", lines(("Unnamed: 0", *head), range(ROWS), *columns), "the number of the row")
-        self.add("pandas/index_label.csv", lines(("id", *head), range(1, ROWS + 1), *columns), "the number of the row")
+        self.add("pandas/index_label.csv", lines(("id", *head), range(1, ROWS + 1), *columns), "a name of ids")
+        self.add("pandas/obs.csv", lines(("obs", *head), range(1, ROWS + 1), *columns), "the number of the row")
+        self.add("pandas/passengers.csv", lines(("PassengerId", *head), [892 + 3 * i for i in range(ROWS)], *columns),
+                 "a name of ids")
+        self.add("pandas/stores.csv", lines(("store_id", *head), [b % 5 for b in B], *columns), "a name of ids")
+        self.add("pandas/grid.csv", lines(("grid", *head), B[::-1], *columns), table_reading(grid=B[::-1], a=A, b=B, c=C))
+        self.add("pandas/records.json", '[{"a": 1.5, "y": "no"}, {"a": 2.5, "y": "yes"}]', "JSON")
+        self.add("pandas/lines.jsonl", '{"a": 1.5, "y": "no"}\n{"a": 2.5, "y": "yes"}\n', "JSON")
+        self.add("pandas/table.html", "<table><tr><td>1</td></tr></table>", "HTML")
         self.add("pandas/integer_header.csv", lines((0, 1, 2), A, [b + 0.5 for b in B], Y),
                  Reading(CSV, ROWS, spans(**{"0": A, "1": [b + 0.5 for b in B]}), counted(Y), None, None))
         labels = [int(y == "yes") for y in Y]
@@ -268,6 +276,9 @@ class Corpus:
                  Reading(CSV, ROWS, spans(**{"1": A, "2": B}), None, spans(**{"3": Q}), None))
         self.add("uci/yeast.data", "".join(f"P{i:05}_X  {a}  {b}  {c}\n" for i, (a, b, c) in enumerate(zip(A, B, C))),
                  "different words")
+        self.add("uci/weather.arff", "@relation weather\n@attribute a numeric\n@attribute y {no,yes}\n@data\n" + lines(None, A, Y),
+                 "ARFF")
+        self.add("uci/commented.arff", "% 1. Title: weather\n@relation weather\n@data\n" + lines(None, A, Y), "ARFF")
         self.add("uci/ages.csv", lines(("age", "a", "y"), [("18-24", "25-34", "35+")[b % 3] for b in B], A, Y),
                  table_reading(age=[("18-24", "25-34", "35+")[b % 3] for b in B], a=A))
         self.add("uci/dose.csv", lines(("dose", "a", "y"), [f"{b}mg" for b in B], A, Y), "with a unit")
