@@ -121,6 +121,14 @@ bool train_names_add(struct train_names *names, const char *text, size_t length)
     return true;
 }
 
+bool train_names_has(const struct train_names *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], name) == 0)
+            return true;
+    return false;
+}
+
 void train_names_free(struct train_names *names)
 {
     for (size_t i = 0; i < names->count; i++)

@@ -110,7 +110,7 @@ static bool is_known(const struct train_csv *first, const struct train_meaning *
             return false;
         memcpy(name, field->at, field->length);
         name[field->length] = 0;
-        found += train_table_has(&like->layout, name);
+        found += train_names_has(&like->layout, name);
     }
     return first->count > 1 && found == first->count;
 }

@@ -46,7 +46,6 @@ enum base_error train_table_name_columns(struct train_table *table, const struct
                                          struct base_reason *why) BASE_CHECK;
 // The place of the column with this name; SIZE_MAX: there is none.
 size_t train_table_find_name(const struct train_table *table, const char *name);
-bool train_table_has(const struct train_names *names, const char *name);
 
 // Makes the meaning from the result of the first pass: columns, categories and classes in their fixed order.
 enum base_error train_table_mean(const struct train_table *table, struct train_meaning **meaning,

@@ -77,7 +77,7 @@ static enum base_error check_known(const struct train_table_rows *rows, struct b
             return base_fail(why, BASE_EMISMATCH, "%s:1: columns %zu and %zu have the same name, \"%s\"",
                              table->name, train_table_find_name(table, name) + 1, i + 1,
                              train_show(name, strlen(name)).text);
-        if (!rows->places[i].column && !train_table_has(&meaning->layout, name))
+        if (!rows->places[i].column && !train_names_has(&meaning->layout, name))
             base_log(BASE_LOG_WARN, "data",
                      "%s: the column \"%s\" is left out: the training examples do not have it", table->name,
                      train_show(name, strlen(name)).text);
@@ -115,7 +115,7 @@ static enum train_column_role role_of(const struct train_meaning *meaning, const
         return TRAIN_COLUMN_FEATURE;
     }
     const bool is_label = meaning->label && strcmp(meaning->label, name) == 0;
-    return is_label || train_table_has(&meaning->targets, name) ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
+    return is_label || train_names_has(&meaning->targets, name) ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
 }
 
 // The columns are those of the training file in order: all, all except the target, or only the features.

@@ -151,14 +151,6 @@ static const struct train_column *column_like(const struct train_meaning *like, 
     return NULL;
 }
 
-bool train_table_has(const struct train_names *names, const char *name)
-{
-    for (size_t i = 0; i < names->count; i++)
-        if (strcmp(names->items[i], name) == 0)
-            return true;
-    return false;
-}
-
 // A column that the training examples do not have is not read.
 static void leave_out(const struct train_table *table, struct train_table_column *column)
 {
@@ -176,12 +168,12 @@ static void give_roles_like(struct train_table *table, const struct train_meanin
         struct train_table_column *column = &table->columns[i];
         const struct train_column *known = column_like(like, column->name);
         const bool is_target = (like->label && strcmp(like->label, column->name) == 0) ||
-                               train_table_has(&like->targets, column->name);
+                               train_names_has(&like->targets, column->name);
         if (known)
             column->is_category |= known->categories.count > 0;
         else if (is_target && table->options->target.count == 0)
             column->role = TRAIN_COLUMN_TARGET;
-        else if (column->role == TRAIN_COLUMN_FEATURE && train_table_has(&like->layout, column->name))
+        else if (column->role == TRAIN_COLUMN_FEATURE && train_names_has(&like->layout, column->name))
             column->role = TRAIN_COLUMN_IGNORED;
         found |= column->role == TRAIN_COLUMN_TARGET;
     }

@@ -36,14 +36,6 @@ void lab_data_start(const char *path, char *text, size_t capacity)
     text[got] = 0;
 }
 
-enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
-                                struct base_reason *why)
-{
-    char setting[PATH_BYTES + 32];
-    snprintf(setting, sizeof setting, "%s=%s", key, value);
-    return node_schema_assign(&node_config_schema, "guess", setting, config, why);
-}
-
 static enum base_error assign_number(struct node_config *config, const char *key, size_t value,
                                      struct base_reason *why)
 {

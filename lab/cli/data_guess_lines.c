@@ -1,6 +1,5 @@
 #include "lab/cli/data_guess_lines.h"
 #include "base/limits.h"
-#include "lab/cli/data_guess.h"
 #include "train/table_looks.h"
 
 #include <math.h>
@@ -13,6 +12,16 @@
 
 #define LINES_COMPARED 20u
 #define LABELS_SHOWN   40u // more of them than this are only counted
+
+#define PATH_BYTES 4096
+
+enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
+                                struct base_reason *why)
+{
+    char setting[PATH_BYTES + 32];
+    snprintf(setting, sizeof setting, "%s=%s", key, value);
+    return node_schema_assign(&node_config_schema, "guess", setting, config, why);
+}
 
 // -- tables
 
@@ -275,7 +284,7 @@ enum base_error lab_data_guess_libsvm(const char *path, struct node_config *conf
 {
     struct libsvm_survey survey = {0};
     struct stat status;
-    char tests[4096];
+    char tests[PATH_BYTES];
     const size_t length = strlen(path);
     if (length > 3 && strcmp(path + length - 3, ".gz") == 0)
         return base_fail(why, BASE_EINVAL, "%s: holds packed LIBSVM text; unpack it first", path);

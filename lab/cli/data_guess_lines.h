@@ -5,6 +5,9 @@
 #include "node/config/config.h"
 #include <stdbool.h>
 
+enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
+                                struct base_reason *why) BASE_CHECK;
+
 // `start`: the beginning of the file, zero-terminated.
 bool lab_data_looks_like_libsvm(const char *start);
 // Words and sentences, with no delimiter of a table. `is_named`: the file is called so, as .txt.
