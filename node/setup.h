@@ -112,8 +112,8 @@ enum base_error node_setup_start(const struct node_config *config, const struct 
 // Checks that model.init fits, before there is a model. BASE_OK if it is empty.
 enum base_error node_setup_check_start(const struct node_config *config, const struct train_dataset *data,
                                        struct base_reason *why) BASE_CHECK;
-// `self`: what only this node has: its id, or in a simulation its name. With train.seed it decides the order
-// of the examples and how they are augmented.
+// `self`: what only this node has: its id, or where it has a shard its name. With train.seed it decides the
+// order of the examples and how they are augmented.
 enum base_error node_setup_trainer(const struct node_config *config, const char *self,
                                    struct train_model *model, const struct train_dataset *data,
                                    const float *start, struct train_trainer **trainer,

@@ -89,8 +89,11 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
         return error;
     if (outer)
         memcpy(s->round_start, s->start, d * sizeof *s->round_start);
+    // Where each node has a shard of its own, the name is enough, and p2pml run repeats p2pml sim bit for
+    // bit.
     gossip_id_hex(&s->identity.id, hex);
-    error = node_setup_trainer(s->config, hex, s->model, &s->train, s->start, &s->trainer, why);
+    error = node_setup_trainer(s->config, s->config->data.shards > 1 ? s->name : hex, s->model, &s->train,
+                               s->start, &s->trainer, why);
     s->trainee = (struct node_built_in){.lends = !s->kernels->shares_host && node_setup_lends(s->config),
                                         .config = s->config,
                                         .trainer = s->trainer,

@@ -113,7 +113,8 @@ static const char about_eval[] =
     "Try: p2pml eval run/demo; p2pml eval run/a9a --set data.test_file=a9a.t\n";
 
 static const char about_predict[] =
-    "p2pml predict MODEL [ROWS] < rows.csv > answers.csv\n"
+    "p2pml predict MODEL < rows.csv > answers.csv\n"
+    "p2pml predict MODEL ROWS > answers.csv\n"
     "p2pml predict MODEL IMAGE... > answers.csv\n"
     "\n" ABOUT_MODEL "\n"
     "A model of a table reads the table that it was trained on, or one like it, plain or gzip. Columns are\n"
