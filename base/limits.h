@@ -46,7 +46,7 @@
 #define LIMIT_SNAPSHOT_BLOCK       65536u // elements of one block of a snapshot (256 KiB as fp32)
 #define LIMIT_BLOB_BYTES           65536u // of a program's own data, sent with the model in a snapshot
 #define LIMIT_STATE_VECTORS        64u   // a program's state in a checkpoint, in model sizes, beyond one blob
-#define LIMIT_STATISTICS_COLUMNS   8190u // features and targets whose scaling a cluster agrees on: fits a blob
+#define LIMIT_STATISTICS_COLUMNS   5460u // features and targets whose scaling a cluster agrees on: fits a blob
 #define LIMIT_MAILBOX              1024u // messages waiting between two threads
 
 #define LIMIT_CONFIG_BYTES            (1u << 20) // one configuration file

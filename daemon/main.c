@@ -212,7 +212,9 @@ static int check_data(const struct node_config *config)
         base_log(BASE_LOG_INFO, "data", "%zu examples to train on, %zu to test on; %zu features, %zu %s",
                  train.examples, test.examples, train.features, train.outputs ? train.outputs : train.classes,
                  train.outputs ? "targets" : "classes");
-    const enum base_error error = node_memory_check(config, &train, &why);
+    enum base_error error = node_setup_check_start(config, &train, &why);
+    if (!error)
+        error = node_memory_check(config, &train, &why);
     if (error)
         fprintf(stderr, "p2pml-node: model: %s\n", why.text);
     else

@@ -96,6 +96,7 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                            .name = o->name,
                                            .starts = o->starts,
                                            .first_model = o->first_model,
+                                           .examples = node_loop_own_examples(o),
                                            .instance_id = o->instance_id,
                                            .starts_path = o->starts_path,
                                            .events_path = o->events_path,

@@ -27,11 +27,13 @@ static void post_view(struct node_loop *loop, struct gossip_graph *graph)
     struct node_message *message = node_message_new(NODE_MESSAGE_VIEW);
     message->as.graph = graph;
     node_mailbox_put(loop->options.worker, message);
+    node_loop_weigh(loop); // members may have been removed
 }
 
 static void take_member(struct node_loop *loop, const struct node_cluster_event *event)
 {
     node_loop_tell_joining(loop);
+    node_loop_weigh(loop);
     if (event->state == GOSSIP_MEMBER_ALIVE)
         node_loop_warn_of_duplicate_shard(loop, &event->peer);
 }

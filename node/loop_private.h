@@ -50,6 +50,7 @@ struct node_loop {
     struct node_history history;
     struct node_meets meets;
     uint64_t noted_ns, line_ns; // rates; the latest line of log.progress
+    double weight;              // as last told to the learner; 0: never
 };
 
 // loop_events.c
@@ -59,6 +60,13 @@ void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // 
 void node_loop_consider(struct node_loop *loop);
 void node_loop_take_messages(struct node_loop *loop);
 void node_loop_reload(struct node_loop *loop); // the allow-list and the list of faults
+
+// loop_weight.c
+// How many examples of its own this node has, by which it is weighed; 0: it has a shard, or a weight is
+// configured.
+uint32_t node_loop_own_examples(const struct node_loop_options *options);
+// Tells the learner how much this node counts now. Called when members come, go or change.
+void node_loop_weigh(struct node_loop *loop);
 
 // loop_world.c
 struct gossip_life_edges node_loop_edges(const struct node_loop *loop);

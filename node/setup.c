@@ -252,7 +252,9 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     s->resumes = parts.resumes + 1;
     s->journal.key = parts.journal;
     train_trainer_store(s->trainer);
-    error = resume_scaling(s, why);
+    error = node_setup_check_resumed(s, *file, why);
+    if (!error)
+        error = resume_scaling(s, why);
     if (error)
         return base_fail_context(why, error, "--resume");
     base_log(BASE_LOG_INFO, "resume", "from step %llu, round %llu",

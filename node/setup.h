@@ -96,6 +96,11 @@ struct gossip_rounds_options node_setup_rounds(const struct node_setup *setup);
 // threads have ended.
 enum base_error node_setup_model_file(struct node_setup *setup, struct base_reason *why) BASE_CHECK;
 
+// Whether the data of the checkpoint are those that are here: the same meaning, and no example that it was
+// trained on is held out now. A changed file is a warning. BASE_EMISMATCH.
+enum base_error node_setup_check_resumed(const struct node_setup *setup, const struct node_safetensors *file,
+                                         struct base_reason *why) BASE_CHECK;
+
 // What model files say about a model that learned from this data; `origin` stays empty.
 struct node_model_about node_setup_about(const struct node_config *config, const struct train_dataset *data);
 // As kernels_open wants it.
@@ -117,8 +122,9 @@ enum base_error node_setup_start(const struct node_config *config, const struct 
 // Checks that model.init fits, before there is a model. BASE_OK if it is empty.
 enum base_error node_setup_check_start(const struct node_config *config, const struct train_dataset *data,
                                        struct base_reason *why) BASE_CHECK;
-// `name`: the node's; with train.seed it decides the order of the examples.
-enum base_error node_setup_trainer(const struct node_config *config, const char *name,
+// `self`: what only this node has: its id, or where it has a shard its name. With train.seed it decides the
+// order of the examples and how they are augmented.
+enum base_error node_setup_trainer(const struct node_config *config, const char *self,
                                    struct train_model *model, const struct train_dataset *data,
                                    const float *start, struct train_trainer **trainer,
                                    struct base_reason *why) BASE_CHECK;

@@ -11,7 +11,8 @@
 
 struct node_model_about node_setup_about(const struct node_config *config, const struct train_dataset *data)
 {
-    struct node_model_about about = {.input_divisor = data->input_divisor, .first_label = data->first_label};
+    struct node_model_about about = {
+        .input_divisor = data->input_divisor, .first_label = data->first_label, .split = data->split};
     size_t used = 0;
     snprintf(about.kind, sizeof about.kind, "%s", node_config_data_kind(config));
     if (!data->tokens) {
@@ -115,6 +116,7 @@ const char *node_setup_device(const struct node_config *config)
 {
     static const char *const devices[] = {
         [NODE_DEVICE_CPU] = "cpu", [NODE_DEVICE_CUDA] = "cuda", [NODE_DEVICE_AUTO] = "auto"};
+    _Static_assert(sizeof devices / sizeof *devices == NODE_DEVICES, "every device has a name");
     return devices[config->device.kind];
 }
 
@@ -126,7 +128,7 @@ bool node_setup_lends(const struct node_config *config)
            (config->device.exchange == NODE_EXCHANGE_AUTO && !host);
 }
 
-enum base_error node_setup_trainer(const struct node_config *config, const char *name,
+enum base_error node_setup_trainer(const struct node_config *config, const char *self,
                                    struct train_model *model, const struct train_dataset *data,
                                    const float *start, struct train_trainer **trainer,
                                    struct base_reason *why)
@@ -151,8 +153,8 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
         .blocks = config->train.blocks,
         .block_seed = config->model.seed,
         .weight = node_data_weight(config, data, config->data.shards),
-        // nodes that share a shard must not see it in the same order
-        .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
+        // nodes that share a shard must not see it in the same order, even if they have one configuration
+        .seed = base_hash_bytes(config->train.seed, self, strlen(self)),
     };
     enum base_error error = node_config_schedule(config, &options.schedule, why);
     if (error)

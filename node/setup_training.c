@@ -73,6 +73,7 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
     error = node_setup_model(s->config, &s->train, s->kernels, &s->model, why);
     if (error)
         return base_fail_context(why, error, "model");
+    char hex[GOSSIP_ID_HEX];
     size_t d = train_model_parameters(s->model);
     s->start = malloc(d * sizeof *s->start);
     bool outer = s->config->average.outer_momentum > 0;
@@ -88,7 +89,11 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
         return error;
     if (outer)
         memcpy(s->round_start, s->start, d * sizeof *s->round_start);
-    error = node_setup_trainer(s->config, s->name, s->model, &s->train, s->start, &s->trainer, why);
+    // Where each node has a shard of its own, the name is enough, and p2pml run repeats p2pml sim bit for
+    // bit.
+    gossip_id_hex(&s->identity.id, hex);
+    error = node_setup_trainer(s->config, s->config->data.shards > 1 ? s->name : hex, s->model, &s->train,
+                               s->start, &s->trainer, why);
     s->trainee = (struct node_built_in){.lends = !s->kernels->shares_host && node_setup_lends(s->config),
                                         .config = s->config,
                                         .trainer = s->trainer,

@@ -2,24 +2,46 @@
 #include "base/limits.h"
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define SHOWN 40u // characters of a field in a message
+
+// "sep=;": a line with which spreadsheets tell each other the delimiter.
+static enum base_error skip_separator(struct train_csv *csv, struct base_reason *why)
+{
+    const char *at = csv->at;
+    if (csv->end - at < 6 || strncasecmp(at, "sep=", 4) != 0 || !strchr("\r\n", at[5]))
+        return BASE_OK;
+    if (at[4] != csv->delimiter)
+        return base_fail(why, BASE_EINVAL,
+                         "%s:1: found \"sep=%c\", expected columns with '%c' between them: set "
+                         "data.delimiter",
+                         csv->name, at[4], csv->delimiter);
+    at += 5;
+    at += *at == '\r';
+    at += at < csv->end && *at == '\n';
+    csv->at = at;
+    csv->next_line = 2;
+    return BASE_OK;
+}
 
 enum base_error train_csv_open(const struct train_bytes *text, char delimiter, struct train_csv *csv,
                                struct base_reason *why)
 {
     struct train_csv opened = {.name = text->name, .delimiter = delimiter, .next_line = 1};
     const uint8_t *zero = text->bytes ? memchr(text->data, 0, text->bytes) : NULL;
+    const bool is_utf16 = text->bytes > 1 && text->data[0] + text->data[1] == 0xff + 0xfe;
     if (zero)
-        return base_fail(
-            why, BASE_EFORMAT,
-            "%s: found a zero byte at byte %zu, expected UTF-8 text; convert UTF-16 with iconv -f UTF-16 "
-            "-t UTF-8",
-            text->name, (size_t)(zero - text->data));
+        return base_fail(why, BASE_EFORMAT, "%s: found a zero byte at byte %zu, expected UTF-8 text%s",
+                         text->name, (size_t)(zero - text->data),
+                         is_utf16 ? "; convert UTF-16 with iconv -f UTF-16 -t UTF-8" : "");
     opened.at = (const char *)text->data;
     opened.end = opened.at + text->bytes;
     if (text->bytes >= 3 && memcmp(opened.at, "\xef\xbb\xbf", 3) == 0)
         opened.at += 3;
+    enum base_error error = skip_separator(&opened, why);
+    if (error)
+        return error;
     opened.text = malloc(LIMIT_TEXT_LINE_BYTES);
     if (!opened.text)
         return base_fail(why, BASE_ENOMEM, "%s: no memory to read it", text->name);
@@ -132,12 +154,21 @@ static enum base_error read_plain(struct train_csv *csv, const char *limit, cons
     return BASE_OK;
 }
 
+// A run of blanks divides once, and those at the ends of a line do not divide.
+static const char *skip_run(const struct train_csv *csv, const char *at)
+{
+    while (csv->delimiter == ' ' && at < csv->end && (*at == ' ' || *at == '\t'))
+        at++;
+    return at;
+}
+
 // Reads one field and the delimiter or the line end after it; *last: it is the last field of the record.
 static enum base_error read_field(struct train_csv *csv, const char *limit, bool *last,
                                   struct base_reason *why)
 {
     while (csv->at < limit && is_blank(csv, *csv->at))
         csv->at++;
+    csv->at = skip_run(csv, csv->at);
     const char *next = csv->at;
     struct train_csv_field field = {0};
     const bool quoted = csv->at < limit && *csv->at == '"';
@@ -150,7 +181,12 @@ static enum base_error read_field(struct train_csv *csv, const char *limit, bool
     if (next == limit && limit < csv->end)
         return base_fail(why, BASE_ELIMIT, "%s:%zu: the line is longer than %u bytes", csv->name, csv->line,
                          LIMIT_TEXT_LINE_BYTES);
+    next = skip_run(csv, next);
     *last = ends_record(csv, next);
+    if (!*last && csv->delimiter == ' ') {
+        csv->at = next;
+        return BASE_OK;
+    }
     if (!*last) {
         csv->at = next + 1;
         return BASE_OK;

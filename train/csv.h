@@ -26,8 +26,9 @@ struct train_csv {
     size_t used;
 };
 
-// `text` is borrowed. A UTF-8 byte order mark at its beginning is skipped. BASE_EFORMAT: a zero byte;
-// BASE_ENOMEM.
+// `text` is borrowed. A UTF-8 byte order mark at its beginning is skipped, and a first line "sep=;". With a
+// blank as the delimiter, a run of blanks divides once. BASE_EFORMAT: a zero byte; BASE_EINVAL: the first
+// line tells another delimiter; BASE_ENOMEM.
 enum base_error train_csv_open(const struct train_bytes *text, char delimiter, struct train_csv *csv,
                                struct base_reason *why) BASE_CHECK;
 void train_csv_close(struct train_csv *csv);

@@ -27,12 +27,22 @@ static void release_values(float *x, size_t mapped_bytes)
 {
     if (mapped_bytes == 0)
         free(x);
-    else if (x)
-        BASE_ASSERT(munmap(x, mapped_bytes) == 0);
+    else if (x) {
+        const int failed = munmap(x, mapped_bytes);
+        BASE_ASSERT(!failed);
+    }
+}
+
+void train_dataset_round(struct train_dataset *data)
+{
+    release_values(data->x_rest, data->mapped_bytes);
+    free(data->targets_rest);
+    data->x_rest = data->targets_rest = NULL;
 }
 
 void train_dataset_destroy(struct train_dataset *data)
 {
+    train_dataset_round(data);
     release_values(data->x, data->mapped_bytes);
     train_csr_destroy(data->csr);
     free(data->labels);
@@ -63,6 +73,11 @@ static enum base_error check_size(size_t examples, size_t features, size_t outpu
     return BASE_OK;
 }
 
+static size_t bytes_of(size_t examples, size_t features)
+{
+    return (examples * features * sizeof(float) + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+}
+
 enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes, size_t outputs,
                                        struct train_dataset *data, struct base_reason *why)
 {
@@ -70,8 +85,7 @@ enum base_error train_dataset_allocate(size_t examples, size_t features, size_t 
     enum base_error error = check_size(examples, features, outputs, why);
     if (error)
         return error;
-    size_t bytes = examples * features * sizeof(float);
-    bytes = (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+    const size_t bytes = bytes_of(examples, features);
     size_t mapped_bytes;
     float *x = allocate_values(bytes, &mapped_bytes);
     uint32_t *labels = outputs > 0 ? NULL : calloc(examples, sizeof *labels);
@@ -93,6 +107,42 @@ enum base_error train_dataset_allocate(size_t examples, size_t features, size_t 
                                    .outputs = outputs,
                                    .targets = targets,
                                    .input_divisor = 1.0f};
+    return BASE_OK;
+}
+
+static enum base_error no_rest(const struct train_dataset *data, struct base_reason *why)
+{
+    return base_fail(why, BASE_ENOMEM, "no memory for the digits of %zu examples", data->examples);
+}
+
+enum base_error train_dataset_put(struct train_dataset *data, size_t at, double value,
+                                  struct base_reason *why)
+{
+    size_t mapped_bytes;
+    data->x[at] = (float)value;
+    const double rest = value - (double)data->x[at];
+    if (rest == 0)
+        return BASE_OK;
+    if (!data->x_rest)
+        data->x_rest = allocate_values(bytes_of(data->examples, data->features), &mapped_bytes);
+    if (!data->x_rest)
+        return no_rest(data, why);
+    data->x_rest[at] = (float)rest;
+    return BASE_OK;
+}
+
+enum base_error train_dataset_put_target(struct train_dataset *data, size_t at, double value,
+                                         struct base_reason *why)
+{
+    data->targets[at] = (float)value;
+    const double rest = value - (double)data->targets[at];
+    if (rest == 0)
+        return BASE_OK;
+    if (!data->targets_rest)
+        data->targets_rest = calloc(data->examples * data->outputs, sizeof *data->targets_rest);
+    if (!data->targets_rest)
+        return no_rest(data, why);
+    data->targets_rest[at] = (float)rest;
     return BASE_OK;
 }
 
@@ -135,7 +185,7 @@ static struct train_dataset part_of(const struct train_dataset *data, size_t cou
     struct train_dataset part = *data;
     part.examples = count;
     part.mapped_bytes = 0;
-    part.x = part.targets = NULL;
+    part.x = part.targets = part.x_rest = part.targets_rest = NULL;
     part.csr = NULL;
     part.labels = NULL;
     part.starts = NULL;
@@ -177,6 +227,22 @@ static enum base_error subset_sparse(const struct train_dataset *data, const uin
     return BASE_OK;
 }
 
+static void copy_rows(const float *from, const uint32_t *rows, size_t count, size_t width, float *to)
+{
+    for (size_t i = 0; i < count && to; i++)
+        memcpy(to + i * width, from + rows[i] * width, width * sizeof *to);
+}
+
+static bool allocate_rests(const struct train_dataset *data, struct train_dataset *copy)
+{
+    size_t mapped_bytes;
+    if (data->x_rest)
+        copy->x_rest = allocate_values(bytes_of(copy->examples, copy->features), &mapped_bytes);
+    if (data->targets_rest)
+        copy->targets_rest = calloc(copy->examples * copy->outputs, sizeof *copy->targets_rest);
+    return (!data->x_rest || copy->x_rest) && (!data->targets_rest || copy->targets_rest);
+}
+
 static enum base_error subset_dense(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                     struct train_dataset *subset)
 {
@@ -185,19 +251,23 @@ static enum base_error subset_dense(const struct train_dataset *data, const uint
     enum base_error error = train_dataset_allocate(count, features, data->classes, outputs, &copy, NULL);
     if (error)
         return error;
-    for (size_t i = 0; i < count; i++) {
-        memcpy(copy.x + i * features, data->x + rows[i] * features, features * sizeof *copy.x);
-        if (outputs > 0)
-            memcpy(copy.targets + i * outputs, data->targets + rows[i] * outputs,
-                   outputs * sizeof *copy.targets);
-        else
-            copy.labels[i] = data->labels[rows[i]];
+    if (!allocate_rests(data, &copy)) {
+        train_dataset_destroy(&copy);
+        return BASE_ENOMEM;
     }
+    copy_rows(data->x, rows, count, features, copy.x);
+    copy_rows(data->x_rest, rows, count, features, copy.x_rest);
+    copy_rows(data->targets, rows, count, outputs, copy.targets);
+    copy_rows(data->targets_rest, rows, count, outputs, copy.targets_rest);
+    for (size_t i = 0; i < count && copy.labels; i++)
+        copy.labels[i] = data->labels[rows[i]];
     *subset = part_of(data, count);
     subset->x = copy.x;
+    subset->x_rest = copy.x_rest;
     subset->mapped_bytes = copy.mapped_bytes;
     subset->labels = copy.labels;
     subset->targets = copy.targets;
+    subset->targets_rest = copy.targets_rest;
     return BASE_OK;
 }
 

@@ -13,19 +13,34 @@
 struct train_csr;
 struct train_tokens;
 
+// How a file was divided into examples to train on and examples to test on (train/split.h).
+struct train_split {
+    size_t examples, tests; // in the file, and of them held out; examples 0: not divided
+    uint64_t digest, tests_digest;
+    double part;
+    uint64_t seed;
+};
+
 struct train_dataset {
     size_t examples, features, classes;
-    float *x;                       // [examples, features], 64-byte aligned; NULL if the examples are sparse
+    float *x; // [examples, features], 64-byte aligned; NULL if the examples are sparse
+    // What a number of the file has beyond its float in x or targets: [examples, features] and [examples,
+    // outputs]; NULL: nothing. Until the data are scaled (train/scale.h), x + x_rest is the number.
+    float *x_rest, *targets_rest;
     struct train_csr *csr;          // the examples if they are sparse (train/rows.h); else NULL
     size_t height, width, channels; // if the examples are images: x is [examples, height, width, channels];
                                     // else 0
     uint32_t *labels;               // [examples], each < classes; NULL for a regression, where classes is 0
-    size_t whole;        // number of examples in the set that this one was cut from; equal to `examples` if
-                         // nothing was cut
-    size_t mapped_bytes; // size of x if it is a separate memory mapping; 0: malloc'ed
+    size_t whole; // number of examples in the set that this one was cut from; equal to `examples` if
+                  // nothing was cut
+    struct train_split split; // of the file that both parts came from
+    // Of data that are not scaled, the number, from 1, of the first feature whose numbers a float cannot tell
+    // apart, how many different ones the file has, and how many are left (train/scale.h); 0: none.
+    size_t collapsed, different, left;
+    size_t mapped_bytes; // size of x, and of x_rest, if they are separate memory mappings; 0: malloc'ed
     // The encoding in the file, so that a model can be used on other files of this kind: x is the number in
-    // the file divided by input_divisor; class 0 is first_label in the file; first_label -1 means that the
-    // labels in the file are -1 and +1.
+    // the file divided by input_divisor; class 0 is first_label in the file, unless the meaning names the
+    // classes.
     float input_divisor;
     int32_t first_label;
     size_t outputs;                // for a regression, else 0
@@ -37,6 +52,7 @@ struct train_dataset {
     size_t *starts;              // [examples], ascending: the first token of each window
 };
 void train_dataset_destroy(struct train_dataset *data);        // leaves {0}
+void train_dataset_round(struct train_dataset *data);          // frees x_rest and targets_rest
 size_t train_dataset_labels(const struct train_dataset *data); // labels of one example: 1, or for text one
                                                                // per token
 
@@ -48,12 +64,20 @@ enum base_error train_dataset_load_idx(const char *images, const char *labels, s
                                        size_t classes, struct train_dataset *data,
                                        struct base_reason *why) BASE_CHECK;
 
-// LIBSVM text ("label index:value ..."), indices from 1, ascending, <= features. Labels are integers; -1/+1
-// and 0/1 become 0/1, 1..classes become 0..classes-1 (then no row may be labelled 0). Errors name file and
-// line; NaN and Inf are errors. With `sparse` the rows stay sparse, in data->csr instead of x.
-enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
-                                          size_t count, bool sparse, struct train_dataset *data,
-                                          struct base_reason *why) BASE_CHECK;
+// LIBSVM text ("label index:value ..."), indices from 1, ascending, <= features; "#" begins a comment. The
+// labels are whole numbers, and the names of the classes in the meaning.
+struct train_libsvm_options {
+    size_t features, classes;
+    struct train_names labels;  // the label of each class, in order; none: from `like`, or from the file
+    struct train_meaning *like; // borrowed; NULL: the file must show whether its `classes` labels count from
+                                // 0 or from 1, or are -1 and +1
+    size_t first, count;        // as above
+    bool sparse;                // the rows stay sparse, in data->csr instead of x
+};
+// Errors name file and line; BASE_EFORMAT (NaN and Inf, too), BASE_EMISMATCH (another label than the known
+// ones), BASE_EINVAL, BASE_ELIMIT, BASE_ENOMEM, BASE_ENOTFOUND, BASE_EIO.
+enum base_error train_dataset_load_libsvm(const char *path, const struct train_libsvm_options *options,
+                                          struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
 // Built-in digits: 28x28, ten classes, drawn from strokes under random affine and elastic distortion,
 // thickness and noise. Example i of a seed is always the same picture, with a label drawn from the seed. The

@@ -61,13 +61,13 @@ static const char *read_digits(const char *at, const char *end, bool after_point
     return at;
 }
 
-bool train_decimal_parse(const char *at, const char *end, float *value)
+bool train_decimal_parse(const char *at, const char *end, char point, double *value)
 {
     bool negative = at < end && *at == '-';
     at += at < end && (*at == '-' || *at == '+');
     struct decimal decimal = {0};
     at = read_digits(at, end, false, &decimal);
-    if (at < end && *at == '.')
+    if (at < end && *at == point)
         at = read_digits(at + 1, end, true, &decimal);
     if (decimal.digits == 0)
         return false;
@@ -84,7 +84,7 @@ bool train_decimal_parse(const char *at, const char *end, float *value)
     if (at != end)
         return false;
     double found = scale(decimal.mantissa, decimal.exponent);
-    *value = found > (double)FLT_MAX ? INFINITY : (float)found;
+    *value = found > (double)FLT_MAX ? (double)INFINITY : found;
     if (negative)
         *value = -*value;
     return true;

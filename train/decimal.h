@@ -4,9 +4,10 @@
 
 #include <stdbool.h>
 
-// [+-]digits[.digits][e[+-]digits], with a digit before or after the point, from `at` to `end`. No locale, no
-// "nan", "inf" or hexadecimal. Within one unit in the last place of a float, and the same bits on every
-// machine. Overflow is infinity. False: not a number.
-bool train_decimal_parse(const char *at, const char *end, float *value);
+// [+-]digits[.digits][e[+-]digits], with a digit before or after the point, from `at` to `end`; `point` is
+// the character between whole and fraction. No locale, no "nan", "inf" or hexadecimal. Within two units in
+// the last place of a double, and the same bits on every machine. Beyond the range of a 32-bit float it is
+// infinity. False: not a number.
+bool train_decimal_parse(const char *at, const char *end, char point, double *value);
 
 #endif

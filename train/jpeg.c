@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <jpeglib.h>
 
@@ -30,12 +31,24 @@ static void warn(j_common_ptr jpeg, int level)
         leave(jpeg);
 }
 
+// How the camera was held.
+static unsigned orientation_of(const struct jpeg_decompress_struct *jpeg)
+{
+    static const char name[] = "Exif\0"; // and the zero byte that ends the text
+    for (jpeg_saved_marker_ptr at = jpeg->marker_list; at; at = at->next)
+        if (at->data_length >= sizeof name && memcmp(at->data, name, sizeof name) == 0)
+            return train_exif_orientation(at->data + sizeof name, at->data_length - sizeof name);
+    return 1;
+}
+
 static enum base_error decode(struct decoding *d, const struct train_bytes *file, size_t channels,
                               struct train_picture *image, struct base_reason *why)
 {
     struct jpeg_decompress_struct *jpeg = &d->jpeg;
     jpeg_mem_src(jpeg, file->data, file->bytes);
+    jpeg_save_markers(jpeg, JPEG_APP0 + 1, 0xffff);
     (void)jpeg_read_header(jpeg, TRUE);
+    const unsigned orientation = orientation_of(jpeg);
     if (!train_image_size_fits(jpeg->image_width, jpeg->image_height))
         return base_fail(why, BASE_ELIMIT,
                          "%s: found %u x %u pixels, expected at most %u a side and %u in all", file->name,
@@ -58,8 +71,13 @@ static enum base_error decode(struct decoding *d, const struct train_bytes *file
         (void)jpeg_read_scanlines(jpeg, &at, 1);
     }
     (void)jpeg_finish_decompress(jpeg);
-    *image = (struct train_picture){jpeg->output_width, jpeg->output_height, channels, d->pixels};
+    struct train_picture upright = {jpeg->output_width, jpeg->output_height, channels, d->pixels};
     d->pixels = NULL;
+    if (train_image_turn(&upright, orientation)) {
+        free(upright.pixels);
+        return base_fail(why, BASE_ENOMEM, "%s: no memory to turn it", file->name);
+    }
+    *image = upright;
     return BASE_OK;
 }
 

@@ -1,14 +1,18 @@
-// LIBSVM text. Two passes over the bytes: the first checks every line and finds out how labels are numbered,
+// LIBSVM text. Two passes over the bytes: the first checks every line and finds out which labels there are,
 // the second fills the requested rows, so nothing is allocated for an invalid file. For sparse rows, a pass
 // between them counts the pairs.
 #include "base/file.h"
 #include "base/limits.h"
 #include "train/csv.h"
 #include "train/decimal.h"
+#include "train/libsvm_labels.h"
 #include "train/loaders.h"
+#include "train/meaning.h"
 #include "train/rows.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +29,6 @@ struct line {
     const char *name;
     size_t number;     // from 1
     struct token rest; // not read yet
-};
-
-// The range of the labels in a file, with a line for each bound.
-struct label_range {
-    int32_t least, largest;
-    size_t least_at, largest_at, zero_at; // zero_at 0: none
 };
 
 static struct train_shown show(struct token token)
@@ -71,18 +69,40 @@ static bool parse_digits(struct token token, size_t most, size_t *value)
     return true;
 }
 
+// Labels of other habits, which are not read.
+static enum base_error fail_label(const struct line *line, struct token token, struct base_reason *why)
+{
+    const size_t length = (size_t)(token.end - token.at);
+    const char *what = memchr(token.at, ',', length) ? ": one class an example, not several"
+                       : memchr(token.at, ':', length)
+                           ? ": examples with a weight of their own are not read; remove the weights"
+                           : "";
+    return base_fail(why, BASE_EFORMAT,
+                     "%s:%zu: found the label \"%s\", expected a class as a whole number%s", line->name,
+                     line->number, show(token).text, what);
+}
+
+// 1.0 is 1: some programs write every number like this.
+static struct token without_fraction(struct token token)
+{
+    const char *point = memchr(token.at, '.', (size_t)(token.end - token.at)), *at = point;
+    if (!point || point == token.at)
+        return token;
+    for (at++; at < token.end && *at == '0';)
+        at++;
+    return at == token.end ? (struct token){token.at, point} : token;
+}
+
 static enum base_error parse_label(const struct line *line, struct token token, int32_t *label,
                                    struct base_reason *why)
 {
-    struct token digits = token;
+    struct token digits = without_fraction(token);
     bool negative = token.at < token.end && *token.at == '-';
     if (negative || (token.at < token.end && *token.at == '+'))
         digits.at++;
     size_t value;
     if (!parse_digits(digits, LABEL_DIGITS, &value))
-        return base_fail(why, BASE_EFORMAT,
-                         "%s:%zu: found the label \"%s\", expected a class as a whole number", line->name,
-                         line->number, show(token).text);
+        return fail_label(line, token, why);
     *label = negative ? -(int32_t)value : (int32_t)value;
     return BASE_OK;
 }
@@ -95,8 +115,10 @@ static enum base_error parse_index(const struct line *line, struct token token, 
         return base_fail(why, BASE_EFORMAT, "%s:%zu: index \"%s\" is not a whole number from 1 to %zu",
                          line->name, line->number, show(token).text, features);
     if (found == 0)
-        return base_fail(why, BASE_EFORMAT, "%s:%zu: index 0, but indices count from 1", line->name,
-                         line->number);
+        return base_fail(why, BASE_EFORMAT,
+                         "%s:%zu: index 0, but indices count from 1; write the file so (sklearn: "
+                         "dump_svmlight_file(..., zero_based=False))",
+                         line->name, line->number);
     if (found > features)
         return base_fail(why, BASE_ELIMIT,
                          "%s:%zu: index %zu, but the data set was said to have %zu features", line->name,
@@ -118,11 +140,15 @@ static enum base_error parse_pair(const struct line *line, struct token token, s
                          line->number, show(token).text);
     size_t found = 0;
     struct token number = {colon + 1, token.end};
+    if (colon - token.at == 3 && memcmp(token.at, "qid", 3) == 0)
+        return base_fail(why, BASE_EFORMAT,
+                         "%s:%zu: found \"%s\", the mark of a ranking; p2pml learns classes: remove the qid",
+                         line->name, line->number, show(token).text);
     enum base_error error = parse_index(line, (struct token){token.at, colon}, features, last, &found, why);
     if (error)
         return error;
-    float parsed;
-    if (!train_decimal_parse(number.at, number.end, &parsed))
+    double parsed;
+    if (!train_decimal_parse(number.at, number.end, '.', &parsed))
         return base_fail(why, BASE_EFORMAT,
                          "%s:%zu: value \"%s\" of index %zu is not a finite decimal number", line->name,
                          line->number, show(number).text, found);
@@ -131,7 +157,7 @@ static enum base_error parse_pair(const struct line *line, struct token token, s
                          "%s:%zu: value \"%s\" of index %zu is too large for a 32-bit float", line->name,
                          line->number, show(number).text, found);
     *index = found;
-    *value = parsed;
+    *value = (float)parsed;
     return BASE_OK;
 }
 
@@ -175,94 +201,64 @@ static enum base_error parse_line(struct line *line, size_t features, int32_t *l
     return error;
 }
 
-// Takes the next line from `text`; a line ends with "\n", "\r\n" or the end of the file.
-static bool next_line(struct token *text, struct line *line)
+// Takes the next line from `text`; a line ends with "\n", "\r\n" or the end of the file. True: it is only a
+// comment.
+static bool take_line(struct token *text, struct line *line)
 {
-    if (text->at == text->end)
-        return false;
     const char *newline = memchr(text->at, '\n', (size_t)(text->end - text->at));
-    const char *end = newline ? newline : text->end;
+    const char *end = newline ? newline : text->end, *at = text->at;
     line->number++;
     line->rest = (struct token){text->at, end};
     if (end > text->at && end[-1] == '\r')
         line->rest.end--;
     text->at = newline ? newline + 1 : end;
-    return true;
+    const char *comment = memchr(at, '#', (size_t)(line->rest.end - at));
+    if (!comment)
+        return false;
+    line->rest.end = comment;
+    while (at < comment && is_blank(*at))
+        at++;
+    return at == comment;
 }
 
-static void note_label(struct label_range *seen, int32_t label, size_t line)
+// The next line that has an example.
+static bool next_line(struct token *text, struct line *line)
 {
-    if (label < seen->least) {
-        seen->least = label;
-        seen->least_at = line;
-    }
-    if (label > seen->largest) {
-        seen->largest = label;
-        seen->largest_at = line;
-    }
-    if (label == 0)
-        seen->zero_at = line;
+    while (text->at < text->end)
+        if (!take_line(text, line))
+            return true;
+    return false;
 }
 
-static enum base_error check_text(const char *name, struct token text, size_t features, size_t *rows,
-                                  struct label_range *range, struct base_reason *why)
+static enum base_error check_text(const char *name, struct token text, size_t features,
+                                  const struct train_labels *labels, size_t *rows,
+                                  struct train_label_range *range, struct base_reason *why)
 {
     struct line line = {.name = name};
-    struct label_range seen = {.least = INT32_MAX, .largest = INT32_MIN};
-    while (next_line(&text, &line)) {
+    struct train_label_range seen = {.least = INT32_MAX, .largest = INT32_MIN};
+    size_t examples = 0;
+    for (; next_line(&text, &line); examples++) {
         if ((size_t)(line.rest.end - line.rest.at) > LIMIT_TEXT_LINE_BYTES)
             return base_fail(why, BASE_ELIMIT, "%s:%zu: the line is longer than %u bytes", name, line.number,
                              LIMIT_TEXT_LINE_BYTES);
         int32_t label;
         struct sink nowhere = {0};
         enum base_error error = parse_line(&line, features, &label, &nowhere, why);
+        if (!error && labels->count > 0 && !train_labels_class(labels, label))
+            error = base_fail(why, BASE_EMISMATCH,
+                              "%s:%zu: found the label %" PRId32 ", expected one of the %zu labels that the "
+                              "training examples or data.labels have, from %" PRId32 " to %" PRId32,
+                              name, line.number, label, labels->count, labels->sorted[0].label,
+                              labels->sorted[labels->count - 1].label);
         if (error)
             return error;
-        note_label(&seen, label, line.number);
+        train_labels_note(&seen, label, line.number);
     }
-    if (line.number == 0)
+    if (examples == 0)
         return base_fail(why, BASE_EFORMAT,
                          "%s: the file is empty, expected lines of \"label index:value ...\"", name);
-    *rows = line.number;
+    *rows = examples;
     *range = seen;
-    return BASE_OK;
-}
-
-// Decides how labels become 0 .. classes-1. If neither 0 nor `classes` is among them, the numbering is
-// ambiguous.
-static enum base_error choose_numbering(const char *name, const struct label_range *range, size_t classes,
-                                        int32_t *first_label, struct base_reason *why)
-{
-    int32_t last = (int32_t)classes;
-    // The line of a label that does not fit together with -1.
-    const size_t at = range->least < -1    ? range->least_at
-                      : range->largest > 1 ? range->largest_at
-                      : range->zero_at > 0 ? range->zero_at
-                                           : range->least_at;
-    if (range->least < 0) {
-        if (classes == 2 && range->least == -1 && range->largest <= 1 && range->zero_at == 0)
-            *first_label = -1;
-        else
-            return base_fail(
-                why, BASE_EFORMAT,
-                "%s:%zu: labels from %d to %d%s, but negative labels are supported only as -1/+1 of 2 "
-                "classes",
-                name, at, range->least, range->largest, range->zero_at > 0 ? " with 0 among them" : "");
-    } else if (range->largest > last || (range->largest == last && range->zero_at > 0)) {
-        return base_fail(why, BASE_EFORMAT,
-                         "%s:%zu: labels from %d to %d, expected 0 to %zu or 1 to %zu (%zu classes)", name,
-                         range->largest_at, range->least, range->largest, classes - 1, classes, classes);
-    } else if (range->largest == last) {
-        *first_label = 1;
-    } else if (range->zero_at > 0 || classes == 2) { // two classes, only 1s: second of -1/+1 and of 0/1
-        *first_label = 0;
-    } else {
-        return base_fail(
-            why, BASE_EFORMAT,
-            "%s: labels from %d to %d, neither 0 nor %d among them: with %zu classes they could count "
-            "from 0 or from 1",
-            name, range->least, range->largest, last, classes);
-    }
     return BASE_OK;
 }
 
@@ -302,7 +298,8 @@ static struct sink sink_of(struct train_dataset *data, size_t row)
     return (struct sink){.column = data->csr->column + at, .value = data->csr->value + at};
 }
 
-static void fill(struct token text, size_t first, int32_t first_label, struct train_dataset *data)
+static void fill(struct token text, size_t first, const struct train_labels *labels,
+                 struct train_dataset *data)
 {
     struct line line = {.name = ""};
     for (size_t i = 0; next_line(&text, &line) && i < first + data->examples; i++) {
@@ -312,41 +309,78 @@ static void fill(struct token text, size_t first, int32_t first_label, struct tr
         struct sink sink = sink_of(data, i - first);
         enum base_error error = parse_line(&line, data->features, &label, &sink, NULL);
         BASE_ASSERT(!error);
-        data->labels[i - first] = first_label < 0 ? label > 0 : (uint32_t)(label - first_label);
+        const struct train_labelled *found = train_labels_class(labels, label);
+        BASE_ASSERT(found);
+        data->labels[i - first] = found->class;
     }
 }
 
-enum base_error train_libsvm_parse(const struct train_bytes *text, size_t features, size_t classes,
-                                   size_t first, size_t count, bool sparse, struct train_dataset *data,
-                                   struct base_reason *why)
+// The meaning of the file: that of `like`, or its features and the names of its classes.
+static enum base_error mean(const struct train_bytes *text, const struct train_libsvm_options *options,
+                            size_t *rows, struct train_meaning **out, struct train_labels *labels,
+                            struct base_reason *why)
 {
-    if (classes == 0 || classes > LIMIT_CLASSES || features == 0 || features > LIMIT_DATASET_VALUES)
+    const struct token all = {(const char *)text->data, (const char *)text->data + text->bytes};
+    const bool alike = options->like && options->like->classes.count > 0;
+    const struct train_names *known = alike ? &options->like->classes : &options->labels;
+    struct train_label_range range = {0};
+    enum base_error error = known->count > 0 ? train_labels_read(known, labels, why) : BASE_OK;
+    if (!error)
+        error = check_text(text->name, all, options->features, labels, rows, &range, why);
+    if (!error && known->count == 0)
+        error = train_labels_find(text->name, &range, options->classes, labels, why);
+    struct train_meaning *meaning = error   ? NULL
+                                    : alike ? train_meaning_share(options->like)
+                                            : train_meaning_create(options->features);
+    if (!error && (!meaning || (!alike && !train_labels_name(labels, &meaning->classes)))) {
+        train_meaning_release(meaning);
+        error = base_fail(why, BASE_ENOMEM, "%s: no memory for its classes", text->name);
+    }
+    if (!error)
+        *out = meaning;
+    return error;
+}
+
+static enum base_error check_options(const struct train_libsvm_options *o, struct base_reason *why)
+{
+    const size_t classes = o->labels.count ? o->labels.count : o->classes;
+    if (classes == 0 || classes > LIMIT_CLASSES || o->features == 0 || o->features > LIMIT_DATASET_VALUES)
         return base_fail(why, BASE_EINVAL, "%zu features and %zu classes, expected 1 to %llu and 1 to %u",
-                         features, classes, LIMIT_DATASET_VALUES, LIMIT_CLASSES);
-    struct token all = {(const char *)text->data, (const char *)text->data + text->bytes};
-    size_t rows = 0;
-    struct label_range range = {0};
-    enum base_error error = check_text(text->name, all, features, &rows, &range, why);
-    int32_t first_label = 0;
-    if (!error)
-        error = choose_numbering(text->name, &range, classes, &first_label, why);
-    if (!error)
-        error = train_dataset_range(text->name, rows, first, count, &count, why);
-    struct train_dataset filled;
-    if (!error)
-        error = sparse ? allocate_sparse(all, first, count, features, classes, &filled, why)
-                       : train_dataset_allocate(count, features, classes, 0, &filled, why);
-    if (error)
-        return error;
-    fill(all, first, first_label, &filled);
-    filled.first_label = first_label;
-    *data = filled;
+                         o->features, classes, LIMIT_DATASET_VALUES, LIMIT_CLASSES);
     return BASE_OK;
 }
 
-enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
-                                          size_t count, bool sparse, struct train_dataset *data,
-                                          struct base_reason *why)
+enum base_error train_libsvm_parse(const struct train_bytes *text, const struct train_libsvm_options *options,
+                                   struct train_dataset *data, struct base_reason *why)
+{
+    const struct token all = {(const char *)text->data, (const char *)text->data + text->bytes};
+    const size_t first = options->first, features = options->features;
+    struct train_meaning *meaning = NULL;
+    struct train_dataset filled = {0};
+    struct train_labels labels = {0};
+    size_t rows = 0, count = options->count;
+    enum base_error error = check_options(options, why);
+    if (!error)
+        error = mean(text, options, &rows, &meaning, &labels, why);
+    if (!error)
+        error = train_dataset_range(text->name, rows, first, count, &count, why);
+    if (!error)
+        error = options->sparse
+                    ? allocate_sparse(all, first, count, features, meaning->classes.count, &filled, why)
+                    : train_dataset_allocate(count, features, meaning->classes.count, 0, &filled, why);
+    if (error) {
+        train_meaning_release(meaning);
+    } else {
+        fill(all, first, &labels, &filled);
+        filled.meaning = meaning;
+        *data = filled;
+    }
+    free(labels.sorted);
+    return error;
+}
+
+enum base_error train_dataset_load_libsvm(const char *path, const struct train_libsvm_options *options,
+                                          struct train_dataset *data, struct base_reason *why)
 {
     uint8_t *bytes = NULL;
     struct train_bytes text = {.name = path};
@@ -354,7 +388,7 @@ enum base_error train_dataset_load_libsvm(const char *path, size_t features, siz
     if (error)
         return error;
     text.data = bytes;
-    error = train_libsvm_parse(&text, features, classes, first, count, sparse, data, why);
+    error = train_libsvm_parse(&text, options, data, why);
     free(bytes);
     return error;
 }

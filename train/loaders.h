@@ -16,6 +16,12 @@
 enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes, size_t outputs,
                                        struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
+// Sets x[at], or targets[at], to a number of the file, which a float holds. BASE_ENOMEM.
+enum base_error train_dataset_put(struct train_dataset *data, size_t at, double value,
+                                  struct base_reason *why) BASE_CHECK;
+enum base_error train_dataset_put_target(struct train_dataset *data, size_t at, double value,
+                                         struct base_reason *why) BASE_CHECK;
+
 // Sparse: allocates the entries that start[0..examples] describes (train/rows.h), which the caller fills in,
 // and zeroed labels.
 enum base_error train_dataset_allocate_sparse(const size_t *start, size_t examples, size_t features,
@@ -34,9 +40,8 @@ enum base_error train_idx_parse(const struct train_bytes *images, const struct t
                                 size_t first, size_t count, size_t classes, struct train_dataset *data,
                                 struct base_reason *why) BASE_CHECK;
 
-enum base_error train_libsvm_parse(const struct train_bytes *text, size_t features, size_t classes,
-                                   size_t first, size_t count, bool sparse, struct train_dataset *data,
-                                   struct base_reason *why) BASE_CHECK;
+enum base_error train_libsvm_parse(const struct train_bytes *text, const struct train_libsvm_options *options,
+                                   struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
 enum base_error train_cifar10_parse(const struct train_bytes *files, size_t n_files,
                                     struct train_dataset *data, struct base_reason *why) BASE_CHECK;
@@ -49,8 +54,9 @@ enum base_error train_npy_parse(const struct train_bytes *x, const struct train_
 struct train_text_options;
 enum base_error train_text_parse(const struct train_bytes *text, const struct train_text_options *options,
                                  struct train_dataset *data, struct base_reason *why) BASE_CHECK;
-enum base_error train_tokens_parse(const struct train_bytes *file, size_t vocabulary, size_t context,
-                                   struct train_dataset *data, struct base_reason *why) BASE_CHECK;
+enum base_error train_tokens_parse(const struct train_bytes *file, size_t width, size_t vocabulary,
+                                   size_t context, struct train_dataset *data,
+                                   struct base_reason *why) BASE_CHECK;
 
 struct train_table_options;
 enum base_error train_csv_parse(const struct train_bytes *text, const struct train_table_options *options,

@@ -62,6 +62,11 @@ static uint64_t join_floats(uint64_t hash, const float *values, size_t count)
     return !values ? hash : join(hash, values, count * sizeof *values);
 }
 
+static uint64_t join_doubles(uint64_t hash, const double *values, size_t count)
+{
+    return !values ? hash : join(hash, values, count * sizeof *values);
+}
+
 uint64_t train_meaning_digest(const struct train_meaning *meaning)
 {
     if (!meaning)
@@ -74,9 +79,9 @@ uint64_t train_meaning_digest(const struct train_meaning *meaning)
         hash = join_names(hash, &meaning->columns[i].categories);
     }
     hash = join_names(join_names(hash, &meaning->classes), &meaning->targets);
-    hash = join_floats(hash, meaning->shift, meaning->features);
+    hash = join_doubles(hash, meaning->shift, meaning->features);
     hash = join_floats(hash, meaning->factor, meaning->features);
-    hash = join_floats(hash, meaning->target_shift, meaning->targets.count);
+    hash = join_doubles(hash, meaning->target_shift, meaning->targets.count);
     hash = join_floats(hash, meaning->target_factor, meaning->targets.count);
     if (meaning->label)
         hash = join(hash, meaning->label, strlen(meaning->label));
@@ -114,6 +119,14 @@ bool train_names_add(struct train_names *names, const char *text, size_t length)
     names->items = items;
     items[names->count++] = copy;
     return true;
+}
+
+bool train_names_has(const struct train_names *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], name) == 0)
+            return true;
+    return false;
 }
 
 void train_names_free(struct train_names *names)

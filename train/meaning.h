@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum train_scale { TRAIN_SCALE_NONE, TRAIN_SCALE_STANDARD, TRAIN_SCALE_MINMAX };
+enum train_scale { TRAIN_SCALE_NONE, TRAIN_SCALE_STANDARD, TRAIN_SCALE_MINMAX, TRAIN_SCALES };
 
-enum train_text { TRAIN_TEXT_NONE, TRAIN_TEXT_BYTES, TRAIN_TEXT_CHARACTERS, TRAIN_TEXT_IDS };
+enum train_text { TRAIN_TEXT_NONE, TRAIN_TEXT_BYTES, TRAIN_TEXT_CHARACTERS, TRAIN_TEXT_IDS, TRAIN_TEXTS };
 
 struct train_names {
     char **items; // malloc'ed
@@ -37,13 +37,17 @@ struct train_meaning {
     // and ignored ones. label: the column of the classes.
     struct train_names layout;
     char *label;
-    char delimiter;
+    char delimiter, decimal;        // decimal: 0 for a point
     size_t height, width, channels; // for images: a feature is ((y * width) + x) * channels + channel; else
                                     // 0
     enum train_text text;           // what a token is; the characters are the classes, by id
     enum train_scale scale;
-    float *shift, *factor;               // [features]: the data set holds (value - shift) * factor
-    float *target_shift, *target_factor; // [targets.count], likewise; all four are NULL if nothing is scaled
+    // [features]: the data set holds (value - shift) * factor. A shift is a double: seconds since 1970 differ
+    // by less than a float can tell.
+    double *shift;
+    float *factor;
+    double *target_shift; // [targets.count], likewise; all four are NULL if nothing is scaled
+    float *target_factor;
 };
 
 // Creates a meaning of `features` features, with one owner and everything else empty. NULL: out of memory.
@@ -59,6 +63,7 @@ void train_meaning_feature(const struct train_meaning *meaning, size_t feature, 
 
 // Appends a copy of a text. False: out of memory; nothing has changed.
 bool train_names_add(struct train_names *names, const char *text, size_t length);
+bool train_names_has(const struct train_names *names, const char *text);
 void train_names_free(struct train_names *names);
 
 #endif

@@ -30,15 +30,14 @@ static enum base_error check_shapes(const struct train_npy_array *x, const struc
     return BASE_OK;
 }
 
-static enum base_error take_float(const struct train_npy_array *array, const char *what, size_t index,
-                                  float *value, struct base_reason *why)
+static enum base_error take(const struct train_npy_array *array, const char *what, size_t index,
+                            double *value, struct base_reason *why)
 {
     const double found = train_npy_value(array, index);
     const size_t width = array->count / array->shape[0];
-    if (isfinite(found) && fabs(found) <= (double)FLT_MAX) {
-        *value = (float)found;
+    *value = found;
+    if (isfinite(found) && fabs(found) <= (double)FLT_MAX)
         return BASE_OK;
-    }
     return base_fail(why, BASE_EFORMAT,
                      "%s: %s of example %zu, number %zu in it, is %g, expected a finite 32-bit float",
                      array->name, what, index / width, index % width, found);
@@ -150,12 +149,19 @@ static enum base_error fill(const struct train_npy_array *x, const struct train_
                             struct train_dataset *data, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
-    for (size_t i = 0; !error && i < x->count; i++)
-        error = take_float(x, "x", i, &data->x[i], why);
+    double value = 0;
+    for (size_t i = 0; !error && i < x->count; i++) {
+        error = take(x, "x", i, &value, why);
+        if (!error)
+            error = train_dataset_put(data, i, value, why);
+    }
     if (!error && !regression)
         error = fill_labels(y, data->meaning, data->labels, why);
-    for (size_t i = 0; !error && regression && i < y->count; i++)
-        error = take_float(y, "y", i, &data->targets[i], why);
+    for (size_t i = 0; !error && regression && i < y->count; i++) {
+        error = take(y, "y", i, &value, why);
+        if (!error)
+            error = train_dataset_put_target(data, i, value, why);
+    }
     return error;
 }
 

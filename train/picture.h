@@ -11,6 +11,12 @@ struct train_picture {
     uint8_t *pixels;                // [height, width, channels]; malloc'ed
 };
 
+// How the camera was held, from 1 (upright) to 8, of the EXIF data exif[bytes], which begin with the byte
+// order; 1 if they do not say it.
+unsigned train_exif_orientation(const uint8_t *exif, size_t bytes);
+// Turns and mirrors the picture to be upright. BASE_ENOMEM.
+enum base_error train_image_turn(struct train_picture *image, unsigned orientation) BASE_CHECK;
+
 static inline bool train_image_size_fits(size_t width, size_t height)
 {
     return width > 0 && height > 0 && width <= LIMIT_IMAGE_SIDE && height <= LIMIT_IMAGE_SIDE &&

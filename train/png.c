@@ -5,6 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+// How the camera was held, from the chunk eXIf (PNG 3, section 11.3.4.5).
+static unsigned orientation_of(const struct train_bytes *file)
+{
+    size_t at = 8; // behind the signature; a chunk: length, name, data, checksum
+    while (at + 12 <= file->bytes) {
+        const uint8_t *chunk = file->data + at;
+        const size_t length =
+            (size_t)chunk[0] << 24 | (size_t)chunk[1] << 16 | (size_t)chunk[2] << 8 | chunk[3];
+        if (length > file->bytes - at - 12)
+            break;
+        if (memcmp(chunk + 4, "eXIf", 4) == 0)
+            return train_exif_orientation(chunk + 8, length);
+        at += length + 12;
+    }
+    return 1;
+}
+
 enum base_error train_png_decode(const struct train_bytes *file, size_t channels, struct train_picture *image,
                                  struct base_reason *why)
 {
@@ -33,6 +50,11 @@ enum base_error train_png_decode(const struct train_bytes *file, size_t channels
         free(pixels);
         return base_fail(why, BASE_EFORMAT, "%s: the PNG is damaged: %s", file->name, png.message);
     }
-    *image = (struct train_picture){png.width, png.height, channels, pixels};
+    struct train_picture upright = {png.width, png.height, channels, pixels};
+    if (train_image_turn(&upright, orientation_of(file))) {
+        free(pixels);
+        return base_fail(why, BASE_ENOMEM, "%s: no memory to turn it", file->name);
+    }
+    *image = upright;
     return BASE_OK;
 }

@@ -62,30 +62,36 @@ static enum base_error find_word(const struct train_names *names, const struct t
 static enum base_error put_target(const struct filling *f, size_t row, size_t target,
                                   const struct train_csv_field *field, struct base_reason *why)
 {
-    float value = 0;
+    double value = 0;
     size_t label = 0;
-    enum base_error error = f->regression ? train_table_number(field, &value, why)
+    enum base_error error = f->regression ? train_table_number(field, f->table->point, &value, why)
                                           : find_word(&f->meaning->classes, field, "classes", &label, why);
     if (error || !f->data)
         return error;
     if (f->regression)
-        f->data->targets[row * f->data->outputs + target] = value;
-    else
-        f->data->labels[row] = (uint32_t)label;
+        return train_dataset_put_target(f->data, row * f->data->outputs + target, value, why);
+    f->data->labels[row] = (uint32_t)label;
     return BASE_OK;
 }
 
 enum base_error train_table_feature(const struct train_column *column, const struct train_csv_field *field,
-                                    float *x, struct base_reason *why)
+                                    char point, size_t *feature, double *value, struct base_reason *why)
 {
-    const struct train_names *categories = &column->categories;
-    float value = 1;
-    size_t category = 0;
-    enum base_error error = categories->count > 0 ? find_word(categories, field, "categories", &category, why)
-                                                  : train_table_number(field, &value, why);
-    if (!error && x)
-        x[category] = value;
-    return error;
+    *feature = 0;
+    *value = 1;
+    return column->categories.count > 0 ? find_word(&column->categories, field, "categories", feature, why)
+                                        : train_table_number(field, point, value, why);
+}
+
+static enum base_error put_feature(const struct filling *f, size_t row, const struct place *place,
+                                   const struct train_csv_field *field, struct base_reason *why)
+{
+    size_t feature;
+    double value;
+    enum base_error error = train_table_feature(place->column, field, f->table->point, &feature, &value, why);
+    if (error || !f->data)
+        return error;
+    return train_dataset_put(f->data, row * f->data->features + place->at + feature, value, why);
 }
 
 static enum base_error put_record(const struct filling *f, size_t row, const struct train_csv *csv,
@@ -99,9 +105,7 @@ static enum base_error put_record(const struct filling *f, size_t row, const str
         if (place->is_target)
             error = put_target(f, row, place->at, &csv->fields[i], why);
         else if (place->column)
-            error =
-                train_table_feature(place->column, &csv->fields[i],
-                                    f->data ? f->data->x + row * f->data->features + place->at : NULL, why);
+            error = put_feature(f, row, place, &csv->fields[i], why);
         if (error)
             return train_table_at(f->table, csv->line, i, why, error);
     }

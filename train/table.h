@@ -2,7 +2,8 @@
 //
 // A column whose values are all numbers is one feature. A column without any number, or named in
 // `categorical`, is a category: one feature per word, first numbers by value, then words by bytes. So the
-// order depends on the set of words, not on their positions. Missing values are refused.
+// order depends on the set of words, not on their positions. Missing values are refused, and so is what only
+// looks like a category or a quantity (train/table_looks.h).
 #ifndef TRAIN_TABLE_H
 #define TRAIN_TABLE_H
 
@@ -15,7 +16,9 @@ enum train_header { TRAIN_HEADER_AUTO, TRAIN_HEADER_YES, TRAIN_HEADER_NO };
 
 struct train_table_options {
     char delimiter;
-    enum train_header header; // auto: the first line is a header if none of its fields is a number
+    char decimal; // the mark between whole and fraction of a number; 0: a point, and numbers that may
+                  // also have a thousands mark, such as 1.234 between semicolons, are refused
+    enum train_header header; // auto: found by comparing the first line with those below it
     // Columns by name, or by number from 1 (which is also the name if there is no header). No target: the
     // last column.
     struct train_names target, categorical, ignore;

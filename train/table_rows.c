@@ -1,4 +1,5 @@
 #include "train/table_rows.h"
+#include "base/log.h"
 #include "train/decimal.h"
 #include "train/table_private.h"
 #include "train/unpack.h"
@@ -22,8 +23,8 @@ struct train_table_rows {
 
 static bool is_number(const char *name)
 {
-    float value;
-    return train_decimal_parse(name, name + strlen(name), &value);
+    double value;
+    return train_decimal_parse(name, name + strlen(name), '.', &value);
 }
 
 static bool has_field(const struct train_csv *csv, const char *name)
@@ -48,7 +49,7 @@ static bool is_numbered(const struct train_meaning *meaning)
 
 // A number may be a name or a value, so a line whose only known names are numbers is a header only if it
 // contains all of them.
-static bool is_header(const struct train_csv *csv, const struct train_meaning *meaning)
+static bool is_header(const struct train_csv *csv, const struct train_meaning *meaning, char point)
 {
     size_t found = 0, words = 0, numeric = 0;
     for (size_t i = 0; i < meaning->n_columns; i++) {
@@ -59,8 +60,9 @@ static bool is_header(const struct train_csv *csv, const struct train_meaning *m
         numeric += column->categories.count == 0;
     }
     if (is_numbered(meaning))
-        return numeric > 0 && train_table_looks_like_header(csv);
-    return words > 0 || found == meaning->n_columns || (numeric > 0 && train_table_looks_like_header(csv));
+        return numeric > 0 && train_table_looks_like_header(csv, point);
+    return words > 0 || found == meaning->n_columns ||
+           (numeric > 0 && train_table_looks_like_header(csv, point));
 }
 
 // -- which column is which
@@ -75,11 +77,10 @@ static enum base_error check_known(const struct train_table_rows *rows, struct b
             return base_fail(why, BASE_EMISMATCH, "%s:1: columns %zu and %zu have the same name, \"%s\"",
                              table->name, train_table_find_name(table, name) + 1, i + 1,
                              train_show(name, strlen(name)).text);
-        if (!rows->places[i].column && !train_table_has(&meaning->layout, name))
-            return base_fail(why, BASE_EMISMATCH,
-                             "%s:1: found the column %zu, \"%s\", which the training data do "
-                             "not have; leave it out",
-                             table->name, i + 1, train_show(name, strlen(name)).text);
+        if (!rows->places[i].column && !train_names_has(&meaning->layout, name))
+            base_log(BASE_LOG_WARN, "data",
+                     "%s: the column \"%s\" is left out: the training examples do not have it", table->name,
+                     train_show(name, strlen(name)).text);
     }
     return BASE_OK;
 }
@@ -114,7 +115,7 @@ static enum train_column_role role_of(const struct train_meaning *meaning, const
         return TRAIN_COLUMN_FEATURE;
     }
     const bool is_label = meaning->label && strcmp(meaning->label, name) == 0;
-    return is_label || train_table_has(&meaning->targets, name) ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
+    return is_label || train_names_has(&meaning->targets, name) ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
 }
 
 // The columns are those of the training file in order: all, all except the target, or only the features.
@@ -155,7 +156,7 @@ static enum base_error begin(struct train_table_rows *rows, struct base_reason *
     enum base_error error = train_csv_next(&rows->csv, &more, why);
     if (error || !more)
         return error;
-    table->has_header = is_header(&rows->csv, rows->meaning);
+    table->has_header = is_header(&rows->csv, rows->meaning, table->point);
     rows->is_ahead = !table->has_header;
     error = train_table_name_columns(table, &rows->csv, why);
     if (error)
@@ -178,6 +179,7 @@ enum base_error train_table_rows_open(const char *name, const void *text, size_t
         return base_fail(why, BASE_ENOMEM, "%s: no memory to read it", name);
     rows->meaning = meaning;
     rows->table.name = name;
+    rows->table.point = meaning->decimal ? meaning->decimal : '.';
     enum base_error error = train_unpack_gzip(&packed, &plain, &rows->owned, why);
     if (!error)
         error = train_csv_open(&plain, meaning->delimiter ? meaning->delimiter : ',', &rows->csv, why);
@@ -190,7 +192,7 @@ enum base_error train_table_rows_open(const char *name, const void *text, size_t
     return error;
 }
 
-enum base_error train_table_rows_next(struct train_table_rows *rows, float *x, bool *more,
+enum base_error train_table_rows_next(struct train_table_rows *rows, double *x, bool *more,
                                       struct base_reason *why)
 {
     const struct train_csv *csv = &rows->csv;
@@ -207,8 +209,13 @@ enum base_error train_table_rows_next(struct train_table_rows *rows, float *x, b
     memset(x, 0, rows->meaning->features * sizeof *x);
     for (size_t i = 0; i < csv->count; i++) {
         const struct place *place = &rows->places[i];
-        if (place->column)
-            error = train_table_feature(place->column, &csv->fields[i], x + place->at, why);
+        size_t feature = 0;
+        double value = 0;
+        if (!place->column)
+            continue;
+        error = train_table_feature(place->column, &csv->fields[i], rows->table.point, &feature, &value, why);
+        if (!error)
+            x[place->at + feature] = value;
         if (error)
             return train_table_at(&rows->table, csv->line, i, why, error);
     }

@@ -20,7 +20,7 @@ enum base_error train_table_rows_open(const char *name, const void *text, size_t
                                       struct base_reason *why) BASE_CHECK;
 
 // Reads the next row into x[meaning->features], not scaled; *more is false after the last one.
-enum base_error train_table_rows_next(struct train_table_rows *rows, float *x, bool *more,
+enum base_error train_table_rows_next(struct train_table_rows *rows, double *x, bool *more,
                                       struct base_reason *why) BASE_CHECK;
 void train_table_rows_close(struct train_table_rows *rows); // NULL is allowed
 

@@ -1,5 +1,6 @@
 // The first pass over a table: finds out what its columns are.
 #include "base/limits.h"
+#include "base/log.h"
 #include "train/decimal.h"
 #include "train/table_private.h"
 #include <math.h>
@@ -10,9 +11,9 @@
 
 int train_table_order(const char *a, const char *b)
 {
-    float x, y;
-    const bool is_a = train_decimal_parse(a, a + strlen(a), &x),
-               is_b = train_decimal_parse(b, b + strlen(b), &y);
+    double x, y;
+    const bool is_a = train_decimal_parse(a, a + strlen(a), '.', &x),
+               is_b = train_decimal_parse(b, b + strlen(b), '.', &y);
     if (is_a != is_b)
         return is_a ? -1 : 1;
     if (is_a && x < y)
@@ -56,13 +57,15 @@ static enum base_error fail_missing(const struct train_csv_field *field, struct 
                      train_csv_show(field).text);
 }
 
-enum base_error train_table_number(const struct train_csv_field *field, float *value, struct base_reason *why)
+enum base_error train_table_number(const struct train_csv_field *field, char point, double *value,
+                                   struct base_reason *why)
 {
     if (is_missing(field))
         return fail_missing(field, why);
-    if (!train_decimal_parse(field->at, field->at + field->length, value))
-        return base_fail(why, BASE_EFORMAT, "found \"%s\", expected a finite decimal number",
-                         train_csv_show(field).text);
+    if (!train_decimal_parse(field->at, field->at + field->length, point, value))
+        return base_fail(why, BASE_EFORMAT, "found \"%s\", expected a finite decimal number%s",
+                         train_csv_show(field).text,
+                         train_looks_hint(train_look_of(field->at, field->length, point), point));
     if (isinf(*value))
         return base_fail(why, BASE_EFORMAT, "found \"%s\", which is too large for a 32-bit float",
                          train_csv_show(field).text);
@@ -83,12 +86,12 @@ enum base_error train_table_check_width(const struct train_table *table, const s
 
 // -- names and roles
 
-bool train_table_looks_like_header(const struct train_csv *csv)
+bool train_table_looks_like_header(const struct train_csv *csv, char point)
 {
-    float value;
+    double value;
     for (size_t i = 0; i < csv->count; i++) {
         const struct train_csv_field *field = &csv->fields[i];
-        if (train_decimal_parse(field->at, field->at + field->length, &value))
+        if (train_decimal_parse(field->at, field->at + field->length, point, &value))
             return false;
     }
     return true;
@@ -148,12 +151,12 @@ static const struct train_column *column_like(const struct train_meaning *like, 
     return NULL;
 }
 
-bool train_table_has(const struct train_names *names, const char *name)
+// A column that the training examples do not have is not read.
+static void leave_out(const struct train_table *table, struct train_table_column *column)
 {
-    for (size_t i = 0; i < names->count; i++)
-        if (strcmp(names->items[i], name) == 0)
-            return true;
-    return false;
+    base_log(BASE_LOG_WARN, "data", "%s: the column \"%s\" is left out: the training examples do not have it",
+             table->name, train_show(column->name, strlen(column->name)).text);
+    column->role = TRAIN_COLUMN_IGNORED;
 }
 
 // What the options do not state is taken from the training examples: the target, the ignored columns and the
@@ -165,17 +168,20 @@ static void give_roles_like(struct train_table *table, const struct train_meanin
         struct train_table_column *column = &table->columns[i];
         const struct train_column *known = column_like(like, column->name);
         const bool is_target = (like->label && strcmp(like->label, column->name) == 0) ||
-                               train_table_has(&like->targets, column->name);
+                               train_names_has(&like->targets, column->name);
         if (known)
             column->is_category |= known->categories.count > 0;
         else if (is_target && table->options->target.count == 0)
             column->role = TRAIN_COLUMN_TARGET;
-        else if (column->role == TRAIN_COLUMN_FEATURE && train_table_has(&like->layout, column->name))
+        else if (column->role == TRAIN_COLUMN_FEATURE && train_names_has(&like->layout, column->name))
             column->role = TRAIN_COLUMN_IGNORED;
         found |= column->role == TRAIN_COLUMN_TARGET;
     }
     if (!found)
         table->columns[table->count - 1].role = TRAIN_COLUMN_TARGET;
+    for (size_t i = 0; i < table->count && table->has_header; i++)
+        if (table->columns[i].role == TRAIN_COLUMN_FEATURE && !column_like(like, table->columns[i].name))
+            leave_out(table, &table->columns[i]);
 }
 
 static enum base_error give_roles(struct train_table *table, struct base_reason *why)
@@ -197,7 +203,7 @@ static enum base_error give_roles(struct train_table *table, struct base_reason 
                 return base_fail(why, BASE_EINVAL, "%s: data.ignore: column \"%.64s\" is also a target",
                                  table->name, column->name);
             if (l == 1)
-                column->is_category = true;
+                column->is_category = column->is_named_category = true;
             else
                 column->role = l == 0 ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
         }
@@ -232,7 +238,7 @@ static enum base_error settle_columns(struct train_table *table, struct base_rea
                                  "\"%.64s\"",
                                  table->name, j + 1, i + 1, column->name);
     }
-    if (features == 0)
+    if (features == 0 && !table->options->like) // otherwise the missing columns are named
         return base_fail(
             why, BASE_EINVAL,
             "%s: found %zu columns, expected at least one besides the target; is data.delimiter right?",
@@ -265,8 +271,29 @@ static size_t place_of(const struct train_names *set, const char *word, size_t l
     return low;
 }
 
-static enum base_error note_word(struct train_table_column *column, const struct train_csv_field *field,
-                                 struct base_reason *why)
+// Whether a column is what its fields would be read as. What the user or the training examples have said of
+// it counts.
+static enum base_error judge(const struct train_table_column *column, const struct train_table *table,
+                             struct base_reason *why)
+{
+    const struct train_table_options *options = table->options;
+    char number[24];
+    snprintf(number, sizeof number, "%zu", (size_t)(column - table->columns) + 1);
+    const struct train_looks_column about = {.name = column->name,
+                                             .has_name =
+                                                 table->has_header && strcmp(column->name, number) != 0,
+                                             .is_target = column->role == TRAIN_COLUMN_TARGET,
+                                             .may_be_ambiguous = options->decimal != 0,
+                                             .distinct = column->set.count,
+                                             .delimiter = options->delimiter};
+    if (options->like || column->is_named_category || column->role == TRAIN_COLUMN_IGNORED ||
+        (about.is_target && options->regression))
+        return BASE_OK;
+    return train_looks_judge(&column->looks, &about, table->point, why);
+}
+
+static enum base_error note_word(struct train_table_column *column, const struct train_table *table,
+                                 const struct train_csv_field *field, struct base_reason *why)
 {
     const size_t most = column->role == TRAIN_COLUMN_TARGET ? LIMIT_CLASSES : LIMIT_CATEGORIES;
     bool there;
@@ -275,6 +302,8 @@ static enum base_error note_word(struct train_table_column *column, const struct
     const size_t at = place_of(&column->set, field->at, field->length, &there);
     if (there)
         return BASE_OK;
+    if (column->set.count == most && judge(column, table, why))
+        return BASE_EFORMAT;
     if (column->set.count == most)
         return base_fail(
             why, BASE_ELIMIT,
@@ -291,41 +320,47 @@ static enum base_error note_word(struct train_table_column *column, const struct
 }
 
 // Either all fields of a column are numbers or none is: a word among numbers is usually a mistake.
-static enum base_error check_mix(const struct train_table_column *column, bool is_number,
+static enum base_error check_mix(const struct train_table_column *column, bool is_number, char point,
                                  const struct train_csv_field *field, struct base_reason *why)
 {
+    const struct train_shown *word = &column->word;
     if (is_number ? column->words == 0 : column->numbers == 0)
         return BASE_OK;
+    const char *hint = is_number
+                           ? train_looks_hint(train_look_of(word->text, strlen(word->text), point), point)
+                           : train_looks_hint(train_look_of(field->at, field->length, point), point);
     if (is_number)
         return base_fail(
             why, BASE_EFORMAT,
             "found the number \"%s\", expected a word such as \"%s\" in line %zu; name the column in "
-            "data.categorical if it is a category",
-            train_csv_show(field).text, column->word.text, column->word_line);
+            "data.categorical if it is a category%s",
+            train_csv_show(field).text, word->text, column->word_line, hint);
     return base_fail(why, BASE_EFORMAT,
                      "found \"%s\", expected a number such as \"%s\" in line %zu; name the column in "
-                     "data.categorical if it is a category",
-                     train_csv_show(field).text, column->number.text, column->number_line);
+                     "data.categorical if it is a category%s",
+                     train_csv_show(field).text, column->number.text, column->number_line, hint);
 }
 
-static enum base_error look_at(struct train_table_column *column, const struct train_csv_field *field,
-                               size_t line, bool regression, struct base_reason *why)
+static enum base_error look_at(struct train_table_column *column, const struct train_table *table,
+                               const struct train_csv_field *field, size_t line, struct base_reason *why)
 {
-    float value;
+    double value;
+    const char point = table->point;
     if (column->role == TRAIN_COLUMN_IGNORED)
         return BASE_OK;
     if (is_missing(field))
         return fail_missing(field, why);
+    train_looks_note(&column->looks, field->at, field->length, line, point);
     if (column->is_category)
-        return note_word(column, field, why);
-    if (column->role == TRAIN_COLUMN_TARGET && regression)
-        return train_table_number(field, &value, why);
-    const bool is_number = train_decimal_parse(field->at, field->at + field->length, &value);
-    enum base_error error = check_mix(column, is_number, field, why);
+        return note_word(column, table, field, why);
+    if (column->role == TRAIN_COLUMN_TARGET && table->options->regression)
+        return train_table_number(field, point, &value, why);
+    const bool is_number = train_decimal_parse(field->at, field->at + field->length, point, &value);
+    enum base_error error = check_mix(column, is_number, point, field, why);
     if (!error && is_number)
-        error = train_table_number(field, &value, why);
+        error = train_table_number(field, point, &value, why);
     else if (!error)
-        error = note_word(column, field, why);
+        error = note_word(column, table, field, why);
     if (error)
         return error;
     if (is_number && column->numbers++ == 0) {
@@ -343,12 +378,23 @@ static enum base_error look_at_record(struct train_table *table, const struct tr
 {
     enum base_error error = train_table_check_width(table, csv, why);
     for (size_t i = 0; !error && i < table->count; i++) {
-        error = look_at(&table->columns[i], &csv->fields[i], csv->line, table->options->regression, why);
+        error = look_at(&table->columns[i], table, &csv->fields[i], csv->line, why);
         if (error)
             return train_table_at(table, csv->line, i, why, error);
     }
     table->rows += !error;
     return error;
+}
+
+static enum base_error judge_all(const struct train_table *table, struct base_reason *why)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const enum base_error error = judge(&table->columns[i], table, why);
+        if (error)
+            return base_fail_context(why, error, "%s: column %zu (%s)", table->name, i + 1,
+                                     train_show(table->columns[i].name, strlen(table->columns[i].name)).text);
+    }
+    return BASE_OK;
 }
 
 static enum base_error survey(struct train_csv *csv, struct train_table *table, struct base_reason *why)
@@ -359,9 +405,6 @@ static enum base_error survey(struct train_csv *csv, struct train_table *table, 
         return base_fail(why, BASE_EFORMAT, "%s: the file is empty, expected lines of columns", csv->name);
     if (error)
         return error;
-    const enum train_header header = table->options->header;
-    table->has_header =
-        header == TRAIN_HEADER_YES || (header == TRAIN_HEADER_AUTO && train_table_looks_like_header(csv));
     error = train_table_name_columns(table, csv, why);
     if (!error)
         error = settle_columns(table, why);
@@ -375,15 +418,19 @@ static enum base_error survey(struct train_csv *csv, struct train_table *table, 
     }
     if (!error && table->rows == 0)
         error = base_fail(why, BASE_EFORMAT, "%s: a header without rows below it", csv->name);
-    return error;
+    return error ? error : judge_all(table, why);
 }
 
 enum base_error train_table_survey(const struct train_bytes *text, const struct train_table_options *options,
                                    struct train_table *table, struct base_reason *why)
 {
-    struct train_table found = {.name = text->name, .options = options};
+    struct train_table found = {
+        .name = text->name, .options = options, .point = options->decimal ? options->decimal : '.'};
     struct train_csv csv;
-    enum base_error error = train_csv_open(text, options->delimiter, &csv, why);
+    enum base_error error = train_table_find_header(text, options, &found.has_header, why);
+    if (error)
+        return error;
+    error = train_csv_open(text, options->delimiter, &csv, why);
     if (error)
         return error;
     error = survey(&csv, &found, why);
@@ -403,65 +450,4 @@ void train_table_free(struct train_table *table)
     }
     free(table->columns);
     *table = (struct train_table){0};
-}
-
-// -- column types
-
-static int order_items(const void *a, const void *b)
-{
-    return train_table_order(*(char *const *)a, *(char *const *)b);
-}
-
-static bool copy_sorted(const struct train_names *set, struct train_names *names)
-{
-    bool done = true;
-    for (size_t i = 0; done && i < set->count; i++)
-        done = train_names_add(names, set->items[i], strlen(set->items[i]));
-    if (done && names->count > 0)
-        qsort(names->items, names->count, sizeof *names->items, order_items);
-    return done;
-}
-
-static bool mean_column(const struct train_table_column *column, bool regression,
-                        struct train_meaning *meaning)
-{
-    if (!train_names_add(&meaning->layout, column->name, strlen(column->name)))
-        return false;
-    if (column->role == TRAIN_COLUMN_IGNORED)
-        return true;
-    if (column->role == TRAIN_COLUMN_TARGET && !regression && !(meaning->label = strdup(column->name)))
-        return false;
-    if (column->role == TRAIN_COLUMN_TARGET)
-        return regression ? train_names_add(&meaning->targets, column->name, strlen(column->name))
-                          : copy_sorted(&column->set, &meaning->classes);
-    struct train_column *made = &meaning->columns[meaning->n_columns++];
-    made->name = strdup(column->name);
-    const bool done = made->name && copy_sorted(&column->set, &made->categories);
-    meaning->features += made->categories.count ? made->categories.count : 1;
-    return done;
-}
-
-enum base_error train_table_mean(const struct train_table *table, struct train_meaning **out,
-                                 struct base_reason *why)
-{
-    const bool regression = table->options->regression;
-    struct train_meaning *meaning = train_meaning_create(0);
-    bool done = meaning && (meaning->columns = calloc(table->count, sizeof *meaning->columns));
-    for (size_t i = 0; done && i < table->count; i++)
-        done = mean_column(&table->columns[i], regression, meaning);
-    if (done)
-        meaning->delimiter = table->options->delimiter;
-    enum base_error error = BASE_OK;
-    if (!done)
-        error = base_fail(why, BASE_ENOMEM, "%s: no memory for its columns", table->name);
-    else if (!regression && meaning->classes.count < 2)
-        error = base_fail(
-            why, BASE_EFORMAT,
-            "%s: data.target: found the class \"%.64s\" in all %zu rows, expected at least 2 classes",
-            table->name, meaning->classes.items[0], table->rows);
-    if (error)
-        train_meaning_release(meaning);
-    else
-        *out = meaning;
-    return error;
 }

@@ -2,27 +2,18 @@
 
 #include "base/limits.h"
 #include "train/loaders.h"
+#include "train/tokens_private.h"
 #include "train/unpack.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CODES        0x110000u // Unicode's code points
 #define PAGE         256u
 #define ABSENT       UINT32_MAX
-#define LLMC_MAGIC   20240520u
-#define LLMC_VERSION 1u
-#define LLMC_HEADER  1024u // bytes: 256 int32
 #define MOST_TOKENS  (LIMIT_DATA_FILE_BYTES / sizeof(uint16_t))
 #define MOST_CONTEXT (1u << 20)
 #define BYTE_VALUES  256u
-
-struct train_tokens {
-    atomic_size_t owners;
-    size_t count;
-    uint16_t ids[]; // [count]
-};
 
 struct train_tokens *train_tokens_share(struct train_tokens *tokens)
 {
@@ -37,7 +28,7 @@ void train_tokens_release(struct train_tokens *tokens)
         free(tokens);
 }
 
-static struct train_tokens *make(size_t count)
+struct train_tokens *train_tokens_make(size_t count)
 {
     struct train_tokens *tokens =
         count <= MOST_TOKENS ? malloc(sizeof *tokens + count * sizeof tokens->ids[0]) : NULL;
@@ -48,10 +39,8 @@ static struct train_tokens *make(size_t count)
     return tokens;
 }
 
-// Makes the data set of all windows of the tokens. The data set takes over the tokens; on error they are
-// released.
-static enum base_error cut_windows(const char *name, struct train_tokens *tokens, size_t vocabulary,
-                                   size_t context, struct train_dataset *data, struct base_reason *why)
+enum base_error train_tokens_cut(const char *name, struct train_tokens *tokens, size_t vocabulary,
+                                 size_t context, struct train_dataset *data, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
     const size_t windows = tokens->count > 0 && context > 0 ? (tokens->count - 1) / context : 0;
@@ -281,7 +270,7 @@ enum base_error train_text_parse(const struct train_bytes *text, const struct tr
     const bool characters = options->text == TRAIN_TEXT_CHARACTERS;
     struct codes *codes = calloc(1, sizeof *codes);
     enum base_error error = !codes ? no_memory(why) : mean(text, options, codes, &count, &meaning, why);
-    if (!error && !(tokens = make(count)))
+    if (!error && !(tokens = train_tokens_make(count)))
         error = base_fail(why, BASE_ENOMEM, "no memory for the %zu characters of %s", count, text->name);
     if (!error && characters)
         error = walk(text, codes, tokens->ids, &tokens->count, why);
@@ -289,8 +278,9 @@ enum base_error train_text_parse(const struct train_bytes *text, const struct tr
         tokens->ids[i] = text->data[i];
     free_codes(codes);
     if (!error)
-        error = cut_windows(text->name, train_tokens_share(tokens),
-                            characters ? meaning->classes.count : BYTE_VALUES, options->context, data, why);
+        error =
+            train_tokens_cut(text->name, train_tokens_share(tokens),
+                             characters ? meaning->classes.count : BYTE_VALUES, options->context, data, why);
     train_tokens_release(tokens);
     if (error) {
         train_meaning_release(meaning);
@@ -356,76 +346,5 @@ enum base_error train_tokens_encode(const struct train_meaning *meaning, const c
         ids[i] = narrow[i];
     free_codes(codes);
     free(narrow);
-    return error;
-}
-
-// --- files of ids ---
-
-static uint32_t word_at(const struct train_bytes *file, size_t word)
-{
-    const uint8_t *at = file->data + 4 * word;
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-// Skips llm.c's header if there is one.
-static enum base_error skip_header(struct train_bytes *file, struct base_reason *why)
-{
-    if (file->bytes >= LLMC_HEADER && word_at(file, 0) == LLMC_MAGIC) {
-        const uint32_t version = word_at(file, 1), count = word_at(file, 2);
-        const size_t ids = (file->bytes - LLMC_HEADER) / sizeof(uint16_t);
-        if (version != LLMC_VERSION)
-            return base_fail(why, BASE_EFORMAT,
-                             "%s: found version %u in llm.c's header, expected %u (uint16 ids)", file->name,
-                             (unsigned)version, LLMC_VERSION);
-        if (count != ids)
-            return base_fail(why, BASE_EFORMAT, "%s: llm.c's header says %u tokens, but %zu follow",
-                             file->name, (unsigned)count, ids);
-        file->data += LLMC_HEADER;
-        file->bytes -= LLMC_HEADER;
-    }
-    if (file->bytes % sizeof(uint16_t) != 0)
-        return base_fail(why, BASE_EFORMAT, "%s: found %zu bytes, expected an even number: 2 per token",
-                         file->name, file->bytes);
-    return BASE_OK;
-}
-
-enum base_error train_tokens_parse(const struct train_bytes *bytes, size_t vocabulary, size_t context,
-                                   struct train_dataset *data, struct base_reason *why)
-{
-    struct train_bytes file = *bytes;
-    enum base_error error = skip_header(&file, why);
-    struct train_meaning *meaning = error ? NULL : train_meaning_create(context);
-    struct train_tokens *tokens = error ? NULL : make(file.bytes / sizeof(uint16_t));
-    if (!error && (!tokens || !meaning))
-        error = base_fail(why, BASE_ENOMEM, "no memory for the %zu bytes of %s", file.bytes, file.name);
-    for (size_t i = 0; !error && i < tokens->count; i++) {
-        const unsigned id = (unsigned)file.data[2 * i] | (unsigned)file.data[2 * i + 1] << 8;
-        tokens->ids[i] = (uint16_t)id;
-        if (id >= vocabulary)
-            error = base_fail(why, BASE_EFORMAT,
-                              "%s: token %zu: found id %u, expected below data.vocabulary, %zu", file.name, i,
-                              id, vocabulary);
-    }
-    if (!error)
-        error = cut_windows(file.name, train_tokens_share(tokens), vocabulary, context, data, why);
-    train_tokens_release(tokens);
-    if (error) {
-        train_meaning_release(meaning);
-        return error;
-    }
-    meaning->text = TRAIN_TEXT_IDS;
-    data->meaning = meaning;
-    return BASE_OK;
-}
-
-enum base_error train_dataset_load_tokens(const char *path, size_t vocabulary, size_t context,
-                                          struct train_dataset *data, struct base_reason *why)
-{
-    struct train_bytes file;
-    uint8_t *owned = NULL;
-    enum base_error error = train_unpack_file(path, &file, &owned, why);
-    if (!error)
-        error = train_tokens_parse(&file, vocabulary, context, data, why);
-    free(owned);
     return error;
 }

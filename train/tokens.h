@@ -30,9 +30,10 @@ struct train_text_options {
 enum base_error train_dataset_load_text(const char *path, const struct train_text_options *options,
                                         struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
-// uint16 ids, little-endian: nanoGPT's train.bin, or llm.c's with its header of 256 int32 (magic 20240520,
-// version 1, count). Errors as above; BASE_EFORMAT, with the place, if an id is not below `vocabulary`.
-enum base_error train_dataset_load_tokens(const char *path, size_t vocabulary, size_t context,
+// Little-endian ids of `width` bytes, 2 or 4: nanoGPT's train.bin, or llm.c's with its header of 256 int32
+// (magic 20240520, version 1: 2 bytes; 20240801, version 7: 4 bytes), which then decides the width. Errors as
+// above; BASE_EFORMAT, with the place, if an id is not below `vocabulary`, and if the ids look twice as wide.
+enum base_error train_dataset_load_tokens(const char *path, size_t width, size_t vocabulary, size_t context,
                                           struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
 // For a data set of text: writes ids[context] and labels[context] of window `example`. If the set also has

@@ -40,6 +40,12 @@ enum base_error train_trainer_replace(struct train_trainer *trainer, const struc
     return BASE_OK;
 }
 
+void train_trainer_weigh(struct train_trainer *trainer, double weight)
+{
+    BASE_ASSERT(weight > 0 && weight < 1e30);
+    trainer->options.weight = weight;
+}
+
 const struct train_dataset *train_trainer_data(const struct train_trainer *trainer)
 {
     return trainer->feed.data;

@@ -61,6 +61,8 @@ void train_trainer_destroy(struct train_trainer *trainer);
 // BASE_ENOMEM.
 enum base_error train_trainer_replace(struct train_trainer *trainer, const struct train_dataset *data,
                                       double weight, struct base_reason *why) BASE_CHECK;
+// Between two steps: the weight of the gradient from now on, above 0.
+void train_trainer_weigh(struct train_trainer *trainer, double weight);
 const struct train_dataset *train_trainer_data(const struct train_trainer *trainer); // for the next step
 const struct train_model *
 train_trainer_of(const struct train_trainer *trainer); // the model that it was created with

@@ -78,6 +78,7 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
     strncpy(record.name, options->name, sizeof record.name - 1);
     record.slot = m->wanted.slot = GOSSIP_NO_SLOT;
     record.shard = options->shard;
+    record.examples = options->examples;
     record.group = options->group;
     record.first_model = options->first_model;
     record.pages = options->pages;

@@ -26,9 +26,9 @@ struct gossip_membership_options {
     struct gossip_address
         addresses[LIMIT_ADDRESSES]; // there may be none yet: nothing is sent before there is one
     uint8_t n_addresses;
-    struct gossip_address pages; // of its HTTP port, as in the record
-    uint32_t shard, group;
-    uint64_t first_model; // as in the record
+    struct gossip_address pages;     // of its HTTP port, as in the record
+    uint32_t shard, group, examples; // as in the record, as the next one
+    uint64_t first_model;
     enum gossip_member_profile profile;
     uint64_t seed; // of random choices: fresh entropy in a daemon
     uint64_t now_ns;

@@ -91,6 +91,7 @@ static void write_signed_part(const struct gossip_record *record, struct base_wr
     base_write_u32(writer, record->slot);
     base_write_u32(writer, record->shard);
     base_write_u32(writer, record->group);
+    base_write_u32(writer, record->examples);
     base_write_u64(writer, record->stop_round);
     base_write_u64(writer, record->age_ms);
     if (record->first_model)
@@ -169,6 +170,7 @@ enum base_error gossip_record_read(struct base_reader *reader, struct gossip_rec
     read.slot = base_read_u32(reader);
     read.shard = base_read_u32(reader);
     read.group = base_read_u32(reader);
+    read.examples = base_read_u32(reader);
     read.stop_round = base_read_u64(reader);
     read.age_ms = base_read_u64(reader);
     if (flags & HAS_FIRST_MODEL)

@@ -46,8 +46,9 @@ struct gossip_record {
     uint32_t slot;                    // claimed place on a butterfly
     uint32_t shard;                   // of the data set
     uint32_t group;                   // nodes with one number share a host or a rack
-    uint64_t stop_round;              // with STOPPING: where it stops; else 0
-    uint64_t age_ms;                  // of the process when it signed this
+    uint32_t examples;           // of its own, by which it is weighed; 0: it has a shard, or does not say
+    uint64_t stop_round;         // with STOPPING: where it stops; else 0
+    uint64_t age_ms;             // of the process when it signed this
     uint64_t first_model;        // digest of the weights that it would begin with; 0: it has a checkpoint
     uint8_t exchange_public[32]; // X25519: key of sealed datagrams
     uint8_t n_addresses;         // 1..LIMIT_ADDRESSES

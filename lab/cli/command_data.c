@@ -44,7 +44,8 @@ static void print_features(const struct train_dataset *data)
     printf("\n  %-32s %12s %12s %12s %12s\n", "feature", "minimum", "maximum", "mean", "deviation");
     for (size_t i = 0; i < shown; i++) {
         char name[64];
-        const struct train_spread s = train_scale_spread(data->x, data->examples, data->features, i);
+        const struct train_spread s =
+            train_scale_spread(data->x, data->x_rest, data->examples, data->features, i);
         train_meaning_feature(data->meaning, i, name, sizeof name);
         printf("  %-32.32s %12.5g %12.5g %12.5g %12.5g\n", name, s.least, s.most, s.mean, s.deviation);
     }
@@ -77,7 +78,8 @@ static void print_targets(const struct train_dataset *data)
 {
     printf("\n  %-32s %12s %12s %12s %12s\n", "target", "minimum", "maximum", "mean", "deviation");
     for (size_t o = 0; o < data->outputs && o < FEATURES_SHOWN; o++) {
-        const struct train_spread s = train_scale_spread(data->targets, data->examples, data->outputs, o);
+        const struct train_spread s =
+            train_scale_spread(data->targets, data->targets_rest, data->examples, data->outputs, o);
         printf("  %-32.32s %12.5g %12.5g %12.5g %12.5g\n", data->meaning->targets.items[o], s.least, s.most,
                s.mean, s.deviation);
     }
@@ -132,15 +134,19 @@ static void print_text(const char *path)
 
 // -- the configuration
 
-static void print_configuration(const struct node_config *config, const struct train_dataset *data)
+static void print_configuration(const struct node_config *config, const struct train_dataset *data,
+                                bool certain)
 {
     static const char *const keys[] = {
-        "data.kind",        "data.train_file",   "data.train_images", "data.train_labels", "data.test_file",
-        "data.test_images", "data.test_labels",  "data.features",     "data.classes",      "data.text",
-        "data.header",      "data.delimiter",    "data.target",       "data.categorical",  "data.ignore",
-        "data.image_size",  "data.image_colour", "data.scale",        "data.scale_from"};
+        "data.kind",         "data.train_file",  "data.train_images", "data.train_labels", "data.test_file",
+        "data.test_images",  "data.test_labels", "data.features",     "data.classes",      "data.labels",
+        "data.text",         "data.vocabulary",  "data.token_bytes",  "data.header",       "data.delimiter",
+        "data.decimal",      "data.target",      "data.categorical",  "data.ignore",       "data.image_size",
+        "data.image_colour", "data.scale",       "data.scale_from"};
     static const char *const losses[] = {"cross-entropy", "mse", "mae"};
-    printf("\nA configuration that fits:\n\n");
+    _Static_assert(sizeof losses / sizeof *losses == NODE_LOSSES, "every loss has a name");
+    printf(certain ? "\nA configuration that fits:\n\n"
+                   : "\nA configuration that fits if the guess is right:\n\n");
     if (data->outputs)
         printf("model:\n  loss: %s\n", losses[config->model.loss]);
     if (data->tokens)
@@ -160,7 +166,8 @@ static bool wants_scale(const struct train_dataset *data)
 {
     double least = INFINITY, most = 0;
     for (size_t i = 0; i < data->features; i++) {
-        const struct train_spread s = train_scale_spread(data->x, data->examples, data->features, i);
+        const struct train_spread s =
+            train_scale_spread(data->x, data->x_rest, data->examples, data->features, i);
         const double size = fmax(fabs(s.least), fabs(s.most));
         least = s.most > s.least && size < least ? size : least;
         most = s.most > s.least && size > most ? size : most;
@@ -168,36 +175,49 @@ static bool wants_scale(const struct train_dataset *data)
     return !data->width && (most > 10 || most > 100 * least || data->outputs > 0);
 }
 
-// Loads all examples unscaled. A target with many different numbers is treated as a quantity.
+static bool is_chosen(const struct node_config *config, const char *key)
+{
+    return strcmp(node_schema_origin(&node_config_schema, config, key), "default") != 0;
+}
+
+// Loads all examples unscaled. A target that is no class is a quantity, if everything else is right.
 static enum base_error load(struct node_config *config, struct train_dataset *data, struct base_reason *why)
 {
-    struct node_config whole = *config; // borrowed
-    whole.data.scale = TRAIN_SCALE_NONE;
-    if (whole.model.kind == TRAIN_LOGISTIC)
-        whole.model.kind = TRAIN_SOFTMAX; // the same rows, dense, to be looked at
-    if (node_config_finds_classes(config))
-        whole.data.test_file = whole.data.train_file; // otherwise some examples would be kept for the test
-    enum base_error error = node_data_load(&whole, NODE_DATA_ALL, data, NULL, why);
-    const bool chosen = strcmp(node_schema_origin(&node_config_schema, config, "model.loss"), "default") != 0;
-    if (error || chosen || data->outputs || !node_config_finds_classes(config) ||
-        config->data.kind == NODE_DATA_IMAGES || data->classes <= MANY_CLASSES ||
-        data->classes * 10 < data->examples)
+    struct node_config quantity = *config; // borrowed
+    struct base_reason ignored;
+    const bool may_be_quantity = !is_chosen(config, "model.loss") &&
+                                 (config->data.kind == NODE_DATA_CSV || config->data.kind == NODE_DATA_NPY);
+    enum base_error error = node_data_load_whole(config, data, why);
+    const bool has_classes =
+        !error && (data->outputs || data->classes <= MANY_CLASSES || data->classes * 10 < data->examples);
+    if (!may_be_quantity || has_classes)
         return error;
-    struct train_dataset quantity = {0};
-    whole.model.loss = NODE_LOSS_MSE;
-    if (node_data_load(&whole, NODE_DATA_ALL, &quantity, NULL, NULL))
-        return BASE_OK;
+    struct train_dataset found = {0};
+    quantity.model.loss = NODE_LOSS_MSE;
+    if (node_data_load_whole(&quantity, &found, &ignored))
+        return error;
     train_dataset_destroy(data);
-    *data = quantity;
+    *data = found;
     return lab_data_assign(config, "model.loss", "mse", why);
 }
 
-static enum base_error configure(const struct wanted *wanted, struct node_config *config,
+// What --set data.kind says; NULL: nothing.
+static const char *kind_of(const struct wanted *wanted)
+{
+    const char *kind = NULL;
+    for (size_t i = 0; i < wanted->settings.count; i++)
+        if (strncmp(wanted->settings.items[i], "data.kind=", 10) == 0)
+            kind = wanted->settings.items[i] + 10;
+    return kind;
+}
+
+static enum base_error configure(const struct wanted *wanted, struct node_config *config, bool *certain,
                                  struct base_reason *why)
 {
     enum base_error error = node_schema_defaults(&node_config_schema, config, why);
     if (!error)
-        error = lab_data_guess(wanted->path, config, why);
+        error = lab_data_guess(wanted->path, kind_of(wanted), config, certain, why);
+    *certain |= kind_of(wanted) != NULL;
     for (size_t i = 0; i < wanted->settings.count && !error; i++)
         error = node_schema_set(&node_config_schema, wanted->settings.items[i], config, why);
     return error ? error : node_config_check(config, why);
@@ -216,7 +236,7 @@ static enum base_error write_stats(const char *path, const struct node_config *c
 }
 
 static void print_all(const struct wanted *wanted, const struct node_config *config,
-                      const struct train_dataset *data)
+                      const struct train_dataset *data, bool certain)
 {
     static const char *const kinds[] = {
         [NODE_DATA_IDX] = "IDX images (MNIST's)",  [NODE_DATA_LIBSVM] = "LIBSVM rows",
@@ -224,7 +244,9 @@ static void print_all(const struct wanted *wanted, const struct node_config *con
         [NODE_DATA_IMAGES] = "a folder of images", [NODE_DATA_TEXT] = "a text",
         [NODE_DATA_TOKENS] = "token ids",          [NODE_DATA_DIGITS] = "digits",
         [NODE_DATA_CIFAR10] = "CIFAR-10 images"};
-    printf("%s: %s, ", wanted->path, kinds[config->data.kind]);
+    _Static_assert(sizeof kinds / sizeof *kinds == NODE_DATA_KINDS, "every kind has a name");
+    printf("%s: %s%s, ", wanted->path,
+           certain ? "" : "a guess from its first lines: ", kinds[config->data.kind]);
     if (data->tokens) {
         printf("%zu examples of %zu tokens, %zu different %s\n", data->examples, data->features,
                data->classes, config->data.text == NODE_TEXT_CHARACTERS ? "characters" : "bytes");
@@ -253,12 +275,13 @@ static enum base_error perform(const struct wanted *wanted, struct node_config *
                                struct base_reason *why)
 {
     struct train_dataset data = {0};
-    enum base_error error = configure(wanted, config, why);
+    bool certain = false;
+    enum base_error error = configure(wanted, config, &certain, why);
     if (!error)
         error = load(config, &data, why);
     if (error)
         return error;
-    print_all(wanted, config, &data);
+    print_all(wanted, config, &data, certain);
     const bool scales = strcmp(node_schema_origin(&node_config_schema, config, "data.scale"), "default") != 0;
     if (!scales && !data.tokens && wants_scale(&data))
         error = lab_data_assign(config, "data.scale", "standard", why);
@@ -267,7 +290,7 @@ static enum base_error perform(const struct wanted *wanted, struct node_config *
     if (!error && wanted->stats)
         error = lab_data_assign(config, "data.scale_from", wanted->stats, why);
     if (!error)
-        print_configuration(config, &data);
+        print_configuration(config, &data, certain);
     train_dataset_destroy(&data);
     return error;
 }

@@ -2,7 +2,18 @@
 #include "lab/experiment/options.h"
 #include "lab/model/model.h"
 
+#include <errno.h>
 #include <string.h>
+
+static enum base_error predict_file(struct lab_model *model, const char *path, struct base_reason *why)
+{
+    FILE *in = fopen(path, "rb");
+    if (!in)
+        return base_fail(why, BASE_ENOTFOUND, "%s: cannot be read: %s", path, strerror(errno));
+    const enum base_error error = lab_model_predict(model, path, in, stdout, why);
+    fclose(in);
+    return error;
+}
 
 int lab_command_predict(int argc, char **argv)
 {
@@ -11,13 +22,16 @@ int lab_command_predict(int argc, char **argv)
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return lab_command_about("predict");
     if (argc < 2 || argv[1][0] == '-') {
-        fputs("p2pml predict: expected a model, then images or, on standard input, rows: p2pml predict MODEL "
-              "< rows.csv; try 'p2pml help predict'\n",
-              stderr);
+        fputs(
+            "p2pml predict: expected a model, then images, a file of rows, or rows on standard input: p2pml predict MODEL "
+            "< rows.csv; try 'p2pml help predict'\n",
+            stderr);
         return LAB_EXIT_USAGE;
     }
     enum base_error error = lab_model_open(argv[1], &model, &why);
-    if (!error && argc > 2)
+    if (!error && argc == 3 && !lab_model_takes_images(&model))
+        error = predict_file(&model, argv[2], &why);
+    else if (!error && argc > 2)
         error =
             lab_model_predict_images(&model, (const char *const *)argv + 2, (size_t)argc - 2, stdout, &why);
     else if (!error)

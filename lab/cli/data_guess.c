@@ -1,11 +1,12 @@
 #include "lab/cli/data_guess.h"
-#include "base/limits.h"
+#include "base/log.h"
+#include "lab/cli/data_guess_lines.h"
 #include "train/unpack.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #define PATH_BYTES    4096
@@ -35,40 +36,6 @@ void lab_data_start(const char *path, char *text, size_t capacity)
     text[got] = 0;
 }
 
-// The most frequent delimiter of the first line.
-static const char *guess_delimiter(const char *start)
-{
-    static const char *const names[] = {",", ";", "tab", "|"};
-    static const char characters[] = {',', ';', '\t', '|'};
-    size_t best = 0, most = 0;
-    for (size_t d = 0; d < sizeof characters; d++) {
-        size_t count = 0;
-        for (const char *c = start; *c && *c != '\n'; c++)
-            count += *c == characters[d];
-        if (count > most) {
-            most = count;
-            best = d;
-        }
-    }
-    return names[best];
-}
-
-// A label, an index and a colon.
-static bool looks_like_libsvm(const char *start)
-{
-    const char *label = start + strspn(start, " \t"), *blank = label + strspn(label, "+-.0123456789"),
-               *index = blank + strspn(blank, " \t"), *end = index + strspn(index, "0123456789");
-    return label < blank && blank < index && index < end && *end == ':';
-}
-
-enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
-                                struct base_reason *why)
-{
-    char setting[PATH_BYTES + 32];
-    snprintf(setting, sizeof setting, "%s=%s", key, value);
-    return node_schema_assign(&node_config_schema, "guess", setting, config, why);
-}
-
 static enum base_error assign_number(struct node_config *config, const char *key, size_t value,
                                      struct base_reason *why)
 {
@@ -94,6 +61,18 @@ static bool is_there(const char *path)
 {
     struct stat status;
     return stat(path, &status) == 0;
+}
+
+// Whether each image begins with one of ten labels.
+static bool has_cifar10_labels(const char *path, size_t bytes)
+{
+    FILE *file = fopen(path, "rb");
+    bool labels = file;
+    for (size_t at = 0; labels && at < bytes; at += CIFAR10_BYTES)
+        labels = fseek(file, (long)at, SEEK_SET) == 0 && getc(file) < 10;
+    if (file)
+        fclose(file);
+    return labels;
 }
 
 static bool labels_of(const char *images, char labels[PATH_BYTES])
@@ -145,74 +124,16 @@ static enum base_error guess_idx(const char *path, const char *start, struct nod
     char test_labels[PATH_BYTES];
     const bool tested =
         sibling(path, "train", "t10k", tests) && is_there(tests) && labels_of(tests, test_labels);
+    if (!error && !tested) { // both are needed
+        base_log(
+            BASE_LOG_WARN, "data",
+            "no test images found beside %s: below, the training images stand in their place, whose accuracy "
+            "says nothing; name others in data.test_images and data.test_labels",
+            path);
+    }
     if (!error)
         error = lab_data_assign(config, "data.test_images", tested ? tests : path, why);
     return error ? error : lab_data_assign(config, "data.test_labels", tested ? test_labels : labels, why);
-}
-
-// -- LIBSVM
-
-struct libsvm_survey {
-    size_t features;
-    long least, most; // labels
-};
-
-// Skips a malformed line, which the loader will report.
-static void survey_line(const char *line, struct libsvm_survey *survey)
-{
-    char *end;
-    const long label = strtol(line, &end, 10);
-    if (end == line)
-        return;
-    survey->least = label < survey->least ? label : survey->least;
-    survey->most = label > survey->most ? label : survey->most;
-    const char *last = strrchr(end, ':'); // indices ascend
-    while (last && last > end && last[-1] >= '0' && last[-1] <= '9')
-        last--;
-    const size_t index = last ? strtoull(last, NULL, 10) : 0;
-    survey->features = index > survey->features ? index : survey->features;
-}
-
-static enum base_error survey_libsvm(const char *path, struct libsvm_survey *survey, struct base_reason *why)
-{
-    *survey = (struct libsvm_survey){.least = LONG_MAX, .most = LONG_MIN};
-    FILE *file = fopen(path, "rb");
-    char *line = malloc(LIMIT_TEXT_LINE_BYTES);
-    while (file && line && fgets(line, LIMIT_TEXT_LINE_BYTES, file))
-        survey_line(line, survey);
-    free(line);
-    if (file)
-        fclose(file);
-    if (survey->features && survey->most > survey->least)
-        return BASE_OK;
-    return base_fail(
-        why, BASE_EFORMAT,
-        "%s: looks like LIBSVM text, found %s, expected lines \"label index:value ...\" of at least "
-        "two classes",
-        path, survey->features ? "the same label in every line" : "no index");
-}
-
-static enum base_error guess_libsvm(const char *path, struct node_config *config, struct base_reason *why)
-{
-    struct libsvm_survey survey;
-    if (ends_with(path, ".gz"))
-        return base_fail(why, BASE_EINVAL, "%s: holds packed LIBSVM text; unpack it first", path);
-    enum base_error error = survey_libsvm(path, &survey, why);
-    if (error)
-        return error;
-    char tests[PATH_BYTES];
-    snprintf(tests, sizeof tests, "%s.t", path);
-    const size_t classes = survey.least < 0    ? 2
-                           : survey.least == 0 ? (size_t)survey.most + 1
-                                               : (size_t)survey.most;
-    error = lab_data_assign(config, "data.kind", "libsvm", why);
-    if (!error)
-        error = lab_data_assign(config, "data.train_file", path, why);
-    if (!error)
-        error = lab_data_assign(config, "data.test_file", is_there(tests) ? tests : path, why);
-    if (!error)
-        error = assign_number(config, "data.features", survey.features, why);
-    return error ? error : assign_number(config, "data.classes", classes, why);
 }
 
 // -- the others
@@ -224,17 +145,8 @@ static bool is_cifar10(const char *path, const struct stat *status)
     snprintf(batch, sizeof batch, "%s/data_batch_1.bin", path);
     if (S_ISDIR(status->st_mode))
         return is_there(batch);
-    return ends_with(path, ".bin") && status->st_size > 0 && status->st_size % CIFAR10_BYTES == 0;
-}
-
-// True for .txt and .md, and for words and sentences: the first line has no delimiter of a table.
-static bool looks_like_text(const char *path, const char *start)
-{
-    const size_t first = strcspn(start, "\n");
-    const bool prose =
-        !memchr(start, '\t', first) && !memchr(start, ';', first) && !memchr(start, '|', first);
-    return ends_with(path, ".txt") || ends_with(path, ".md") ||
-           (prose && !memchr(start, ',', first) && strchr(start, ' '));
+    return ends_with(path, ".bin") && status->st_size > 0 && status->st_size % CIFAR10_BYTES == 0 &&
+           has_cifar10_labels(path, (size_t)status->st_size);
 }
 
 static enum base_error guess_text(struct node_config *config, struct base_reason *why)
@@ -247,29 +159,101 @@ static enum base_error guess_text(struct node_config *config, struct base_reason
     return error ? error : lab_data_assign(config, "model.context", "64", why);
 }
 
-enum base_error lab_data_guess(const char *path, struct node_config *config, struct base_reason *why)
+// Bytes that are no text and begin like no format: nothing can be told from them.
+static enum base_error ask(const char *path, const char *start, struct base_reason *why)
+{
+    const bool is_utf16 = memcmp(start, "\xff\xfe", 2) == 0 || memcmp(start, "\xfe\xff", 2) == 0;
+    if (is_utf16)
+        return base_fail(why, BASE_EINVAL,
+                         "%s: found UTF-16, expected UTF-8; convert it with iconv -f UTF-16 -t "
+                         "UTF-8",
+                         path);
+    return base_fail(
+        why, BASE_EINVAL,
+        "%s: found bytes that are no text and begin like no known format; say what they are with "
+        "--set data.kind=tokens (and data.vocabulary, data.token_bytes) or --set data.kind=cifar10",
+        path);
+}
+
+// Text of a format that is not read.
+static enum base_error check_format(const char *path, const char *start, struct base_reason *why)
+{
+    static const struct {
+        const char *begins, *what;
+    } formats[] = {{"@relation", "ARFF: keep the lines below @data, with a header line of the names"},
+                   {"%", "comments, as ARFF and Matrix Market have them: keep the rows, as CSV"},
+                   {"{", "JSON: write it as CSV"},
+                   {"[", "JSON: write it as CSV"},
+                   {"<", "XML or HTML: write it as CSV"}};
+    const char *at = start + strspn(start, " \t\r\n");
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strncasecmp(at, formats[i].begins, strlen(formats[i].begins)) == 0)
+            return base_fail(why, BASE_EINVAL, "%s: looks like %s; for a text, say --set data.kind=text",
+                             path, formats[i].what);
+    return BASE_OK;
+}
+
+// The user has said the kind: only what goes with it is set.
+static enum base_error follow(const char *path, const char *kind, struct node_config *config,
+                              struct base_reason *why)
+{
+    enum base_error error = lab_data_assign(config, "data.kind", kind, why);
+    if (!error)
+        error = lab_data_assign(config, "data.train_file", path, why);
+    if (error || !node_config_is_text(config))
+        return error;
+    error = lab_data_assign(config, "model.kind", "gpt2", why);
+    return error ? error : lab_data_assign(config, "model.context", "64", why);
+}
+
+static bool has_zero(const char *path)
+{
+    char start[START_BYTES];
+    FILE *file = fopen(path, "rb");
+    const size_t got = file ? fread(start, 1, sizeof start, file) : 0;
+    if (file)
+        fclose(file);
+    return memchr(start, 0, got) != NULL;
+}
+
+static enum base_error guess_lines(const char *path, const char *start, const char *kind,
+                                   struct node_config *config, bool *certain, struct base_reason *why)
+{
+    const bool packed = ends_with(path, ".gz"), is_text = ends_with(path, ".txt") || ends_with(path, ".md");
+    *certain = false;
+    if (!packed && has_zero(path))
+        return ask(path, start, why);
+    if (kind ? strcmp(kind, "libsvm") == 0 : lab_data_looks_like_libsvm(start))
+        return lab_data_guess_libsvm(path, config, why);
+    enum base_error error = kind || is_text ? BASE_OK : check_format(path, start, why);
+    if (!error)
+        error = lab_data_assign(config, "data.train_file", path, why);
+    if (!error && !kind && lab_data_looks_like_prose(start, is_text))
+        return guess_text(config, why);
+    return error ? error : lab_data_guess_table(start, config, why);
+}
+
+enum base_error lab_data_guess(const char *path, const char *kind, struct node_config *config, bool *certain,
+                               struct base_reason *why)
 {
     char start[START_BYTES] = {0};
     struct stat status;
+    *certain = true;
     if (strlen(path) >= PATH_BYTES - 4 || stat(path, &status))
         return base_fail(why, BASE_ENOTFOUND,
                          "%s: cannot be read, expected a file or a folder of folders of images", path);
     lab_data_start(path, start, sizeof start);
-    if (!S_ISDIR(status.st_mode) && start[0] == 0 && start[1] == 0 && start[2] == 8)
+    const bool is_folder = S_ISDIR(status.st_mode);
+    if (kind && strcmp(kind, "idx") != 0 && strcmp(kind, "libsvm") != 0 && strcmp(kind, "csv") != 0)
+        return follow(path, kind, config, why);
+    if (!is_folder && start[0] == 0 && start[1] == 0 && start[2] == 8)
         return guess_idx(path, start, config, why);
-    if (!S_ISDIR(status.st_mode) && looks_like_libsvm(start))
-        return guess_libsvm(path, config, why);
+    const char *found = is_folder && !is_cifar10(path, &status)              ? "images"
+                        : is_cifar10(path, &status)                          ? "cifar10"
+                        : ends_with(path, ".npz") || ends_with(path, ".npy") ? "npy"
+                                                                             : NULL;
+    if (!found)
+        return guess_lines(path, start, kind, config, certain, why);
     enum base_error error = lab_data_assign(config, "data.train_file", path, why);
-    if (error)
-        return error;
-    if (is_cifar10(path, &status))
-        return lab_data_assign(config, "data.kind", "cifar10", why);
-    if (S_ISDIR(status.st_mode))
-        return lab_data_assign(config, "data.kind", "images", why);
-    if (ends_with(path, ".npz") || ends_with(path, ".npy"))
-        return lab_data_assign(config, "data.kind", "npy", why);
-    if (looks_like_text(path, start))
-        return guess_text(config, why);
-    error = lab_data_assign(config, "data.kind", "csv", why);
-    return error ? error : lab_data_assign(config, "data.delimiter", guess_delimiter(start), why);
+    return error ? error : lab_data_assign(config, "data.kind", found, why);
 }

@@ -2,16 +2,15 @@
 #ifndef LAB_CLI_DATA_GUESS_H
 #define LAB_CLI_DATA_GUESS_H
 
-#include "node/config/config.h"
+#include "lab/cli/data_guess_lines.h"
 
 // Reads the beginning of a file, unpacked where it is gzip, into text[capacity], zero-terminated; "" where it
 // cannot be read.
 void lab_data_start(const char *path, char *text, size_t capacity);
-enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
-                                struct base_reason *why) BASE_CHECK;
-// Sets the kind, the files, and the other settings that this kind needs. BASE_ENOTFOUND, BASE_EINVAL,
-// BASE_EFORMAT.
-enum base_error lab_data_guess(const char *path, struct node_config *config,
+// Sets the kind, the files, and the other settings that this kind needs. `kind`: what --set data.kind says,
+// NULL: found out. *certain: the file states its kind; otherwise it is a guess from its first lines.
+// BASE_ENOTFOUND, BASE_EINVAL (nothing can be told), BASE_EFORMAT.
+enum base_error lab_data_guess(const char *path, const char *kind, struct node_config *config, bool *certain,
                                struct base_reason *why) BASE_CHECK;
 
 #endif

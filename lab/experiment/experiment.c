@@ -56,8 +56,10 @@ static const struct node_key own_keys[] = {
              "p2pml sim: mean of an exponential delay that is added to the delay of each packet."),
     REAL("sim.loss", sim.loss, "0", 0, 0.5,
          "p2pml sim: probability that a packet is lost; streams retransmit it one round trip later."),
-    REAL("sim.bandwidth", sim.bandwidth, "0", 0, 1e6,
-         "p2pml sim: Mbit/s of each node's connection, in each direction. 0: unlimited."),
+    RATE(
+        "sim.bandwidth", sim.bandwidth, "0", 0, 1e6,
+        "p2pml sim: Mbit/s of each node's connection, in each direction, or with a unit, such as 500kbit/s. 0: "
+        "unlimited."),
     MAPS("sim.links", sim.links,
          "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: "
          "0.01, bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both "

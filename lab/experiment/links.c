@@ -46,7 +46,7 @@ static enum base_error read_field(const struct node_tree *entry, struct lab_link
         return lab_part_duration(entry, HOUR_NS, &rule->link.jitter_ns, where, why);
     default:
         rule->has |= BANDWIDTH;
-        return lab_part_real(entry, 0, MEGABIT_MAX, &rule->link.bandwidth, where, why);
+        return lab_part_rate(entry, MEGABIT_MAX, &rule->link.bandwidth, where, why);
     }
 }
 

@@ -76,6 +76,23 @@ enum base_error lab_part_real(const struct node_tree *tree, double least, double
     return BASE_OK;
 }
 
+enum base_error lab_part_rate(const struct node_tree *tree, double most, double *megabits,
+                              const struct node_tree **where, struct base_reason *why)
+{
+    char found[NODE_TREE_FOUND_BYTES];
+    double read = 0;
+    *where = tree;
+    node_tree_found(tree, found);
+    if (!node_tree_rate(tree, &read) || read < 0 || read > most)
+        return base_fail(
+            why, BASE_EINVAL,
+            "%s: found %s, expected a number of Mbit/s from 0 to %g, or one with kbit/s, Mbit/s or "
+            "Gbit/s",
+            tree->name, found, most);
+    *megabits = read;
+    return BASE_OK;
+}
+
 enum base_error lab_part_duration(const struct node_tree *tree, uint64_t most_ns, uint64_t *value_ns,
                                   const struct node_tree **where, struct base_reason *why)
 {

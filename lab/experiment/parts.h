@@ -17,6 +17,9 @@ enum base_error lab_part_nodes(const struct node_tree *tree, const char *what, s
 // Reads one node.
 enum base_error lab_part_node(const struct node_tree *tree, const char *what, size_t nodes, size_t *node,
                               const struct node_tree **where, struct base_reason *why) BASE_CHECK;
+// In Mbit/s.
+enum base_error lab_part_rate(const struct node_tree *tree, double most, double *megabits,
+                              const struct node_tree **where, struct base_reason *why) BASE_CHECK;
 enum base_error lab_part_real(const struct node_tree *tree, double least, double most, double *value,
                               const struct node_tree **where, struct base_reason *why) BASE_CHECK;
 enum base_error lab_part_duration(const struct node_tree *tree, uint64_t most_ns, uint64_t *value_ns,

@@ -1,3 +1,4 @@
+#include "base/log.h"
 #include "lab/model/model.h"
 #include "node/learn/data.h"
 
@@ -47,14 +48,98 @@ static enum base_error assign_kind(struct node_config *config, const struct lab_
     return error;
 }
 
-// The delimiter and the scaling that the model was trained with.
+// Images are resized to the size of the model's.
+static enum base_error assign_images(struct node_config *config, const struct lab_model *m,
+                                     struct base_reason *why)
+{
+    const struct train_meaning *meaning = m->file.about.meaning;
+    char size[48];
+    snprintf(size, sizeof size, "%zux%zu", meaning->width, meaning->height);
+    enum base_error error = assign_text(config, m->path, "data.image_size", size, why);
+    return error ? error
+                 : assign_text(config, m->path, "data.image_colour", meaning->channels == 3 ? "rgb" : "grey",
+                               why);
+}
+
+static bool is_chosen(const struct node_config *config, const char *key)
+{
+    return strcmp(node_schema_origin(&node_config_schema, config, key), "default") != 0;
+}
+
+// Another split would test on examples that the model was trained on.
+static enum base_error assign_split(struct node_config *config, const struct lab_model *m,
+                                    struct base_reason *why)
+{
+    const struct train_split *split = &m->file.about.split;
+    if (split->examples == 0)
+        return BASE_OK;
+    if (!node_config_splits(config)) {
+        config->data.seed = split->seed; // of the digest
+        return BASE_OK;
+    }
+    if ((is_chosen(config, "data.seed") && config->data.seed != split->seed) ||
+        (is_chosen(config, "data.test_part") &&
+         (config->data.test_part < split->part || config->data.test_part > split->part)))
+        return base_fail(
+            why, BASE_EINVAL,
+            "found data.seed %llu and data.test_part %g, but the model was trained with %llu and %g: "
+            "some of these examples were trained on; leave both out, or name a data.test_file",
+            (unsigned long long)config->data.seed, config->data.test_part, (unsigned long long)split->seed,
+            split->part);
+    config->data.seed = split->seed;
+    config->data.test_part = split->part;
+    return BASE_OK;
+}
+
+// The file may have changed since the training.
+static enum base_error check_split(const struct lab_model *m, const struct train_dataset *data,
+                                   struct base_reason *why)
+{
+    const struct train_split *then = &m->file.about.split, *now = &data->split;
+    if (now->examples == 0)
+        return BASE_OK;
+    if (now->tests == 0) {
+        if (then->examples == now->examples && then->digest == now->digest)
+            base_log(
+                BASE_LOG_WARN, "data",
+                "this is the file that the model was trained on: of its %zu examples, %zu were held out; name "
+                "it as data.train_file to test on these alone",
+                then->examples, then->tests);
+        return BASE_OK;
+    }
+    if (then->examples == 0) {
+        base_log(BASE_LOG_WARN, "data",
+                 "the model does not say which examples it was trained on; these may be among them");
+        return BASE_OK;
+    }
+    if (then->digest == now->digest && then->tests_digest == now->tests_digest)
+        return BASE_OK;
+    if (data->tokens)
+        return base_fail(
+            why, BASE_EMISMATCH,
+            "the text is not the one that the model was trained on, so its end may have been trained "
+            "on; name a text for tests with --set data.test_file=...");
+    base_log(
+        BASE_LOG_WARN, "data",
+        "the file is not the one that the model was trained on: it has %zu examples, %zu of them held out; "
+        "the training had %zu and %zu. Examples of the training that are still here are not tested on",
+        now->examples, now->tests, then->examples, then->tests);
+    return BASE_OK;
+}
+
+// The delimiter, the decimal mark and the scaling that the model was trained with.
 static enum base_error assign_meaning(struct node_config *config, const struct lab_model *m,
                                       struct base_reason *why)
 {
     const struct train_meaning *meaning = m->file.about.meaning;
     const char character[2] = {meaning->delimiter, 0};
     enum base_error error = BASE_OK;
-    if (meaning->delimiter && config->data.kind == NODE_DATA_CSV)
+    if (config->data.kind == NODE_DATA_IMAGES && meaning->width > 0)
+        error = assign_images(config, m, why);
+    if (!error && meaning->decimal && config->data.kind == NODE_DATA_CSV)
+        error =
+            assign_text(config, m->path, "data.decimal", meaning->decimal == ',' ? "comma" : "point", why);
+    if (!error && meaning->delimiter && config->data.kind == NODE_DATA_CSV)
         error = assign_text(config, m->path, "data.delimiter",
                             meaning->delimiter == '\t'  ? "tab"
                             : meaning->delimiter == ' ' ? "space"
@@ -77,6 +162,8 @@ static enum base_error configure(const struct lab_model *m, const char *const *s
         error = assign_kind(config, m, why);
     if (!error && m->file.about.meaning)
         error = assign_meaning(config, m, why);
+    if (!error)
+        error = assign_split(config, m, why);
     if (!error && config->data.kind == NODE_DATA_LIBSVM)
         error = assign(config, m->path, "data.features", m->file.spec.inputs, why);
     if (!error && config->data.kind != NODE_DATA_DIGITS && !node_config_finds_classes(config))
@@ -145,6 +232,8 @@ enum base_error lab_model_measure(struct lab_model *m, const char *const *settin
                           m->path, data.tokens ? "numbers" : "text", data.tokens ? "text" : "numbers");
     if (!error)
         error = check_shape(m, &data, why);
+    if (!error)
+        error = check_split(m, &data, why);
     if (!error) {
         struct train_score score;
         train_model_evaluate(m->model, m->parameters, &data, &score);

@@ -25,11 +25,13 @@ void lab_model_close(struct lab_model *model);
 
 // Writes the class and the probabilities of every row of `in`, or for a regression the values in their units,
 // to `out` as lines of comma-separated values; messages call `in` `name`. For a model of tables `in` is a
-// table (train/table_rows.h), else rows of numbers (lab/model/rows.h); both in the form of the training data:
-// categories, divisor and scaling are applied here. Stops at the first malformed row and names its line and
-// column (BASE_EFORMAT, BASE_EMISMATCH); the rows before it have been answered.
+// table (train/table_rows.h), else rows of numbers (lab/model/rows.h); for either it may be a .npy of x or a
+// .npz that has one. All are in the form of the training data: categories, divisor and scaling are applied
+// here. Stops at the first malformed row and names its line and column (BASE_EFORMAT, BASE_EMISMATCH); the
+// rows before it have been answered.
 enum base_error lab_model_predict(struct lab_model *model, const char *name, FILE *in, FILE *out,
                                   struct base_reason *why) BASE_CHECK;
+bool lab_model_takes_images(const struct lab_model *model);
 // The same for PNG and JPEG files; BASE_EMISMATCH where the model is not a model of images.
 enum base_error lab_model_predict_images(struct lab_model *model, const char *const *paths, size_t count,
                                          FILE *out, struct base_reason *why) BASE_CHECK;

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "node/store/safetensors.h"
+#include "train/scale.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #define IR_VERSION 7
 #define OPSET      13
 #define FLOAT      1 // TensorProto.DataType
+#define DOUBLE     11
 #define NAME_BYTES 40
 
 // Field numbers of onnx.proto.
@@ -23,7 +25,8 @@ enum {
 enum { OPSET_VERSION = 2 };
 enum { PROPERTY_KEY = 1, PROPERTY_VALUE = 2 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
-enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OPERATOR = 4 };
+enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OPERATOR = 4, NODE_ATTRIBUTE = 5 };
+enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_INT = 3, ATTRIBUTE_TYPE = 20, ATTRIBUTE_IS_INT = 2 };
 enum { TENSOR_DIMENSION = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2 };
 enum { TYPE_TENSOR = 1 };
@@ -31,9 +34,18 @@ enum { TENSOR_TYPE_ELEMENT = 1, TENSOR_TYPE_SHAPE = 2 };
 enum { SHAPE_DIMENSION = 1 };
 enum { DIMENSION_VALUE = 1, DIMENSION_NAME = 2 };
 
-// inputs: up to three names, then NULL.
-static void put_node(struct base_protobuf *p, const char *operator, const char * const inputs[3],
-                     const char *output)
+static void put_type(struct base_protobuf *p, uint64_t type)
+{
+    const size_t attribute = base_protobuf_open(p, NODE_ATTRIBUTE);
+    base_protobuf_text(p, ATTRIBUTE_NAME, "to");
+    base_protobuf_number(p, ATTRIBUTE_INT, type);
+    base_protobuf_number(p, ATTRIBUTE_TYPE, ATTRIBUTE_IS_INT);
+    base_protobuf_close(p, attribute);
+}
+
+// inputs: up to three names, then NULL. `type`: of the result of a Cast, else 0.
+static void put_typed_node(struct base_protobuf *p, const char *operator, const char * const inputs[3],
+                           const char *output, uint64_t type)
 {
     const size_t node = base_protobuf_open(p, GRAPH_NODE);
     for (size_t i = 0; i < 3 && inputs[i]; i++)
@@ -41,7 +53,35 @@ static void put_node(struct base_protobuf *p, const char *operator, const char *
     base_protobuf_text(p, NODE_OUTPUT, output);
     base_protobuf_text(p, NODE_NAME, output); // unique: every output is made once
     base_protobuf_text(p, NODE_OPERATOR, operator);
+    if (type)
+        put_type(p, type);
     base_protobuf_close(p, node);
+}
+
+static void put_node(struct base_protobuf *p, const char *operator, const char * const inputs[3],
+                     const char *output)
+{
+    put_typed_node(p, operator, inputs, output, 0);
+}
+
+static void put_vector(struct base_protobuf *p, const char *name, size_t count, const double *values,
+                       bool wide)
+{
+    float *narrow = wide ? NULL : malloc(count * sizeof *narrow);
+    if (!wide && !narrow) {
+        p->error = BASE_ENOMEM;
+        return;
+    }
+    for (size_t i = 0; narrow && i < count; i++)
+        narrow[i] = (float)values[i];
+    const size_t tensor = base_protobuf_open(p, GRAPH_INITIALIZER);
+    base_protobuf_number(p, TENSOR_DIMENSION, count);
+    base_protobuf_number(p, TENSOR_TYPE, wide ? DOUBLE : FLOAT);
+    base_protobuf_text(p, TENSOR_NAME, name);
+    base_protobuf_bytes(p, TENSOR_RAW, wide ? (const void *)values : narrow,
+                        count * (wide ? sizeof *values : sizeof *narrow));
+    base_protobuf_close(p, tensor);
+    free(narrow);
 }
 
 // rows 0: one dimension; both 0: a scalar.
@@ -60,13 +100,14 @@ static void put_tensor(struct base_protobuf *p, const char *name, size_t rows, s
     base_protobuf_close(p, tensor);
 }
 
-// Floats [N, width]; N is not fixed.
-static void put_value(struct base_protobuf *p, unsigned field, const char *name, size_t width)
+// [N, width] of a type; N is not fixed.
+static void put_value(struct base_protobuf *p, unsigned field, const char *name, size_t width,
+                      uint64_t element)
 {
     const size_t value = base_protobuf_open(p, field);
     base_protobuf_text(p, VALUE_NAME, name);
     const size_t type = base_protobuf_open(p, VALUE_TYPE), tensor = base_protobuf_open(p, TYPE_TENSOR);
-    base_protobuf_number(p, TENSOR_TYPE_ELEMENT, FLOAT);
+    base_protobuf_number(p, TENSOR_TYPE_ELEMENT, element);
     const size_t shape = base_protobuf_open(p, TENSOR_TYPE_SHAPE),
                  rows = base_protobuf_open(p, SHAPE_DIMENSION);
     base_protobuf_text(p, DIMENSION_NAME, "N");
@@ -128,9 +169,12 @@ static const char *put_scaling(struct base_protobuf *p, const struct node_model_
         at = "divided";
     }
     if (about->meaning && about->meaning->shift) {
-        put_node(p, "Sub", (const char *[3]){at, "shift"}, "shifted");
+        const bool wide = train_scale_needs_double(about->meaning);
+        put_node(p, "Sub", (const char *[3]){at, "shift"}, wide ? "differences" : "shifted");
+        if (wide)
+            put_typed_node(p, "Cast", (const char *[3]){"differences"}, "shifted", FLOAT);
         put_node(p, "Mul", (const char *[3]){"shifted", "factor"}, "scaled");
-        put_tensor(p, "shift", 0, about->meaning->features, about->meaning->shift);
+        put_vector(p, "shift", about->meaning->features, about->meaning->shift, wide);
         put_tensor(p, "factor", 0, about->meaning->features, about->meaning->factor);
         at = "scaled";
     }
@@ -144,10 +188,13 @@ static void put_values(struct base_protobuf *p, const struct train_meaning *mean
         put_node(p, "Identity", (const char *[3]){"logits"}, "values");
         return;
     }
-    put_node(p, "Div", (const char *[3]){"logits", "target_factor"}, "widened");
+    const bool wide = train_scale_needs_double(meaning);
+    put_node(p, "Div", (const char *[3]){"logits", "target_factor"}, wide ? "quotients" : "widened");
+    if (wide)
+        put_typed_node(p, "Cast", (const char *[3]){"quotients"}, "widened", DOUBLE);
     put_node(p, "Add", (const char *[3]){"widened", "target_shift"}, "values");
     put_tensor(p, "target_factor", 0, meaning->targets.count, meaning->target_factor);
-    put_tensor(p, "target_shift", 0, meaning->targets.count, meaning->target_shift);
+    put_vector(p, "target_shift", meaning->targets.count, meaning->target_shift, wide);
 }
 
 static void put_graph(struct base_protobuf *p, const struct node_model_file *model)
@@ -166,12 +213,13 @@ static void put_graph(struct base_protobuf *p, const struct node_model_file *mod
         put_tensor(p, names.bias, 0, out, at + in * out);
         at += (in + 1) * out;
     }
-    put_value(p, GRAPH_INPUT, "input", spec->inputs);
+    const uint64_t outside = train_scale_needs_double(model->about.meaning) ? DOUBLE : FLOAT;
+    put_value(p, GRAPH_INPUT, "input", spec->inputs, outside);
     if (spec->loss != TRAIN_CROSS_ENTROPY) {
-        put_value(p, GRAPH_OUTPUT, "values", spec->classes);
+        put_value(p, GRAPH_OUTPUT, "values", spec->classes, outside);
     } else {
-        put_value(p, GRAPH_OUTPUT, "logits", spec->classes);
-        put_value(p, GRAPH_OUTPUT, "probabilities", spec->classes);
+        put_value(p, GRAPH_OUTPUT, "logits", spec->classes, FLOAT);
+        put_value(p, GRAPH_OUTPUT, "probabilities", spec->classes, FLOAT);
     }
     base_protobuf_close(p, graph);
 }

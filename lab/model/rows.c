@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,13 +36,13 @@ static void read_field(FILE *in, struct field *field)
     field->text[used] = 0;
 }
 
-// Decimal only: strtof accepts more.
-static bool parse(const struct field *field, float *value)
+// Decimal only: strtod accepts more.
+static bool parse(const struct field *field, double *value)
 {
     char *end;
     if (!field->whole || strspn(field->text, "0123456789.eE+-") != strlen(field->text))
         return false;
-    *value = strtof(field->text, &end);
+    *value = strtod(field->text, &end);
     return end != field->text && !*end;
 }
 
@@ -52,7 +53,7 @@ static enum base_error at(const struct lab_rows *rows, size_t column, struct bas
 }
 
 static enum base_error take(const struct lab_rows *rows, size_t column, const struct field *field,
-                            float *value, struct base_reason *why)
+                            double *value, struct base_reason *why)
 {
     if (!parse(field, value)) {
         (void)base_fail(why, BASE_EFORMAT, "found %s%.40s%s, expected a number%s", field->text[0] ? "'" : "",
@@ -60,7 +61,7 @@ static enum base_error take(const struct lab_rows *rows, size_t column, const st
                         rows->line == 1 ? "; rows contain only numbers, without a header line" : "");
         return at(rows, column, why);
     }
-    if (isinf(*value)) {
+    if (fabs(*value) > (double)FLT_MAX) {
         (void)base_fail(why, BASE_EFORMAT, "found '%.40s', which is too large for a 32-bit float",
                         field->text);
         return at(rows, column, why);
@@ -92,7 +93,7 @@ static bool is_end(FILE *in)
     return byte == EOF;
 }
 
-enum base_error lab_rows_next(struct lab_rows *rows, float *values, bool *more, struct base_reason *why)
+enum base_error lab_rows_next(struct lab_rows *rows, double *values, bool *more, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
     *more = !is_end(rows->in);

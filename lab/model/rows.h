@@ -16,7 +16,7 @@ struct lab_rows {
 };
 
 // The next row into values[columns]; *more is false at the end of the file. BASE_EFORMAT, BASE_EIO.
-enum base_error lab_rows_next(struct lab_rows *rows, float *values, bool *more,
+enum base_error lab_rows_next(struct lab_rows *rows, double *values, bool *more,
                               struct base_reason *why) BASE_CHECK;
 
 #endif

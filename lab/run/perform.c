@@ -130,6 +130,18 @@ static int perform(struct run *run, struct base_reason *why)
     return status;
 }
 
+// Data and first weights can be wrong like any key.
+static int check_files(struct run *run, struct base_reason *why)
+{
+    int status = LAB_EXIT_USAGE;
+    if (run->kind->load(run, why))
+        complain(why);
+    else
+        status = puts("experiment is fine") >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
+    lab_workbench_close(&run->bench);
+    return status;
+}
+
 int run_perform(const struct run_kind *kind, const struct lab_run_options *options)
 {
     struct base_reason why = {""};
@@ -150,7 +162,7 @@ int run_perform(const struct run_kind *kind, const struct lab_run_options *optio
     else if (kind->check(&run->experiment, &why))
         complain(&why);
     else if (options->check)
-        status = puts("experiment is fine") >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
+        status = check_files(run, &why);
     else {
         lab_experiment_warn_ignored(&run->experiment, kind->simulated);
         status = perform(run, &why);

@@ -43,6 +43,7 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
         .pages = o->pages,
         .shard = o->links.config->data.shards > 1 ? (uint32_t)o->links.config->data.shard : GOSSIP_NO_SHARD,
         .first_model = o->first_model,
+        .examples = o->examples,
         .group = group_of(o->links.config->node.group, &o->links.identity->id),
         .profile = (enum gossip_member_profile)o->links.config->cluster.profile,
         .now_ns = node_clock_ns(),

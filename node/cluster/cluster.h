@@ -38,7 +38,8 @@ struct node_cluster_options {
     struct topology_options topology; // its graph borrowed
     const char *name;
     struct node_starts starts;
-    uint64_t first_model; // of this node's record
+    uint64_t first_model; // of this node's record, as `examples`
+    uint32_t examples;
     uint64_t instance_id;
     const char *starts_path, *events_path; // NULL: not persisted
     struct gossip_address pages;           // of the HTTP port, as a record has it

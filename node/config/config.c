@@ -156,7 +156,7 @@ static const struct node_key keys[] = {
            "file format of MNIST, plain or gzip. libsvm: text, a label and index:value pairs per line. csv: "
            "a table of numbers and words, plain or gzip. npy: NumPy arrays, .npy or .npz. images: PNG and "
            "JPEG files, one folder per class. text: a text file, plain or gzip; see data.text. tokens: "
-           "uint16 ids, like the train.bin of nanoGPT and llm.c. cifar10: CIFAR-10 in its binary version. "
+           "ids, like the train.bin of nanoGPT and llm.c. cifar10: CIFAR-10 in its binary version. "
            "'p2pml data info FILE' reports the kind of a file.",
            TOLD),
     TEXT("data.train_images", data.train_images, "", "idx: file of the training images."),
@@ -171,28 +171,33 @@ static const struct node_key keys[] = {
          "images: a folder with one folder per class. text, tokens: file of the training text. cifar10: a "
          "file, or the folder with the files data_batch_*.bin."),
     TEXT("data.test_file", data.test_file, "",
-         "The same for the test examples. Empty, with csv, npy, images, text, tokens and cifar10: "
-         "data.test_part of the training examples."),
+         "The same for the test examples. Empty: data.test_part of the training examples."),
     REAL("data.test_part", data.test_part, "0.2", 0.001, 0.9,
-         "Without data.test_file, the part of the examples that is used for tests and not for training. csv, "
-         "npy, images, cifar10: drawn with data.seed. text, tokens: the end of the text."),
+         "Without data.test_file, the part of the examples that is used for tests and not for training. Each "
+         "example is drawn for itself, by its content and data.seed, so it stays on its side when others are "
+         "added. text, tokens: the end of the text."),
     CHOICE("data.text", data.text, "bytes", "bytes|characters",
            "text: what a token is. bytes: 256 tokens. characters: the characters of the file (UTF-8), in "
            "code-point order; all nodes need the same characters, from one common file or from "
            "data.scale_from."),
     INTEGER("data.vocabulary", data.vocabulary, "50257", 2, LIMIT_CLASSES,
             "tokens: number of different ids; GPT-2 has 50257. A file with a larger id is refused."),
+    INTEGER("data.token_bytes", data.token_bytes, "2", 2, 4, "tokens: bytes of an id in the file, 2 or 4."),
     CHOICE("data.header", data.header, "auto", "auto|yes|no",
-           "csv: whether the first line holds the names of the columns. auto: yes if none of its fields is a "
-           "number."),
+           "csv: whether the first line holds the names of the columns. auto: found by comparing it with the "
+           "other lines; refused if it may be both."),
+    CHOICE("data.decimal", data.decimal, "auto", "auto|point|comma",
+           "csv: the mark between whole and fraction of a number. auto: a point, but numbers that may also "
+           "have thousands marks, such as 1.234 in a file with semicolons, are refused."),
     TEXT("data.delimiter", data.delimiter, ",",
          "csv: the character between columns, or one of the words tab, space."),
     TEXTS("data.target", data.target, "[]",
           "csv: the column that the model predicts, by name or by number, counted from 1. Several are "
           "allowed for a regression. []: the last column."),
     TEXTS("data.categorical", data.categorical, "[]",
-          "csv: numeric columns that are categories, such as codes. Columns of words always are. Each "
-          "category becomes a feature that is 0 or 1."),
+          "csv: columns that are categories although they look like something else, such as codes, dates or "
+          "ids. Other columns of words are categories in any case. Each category becomes a feature that is 0 "
+          "or 1."),
     TEXTS("data.ignore", data.ignore, "[]", "csv: columns to leave out, such as a row number."),
     TEXT("data.image_size", data.image_size, "",
          "images: WIDTHxHEIGHT in pixels, such as 28x28. All images are resized to it; each new pixel is the "
@@ -220,6 +225,9 @@ static const struct node_key keys[] = {
             "kinds determine it themselves."),
     INTEGER("data.classes", data.classes, "10", 2, LIMIT_CLASSES,
             "idx, libsvm: number of different labels. digits has 10; the other kinds count them."),
+    TEXTS("data.labels", data.labels, "[]",
+          "libsvm: the labels of all classes, in order, such as [-1, 1] or [1, 2, 3], in place of "
+          "data.classes. []: as the training file shows them; needed if it does not have them all."),
     INTEGER("data.train_first", data.train_first, "0", 0, COUNT, "First training example, counted from 0.",
             TOLD_IF(is_digits)),
     INTEGER("data.train_count", data.train_count, "0", 0, COUNT,
@@ -274,9 +282,10 @@ static const struct node_key keys[] = {
          TOLD),
     REAL("train.epsilon", train.epsilon, "1e-8", 1e-30, 1,
          "adamw: added to the denominator to avoid division by zero.", TOLD),
-    REAL("train.weight", train.weight, "0", 0, 1000,
-         "Weight of this node's gradient relative to other nodes. 0: proportional to the size of its shard "
-         "if data.shards is set, so every example counts the same; else 1."),
+    REAL(
+        "train.weight", train.weight, "0", 0, 1000,
+        "Weight of this node's gradient relative to other nodes. 0: proportional to the number of its examples, "
+        "in its shard or in a file of its own, so every example counts the same."),
     TEXTS("train.schedule", train.schedule, "[0.6:0.3, 0.85:0.1]",
           "Steps of the learning rate, each as at:factor. 0.6:0.3 means: from 60% of the steps on, 0.3 "
           "x train.rate. []: always train.rate.",

@@ -5,7 +5,7 @@
 
 #include "node/schema/schema.h"
 
-enum node_loss { NODE_LOSS_CROSS_ENTROPY, NODE_LOSS_MSE, NODE_LOSS_MAE }; // as enum train_loss
+enum node_loss { NODE_LOSS_CROSS_ENTROPY, NODE_LOSS_MSE, NODE_LOSS_MAE, NODE_LOSSES }; // as enum train_loss
 enum node_data {
     NODE_DATA_DIGITS,
     NODE_DATA_IDX,
@@ -16,6 +16,7 @@ enum node_data {
     NODE_DATA_TEXT, // these two are windows of tokens (train/tokens.h)
     NODE_DATA_TOKENS,
     NODE_DATA_CIFAR10,
+    NODE_DATA_KINDS
 };
 enum node_text { NODE_TEXT_BYTES, NODE_TEXT_CHARACTERS };
 enum node_partition { NODE_PARTITION_IID, NODE_PARTITION_DIRICHLET, NODE_PARTITION_CONTIGUOUS };
@@ -31,10 +32,11 @@ enum node_method {
     NODE_METHOD_NOLOCO,
     NODE_METHOD_SPARSELOCO,
     NODE_METHOD_HELD_REF,
+    NODE_METHODS
 };
 enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
 enum node_reference { NODE_REFERENCE_FP32, NODE_REFERENCE_BF16 };
-enum node_device { NODE_DEVICE_CPU, NODE_DEVICE_CUDA, NODE_DEVICE_AUTO };
+enum node_device { NODE_DEVICE_CPU, NODE_DEVICE_CUDA, NODE_DEVICE_AUTO, NODE_DEVICES };
 enum node_exchange_place { NODE_EXCHANGE_AUTO, NODE_EXCHANGE_DEVICE, NODE_EXCHANGE_HOST };
 enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP, NODE_ON_DEATH_FADE }; // as enum gossip_on_death
 enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };
@@ -80,7 +82,9 @@ struct node_config {
         double test_part; // csv, npy, images without test_file: this part of the examples
         int header;       // csv: enum train_header
         char *delimiter;  // csv: one character, or "tab"
+        int decimal;      // csv: 0 found out, 1 a point, 2 a comma
         struct node_texts target, categorical, ignore; // csv: columns
+        struct node_texts labels;                      // libsvm: of the classes, in order
         char *image_size;                              // images: "WIDTHxHEIGHT"; "": of the first one
         int image_colour;                              // images: 0 as the first one, 1 grey, 2 rgb
         uint64_t crop;                                 // of images: pixels; 0: off
@@ -89,6 +93,7 @@ struct node_config {
         char *scale_from;                              // file of p2pml data info --stats; "cluster"; "": none
         int text;                                      // text: enum node_text
         uint64_t vocabulary;                           // tokens: ids are below it
+        uint64_t token_bytes;                          // tokens: of an id, 2 or 4
         uint64_t features, classes;
         uint64_t train_first, train_count, test_first, test_count; // what 0 means: node_config_data_ranges
         int partition;                                             // enum node_partition
@@ -218,12 +223,15 @@ void node_config_data_ranges(const struct node_config *config, struct node_data_
 bool node_config_scales_together(const struct node_config *config);
 bool node_config_gathers(const struct node_config *config);
 bool node_config_finds_classes(const struct node_config *config);
+// There is no test file: data.test_part of the examples are held out.
+bool node_config_splits(const struct node_config *config);
 // Text and tokens.
 bool node_config_is_text(const struct node_config *config);
 // The name of data.kind; static.
 const char *node_config_data_kind(const struct node_config *config);
-// The character that data.delimiter stands for.
+// The character that data.delimiter stands for, and that of data.decimal, 0 for auto.
 char node_config_delimiter(const struct node_config *config);
+char node_config_decimal(const struct node_config *config);
 // data.image_size: both 0 for the size of the first image. Never fails after node_config_check.
 enum base_error node_config_image_size(const struct node_config *config, size_t *width, size_t *height,
                                        struct base_reason *why) BASE_CHECK;

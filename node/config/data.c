@@ -37,6 +37,17 @@ bool node_config_is_text(const struct node_config *config)
     return config->data.kind == NODE_DATA_TEXT || config->data.kind == NODE_DATA_TOKENS;
 }
 
+bool node_config_splits(const struct node_config *config)
+{
+    return config->data.kind >= NODE_DATA_LIBSVM && !config->data.test_file[0];
+}
+
+char node_config_decimal(const struct node_config *config)
+{
+    static const char marks[] = {0, '.', ','};
+    return marks[config->data.decimal];
+}
+
 char node_config_delimiter(const struct node_config *config)
 {
     const char *text = config->data.delimiter;
@@ -83,6 +94,7 @@ void node_config_data_ranges(const struct node_config *config, struct node_data_
 
 static const char *const kind_names[] = {"digits", "idx",  "libsvm", "csv",    "npy",
                                          "images", "text", "tokens", "cifar10"};
+_Static_assert(sizeof kind_names / sizeof *kind_names == NODE_DATA_KINDS, "data.kind");
 
 const char *node_config_data_kind(const struct node_config *config)
 {
@@ -137,8 +149,7 @@ static const struct {
      offsetof(struct node_config, data.test_labels)},
     {ONE_FILE, ONE_FILE, "data.train_file", "the training examples",
      offsetof(struct node_config, data.train_file)},
-    {ONE_FILE, BIT(NODE_DATA_LIBSVM), "data.test_file", "the test examples",
-     offsetof(struct node_config, data.test_file)},
+    {ONE_FILE, 0, "data.test_file", "the test examples", offsetof(struct node_config, data.test_file)},
 };
 
 static enum base_error check_file(const struct node_config *config, size_t i, struct base_reason *why)
@@ -171,18 +182,13 @@ static enum base_error check_file(const struct node_config *config, size_t i, st
     return node_config_check_file(config, files[i].key, path, files[i].what, why);
 }
 
-static bool splits(const struct node_config *config)
-{
-    return node_config_finds_classes(config) && !config->data.test_file[0];
-}
-
 static void warn_overlap(const struct node_config *config)
 {
     struct node_data_ranges ranges;
     bool same = config->data.kind == NODE_DATA_DIGITS ||
                 (config->data.kind == NODE_DATA_IDX &&
                  strcmp(config->data.train_images, config->data.test_images) == 0) ||
-                (config->data.kind >= NODE_DATA_LIBSVM && !splits(config) &&
+                (config->data.kind >= NODE_DATA_LIBSVM && !node_config_splits(config) &&
                  strcmp(config->data.train_file, config->data.test_file) == 0);
     node_config_data_ranges(config, &ranges);
     uint64_t train_end = ranges.train_count ? ranges.train_first + ranges.train_count : UINT64_MAX;
@@ -197,10 +203,9 @@ static enum base_error check_split(const struct node_config *config, struct base
 {
     static const char *const keys[] = {"data.train_first", "data.train_count", "data.test_first",
                                        "data.test_count"};
-    if (!splits(config)) {
-        node_config_warn_unused(
-            config, "data.test_part",
-            "data.kind is csv, npy, images, text, tokens or cifar10 and there is no data.test_file");
+    if (!node_config_splits(config)) {
+        node_config_warn_unused(config, "data.test_part",
+                                "data.kind is neither digits nor idx, and there is no data.test_file");
         return BASE_OK;
     }
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -213,8 +218,8 @@ static enum base_error check_split(const struct node_config *config, struct base
 
 static enum base_error check_table(const struct node_config *config, struct base_reason *why)
 {
-    static const char *const keys[] = {"data.header", "data.delimiter", "data.target", "data.categorical",
-                                       "data.ignore"};
+    static const char *const keys[] = {"data.header", "data.delimiter",   "data.decimal",
+                                       "data.target", "data.categorical", "data.ignore"};
     const char *delimiter = config->data.delimiter;
     char found[SCHEMA_FOUND_BYTES];
     if (config->data.kind != NODE_DATA_CSV) {
@@ -228,6 +233,11 @@ static enum base_error check_table(const struct node_config *config, struct base
         return node_config_refuse(config, "data.delimiter", why,
                                   "found %s, expected one character other than a quote, or tab or space",
                                   found);
+    if (node_config_decimal(config) && node_config_decimal(config) == delimiter[0])
+        return node_config_refuse(
+            config, "data.decimal", why,
+            "found the mark that is also data.delimiter, expected another one: a decimal "
+            "comma needs columns between semicolons or tabs");
     return BASE_OK;
 }
 
@@ -262,8 +272,12 @@ static enum base_error check_text(const struct node_config *config, struct base_
 {
     if (config->data.kind != NODE_DATA_TEXT)
         node_config_warn_unused(config, "data.text", "data.kind is text");
-    if (config->data.kind != NODE_DATA_TOKENS)
+    if (config->data.kind != NODE_DATA_TOKENS) {
         node_config_warn_unused(config, "data.vocabulary", "data.kind is tokens");
+        node_config_warn_unused(config, "data.token_bytes", "data.kind is tokens");
+    } else if (config->data.token_bytes == 3) {
+        return node_config_refuse(config, "data.token_bytes", why, "found 3, expected 2 or 4");
+    }
     if (!node_config_is_text(config))
         return BASE_OK;
     if (config->data.scale)
@@ -324,8 +338,13 @@ static enum base_error check_numbers(const struct node_config *config, struct ba
     if (config->data.kind == NODE_DATA_LIBSVM && !config->data.features)
         return node_config_refuse(config, "data.features", why,
                                   "found 0, expected the number of features of the libsvm files");
-    if (config->data.kind != NODE_DATA_LIBSVM)
+    if (config->data.kind != NODE_DATA_LIBSVM) {
         node_config_warn_unused(config, "data.features", "data.kind is libsvm");
+        node_config_warn_unused(config, "data.labels", "data.kind is libsvm");
+    } else if (config->data.labels.count == 1) {
+        return node_config_refuse(config, "data.labels", why,
+                                  "found one label, expected those of all classes");
+    }
     if (config->data.kind == NODE_DATA_DIGITS && config->data.classes != NODE_DIGITS_CLASSES)
         node_config_say(BASE_LOG_WARN, config, "data.classes", "has no effect here: digits have 10 classes");
     else if (node_config_finds_classes(config))
@@ -338,7 +357,7 @@ static enum base_error check_numbers(const struct node_config *config, struct ba
 enum base_error node_config_check_tests(const struct node_config *config, bool known, struct base_reason *why)
 {
     const bool trains =
-        splits(config) || (!known && (node_config_finds_classes(config) || config->data.scale));
+        node_config_splits(config) || (!known && (node_config_finds_classes(config) || config->data.scale));
     enum base_error error = check_table(config, why);
     for (size_t i = 0; i < sizeof files / sizeof *files && !error; i++)
         if (trains || strncmp(files[i].key, "data.test", 9) == 0)

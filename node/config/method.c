@@ -74,16 +74,14 @@ enum base_error node_config_check_method(const struct node_config *config, struc
 
 enum base_error node_config_check_runnable_method(const struct node_config *config, struct base_reason *why)
 {
-    static const char *const names[] = {
-        [NODE_METHOD_CHOCO] = "choco",         [NODE_METHOD_DPSGD] = "dpsgd",
-        [NODE_METHOD_ALLREDUCE] = "allreduce", [NODE_METHOD_DILOCO] = "diloco",
-        [NODE_METHOD_NOLOCO] = "noloco",       [NODE_METHOD_SPARSELOCO] = "sparseloco",
-        [NODE_METHOD_HELD_REF] = "held-ref"};
     if (config->average.method < NODE_METHOD_CHOCO)
         return BASE_OK;
-    return node_config_refuse(config, "average.method", why,
-                              "%s is a baseline of p2pml sim; expected edge-ref, model-average or local",
-                              names[config->average.method]);
+    char *name = node_schema_value(&node_config_schema, config, "average.method");
+    const enum base_error error = node_config_refuse(
+        config, "average.method", why,
+        "%s is a baseline of p2pml sim; expected edge-ref, model-average or local", name ? name : "this");
+    free(name);
+    return error;
 }
 
 bool node_config_stops_alone(const struct node_config *config)

@@ -51,24 +51,38 @@ enum base_error node_config_schedule(const struct node_config *config, struct tr
     return BASE_OK;
 }
 
+// Names the optimisers that use a key; `use` 0: those that share a second moment.
+static void warn_of_optimizers(const struct node_config *config, const char *key, unsigned use)
+{
+    char text[128] = "train.optimizer is ";
+    const size_t begin = strlen(text);
+    for (int kind = 0; kind < TRAIN_OPTIMIZERS; kind++) {
+        const struct train_optimizer *one = train_optimizer((enum train_optimizer_kind)kind);
+        const size_t used = strlen(text);
+        if (use ? one->uses & use : one->shared >= 0)
+            snprintf(text + used, sizeof text - used, "%s%s", used > begin ? " or " : "", one->name);
+    }
+    node_config_warn_unused(config, key, text);
+}
+
 // Warns of keys that this optimiser does not use, and of a high rate.
 static void warn_optimizer(const struct node_config *config)
 {
     static const struct {
-        const char *key, *of;
+        const char *key;
         unsigned use;
-    } keys[] = {{"train.momentum", "train.optimizer is sgd", TRAIN_USES_MOMENTUM},
-                {"train.beta1", "train.optimizer is adamw", TRAIN_USES_BETAS},
-                {"train.beta2", "train.optimizer is adamw", TRAIN_USES_BETAS},
-                {"train.epsilon", "train.optimizer is adamw", TRAIN_USES_EPSILON}};
+    } keys[] = {{"train.momentum", TRAIN_USES_MOMENTUM},
+                {"train.beta1", TRAIN_USES_BETAS},
+                {"train.beta2", TRAIN_USES_BETAS},
+                {"train.epsilon", TRAIN_USES_EPSILON}};
     const struct train_optimizer *optimizer =
         train_optimizer((enum train_optimizer_kind)config->train.optimizer);
     char text[80];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!(optimizer->uses & keys[i].use))
-            node_config_warn_unused(config, keys[i].key, keys[i].of);
+            warn_of_optimizers(config, keys[i].key, keys[i].use);
     if (optimizer->shared < 0)
-        node_config_warn_unused(config, "average.share_second_moment", "train.optimizer is adamw");
+        warn_of_optimizers(config, "average.share_second_moment", 0);
     snprintf(text, sizeof text, "is high for %s; about %g is usual", optimizer->name, optimizer->rate_usual);
     if (config->train.rate > optimizer->rate_high)
         node_config_say(BASE_LOG_WARN, config, "train.rate", "%s", text);

@@ -1,6 +1,7 @@
 // The learner between two rounds: messages of the loop, rendezvous with the worker, and the wait for a
 // snapshot.
 #include "base/log.h"
+#include "base/plural.h"
 #include "node/learn/private.h"
 #include "node/queue/clock.h"
 #include <stdio.h>
@@ -89,6 +90,13 @@ static void take_statistics(struct node_learner *l, struct node_message *message
     message->bytes = NULL;
 }
 
+static void keep_weight(struct node_learner *l, const struct node_message *message)
+{
+    if (!l->weight)
+        l->weight = node_message_new(NODE_MESSAGE_WEIGHT);
+    l->weight->as.weight = message->as.weight;
+}
+
 static void note(struct node_learner *l, struct node_message *message)
 {
     struct gossip_order order;
@@ -103,6 +111,9 @@ static void note(struct node_learner *l, struct node_message *message)
         break;
     case NODE_MESSAGE_SHARDS:
         want_shards(l, message);
+        break;
+    case NODE_MESSAGE_WEIGHT:
+        keep_weight(l, message);
         break;
     case NODE_MESSAGE_SAVE:
         l->save = true;
@@ -328,4 +339,18 @@ void node_learner_take_shards(struct node_learner *l)
     else
         base_log(BASE_LOG_ERROR, "takeover", "training continues with the examples at hand: %s", why.text);
     node_shards_commit(l->shards, !error);
+}
+
+void node_learner_take_weight(struct node_learner *l)
+{
+    if (!l->weight || !l->options.trainee)
+        return;
+    train_trainer_weigh(l->options.trainee->trainer, l->weight->as.weight.weight);
+    base_log(BASE_LOG_INFO, "weight",
+             "this node has %llu of the %llu examples of %zu node%s; its gradient counts %.3g times the mean",
+             (unsigned long long)l->weight->as.weight.own, (unsigned long long)l->weight->as.weight.examples,
+             l->weight->as.weight.nodes, base_plural(l->weight->as.weight.nodes),
+             l->weight->as.weight.weight);
+    node_message_free(l->weight);
+    l->weight = NULL;
 }

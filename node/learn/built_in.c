@@ -180,7 +180,8 @@ void node_built_in_thaw(struct node_built_in *b, const uint8_t *state, size_t by
     for (size_t i = 0; i < count; i++)
         memcpy(vectors[i].values, state + i * each, each);
     memcpy(&cursor, state + count * each, sizeof cursor);
-    BASE_ASSERT(!train_trainer_seek(b->trainer, &cursor)); // of the same trainer
+    const enum base_error error = train_trainer_seek(b->trainer, &cursor);
+    BASE_ASSERT(!error); // it is of the same trainer
 }
 
 static void begin(void *owner, size_t which, struct gossip_learner_vectors *vectors)

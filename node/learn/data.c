@@ -1,17 +1,15 @@
 #include "node/learn/data.h"
-#include "base/rng.h"
 #include "node/store/meaning_text.h"
 #include "train/cifar.h"
 #include "train/images.h"
 #include "train/model.h"
 #include "train/npy.h"
 #include "train/scale.h"
+#include "train/split.h"
 #include "train/table.h"
 #include "train/tokens.h"
 #include <stdlib.h>
 #include <string.h>
-
-#define TEST_STREAM 0x74657374u // stream of data.seed that draws the test examples
 
 static enum train_loss loss_of(const struct node_config *config)
 {
@@ -28,6 +26,7 @@ static enum base_error load_csv(const struct node_config *config, const char *pa
                                 struct base_reason *why)
 {
     const struct train_table_options options = {.delimiter = node_config_delimiter(config),
+                                                .decimal = node_config_decimal(config),
                                                 .header = (enum train_header)config->data.header,
                                                 .target = names_of(&config->data.target),
                                                 .categorical = names_of(&config->data.categorical),
@@ -56,7 +55,8 @@ static enum base_error load_text(const struct node_config *config, const char *p
         .context = config->model.context,
         .like = like};
     if (config->data.kind == NODE_DATA_TOKENS)
-        return train_dataset_load_tokens(path, config->data.vocabulary, config->model.context, data, why);
+        return train_dataset_load_tokens(path, config->data.token_bytes, config->data.vocabulary,
+                                         config->model.context, data, why);
     return train_dataset_load_text(path, &options, data, why);
 }
 
@@ -119,6 +119,21 @@ static enum base_error take_range(const char *name, size_t first, size_t count, 
     return BASE_OK;
 }
 
+static enum base_error load_libsvm(const struct node_config *config, bool test, struct train_meaning *like,
+                                   size_t first, size_t count, struct train_dataset *data,
+                                   struct base_reason *why)
+{
+    const struct train_libsvm_options options = {.features = config->data.features,
+                                                 .classes = config->data.classes,
+                                                 .labels = names_of(&config->data.labels),
+                                                 .like = like,
+                                                 .first = first,
+                                                 .count = count,
+                                                 .sparse = config->model.kind == TRAIN_LOGISTIC};
+    return train_dataset_load_libsvm(test ? config->data.test_file : config->data.train_file, &options, data,
+                                     why);
+}
+
 // `like`: what the training examples mean, or data.scale_from; NULL: nothing is known yet.
 static enum base_error load(const struct node_config *config, bool test, struct train_meaning *like,
                             struct train_dataset *data, struct base_reason *why)
@@ -135,10 +150,7 @@ static enum base_error load(const struct node_config *config, bool test, struct 
                                        count, config->data.classes, data, why);
         break;
     case NODE_DATA_LIBSVM:
-        error = train_dataset_load_libsvm(test ? config->data.test_file : config->data.train_file,
-                                          config->data.features, config->data.classes, first, count,
-                                          config->model.kind == TRAIN_LOGISTIC, data, why);
-        break;
+        return load_libsvm(config, test, like, first, count, data, why);
     case NODE_DATA_DIGITS:
         error = train_dataset_make_digits(config->data.seed, first, count, data, why);
         break;
@@ -153,54 +165,40 @@ static enum base_error load(const struct node_config *config, bool test, struct 
     return error;
 }
 
-static bool splits(const struct node_config *config)
-{
-    return node_config_finds_classes(config) && !config->data.test_file[0];
-}
-
 // rows[examples]: those to test on first, then those to train on, each in the order of the file.
-static size_t draw_tests(const struct node_config *config, size_t examples, uint32_t *rows, bool *is_test)
+static void order_rows(const bool *is_test, size_t examples, uint32_t *rows)
 {
-    struct base_rng rng;
-    size_t tests = (size_t)(config->data.test_part * (double)examples + 0.5), count = 0;
-    tests = tests < 1 ? 1 : tests >= examples ? examples - 1 : tests;
-    for (size_t i = 0; i < examples; i++)
-        rows[i] = (uint32_t)i;
-    base_rng_seed_stream(&rng, config->data.seed, TEST_STREAM);
-    if (!node_config_is_text(config))
-        base_rng_shuffle(&rng, rows, examples);
-    for (size_t i = 0; i < examples; i++) // the tests of a text are its end
-        is_test[rows[i]] = node_config_is_text(config) ? i >= examples - tests : i < tests;
+    size_t count = 0;
     for (int train = 0; train < 2; train++)
         for (size_t i = 0; i < examples; i++)
             if (is_test[i] != train)
                 rows[count++] = (uint32_t)i;
-    return tests;
 }
 
 // data.test_part of one file; the same on all nodes that have it. `test` may be NULL.
 static enum base_error split(const struct node_config *config, struct train_dataset *all,
                              struct train_dataset *train, struct train_dataset *test, struct base_reason *why)
 {
-    if (all->examples < 2)
-        return base_fail(why, BASE_EINVAL,
-                         "%s: found 1 example, expected some for training and some for tests",
-                         config->data.train_file);
     struct train_dataset parts[2] = {{0}};
     uint32_t *rows = malloc(all->examples * sizeof *rows);
     bool *is_test = calloc(all->examples, sizeof *is_test);
-    enum base_error error = rows && is_test ? BASE_OK : BASE_ENOMEM;
+    enum base_error error = rows && is_test ? train_split_draw(all, config->data.test_part, config->data.seed,
+                                                               is_test, &all->split, why)
+                                            : base_fail(why, BASE_ENOMEM, "no memory for its examples");
     if (!error) {
-        const size_t tests = draw_tests(config, all->examples, rows, is_test);
+        const size_t tests = all->split.tests;
+        order_rows(is_test, all->examples, rows);
         error = train_dataset_subset(all, rows + tests, all->examples - tests, &parts[0]);
         if (!error && test)
             error = train_dataset_subset(all, rows, tests, &parts[1]);
+        if (error)
+            error = base_fail(why, error, "out of memory for %zu examples", all->examples);
     }
     free(rows);
     free(is_test);
     if (error) {
         train_dataset_destroy(&parts[0]);
-        return base_fail(why, error, "out of memory for %zu examples", all->examples);
+        return base_fail_context(why, error, "%s", config->data.train_file);
     }
     parts[0].whole = parts[0].examples;
     parts[1].whole = parts[1].examples;
@@ -215,7 +213,7 @@ static enum base_error load_split(const struct node_config *config, struct train
                                   struct base_reason *why)
 {
     struct train_dataset all = {0};
-    enum base_error error = load_found(config, false, like, &all, why);
+    enum base_error error = load(config, false, like, &all, why);
     if (!error)
         error = split(config, &all, train, test, why);
     train_dataset_destroy(&all);
@@ -227,6 +225,7 @@ static enum base_error read_meaning(const struct node_config *config, struct tra
                                     struct base_reason *why)
 {
     static const char *const scales[] = {"none", "standard", "minmax"};
+    _Static_assert(sizeof scales / sizeof *scales == TRAIN_SCALES, "every scale has a name");
     *like = NULL;
     if (config->data.kind == NODE_DATA_DIGITS || !config->data.scale_from || !config->data.scale_from[0] ||
         node_config_scales_together(config))
@@ -259,10 +258,16 @@ static enum base_error load_parts(const struct node_config *config, struct train
                                   struct train_dataset *train, struct train_dataset *test,
                                   struct base_reason *why)
 {
-    if (splits(config))
+    if (node_config_splits(config))
         return load_split(config, like, train, test, why);
     enum base_error error = load(config, false, like, train, why);
     return !error && test ? load(config, true, train->meaning, test, why) : error;
+}
+
+static void note_collapse(struct train_dataset *data)
+{
+    const size_t feature = train_scale_collapsed(data, &data->different, &data->left);
+    data->collapsed = feature == SIZE_MAX ? 0 : feature + 1;
 }
 
 // All training examples and, if `test` is not NULL, all test examples, scaled; `open`: not scaled yet.
@@ -284,11 +289,16 @@ static enum base_error load_all(const struct node_config *config, bool open, str
     train_meaning_release(like);
     if (error)
         return error;
-    train_scale_apply(train); // does nothing while the scale is open
+    if (config->data.scale == TRAIN_SCALE_NONE)
+        note_collapse(train);
     if (test && !test->meaning)
         test->meaning = train_meaning_share(train->meaning);
+    train_scale_apply(train); // does nothing while the scale is open
     if (test)
         train_scale_apply(test);
+    for (int i = 0; !open && i < 2; i++) // the scale is final
+        if (i == 0 || test)
+            train_dataset_round(i == 0 ? train : test);
     return BASE_OK;
 }
 
@@ -355,20 +365,61 @@ enum base_error node_data_load_open(const struct node_config *config, struct tra
     return hand_over(load_all(config, true, &loaded[0], &loaded[1], why), loaded, train, test);
 }
 
+enum base_error node_data_load_whole(const struct node_config *config, struct train_dataset *data,
+                                     struct base_reason *why)
+{
+    struct train_meaning *like = NULL;
+    struct train_dataset loaded = {0};
+    struct node_config whole = *config; // borrowed
+    if (whole.model.kind == TRAIN_LOGISTIC)
+        whole.model.kind = TRAIN_SOFTMAX;
+    enum base_error error = read_meaning(&whole, &like, why);
+    if (!error)
+        error = load(&whole, false, like, &loaded, why);
+    if (!error && !loaded.tokens)
+        error = node_meaning_check(loaded.meaning, why);
+    train_meaning_release(like);
+    if (error) {
+        train_dataset_destroy(&loaded);
+        return error;
+    }
+    note_collapse(&loaded);
+    *data = loaded;
+    return BASE_OK;
+}
+
+// The digest of a test file, which may be the file of the training.
+static enum base_error describe_whole(const struct node_config *config, struct train_dataset *tests,
+                                      struct base_reason *why)
+{
+    bool *is_test = calloc(tests->examples, sizeof *is_test);
+    enum base_error error =
+        is_test
+            ? train_split_draw(tests, config->data.test_part, config->data.seed, is_test, &tests->split, why)
+            : base_fail(why, BASE_ENOMEM, "out of memory for %zu examples", tests->examples);
+    tests->split.tests = 0; // nothing was held out
+    free(is_test);
+    return error;
+}
+
 // The model says what its data mean, so no training example is needed.
 static enum base_error load_tests_like(const struct node_config *config, struct train_meaning *like,
                                        struct train_dataset *tests, struct base_reason *why)
 {
     struct train_dataset train = {0};
-    enum base_error error =
-        splits(config) ? load_split(config, like, &train, tests, why) : load(config, true, like, tests, why);
+    enum base_error error = node_config_splits(config) ? load_split(config, like, &train, tests, why)
+                                                       : load(config, true, like, tests, why);
     train_dataset_destroy(&train);
+    if (!error && !node_config_splits(config) && tests->examples > 1)
+        error = describe_whole(config, tests, why);
     if (!error && tests->features != like->features)
         error =
             base_fail(why, BASE_EMISMATCH, "the test examples have %zu features, expected the model's %zu",
                       tests->features, like->features);
-    if (!error)
+    if (!error) {
         train_scale_apply(tests);
+        train_dataset_round(tests);
+    }
     return error;
 }
 

@@ -15,14 +15,19 @@ struct train_meaning;
 enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
                                struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 
+// All examples of the training file as it is, to be looked at: dense, not divided and not scaled, with the
+// rests of their numbers (train/dataset.h).
+enum base_error node_data_load_whole(const struct node_config *config, struct train_dataset *data,
+                                     struct base_reason *why) BASE_CHECK;
+
 // The same for a node with a file of its own whose scaling is computed from the examples of all nodes
 // (node_config_gathers). The data are not scaled yet; train_scale_open has made their meaning.
 enum base_error node_data_load_open(const struct node_config *config, struct train_dataset *train,
                                     struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 
 // The test examples alone. `like`: the meaning of the data according to a model, whose columns, classes and
-// statistics then apply; NULL: the training examples decide. The configuration has passed
-// node_config_check_tests.
+// statistics then apply, and test->split describes a whole test file, with 0 tests; NULL: the training
+// examples decide. The configuration has passed node_config_check_tests.
 enum base_error node_data_load_tests(const struct node_config *config, struct train_meaning *like,
                                      struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 

@@ -16,7 +16,8 @@ static void advise_scale(const struct node_config *config, const struct train_da
         train->height > 0 || train->csr || node_config_is_text(config))
         return;
     for (size_t i = 0; i < train->features; i++) {
-        const struct train_spread s = train_scale_spread(train->x, train->examples, train->features, i);
+        const struct train_spread s =
+            train_scale_spread(train->x, train->x_rest, train->examples, train->features, i);
         const double size = fmax(fabs(s.least), fabs(s.most));
         if (s.most > s.least && size < least) {
             least = size;
@@ -65,12 +66,26 @@ static void advise_classes(const struct train_dataset *data, const char *what, e
                  missing, data->classes, class_name(data, first, name, sizeof name));
 }
 
+static void advise_collapse(const struct train_dataset *train)
+{
+    char name[64];
+    if (train->collapsed == 0)
+        return;
+    train_meaning_feature(train->meaning, train->collapsed - 1, name, sizeof name);
+    base_log(
+        BASE_LOG_WARN, "data",
+        "%s: of %zu different numbers, 32-bit floats keep %zu apart; data.scale standard or minmax shifts "
+        "them first, in double",
+        name, train->different, train->left);
+}
+
 void node_data_advise(const struct node_config *config, size_t shard, const struct train_dataset *train,
                       const struct train_dataset *test)
 {
     const bool whole = shard == NODE_DATA_ALL || config->data.shards == 1;
     const bool meant = !whole && config->data.partition == NODE_PARTITION_DIRICHLET;
     advise_scale(config, train);
+    advise_collapse(train);
     if (train->labels)
         advise_classes(train, whole ? "the training examples" : "the training examples of this shard",
                        meant ? BASE_LOG_INFO : BASE_LOG_WARN);

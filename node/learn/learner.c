@@ -95,6 +95,7 @@ static void take_steps(struct node_learner *l, uint64_t count)
     struct gossip_learner_steps did;
     node_learner_agree(l);
     node_learner_take_shards(l);
+    node_learner_take_weight(l);
     node_learner_tell(l, "training", false);
     l->announced = !l->options.trainee && node_learner_checkpoint_is_due(l);
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
@@ -247,6 +248,7 @@ static void release(struct node_learner *l)
     if (l->shards)
         node_shards_destroy(l->shards, node_clock_ns() + SHARDS_WAIT_NS);
     free(l->spreads);
+    node_message_free(l->weight);
     free(l);
 }
 

@@ -28,6 +28,7 @@ struct node_learner {
     struct gossip_exchange_totals totals;
     struct train_spread *spreads; // for the scaling, from the loop; NULL: not here yet
     struct node_shards *shards;   // NULL: nothing is ever taken over
+    struct node_message *weight;  // the latest of its kind that is not carried out yet, or NULL
     bool round_is_over;           // its row is to be written
     bool undone;                  // the trainer's latest steps
     bool told_finished;
@@ -52,5 +53,6 @@ void node_learner_fetch(struct node_learner *l);
 bool node_learner_checkpoint_is_due(const struct node_learner *l);
 // Other examples to train on, once they are there.
 void node_learner_take_shards(struct node_learner *l);
+void node_learner_take_weight(struct node_learner *l); // of this node, beside nodes with other examples
 
 #endif

@@ -12,7 +12,7 @@ struct choice { // what to train on while exactly these shards live
 };
 
 struct node_shards {
-    struct node_config config; // only data, model.loss and train.weight; owns its texts
+    struct node_config config; // only what loading reads, and train.weight; owns its texts
     uint64_t meaning;          // digest of what the data meant at the start
     size_t own_shard, shards;
     const struct train_dataset *own; // borrowed; not for the thread, which may outlive it
@@ -58,14 +58,15 @@ static void drop_next(struct node_shards *s)
 }
 
 #define TEXTS 9u
-#define LISTS 3u
+#define LISTS 4u
 
 static void list_texts(struct node_config *config, char **texts[TEXTS], struct node_texts *lists[LISTS])
 {
     char **all[] = {&config->data.train_images, &config->data.train_labels, &config->data.test_images,
                     &config->data.test_labels,  &config->data.train_file,   &config->data.test_file,
                     &config->data.delimiter,    &config->data.image_size,   &config->data.scale_from};
-    struct node_texts *columns[] = {&config->data.target, &config->data.categorical, &config->data.ignore};
+    struct node_texts *columns[] = {&config->data.target, &config->data.categorical, &config->data.ignore,
+                                    &config->data.labels};
     _Static_assert(sizeof all / sizeof *all == TEXTS && sizeof columns / sizeof *columns == LISTS,
                    "all of data.*");
     memcpy(texts, all, sizeof all);
@@ -110,9 +111,10 @@ static bool copy_config(const struct node_config *config, struct node_config *co
     char **texts[TEXTS];
     struct node_texts *lists[LISTS];
     bool done = true;
-    *copy = (struct node_config){.data = config->data,
-                                 .model = {.loss = config->model.loss},
-                                 .train = {.weight = config->train.weight}};
+    *copy = (struct node_config){
+        .data = config->data,
+        .model = {.kind = config->model.kind, .loss = config->model.loss, .context = config->model.context},
+        .train = {.weight = config->train.weight}};
     list_texts(copy, texts, lists);
     for (size_t i = 0; i < TEXTS; i++)
         if (*texts[i])

@@ -65,10 +65,11 @@ void peer_tell_up(struct peer_link *link)
 {
     log_bounded(link->peers, BASE_LOG_INFO, "link_up", "%s at %s", link->name, link->address);
     if (strcmp(link->name, link->peers->options.greeting->name) == 0)
-        log_bounded(link->peers, BASE_LOG_WARN, "same_name",
-                    "%s has the name of this node, '%s'; that works, but is hard to read in logs: give "
-                    "every node a node.name of its own",
-                    link->address, link->name);
+        log_bounded(
+            link->peers, BASE_LOG_WARN, "same_name",
+            "%s has the name of this node, '%s'; they train in orders of their own, but are hard to tell "
+            "apart in logs: give every node a node.name of its own",
+            link->address, link->name);
 }
 
 // Both ends call repeatedly, and each call is refused, by this end or by the other: each cause is

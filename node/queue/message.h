@@ -57,6 +57,7 @@ enum node_message_kind {
     // loop -> learner
     NODE_MESSAGE_ORDER,      // as.order: takes effect at the next boundary
     NODE_MESSAGE_SHARDS,     // bytes: uint32_t[]: shards whose node is alive, ascending
+    NODE_MESSAGE_WEIGHT,     // as.weight: of this node's gradient from the next round on
     NODE_MESSAGE_STATISTICS, // bytes: struct train_spread[]: of all nodes' columns, for a node that has no
                              // scaling yet
 };
@@ -134,6 +135,11 @@ struct node_message {
         } left;
         uint64_t silent_ns; // STARVED
         size_t members;     // NEWS
+        struct {            // WEIGHT
+            double weight;
+            uint64_t own, examples; // examples of this node, and of all
+            size_t nodes;
+        } weight;
     } as;
     struct node_progress progress;
     struct gossip_exchange_totals totals;

@@ -1,4 +1,5 @@
 // Names of keys: the nearest known name for an unknown one, and environment variables.
+#include "base/log.h"
 #include "node/schema/private.h"
 
 #include <stdlib.h>
@@ -96,8 +97,27 @@ static void variable_of(const char *prefix, const char *key, char out[2 * SCHEMA
     out[used] = 0;
 }
 
-static enum base_error unknown_variable(const struct node_schema *schema, const char *prefix,
-                                        const char *name, struct base_reason *why)
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+// Kubernetes sets such variables in every container for every service of the namespace, so a service that is
+// called p2pml makes some with our prefix: P2PML_SERVICE_HOST, P2PML_PORT_7400_TCP_ADDR, ...
+static bool is_service_link(const char *name, const char *value)
+{
+    const char *port = strstr(name, "_PORT_");
+    if (ends_with(name, "_SERVICE_HOST") || ends_with(name, "_SERVICE_PORT") ||
+        strstr(name, "_SERVICE_PORT_"))
+        return true;
+    if (ends_with(name, "_PORT"))
+        return strstr(value, "://") != NULL;
+    return port && port[6] >= '0' && port[6] <= '9' && (strstr(port, "_TCP") || strstr(port, "_UDP"));
+}
+
+// It may belong to another program, so it is no error.
+static void warn_of_variable(const struct node_schema *schema, const char *prefix, const char *name)
 {
     char variable[2 * SCHEMA_NAME_BYTES], found[SCHEMA_FOUND_BYTES];
     struct nearest nearest = {.distance = far_from(name)};
@@ -107,13 +127,14 @@ static enum base_error unknown_variable(const struct node_schema *schema, const 
     }
     node_schema_found(name, strlen(name), found);
     if (nearest.name[0])
-        return base_fail(why, BASE_EINVAL, "environment: found %s, which names no key, did you mean %s?",
-                         found, nearest.name);
-    return base_fail(
-        why, BASE_EINVAL,
-        "environment: found %s, which names no key, expected %s_ and a key of --help in capitals, with _ "
-        "for the dot",
-        found, prefix);
+        base_log(BASE_LOG_WARN, "config", "environment: %s names no key and is not read, did you mean %s?",
+                 found, nearest.name);
+    else
+        base_log(
+            BASE_LOG_WARN, "config",
+            "environment: %s names no key and is not read, expected %s_ and a key of --help in capitals, "
+            "with _ for the dot",
+            found, prefix);
 }
 
 static bool is_one_of(const char *name, const char *const *others)
@@ -141,9 +162,9 @@ static enum base_error read_variable(struct schema_draft *draft, const char *pre
         if (strcmp(variable, name) == 0)
             break;
     }
-    if (key == draft->schema->count)
-        error = unknown_variable(draft->schema, prefix, name, why);
-    else
+    if (key == draft->schema->count && !is_service_link(name, equals + 1))
+        warn_of_variable(draft->schema, prefix, name);
+    else if (key < draft->schema->count)
         error = node_schema_draft_parse(draft, key, name, equals + 1, why);
 out:
     free(name);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define NUMBER_BYTES 64u // longer texts are not numbers
 
@@ -92,6 +93,34 @@ bool node_schema_parse_real(const char *text, size_t bytes, double *value)
         return false;
     *value = result + 0.0; // -0 becomes 0
     return true;
+}
+
+// A number in Mbit/s, or one with k, M or G and bit/s, bit or bps behind it, in any case of letters. MB/s are
+// bytes, and no rate here.
+bool node_schema_parse_rate(const char *text, size_t bytes, double *megabits)
+{
+    static const char *const ends[] = {"bit/s", "bits/s", "bps", "bit"};
+    static const struct {
+        char letter;
+        double megabits;
+    } prefixes[] = {{'k', 1e-3}, {'m', 1}, {'g', 1e3}};
+    if (node_schema_parse_real(text, bytes, megabits))
+        return true;
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        const size_t end = strlen(ends[e]);
+        if (bytes <= end + 1 || strncasecmp(text + bytes - end, ends[e], end) != 0)
+            continue;
+        size_t number = bytes - end - 1;
+        const char letter = text[number];
+        while (number > 0 && text[number - 1] == ' ')
+            number--;
+        for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes; p++)
+            if ((letter | 32) == prefixes[p].letter && node_schema_parse_real(text, number, megabits)) {
+                *megabits *= prefixes[p].megabits;
+                return isfinite(*megabits);
+            }
+    }
+    return false;
 }
 
 static const struct {

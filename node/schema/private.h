@@ -87,6 +87,7 @@ bool node_schema_tree_equal(const struct node_tree *a, const struct node_tree *b
 // number.c: numbers and durations as texts, the same in every locale. The whole text must be a number.
 bool node_schema_parse_integer(const char *text, size_t bytes, uint64_t *value);
 bool node_schema_parse_real(const char *text, size_t bytes, double *value);
+bool node_schema_parse_rate(const char *text, size_t bytes, double *megabits);
 bool node_schema_parse_duration(const char *text, size_t bytes, uint64_t *value_ns);
 void node_schema_print_real(double value,
                             char out[SCHEMA_REAL_BYTES]); // the shortest that reads back to the same

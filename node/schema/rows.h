@@ -18,6 +18,8 @@
     ROW(INTEGER, key, field, initial, least, most, NULL, __VA_ARGS__)
 #define REAL(key, field, initial, least, most, ...)                                                          \
     ROW(REAL, key, field, initial, least, most, NULL, __VA_ARGS__)
+#define RATE(key, field, initial, least, most, ...)                                                          \
+    ROW(RATE, key, field, initial, least, most, NULL, __VA_ARGS__)
 #define DURATION(key, field, initial, least, most, ...)                                                      \
     ROW(DURATION, key, field, initial, least, most, NULL, __VA_ARGS__)
 #define TEXTS(key, field, initial, ...) ROW(TEXTS, key, field, initial, 0, 0, NULL, __VA_ARGS__)

@@ -20,6 +20,7 @@ enum node_key_type {
     NODE_KEY_BOOL,     // bool              true/false, yes/no, on/off
     NODE_KEY_INTEGER,  // uint64_t          decimal, `least`..`most`
     NODE_KEY_REAL,     // double            finite, `least`..`most`; also a fraction such as 1/32
+    NODE_KEY_RATE,     // double            Mbit/s, `least`..`most`; also "500kbit/s", "10Mbps", "1Gbit"
     NODE_KEY_DURATION, // uint64_t          ns; "250ms", "30s", "5m", "2h", "0"
     NODE_KEY_TEXTS,    // struct node_texts a list of texts ("[a, b]" in --set and environment: a,b)
     NODE_KEY_INTEGERS, // struct node_integers
@@ -71,7 +72,8 @@ enum base_error node_schema_read_file(const struct node_schema *schema, const ch
 enum base_error node_schema_read_text(const struct node_schema *schema, const char *origin, const char *text,
                                       size_t bytes, void *config, struct base_reason *why) BASE_CHECK;
 // Every variable PREFIX_A_B of `environment` (like environ). A variable with the prefix that names no key is
-// an error, except for the names in `others` (NULL-terminated, may be NULL).
+// a warning in the log, except for the names in `others` (NULL-terminated, may be NULL) and those that
+// Kubernetes sets for services.
 enum base_error node_schema_read_environment(const struct node_schema *schema, const char *prefix,
                                              char *const *environment, const char *const *others,
                                              void *config, struct base_reason *why) BASE_CHECK;

@@ -140,6 +140,7 @@ static void write_value(const struct node_key *key, const void *config, FILE *ou
         fprintf(out, "%" PRIu64, value.integer);
         break;
     case NODE_KEY_REAL:
+    case NODE_KEY_RATE:
         node_schema_print_real(value.real, number);
         fputs(number, out);
         break;

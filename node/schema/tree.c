@@ -76,6 +76,11 @@ bool node_tree_real(const struct node_tree *tree, double *value)
     return tree->kind == NODE_TREE_TEXT && node_schema_parse_real(tree->text, strlen(tree->text), value);
 }
 
+bool node_tree_rate(const struct node_tree *tree, double *megabits)
+{
+    return tree->kind == NODE_TREE_TEXT && node_schema_parse_rate(tree->text, strlen(tree->text), megabits);
+}
+
 bool node_tree_duration(const struct node_tree *tree, uint64_t *value_ns)
 {
     return tree->kind == NODE_TREE_TEXT &&

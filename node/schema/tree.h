@@ -23,6 +23,7 @@ const struct node_tree *node_tree_entry(const struct node_tree *map, const char 
 // False: it is not a text, or not such a number.
 bool node_tree_integer(const struct node_tree *tree, uint64_t *value);
 bool node_tree_real(const struct node_tree *tree, double *value);          // finite; also 1/32
+bool node_tree_rate(const struct node_tree *tree, double *megabits);       // also "500kbit/s", "10Mbps"
 bool node_tree_duration(const struct node_tree *tree, uint64_t *value_ns); // "250ms", "30s", ...
 // What it is, for messages: the text in quotes, "a list", "a map".
 void node_tree_found(const struct node_tree *tree, char out[NODE_TREE_FOUND_BYTES]);

@@ -22,6 +22,7 @@ static size_t bytes_of(const struct node_key *key)
                                    [NODE_KEY_INTEGER] = sizeof(uint64_t),
                                    [NODE_KEY_DURATION] = sizeof(uint64_t),
                                    [NODE_KEY_REAL] = sizeof(double),
+                                   [NODE_KEY_RATE] = sizeof(double),
                                    [NODE_KEY_TEXTS] = sizeof(struct node_texts),
                                    [NODE_KEY_INTEGERS] = sizeof(struct node_integers),
                                    [NODE_KEY_MAPS] = sizeof(struct node_tree)};
@@ -91,7 +92,7 @@ static void print_bounds(const struct node_key *key, char *out, size_t capacity)
     char least[SCHEMA_REAL_BYTES], most[SCHEMA_REAL_BYTES];
     bool duration = key->type == NODE_KEY_DURATION;
     uint64_t unit = duration ? NS : 1;
-    if (key->type == NODE_KEY_REAL) {
+    if (key->type == NODE_KEY_REAL || key->type == NODE_KEY_RATE) {
         node_schema_print_real(key->least, least);
         node_schema_print_real(key->most, most);
     } else if (duration) {
@@ -106,15 +107,16 @@ static void print_bounds(const struct node_key *key, char *out, size_t capacity)
 
 void node_schema_expected(const struct node_key *key, char out[SCHEMA_EXPECTED_BYTES])
 {
-    static const char *const forms[] = {[NODE_KEY_TEXT] = "a text",
-                                        [NODE_KEY_BOOL] = "true or false",
-                                        [NODE_KEY_INTEGER] = "a whole number %s",
-                                        [NODE_KEY_REAL] = "a number %s",
-                                        [NODE_KEY_DURATION] =
-                                            "a duration %s: a whole number and ms, s, m or h",
-                                        [NODE_KEY_TEXTS] = "a list of texts",
-                                        [NODE_KEY_INTEGERS] = "a list of whole numbers %s",
-                                        [NODE_KEY_MAPS] = "a list of maps"};
+    static const char *const forms[] = {
+        [NODE_KEY_TEXT] = "a text",
+        [NODE_KEY_BOOL] = "true or false",
+        [NODE_KEY_INTEGER] = "a whole number %s",
+        [NODE_KEY_REAL] = "a number %s",
+        [NODE_KEY_RATE] = "a number of Mbit/s %s, or one with kbit/s, Mbit/s or Gbit/s",
+        [NODE_KEY_DURATION] = "a duration %s: a whole number and ms, s, m or h",
+        [NODE_KEY_TEXTS] = "a list of texts",
+        [NODE_KEY_INTEGERS] = "a list of whole numbers %s",
+        [NODE_KEY_MAPS] = "a list of maps"};
     char bounds[2 * SCHEMA_REAL_BYTES + 16];
     print_bounds(key, bounds, sizeof bounds);
     if (key->type != NODE_KEY_CHOICE) {
@@ -194,6 +196,9 @@ static bool parse_number(const struct node_key *key, const char *text, size_t by
         return parse_integer(key, text, bytes, &value->integer);
     if (key->type == NODE_KEY_REAL)
         return node_schema_parse_real(text, bytes, &value->real) && value->real >= key->least &&
+               value->real <= key->most;
+    if (key->type == NODE_KEY_RATE)
+        return node_schema_parse_rate(text, bytes, &value->real) && value->real >= key->least &&
                value->real <= key->most;
     return node_schema_parse_duration(text, bytes, &value->integer) &&
            value->integer >= node_schema_bound(key->least, NS) &&
@@ -288,6 +293,7 @@ enum base_error node_schema_value_parse(const struct node_key *key, const char *
         break;
     case NODE_KEY_INTEGER:
     case NODE_KEY_REAL:
+    case NODE_KEY_RATE:
     case NODE_KEY_DURATION:
         good = parse_number(key, text, bytes, &parsed);
         break;

@@ -231,6 +231,19 @@ static enum base_error check_format(const struct node_safetensors *file, struct 
     return BASE_OK;
 }
 
+// The order of the examples is of a node and train.seed; in another one the place means nothing, and a new
+// epoch begins.
+static void begin_own_order(const struct node_checkpoint_parts *parts, struct plan *plan)
+{
+    const struct train_cursor own = train_trainer_cursor(parts->trainer);
+    if (plan->cursor.seed == own.seed || own.seed == 0 || plan->cursor.seed == 0)
+        return;
+    base_log(
+        BASE_LOG_WARN, "other_order",
+        "the checkpoint is of another node or train.seed: a new epoch begins, in the order of this node");
+    plan->cursor = (struct train_cursor){plan->cursor.step, plan->cursor.epoch + 1, 0, own.seed};
+}
+
 // Moves the trainer to its place in the data, but only if everything else fits.
 static enum base_error make_plan(const struct node_safetensors *file,
                                  const struct node_checkpoint_parts *parts, struct plan *plan,
@@ -254,6 +267,7 @@ static enum base_error make_plan(const struct node_safetensors *file,
     if (error)
         return error;
     train_trainer_fetch(parts->trainer);
+    begin_own_order(parts, plan);
     if (train_trainer_seek(parts->trainer, &plan->cursor))
         return base_fail(why, BASE_EMISMATCH,
                          "its place in the data (example %" PRIu64 " of an epoch, order seed %" PRIu64

@@ -9,6 +9,9 @@
 
 static const char *const scale_names[] = {"none", "standard", "minmax"};
 static const char *const text_names[] = {"none", "bytes", "characters", "ids"}; // enum train_text
+_Static_assert(sizeof scale_names / sizeof *scale_names == TRAIN_SCALES &&
+                   sizeof text_names / sizeof *text_names == TRAIN_TEXTS,
+               "every scale and every kind of text has a name");
 
 // -- writing
 
@@ -31,6 +34,14 @@ static json_t *floats_json(const float *values, size_t count)
     return list;
 }
 
+static json_t *doubles_json(const double *values, size_t count)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && values && i < count; i++)
+        json_array_append_new(list, json_real(values[i]));
+    return list;
+}
+
 static json_t *columns_json(const struct train_meaning *m)
 {
     json_t *list = json_array();
@@ -50,6 +61,8 @@ static int add_table(json_t *root, const struct train_meaning *m)
         failed |= json_object_set_new(root, "label", json_string(m->label));
     if (m->delimiter)
         failed |= json_object_set_new(root, "delimiter", json_stringn(&m->delimiter, 1));
+    if (m->decimal)
+        failed |= json_object_set_new(root, "decimal", json_stringn(&m->decimal, 1));
     return failed;
 }
 
@@ -61,13 +74,13 @@ enum base_error node_meaning_text(const struct train_meaning *m, size_t indent, 
         text_names[m->text], "features", (json_int_t)m->features, "columns", columns_json(m), "classes",
         names_json(&m->classes), "targets", names_json(&m->targets), "image", (json_int_t)m->height,
         (json_int_t)m->width, (json_int_t)m->channels, "scale", scale_names[m->scale], "shift",
-        floats_json(m->shift, m->features), "factor", floats_json(m->factor, m->features), "target_shift",
-        floats_json(m->target_shift, m->targets.count), "target_factor",
+        doubles_json(m->shift, m->features), "factor", floats_json(m->factor, m->features), "target_shift",
+        doubles_json(m->target_shift, m->targets.count), "target_factor",
         floats_json(m->target_factor, m->targets.count));
     const size_t form = indent ? JSON_INDENT(indent) : JSON_COMPACT;
-    // Nine digits are enough for a float to read back to the same bits.
+    // Seventeen digits are enough for a double to read back to the same bits.
     *text = root && !add_table(root, m)
-                ? json_dumps(root, form | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9))
+                ? json_dumps(root, form | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17))
                 : NULL;
     json_decref(root);
     return *text ? BASE_OK
@@ -104,7 +117,25 @@ static bool take_names(const json_t *list, size_t most, struct train_names *name
     return true;
 }
 
-static bool take_floats(const json_t *list, size_t count, bool factors, float **values)
+static bool take_doubles(const json_t *list, size_t count, double **values)
+{
+    size_t i;
+    const json_t *item;
+    if (!json_is_array(list) || (json_array_size(list) != count && json_array_size(list) != 0))
+        return false;
+    if (json_array_size(list) == 0)
+        return true;
+    if (!(*values = calloc(count, sizeof **values)))
+        return false;
+    json_array_foreach(list, i, item) {
+        (*values)[i] = json_number_value(item);
+        if (!json_is_number(item) || !isfinite((*values)[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool take_factors(const json_t *list, size_t count, float **values)
 {
     size_t i;
     const json_t *item;
@@ -116,7 +147,7 @@ static bool take_floats(const json_t *list, size_t count, bool factors, float **
         return false;
     json_array_foreach(list, i, item) {
         (*values)[i] = (float)json_number_value(item);
-        if (!json_is_number(item) || !isfinite((*values)[i]) || (factors && !((*values)[i] > 0)))
+        if (!json_is_number(item) || !isfinite((*values)[i]) || !((*values)[i] > 0))
             return false;
     }
     return true;
@@ -144,7 +175,7 @@ static bool take_columns(const json_t *list, struct train_meaning *m)
 }
 
 // One without the other is not a scaling.
-static bool are_both(bool there, const float *shift, const float *factor)
+static bool are_both(bool there, const double *shift, const float *factor)
 {
     return there == (shift != NULL) && there == (factor != NULL);
 }
@@ -152,16 +183,15 @@ static bool are_both(bool there, const float *shift, const float *factor)
 static bool take_scale(const json_t *root, struct train_meaning *m)
 {
     const char *scale = json_string_value(json_object_get(root, "scale"));
-    for (int i = 0; scale && i < 3; i++)
+    for (int i = 0; scale && i < TRAIN_SCALES; i++)
         if (strcmp(scale, scale_names[i]) == 0) {
             const bool scaled = i != TRAIN_SCALE_NONE;
             m->scale = (enum train_scale)i;
-            return take_floats(json_object_get(root, "shift"), m->features, false, &m->shift) &&
-                   take_floats(json_object_get(root, "factor"), m->features, true, &m->factor) &&
-                   take_floats(json_object_get(root, "target_shift"), m->targets.count, false,
-                               &m->target_shift) &&
-                   take_floats(json_object_get(root, "target_factor"), m->targets.count, true,
-                               &m->target_factor) &&
+            return take_doubles(json_object_get(root, "shift"), m->features, &m->shift) &&
+                   take_factors(json_object_get(root, "factor"), m->features, &m->factor) &&
+                   take_doubles(json_object_get(root, "target_shift"), m->targets.count, &m->target_shift) &&
+                   take_factors(json_object_get(root, "target_factor"), m->targets.count,
+                                &m->target_factor) &&
                    are_both(scaled, m->shift, m->factor) &&
                    are_both(scaled && m->targets.count > 0, m->target_shift, m->target_factor);
         }
@@ -186,7 +216,7 @@ static bool take_image(const json_t *list, struct train_meaning *m)
 static bool take_text(const json_t *root, struct train_meaning *m)
 {
     const json_t *item = json_object_get(root, "text");
-    for (int i = 0; json_is_string(item) && i < 4; i++)
+    for (int i = 0; json_is_string(item) && i < TRAIN_TEXTS; i++)
         if (strcmp(json_string_value(item), text_names[i]) == 0) {
             m->text = (enum train_text)i;
             return true;
@@ -198,8 +228,12 @@ static bool take_text(const json_t *root, struct train_meaning *m)
 static bool take_layout(const json_t *root, struct train_meaning *m)
 {
     const json_t *list = json_object_get(root, "layout"), *label = json_object_get(root, "label");
-    const char *delimiter = json_string_value(json_object_get(root, "delimiter"));
+    const char *delimiter = json_string_value(json_object_get(root, "delimiter")),
+               *decimal = json_string_value(json_object_get(root, "decimal"));
     size_t next = 0;
+    if (decimal && strcmp(decimal, ",") != 0 && strcmp(decimal, ".") != 0)
+        return false;
+    m->decimal = decimal ? decimal[0] : 0;
     if (delimiter && (strlen(delimiter) != 1 || strchr("\"\r\n", delimiter[0])))
         return false;
     m->delimiter = delimiter ? delimiter[0] : 0;

@@ -50,6 +50,19 @@ static struct node_text_pair *add(struct node_text_pair *pairs, size_t *count, c
     return pair;
 }
 
+#define SPLIT_FORMAT "%zu of %zu, part %.*g, seed %" PRIu64 ", digest %016" PRIx64 " of %016" PRIx64
+
+static void split_text(const struct train_split *s, char text[NODE_MODEL_SPLIT])
+{
+    char part[32];
+    int digits = 0;
+    do // as few as read back to the same bits
+        snprintf(part, sizeof part, "%.*g", ++digits, s->part);
+    while (digits < 17 && (strtod(part, NULL) < s->part || strtod(part, NULL) > s->part));
+    snprintf(text, NODE_MODEL_SPLIT, SPLIT_FORMAT, s->tests, s->examples, digits, s->part, s->seed,
+             s->tests_digest, s->digest);
+}
+
 enum base_error node_model_about_pairs(const struct node_model_about *about,
                                        const struct train_model_spec *spec, struct node_text_pair *pairs,
                                        size_t *count, char **owned, struct base_reason *why)
@@ -69,6 +82,8 @@ enum base_error node_model_about_pairs(const struct node_model_about *about,
         error = node_meaning_text(about->meaning, 0, owned, why);
         add(pairs, count, "data")->text = *owned;
     }
+    if (about->split.examples > 0)
+        split_text(&about->split, add(pairs, count, "held_out")->value);
     *count += node_model_text_pairs(about, pairs + *count);
     BASE_ASSERT(*count <= NODE_MODEL_ABOUT_PAIRS);
     return error;
@@ -92,6 +107,24 @@ static enum base_error read_labels(const char *text, size_t classes, struct node
     return base_fail(why, BASE_EFORMAT,
                      "metadata 'labels' is '%.40s', expected for example '%s' for %zu classes", text, known,
                      classes);
+}
+
+// Exactly what split_text writes.
+static enum base_error read_split(const char *text, struct train_split *s, struct base_reason *why)
+{
+    char again[NODE_MODEL_SPLIT];
+    struct train_split found = {0};
+    if (sscanf(text, "%zu of %zu, part %lf, seed %" SCNu64 ", digest %" SCNx64 " of %" SCNx64, &found.tests,
+               &found.examples, &found.part, &found.seed, &found.tests_digest, &found.digest) == 6) {
+        split_text(&found, again);
+        if (strcmp(text, again) == 0 && found.tests > 0 && found.tests < found.examples && found.part > 0 &&
+            found.part < 1) {
+            *s = found;
+            return BASE_OK;
+        }
+    }
+    return base_fail(why, BASE_EFORMAT, "metadata 'held_out' is '%.60s', expected '80 of 400, part 0.2, ...'",
+                     text);
 }
 
 // A checkpoint states its origin in its own way.
@@ -152,7 +185,8 @@ enum base_error node_model_read_about(const struct node_safetensors *file,
 {
     const char *labels = node_safetensors_metadata(file, "labels"),
                *divisor = node_safetensors_metadata(file, "input_divisor"),
-               *kind = node_safetensors_metadata(file, "data_kind");
+               *kind = node_safetensors_metadata(file, "data_kind"),
+               *held_out = node_safetensors_metadata(file, "held_out");
     char *end = NULL;
     *about = (struct node_model_about){.input_divisor = 1};
     read_origin(file, about);
@@ -165,6 +199,8 @@ enum base_error node_model_read_about(const struct node_safetensors *file,
         return base_fail(why, BASE_EFORMAT, "metadata 'input_divisor' is '%.40s', expected a number above 0",
                          divisor);
     enum base_error error = labels ? read_labels(labels, spec->classes, about, why) : BASE_OK;
+    if (!error && held_out)
+        error = read_split(held_out, &about->split, why);
     if (!error)
         error = read_meaning(file, spec, about, why);
     return error ? error : node_model_read_text(file, spec->classes, about, why);

@@ -14,6 +14,8 @@
 //                  (node/store/meaning_text.h): columns and their categories, classes by name, targets, the
 //                  size of images, statistics. (value - shift) * factor is what the first layer takes, and
 //                  an output of a regression over target_factor, plus target_shift, is in the target's units
+//   held_out       which examples of the training file were kept for tests (train/split.h): how many, of how
+//                  many, drawn how, and digests of them and of all
 //   origin         "the mean of 8 nodes"
 //   text           of a model of text, what a token is: "bytes", "characters" or "ids"
 //   characters.0   and so on: the characters in the order of their ids
@@ -27,7 +29,7 @@
 #define NODE_STORE_MODEL_FILE_H
 
 #include "base/error.h"
-#include "train/meaning.h"
+#include "train/dataset.h"
 #include "train/model.h"
 
 #define NODE_MODEL_LAST     "model.safetensors"    // in a node's directory, when it has ended well
@@ -40,6 +42,7 @@ struct node_model_about {
     int32_t first_label;
     char kind[NODE_MODEL_KIND]; // data.kind of the training, or "": not known
     char origin[128];           // UTF-8
+    struct train_split split;   // of the training file; examples 0: not divided, or not known
     // Names and statistics, or NULL. Of a model that was read, its own; of one to be written, borrowed.
     struct train_meaning *meaning;
     // Of a model of text, else TRAIN_TEXT_NONE and "".
@@ -80,11 +83,16 @@ const char *node_model_label(const struct node_model_about *about, size_t class,
 // Writes `about` as pairs[NODE_MODEL_ABOUT_PAIRS] of metadata, for checkpoints, too. *owned is malloc'ed; the
 // caller frees it after the last use of the pairs. BASE_EINVAL, as node_meaning_text.
 #define NODE_MODEL_TEXT        32
+#define NODE_MODEL_SPLIT       160 // bytes of "held_out", terminating zero included
 #define NODE_MODEL_PIECE       240 // bytes of characters in one text of the metadata
-#define NODE_MODEL_ABOUT_PAIRS (7 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))
+#define NODE_MODEL_ABOUT_PAIRS (8 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))
 struct node_text_pair;
 enum base_error node_model_about_pairs(const struct node_model_about *about,
                                        const struct train_model_spec *spec, struct node_text_pair *pairs,
                                        size_t *count, char **owned, struct base_reason *why) BASE_CHECK;
+// Reads the metadata about the model. The caller releases about->meaning. BASE_EFORMAT.
+enum base_error node_model_read_about(const struct node_safetensors *file,
+                                      const struct train_model_spec *spec, struct node_model_about *about,
+                                      struct base_reason *why) BASE_CHECK;
 
 #endif

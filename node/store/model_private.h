@@ -27,11 +27,6 @@ enum base_error node_model_gpt2_check(const struct node_safetensors *file, struc
                                       const struct train_model_spec *spec,
                                       struct base_reason *why) BASE_CHECK;
 
-// Reads the metadata about the model. The caller releases about->meaning. BASE_EFORMAT.
-enum base_error node_model_read_about(const struct node_safetensors *file,
-                                      const struct train_model_spec *spec, struct node_model_about *about,
-                                      struct base_reason *why) BASE_CHECK;
-
 // The metadata of a model of text: fills pairs[] and returns how many.
 size_t node_model_text_pairs(const struct node_model_about *about, struct node_text_pair *pairs);
 // Reads about->text and about->characters from the metadata. BASE_EFORMAT.

@@ -7,6 +7,7 @@
 #include <string.h>
 
 static const char *const names[] = {"", "bytes", "characters", "ids"}; // enum train_text
+_Static_assert(sizeof names / sizeof *names == TRAIN_TEXTS, "every kind of text has a name");
 
 size_t node_model_text_pairs(const struct node_model_about *about, struct node_text_pair *pairs)
 {

@@ -377,6 +377,25 @@ enum base_error node_safetensors_parse(const uint8_t *bytes, size_t count, int n
     return BASE_OK;
 }
 
+// What people have in the place of a safetensors file.
+static enum base_error name_other_format(const uint8_t *bytes, size_t count, enum base_error error,
+                                         struct base_reason *why)
+{
+    const bool is_json = count > 1 && bytes[0] == '{' && memchr("\r\n\t \"", bytes[1], 5);
+    const bool is_pickle = count > 1 && (memcmp(bytes, "PK", 2) == 0 || (bytes[0] == 0x80 && bytes[1] <= 5));
+    if (is_json)
+        return base_fail(
+            why, error,
+            "this is JSON, as an index of shards is; expected the weights in one safetensors file: "
+            "merge the shards (safetensors.torch.save_file of all their tensors)");
+    if (is_pickle)
+        return base_fail(
+            why, error,
+            "this is a file of torch.save, which can hold code; expected safetensors: write it with "
+            "safetensors.torch.save_file(model.state_dict(), FILE)");
+    return error;
+}
+
 enum base_error node_safetensors_read(const char *path, size_t limit, int need_digest,
                                       struct node_safetensors **file, struct base_reason *why)
 {
@@ -388,6 +407,7 @@ enum base_error node_safetensors_read(const char *path, size_t limit, int need_d
     struct node_safetensors *made;
     error = node_safetensors_parse(bytes, count, need_digest, &made, why);
     if (error) {
+        error = name_other_format(bytes, count, error, why);
         free(bytes);
         return base_fail_context(why, error, "'%s'", path);
     }

@@ -82,7 +82,9 @@ int main(int argc, char **argv)
     struct train_trainer *trainer = NULL;
     struct base_reason why = {"a LIBSVM file is needed"};
     if (argc < 2 || kernels_open("cpu", 1, &kernels, &why) ||
-        train_dataset_load_libsvm(argv[1], features, 2, 0, 0, true, &data, &why)) {
+        train_dataset_load_libsvm(
+            argv[1], &(struct train_libsvm_options){.features = features, .classes = 2, .sparse = true},
+            &data, &why)) {
         fail(&why);
     }
     const struct train_model_spec spec = {.kind = TRAIN_LOGISTIC, .inputs = features, .classes = 2};

@@ -93,7 +93,7 @@ static void fill_text(const struct row *row, struct train_dataset *data)
         ids[2 * i + 1] = (uint8_t)(id >> 8);
     }
     const struct train_bytes bytes = {"ids", ids, sizeof ids};
-    check(train_tokens_parse(&bytes, row->spec.classes, row->spec.inputs, data, &why), &why);
+    check(train_tokens_parse(&bytes, 2, row->spec.classes, row->spec.inputs, data, &why), &why);
 }
 
 static void fill(const struct row *row, struct train_dataset *data)

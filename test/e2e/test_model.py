@@ -339,10 +339,11 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
         data = {"kind": "libsvm", "train_file": self.path("train.svm"), "test_file": self.path("test.svm"), "features": 3, "classes": 2}
         run(directory, QUICK + f"model: {{kind: softmax}}\ndata: {json.dumps(data)}\n")
         metadata, tensors = read_file(os.path.join(directory, "averaged.safetensors"))
-        self.assertEqual((metadata["model"], metadata["labels"], sorted(tensors)), ("softmax 3-2", "-1 1", ["0.bias", "0.weight"]))
+        self.assertEqual((metadata["model"], json.loads(metadata["data"])["classes"], sorted(tensors)),
+                         ("softmax 3-2", ["-1", "1"], ["0.bias", "0.weight"]))
         measured = evaluate(directory, "--set", f"data.test_file={self.path('test.svm')}")
         self.assertEqual(measured, evaluate(directory, "--set", "data.kind=libsvm", "--set", f"data.test_file={self.path('test.svm')}"))
-        self.assertIn("data.test_file: found \"\", expected a file with the test examples", p2pml("eval", directory, status=2))
+        self.assertIn("data.train_file: found \"\", expected a file with the training examples", p2pml("eval", directory, status=2))
         self.assertGreater(measured["accuracy"], 0.8)
         answers = predict(directory, rows)
         self.assertEqual({a for a, _ in answers}, {"-1", "1"})
@@ -365,7 +366,7 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
                 (["eval", self.digits, "--set", "data.kind=png"], 2, "data.kind"),
                 (["eval", self.of_kind("png")], 2, "of-png: data.kind: found \"png\", expected one of digits, idx"),
                 (["eval", self.of_kind("a kind of its own")], 1, "metadata 'data_kind' is 'a kind of its own', expected a data.kind"),
-                (["eval", self.digits, "--set", "data.kind=libsvm"], 2, "data.test_file"),
+                (["eval", self.digits, "--set", "data.kind=libsvm"], 2, "data.train_file"),
                 (["eval", self.directory], 1, "holds no model: expected averaged.safetensors of a run"),
                 (["eval", self.path("no")], 1, self.path("no")),
                 (["predict"], 2, "expected a model"),

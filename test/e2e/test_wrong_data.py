@@ -143,7 +143,7 @@ class WrongData(unittest.TestCase):
                 ("libsvm", "1 2:1 1:1\n", ":1: index 1 after index 2, expected ascending indices"),
                 ("libsvm", "0 1:1\n1 9:1\n", ":2: index 9, but the data set was said to have 3 features"),
                 ("libsvm", "0 1:1\n5 1:1\n", ":2: labels from 0 to 5, expected 0 to 1 or 1 to 2 (2 classes)"),
-                ("tokens", bytes(41), ": found 41 bytes, expected an even number: 2 per token"),
+                ("tokens", bytes(41), ": found 41 bytes, expected a multiple of 2, the bytes of a token"),
                 ("tokens", b"ab" * 400, ": token 0: found id 25185, expected below data.vocabulary, 50"),
                 ("text", "short", ": found 5 tokens, but a context of 64 needs at least 65"),
                 ("cifar10", bytes(3000), ": found 3000 bytes, expected records of 3073"),

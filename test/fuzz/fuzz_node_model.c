@@ -25,7 +25,7 @@ static void check_text(const struct train_meaning *meaning)
 static void check_rows(const struct train_meaning *meaning)
 {
     static const char *const tables[] = {"a,b,y\n1,x,0\n", "1,2,3\n", "x;1\n2;y\n"};
-    float *x = calloc(meaning->features, sizeof *x);
+    double *x = calloc(meaning->features, sizeof *x);
     for (size_t i = 0; x && meaning->n_columns && i < sizeof tables / sizeof *tables; i++) {
         struct train_table_rows *rows = NULL;
         bool more = true;

@@ -18,7 +18,9 @@ static void check_sparse(const struct train_bytes *text, size_t classes, const s
 {
     struct train_dataset set = {0};
     struct base_reason why = {""};
-    const enum base_error error = train_libsvm_parse(text, FEATURES, classes, 0, 0, true, &set, &why);
+    const enum base_error error = train_libsvm_parse(
+        text, &(struct train_libsvm_options){.features = FEATURES, .classes = classes, .sparse = true}, &set,
+        &why);
     BASE_ASSERT((error == BASE_OK) == (dense != NULL) && (!error || why.text[0] != 0));
     if (error)
         return;
@@ -45,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct train_dataset set = {0};
     struct base_reason why = {""};
     const size_t classes = 1 + data[0] % 12;
-    if (train_libsvm_parse(&text, FEATURES, classes, 0, 0, false, &set, &why)) {
+    if (train_libsvm_parse(&text, &(struct train_libsvm_options){.features = FEATURES, .classes = classes},
+                           &set, &why)) {
         BASE_ASSERT(why.text[0] != 0 && !set.x);
         check_sparse(&text, classes, NULL);
         return 0;

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                                .context = context};
     struct train_dataset set = {0};
     struct base_reason why = {""};
-    const enum base_error error = data[0] % 4 == 2 ? train_tokens_parse(&file, 300, context, &set, &why)
+    const enum base_error error = data[0] % 4 == 2 ? train_tokens_parse(&file, 2, 300, context, &set, &why)
                                                    : train_text_parse(&file, &options, &set, &why);
     if (error) {
         BASE_ASSERT(why.text[0] != 0 && !set.tokens);

@@ -118,7 +118,9 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
         message.as.parked = (struct gossip_parked){any_u64(), any_u64(), any_u64()};
     } else if (kind == GOSSIP_STATISTICS) {
         const uint32_t columns = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0] / GOSSIP_SPREAD_BYTES);
-        const uint32_t first = GOSSIP_STATISTICS_BLOCK * (uint32_t)base_rng_below(&rng, 31);
+        const uint32_t first =
+            GOSSIP_STATISTICS_BLOCK *
+            (uint32_t)base_rng_below(&rng, LIMIT_STATISTICS_COLUMNS / GOSSIP_STATISTICS_BLOCK);
         message.as.statistics =
             (struct gossip_statistics_message){.generation = any_u64(),
                                                .rows = 1 + base_rng_below(&rng, GOSSIP_STATISTICS_ROWS),

@@ -27,6 +27,7 @@ static struct gossip_record example(const struct gossip_identity *identity)
     record.slot = 5;
     record.shard = 2;
     record.group = 0xfedcba98;
+    record.examples = 0xa1b2c3d4;
     record.flags |= GOSSIP_RECORD_STOPPING;
     record.stop_round = 0x0102030405060708;
     record.age_ms = 0x1112131415161718;

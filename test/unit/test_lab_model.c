@@ -64,7 +64,7 @@ static FILE *open_text(const char *text, size_t bytes)
 }
 
 // Reads the rows of three numbers in a text; returns the error, with the reason in *why.
-static enum base_error read_rows(const char *text, size_t bytes, size_t *count, float *last,
+static enum base_error read_rows(const char *text, size_t bytes, size_t *count, double *last,
                                  struct base_reason *why)
 {
     FILE *in = open_text(text, bytes);
@@ -94,13 +94,13 @@ static void rows_of_numbers_are_read(void **state)
                 {"1.,2.0000000000000000000000000000000000000000000000000,3\n", 1}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct base_reason why;
-        float last[3] = {1, 2, 3};
+        double last[3] = {1, 2, 3};
         size_t count;
         if (read_rows(good[i].text, strlen(good[i].text), &count, last, &why))
             fail_msg("'%s': %s", good[i].text, why.text);
         assert_int_equal(count, good[i].rows);
         if (count)
-            assert_memory_equal(last, ((float[]){1, 2, 3}), sizeof last);
+            assert_memory_equal(last, ((double[]){1, 2, 3}), sizeof last);
     }
 }
 
@@ -133,7 +133,7 @@ static void bad_rows_are_refused_with_line_and_column(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct base_reason why;
-        float last[3];
+        double last[3];
         size_t count;
         enum base_error error = read_rows(bad[i].text, strlen(bad[i].text), &count, last, &why);
         if (error != BASE_EFORMAT || !strstr(why.text, bad[i].reason))
@@ -141,7 +141,7 @@ static void bad_rows_are_refused_with_line_and_column(void **state)
                      bad[i].reason);
     }
     struct base_reason why;
-    float last[3];
+    double last[3];
     size_t count;
     // a zero byte does not end the text
     assert_int_equal(read_rows("1,2,3\0\n", 7, &count, last, &why), BASE_EFORMAT);
@@ -242,7 +242,7 @@ static void a_model_is_measured_on_the_data_of_the_settings(void **state)
     assert_int_equal(lab_model_measure(&model, settings, 3, &measured, &why), BASE_EINVAL);
     assert_int_equal(lab_model_measure(&model, settings, 1, &measured, &why),
                      BASE_EINVAL); // no file is named
-    assert_non_null(strstr(why.text, "data.test_file"));
+    assert_non_null(strstr(why.text, "data.train_file"));
     assert_int_equal(lab_model_measure(&model, settings, 0, &measured, &why), BASE_EMISMATCH); // digits
     assert_non_null(strstr(why.text, "784 features and 10 classes"));
     lab_model_close(&model);
@@ -442,13 +442,14 @@ static void the_graph_of_a_regression_scales_inputs_and_outputs(void **state)
 {
     (void)state;
     static float parameters[3] = {1, 2, 3}, two_numbers[2] = {1, 2};
+    static double two_shifts[2] = {1, 2};
     char target[] = "y", *names[] = {target};
     struct train_meaning meaning = {.features = 2,
                                     .targets = {names, 1},
                                     .scale = TRAIN_SCALE_STANDARD,
-                                    .shift = two_numbers,
+                                    .shift = two_shifts,
                                     .factor = two_numbers,
-                                    .target_shift = two_numbers,
+                                    .target_shift = two_shifts,
                                     .target_factor = two_numbers};
     const struct node_model_file model = {
         .spec = {.kind = TRAIN_SOFTMAX, .inputs = 2, .classes = 1, .loss = TRAIN_MSE},

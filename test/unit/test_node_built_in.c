@@ -31,7 +31,11 @@ static void a_taken_model_is_not_shrunk(void **state)
 
     (void)state;
     assert_int_equal(kernels_open("cpu", 1, &kernels, &why), BASE_OK);
-    assert_int_equal(train_libsvm_parse(&bytes, FEATURES, 2, 0, 0, true, &rows, &why), BASE_OK);
+    assert_int_equal(
+        train_libsvm_parse(&bytes,
+                           &(struct train_libsvm_options){.features = FEATURES, .classes = 2, .sparse = true},
+                           &rows, &why),
+        BASE_OK);
     const struct train_model_spec spec = {.kind = TRAIN_LOGISTIC, .inputs = FEATURES, .classes = 2};
     assert_int_equal(train_model_create(&spec, kernels, 4, &model, &why), BASE_OK);
     const size_t count = train_model_parameters(model);

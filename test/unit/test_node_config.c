@@ -182,6 +182,7 @@ static void random_value(const struct node_key *key, char *out, size_t capacity)
         snprintf(out, capacity, "%" PRIu64, number);
         break;
     case NODE_KEY_REAL:
+    case NODE_KEY_RATE:
         snprintf(out, capacity, "%.17g", key->least + base_rng_uniform(&rng) * (key->most - key->least));
         break;
     case NODE_KEY_DURATION:

@@ -35,6 +35,14 @@ static float *floats(size_t count, const float *values)
     return copy;
 }
 
+static double *doubles(size_t count, const double *values)
+{
+    double *copy = malloc(count * sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, values, count * sizeof *copy);
+    return copy;
+}
+
 static void add(struct train_names *names, const char *text)
 {
     assert_true(train_names_add(names, text, strlen(text)));
@@ -57,11 +65,11 @@ static struct train_meaning *meaning_of(bool regression)
         add(&m->layout, layout[i]);
     m->delimiter = ';';
     m->scale = TRAIN_SCALE_STANDARD;
-    m->shift = floats(3, (const float[]){41.300003f, 0, 0});
+    m->shift = doubles(3, (const double[]){1700000000.3, 0, 0});
     m->factor = floats(3, (const float[]){1.0f / 3, 1, 1});
     if (regression) {
         add(&m->targets, "y");
-        m->target_shift = floats(1, (const float[]){-1e-7f});
+        m->target_shift = doubles(1, (const double[]){-1e-7});
         m->target_factor = floats(1, (const float[]){12345.678f});
     } else {
         m->label = strdup("y");
@@ -199,7 +207,7 @@ static void an_invalid_meaning_is_refused(void **state)
                 {"\"layout\":[\"id\",\"age\"", "\"layout\":[\"id\"", "\"layout\""},
                 {"\"label\":\"y\"", "\"label\":7", "\"layout\""},
                 {"\"delimiter\":\";\"", "\"delimiter\":\"\\n\"", "\"layout\""},
-                {"\"standard\",\"shift\":[41.3000031,0.0,0.0]", "\"none\",\"shift\":[]", "\"scale\""},
+                {"\"standard\",\"shift\":[1700000000.3,0.0,0.0]", "\"none\",\"shift\":[]", "\"scale\""},
                 {"\"image\":[0,0,0]", "\"image\":[2,2,1]", "\"image\""},
                 {"\"image\":[0,0,0]", "\"image\":[2,2,0]", "\"image\""}};
     for (size_t i = 0; i < sizeof bads / sizeof *bads; i++) {

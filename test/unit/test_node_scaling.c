@@ -138,7 +138,7 @@ static void an_invalid_scaling_is_refused(void **state)
         assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_EFORMAT);
         assert_non_null(strstr(why.text, "for column 3 of 3"));
     }
-    const float far = 1e31f;
+    const double far = 1e31;
     blob = good;
     memcpy(blob.data + 16, &far, sizeof far); // the first shift
     assert_int_equal(node_scaling_take(scaling, &blob, &why), BASE_EFORMAT);

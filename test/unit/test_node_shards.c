@@ -269,7 +269,7 @@ static struct node_config open_place(struct place *place)
     snprintf(place->spare, sizeof place->spare, "%s/spare", place->directory);
     write_file(place->file, EXAMPLES);
     config.data.kind = NODE_DATA_LIBSVM;
-    config.data.train_file = place->file;
+    config.data.train_file = config.data.test_file = place->file;
     config.data.train_count = 0;
     config.data.features = 2;
     config.data.classes = 3;

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -176,7 +177,7 @@ static void mistakes_are_named_with_their_place(void **state)
                               "it in or leave the line out"},
         {"a,b\n1,0\n1o,1\n",
          "t.csv:3: column 1 (a): found \"1o\", expected a number such as \"1\" in line 2; name the "
-         "column in data.categorical if it is a category"},
+         "column in data.categorical if it is a category; write the numbers without their unit"},
         {"a,b\nred,0\n7,1\n",
          "t.csv:3: column 1 (a): found the number \"7\", expected a word such as \"red\" in line 2; "
          "name the column in data.categorical if it is a category"},
@@ -225,6 +226,42 @@ static void scaling_statistics_follow_their_definitions(void **state)
     train_dataset_destroy(&data);
 }
 
+// Seconds since 1970 differ by less than a 32-bit float can tell.
+static void large_numbers_keep_their_differences(void **state)
+{
+    (void)state;
+    struct train_table_options options = {.delimiter = ',', .regression = true};
+    char text[4096] = "t,y\n";
+    struct base_reason why = {""};
+    for (int i = 0; i < 100; i++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "17000000%02d.5,%d\n", i, 2000000000 + i);
+    }
+    struct train_dataset data = parse(text, &options);
+    size_t different = 0, left = 0;
+    assert_int_equal(train_scale_collapsed(&data, &different, &left), 0);
+    assert_int_equal(different, 100);
+    assert_true(left < 4);
+    assert_int_equal(train_scale_measure(&data, TRAIN_SCALE_MINMAX, &why), BASE_OK);
+    assert_true(train_scale_needs_double(data.meaning));
+    train_scale_apply(&data);
+    for (int i = 0; i < 100; i++) {
+        assert_true(fabs((double)data.x[i] - i / 99.0) < 1e-6);
+        assert_true(fabs((double)data.targets[i] - i / 99.0) < 1e-6);
+    }
+    // predict scales rows as training does, and answers in the units of the file.
+    float x, half = 0.5f;
+    double answer;
+    train_scale_rows(data.meaning, (const double[]){1700000050.5}, 1, 1, &x);
+    assert_true(x == data.x[50]);
+    train_scale_targets_back(data.meaning, &half, 1, 1, &answer);
+    assert_true(fabs(answer - 2000000049.5) < 1e-3);
+    train_scale_undo(&data);
+    train_scale_apply(&data);
+    assert_true(fabs((double)data.x[33] - 33 / 99.0) < 1e-6);
+    train_dataset_destroy(&data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +273,7 @@ int main(void)
         cmocka_unit_test(gzip_is_unpacked),
         cmocka_unit_test(mistakes_are_named_with_their_place),
         cmocka_unit_test(scaling_statistics_follow_their_definitions),
+        cmocka_unit_test(large_numbers_keep_their_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

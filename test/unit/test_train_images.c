@@ -125,6 +125,24 @@ static void an_error_names_the_file(void **state)
     assert_non_null(strstr(why.text, "/c: is empty, expected the images of a class"));
 }
 
+// Whatever the bytes are, an orientation from 1 to 8 comes out, and no byte behind them is read (asan).
+static void any_exif_data_have_an_orientation(void **state)
+{
+    (void)state;
+    static const uint8_t turned[] = {'I', 'I', '*', 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3,
+                                     0,   1,   0,   0, 0, 6, 0, 0, 0, 0, 0,    0, 0};
+    assert_int_equal(train_exif_orientation(turned, sizeof turned), 6);
+    for (size_t bytes = 0; bytes <= sizeof turned; bytes++)
+        for (size_t at = 0; at < bytes; at++) {
+            uint8_t *copy = malloc(bytes);
+            assert_non_null(copy);
+            memcpy(copy, turned, bytes);
+            copy[at] ^= 0xff;
+            assert_in_range(train_exif_orientation(copy, bytes), 1, 8);
+            free(copy);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +150,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(images_are_converted_to_one_size_and_colour, make_folder,
                                         folder_remove),
         cmocka_unit_test_setup_teardown(an_error_names_the_file, make_folder, folder_remove),
+        cmocka_unit_test(any_exif_data_have_an_orientation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

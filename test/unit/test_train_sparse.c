@@ -52,8 +52,11 @@ static void open_rows(struct world *w, size_t classes)
     struct base_reason why;
     struct base_rng rng;
     *w = (struct world){0};
-    if (train_libsvm_parse(&bytes, FEATURES, classes, 0, 0, true, &w->sparse, &why) ||
-        train_libsvm_parse(&bytes, FEATURES, classes, 0, 0, false, &w->dense, &why)) {
+    if (train_libsvm_parse(
+            &bytes, &(struct train_libsvm_options){.features = FEATURES, .classes = classes, .sparse = true},
+            &w->sparse, &why) ||
+        train_libsvm_parse(&bytes, &(struct train_libsvm_options){.features = FEATURES, .classes = classes},
+                           &w->dense, &why)) {
         fail_msg("%s", why.text);
     }
     w->model = make_model(TRAIN_LOGISTIC, classes);
@@ -119,7 +122,12 @@ static void a_range_of_sparse_rows_is_read(void **state)
     const struct train_bytes bytes = {"rows", (const uint8_t *)text, sizeof text - 1};
     struct train_dataset data;
     struct base_reason why;
-    assert_int_equal(train_libsvm_parse(&bytes, 4, 2, 1, 2, true, &data, &why), BASE_OK);
+    assert_int_equal(
+        train_libsvm_parse(&bytes,
+                           &(struct train_libsvm_options){
+                               .features = 4, .classes = 2, .first = 1, .count = 2, .sparse = true},
+                           &data, &why),
+        BASE_OK);
     static const size_t start[] = {0, 0, 2};
     static const uint32_t column[] = {1, 3};
     static const float value[] = {3, -1};
@@ -128,7 +136,10 @@ static void a_range_of_sparse_rows_is_read(void **state)
     assert_memory_equal(data.csr->value, value, sizeof value);
     assert_int_equal(data.labels[0], 1);
     train_dataset_destroy(&data);
-    assert_int_equal(train_libsvm_parse(&bytes, 3, 2, 0, 0, true, &data, &why), BASE_ELIMIT);
+    assert_int_equal(
+        train_libsvm_parse(
+            &bytes, &(struct train_libsvm_options){.features = 3, .classes = 2, .sparse = true}, &data, &why),
+        BASE_ELIMIT);
     assert_string_equal(why.text, "rows:3: index 4, but the data set was said to have 3 features");
 }
 

@@ -34,7 +34,7 @@ static const char trained[] = "id,age,colour,y\n7,30,red,no\n8,40,blue,yes\n",
                   headless[] = "30,red,no\n40,blue,yes\n";
 
 // Everything that is read, row after row; the reason of an error in why.
-static enum base_error read_rows(const struct train_meaning *meaning, const char *text, float *x,
+static enum base_error read_rows(const struct train_meaning *meaning, const char *text, double *x,
                                  size_t *rows, struct base_reason *why)
 {
     struct train_table_rows *reader = NULL;
@@ -51,10 +51,10 @@ static enum base_error read_rows(const struct train_meaning *meaning, const char
 
 static void check_rows(const char *from, bool ignores, const char *const *texts, size_t count)
 {
-    static const float expected[] = {30, 0, 1, 40, 1, 0};
+    static const double expected[] = {30, 0, 1, 40, 1, 0};
     struct train_meaning *meaning = mean(from, ignores);
     for (size_t i = 0; i < count; i++) {
-        float x[12];
+        double x[12];
         size_t rows;
         struct base_reason why = {""};
         if (read_rows(meaning, texts[i], x, &rows, &why))
@@ -73,6 +73,7 @@ static void columns_are_found_by_name_or_place(void **state)
         "id,age,colour\n7,30,red\n8,40,blue\n",      // without the target
         "colour,age\nred,30\nblue,40\n",             // in another order, without the ignored column
         "y,colour,age\n?,red,30\nperhaps,blue,40\n", // the target may be anything
+        "age,size,colour\n30,2,red\n40,?,blue\n",    // a column that is not known is not read
         "7,30,red,no\n8,40,blue,yes\n",              // by place
         "7,30,red\n8,40,blue",                       // the same without the target
         "30,red\n40,blue\n",                         // the features alone
@@ -93,7 +94,7 @@ static void numbers_are_a_header_only_all_together(void **state)
     const struct train_bytes bytes = {"train.csv", (const uint8_t *)text, strlen(text)};
     struct train_dataset data = {0};
     struct base_reason why = {""};
-    float x[8];
+    double x[8];
     size_t rows;
     assert_int_equal(train_csv_parse(&bytes, &options, &data, &why), BASE_OK);
     assert_int_equal(read_rows(data.meaning, text, x, &rows, &why), BASE_OK);
@@ -116,7 +117,6 @@ static void rows_that_do_not_fit_are_refused(void **state)
         {"id,Age,colour,y\n7,30,red,no\n", "found no column \"age\"", BASE_EMISMATCH},
         {"a,b\n30,red\n", "found no column \"age\"", BASE_EMISMATCH},
         {"age;colour\n30;red\n", "is the delimiter right?", BASE_EMISMATCH},
-        {"age,colour,size\n30,red,2\n", "in.csv:1: found the column 3, \"size\"", BASE_EMISMATCH},
         {"age,colour,age\n30,red,2\n", "in.csv:1: columns 1 and 3 have the same name, \"age\"",
          BASE_EMISMATCH},
         {"30\n", "in.csv:1: found 1 columns, expected 3", BASE_EMISMATCH},
@@ -130,14 +130,14 @@ static void rows_that_do_not_fit_are_refused(void **state)
     };
     struct train_meaning *meaning = mean(trained, true);
     for (size_t i = 0; i < sizeof bads / sizeof *bads; i++) {
-        float x[12];
+        double x[12];
         size_t rows;
         struct base_reason why = {""};
         const enum base_error error = read_rows(meaning, bads[i].text, x, &rows, &why);
         if (error != bads[i].error || !strstr(why.text, bads[i].reason))
             fail_msg("%zu: '%s', expected '%s'", i, why.text, bads[i].reason);
     }
-    float x[12];
+    double x[12];
     size_t rows;
     assert_int_equal(read_rows(meaning, "", x, &rows, NULL), BASE_OK);
     assert_int_equal(rows, 0);

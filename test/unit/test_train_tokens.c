@@ -171,7 +171,7 @@ static void ids_are_read(void **state)
         struct train_dataset data = {0};
         struct base_reason why = {""};
         uint32_t x[2], y[2];
-        assert_int_equal(train_tokens_parse(i ? &llmc : &plain, 50257, 2, &data, &why), BASE_OK);
+        assert_int_equal(train_tokens_parse(i ? &llmc : &plain, 2, 50257, 2, &data, &why), BASE_OK);
         assert_int_equal(data.examples, 2);
         assert_int_equal(data.classes, 50257);
         train_tokens_window(&data, 0, 0, x, y);
@@ -185,7 +185,7 @@ static void assert_ids_fail(const struct train_bytes *file, size_t vocabulary, e
 {
     struct train_dataset data = {.examples = 77};
     struct base_reason why = {""};
-    assert_int_equal(train_tokens_parse(file, vocabulary, 2, &data, &why), code);
+    assert_int_equal(train_tokens_parse(file, 2, vocabulary, 2, &data, &why), code);
     assert_string_equal(why.text, message);
     assert_int_equal(data.examples, 77);
 }
@@ -200,7 +200,7 @@ static void wrong_ids_are_refused(void **state)
                     "train.bin: token 2: found id 9, expected below data.vocabulary, 9");
     bytes.bytes = 7;
     assert_ids_fail(&bytes, 10, BASE_EFORMAT,
-                    "train.bin: found 7 bytes, expected an even number: 2 per token");
+                    "train.bin: found 7 bytes, expected a multiple of 2, the bytes of a token");
     put(file, 20240520);
     put(file + 4, 7);
     bytes.bytes = sizeof file;
