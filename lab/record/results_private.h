@@ -16,7 +16,7 @@ bool lab_results_are_r2(const json_t *rows);
 // `rows`: a list of objects as in results.jsonl. `keys`: a list of the names of swept settings.
 // The keys of a row that are numbers, and those of an entry of its "targets" beside "accuracy"; columns of
 // results.csv in this order.
-enum { LAB_RESULTS_NUMBERS = 17, LAB_RESULTS_COSTS = 6 };
+enum { LAB_RESULTS_NUMBERS = 21, LAB_RESULTS_COSTS = 6 };
 extern const char *const lab_results_numbers[LAB_RESULTS_NUMBERS],
     *const lab_results_costs[LAB_RESULTS_COSTS];
 

@@ -40,6 +40,16 @@ static uint64_t memory_of(const struct node_learner *l)
     return outer + (l->options.trainee ? train_trainer_memory(l->options.trainee->trainer) : 0);
 }
 
+uint64_t node_learner_own_steps(const struct node_learner *l)
+{
+    return l->options.trainee ? l->options.trainee->own_steps : l->given_steps;
+}
+
+uint64_t node_learner_own_examples(const struct node_learner *l)
+{
+    return l->options.trainee ? l->options.trainee->own_examples : NODE_NOT_COUNTED;
+}
+
 void node_learner_tell(struct node_learner *l, const char *state, bool always)
 {
     uint64_t now_ns = node_clock_ns();
@@ -52,6 +62,8 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
     message->progress = (struct node_progress){
         .round = l->rounds.round,
         .step = l->rounds.step,
+        .own_steps = node_learner_own_steps(l),
+        .own_examples = node_learner_own_examples(l),
         .stands = gossip_rounds_stand(&l->rounds),
         .least_stop = gossip_rounds_least_stop(&l->rounds),
         .exchanges = l->totals.exchanges,

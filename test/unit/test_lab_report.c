@@ -52,7 +52,7 @@ static const char summary[] =
     " \"settings\": {\"seed\": 7, \"data\": {\"alpha\": 0.5}}, \"averaged\": {\"accuracy\": 0.9, \"loss\": "
     "0.3},"
     " \"node\": {\"worst\": {\"accuracy\": 0.8}}, \"consensus\": null, \"bytes\": {\"sent\": 5000},"
-    " \"seconds\": {\"virtual\": 4.5, \"total\": 1}, \"per_node\": [{\"rounds\": 4}],"
+    " \"seconds\": {\"virtual\": 4.5, \"total\": 1}, \"per_node\": [{\"round\": 4}],"
     " \"events\": [{\"event\": \"kill\", \"detected\": {\"median\": 0.5}, \"witnesses\": [1]},"
     "              {\"event\": \"kill\", \"detected\": {\"median\": 0.7}},"
     "              {\"event\": \"stop\", \"detected\": {\"median\": null}}],"
@@ -81,7 +81,7 @@ static void a_single_run_is_one_case(void **state)
     assert_string_equal(c->label, "tiny");
     assert_true(c->values[LAB_VALUE_ACCURACY].mean == 0.9 && c->values[LAB_VALUE_WORST].mean == 0.8);
     assert_true(c->values[LAB_VALUE_SECONDS].mean == 4.5); // virtual, not the time that it took here
-    assert_true(c->values[LAB_VALUE_BYTES].mean == 5000 && c->values[LAB_VALUE_ROUNDS].mean == 4);
+    assert_true(c->values[LAB_VALUE_BYTES].mean == 5000 && c->values[LAB_VALUE_ROUND].mean == 4);
     assert_true(near(c->values[LAB_VALUE_DETECTED].mean, 0.6));
     assert_true(isnan(c->values[LAB_VALUE_CONSENSUS].mean) && c->values[LAB_VALUE_CONSENSUS].seen == 0);
     assert_int_equal(c->n_targets, 1);

@@ -19,7 +19,8 @@ function columns() {
     column("RMSE", "rmse", plain, Math.min, "of the averaged model, in the target's units"),
     column("dense / sent", "dense_over_sent", times, Math.max, "bytes of the same exchanges in fp32, over what was sent"),
     column("detected", "detected", seconds, Math.min, "median time until the others knew of a failure"), column("rewired", "rewired", seconds, Math.min, "median time until the graph was closed"),
-    column("false deaths", "false_deaths", count, Math.min, "declared dead, but alive"), column("rounds", "rounds", count), column("steps", "steps", count), column("wall clock", "wall_seconds", seconds, null, "what the run took here")];
+    column("false deaths", "false_deaths", count, Math.min, "declared dead, but alive"), column("round", "round", count, null, "of the cluster: reached, also with an adopted model"), column("step", "step", count, null, "of the schedule, at that round"),
+    column("own steps", "own_steps", count, null, "computed by a node itself, mean"), column("fewest own steps", "own_steps_least", count, null, "computed by the node that computed fewest"), column("own exchanges", "exchanges", count, null, "made by a node, mean"), column("wall clock", "wall_seconds", seconds, null, "what the run took here")];
   return [...always, ...targets, ...sometimes.filter(k => DATA.cases.some(c => known(k.number(c))))];
 }
 
