@@ -5,6 +5,7 @@
 #ifndef NODE_LOOP_PRIVATE_H
 #define NODE_LOOP_PRIVATE_H
 
+#include "base/stop.h"
 #include "gossip/life/life.h"
 #include "gossip/statistics/statistics.h"
 #include "node/cluster/cluster.h"
@@ -35,6 +36,7 @@ struct node_loop {
     struct gossip_statistics *statistics; // NULL: the scaling is known, or does not depend on other nodes
     bool acting;                          // an action of the life is being carried out
     char duplicate_at[NODE_ADDRESS_TEXT]; // another process with this identity, according to a peer; ""
+    struct base_stop stop;                // by signals
     int status;
     struct base_reason cause;         // why this node did not end normally; ""
     char *taken;                      // settings of the cluster with which this node starts again; NULL: none

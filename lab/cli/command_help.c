@@ -42,7 +42,7 @@ static const char about_run[] =
     "Starts experiment.nodes processes of p2pml-node (the one beside this program, or $P2PML_NODE), each\n"
     "with its shard of the data. Progress goes to stderr, the final table to stdout, all numbers to\n"
     "DIR/summary.json. DIR/node-NN holds the configuration, log, metrics and checkpoints of a node. Ctrl-C\n"
-    "stops the nodes and still writes the summary; a second Ctrl-C kills them.\n"
+    "stops the nodes and still writes the summary; Ctrl-C a second later kills them.\n"
     "The key events kills, stops, starts and partitions nodes during the run (configs/README.md). The table\n"
     "and the summary then report which nodes detected each event, when, and what it cost. A node that an event ended\n"
     "does not count as failed.\n"
@@ -60,7 +60,7 @@ static const char about_sim[] =
     "virtual. If sim.step_time is given, the same file and seed give the same numbers, with any number of\n"
     "threads (sim.threads). Otherwise the time of a step is measured first; --set sim.step_time=TIME repeats\n"
     "the run. Writes the same files as p2pml run, except checkpoints, which simulated nodes keep in\n"
-    "memory. Ctrl-C lets the nodes leave and writes the summary; a second Ctrl-C ends the program at once.\n"
+    "memory. Ctrl-C lets the nodes leave and writes the summary; Ctrl-C a second later ends it at once.\n"
     "Exit status: 0 done, 1 failed, 2 bad usage or experiment, 130 interrupted.\n";
 
 #define ABOUT_MODEL                                                                                          \
