@@ -151,10 +151,32 @@ static json_t *settings_json(const struct node_config *c, uint64_t seed)
                      data, "train", train, "average", average);
 }
 
+// Every key whose value is not the default, as text. The name of the run and its place are not conditions of
+// it.
+static json_t *changed_json(const struct node_schema *schema, const struct lab_experiment *experiment)
+{
+    static const char *const others[] = {"experiment.name", "experiment.out", "experiment.repeats", "sweep",
+                                         "sim.threads"};
+    json_t *changed = json_object();
+    for (size_t i = 0; i < schema->count; i++) {
+        const char *key = schema->keys[i].name;
+        bool other = false;
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            other = other || strcmp(key, others[k]) == 0;
+        char *value = other || node_schema_is_initial(schema, experiment, key)
+                          ? NULL
+                          : node_schema_value(schema, experiment, key);
+        if (value)
+            json_object_set_new(changed, key, json_string(value));
+        free(value);
+    }
+    return changed;
+}
+
 static json_t *head_json(const struct lab_summary *s)
 {
     return json_pack("{s:i, s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:s, s:o, s:o, s:o}",
-                     "format", 1, "measure", lab_workbench_measures(s->bench), "kind", s->kind, "engine",
+                     "format", 2, "measure", lab_workbench_measures(s->bench), "kind", s->kind, "engine",
                      s->engine, "method", choice("average.method", s->bench->view.average.method),
                      "experiment", s->experiment->experiment.name, "status", s->status, "file", s->file,
                      "directory", s->directory, "version", s->version, "time", lab_json_real(s->time),
@@ -197,6 +219,8 @@ enum base_error lab_summary_write(const struct lab_summary *summary, const char 
     lab_seeds_text(summary, seeds);
     if (head && simulated)
         json_object_set_new(head, "simulated", simulated[0] ? json_string(simulated) : json_null());
+    if (head)
+        json_object_set_new(head, "changed", changed_json(&summary->experiment->schema, summary->experiment));
     if (head)
         json_object_set_new(head, "shortfall",
                             summary->shortfall ? json_string(summary->shortfall) : json_null());

@@ -195,8 +195,8 @@ static void a_sweep_with_missing_runs_has_results(void **state)
     }
     assert_int_equal(*line, 0);
     for (const char *const *part =
-             (const char *const[]){"data.train_file, average.ratio", "bytes to 93%",
-                                   "92.00% (90.00%..94.00%)", "1.0 kB ", "500 B 1 of 2", "0/2", NULL};
+             (const char *const[]){"data.train_file, average.ratio", "bytes to 93%", "92.00% +-25.41%",
+                                   "1.0 kB ", " 1 of 2", "0/2", NULL};
          *part; part++)
         if (!strstr(table, *part))
             fail_msg("expected '%s' in:\n%s", *part, table);

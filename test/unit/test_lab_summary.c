@@ -306,6 +306,11 @@ static void file_and_table_have_the_same_values(void **state)
     char *text = summary_text(w, &summary, &table);
     expect(text, "\"experiment\": \"made-up\"");
     expect(text, "\"model\": \"softmax 2-2\"");
+    expect(text, "\"changed\": {");
+    expect(text, "\"model.kind\": \"softmax\"");
+    expect(text, "\"events\": ");
+    assert_null(strstr(text, "\"experiment.out\""));
+    assert_null(strstr(text, "\"train.rate\"")); // the default
     expect(text, "\"simulated\": null");
     expect(text, "\"seeds\": \"experiment 0; model ");
     expect(table, "  seeds      experiment 0; model ");
