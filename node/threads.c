@@ -134,6 +134,7 @@ static enum base_error start_learner(struct node_threads *t)
                                                             .open_scale = s->open_scale},
                                                  .unsettled = s->unsettled,
                                                  .metrics = s->metrics,
+                                                 .keeper = s->keeper,
                                                  .tensorboard = s->tensorboard,
                                                  .inbox = t->learner_box,
                                                  .worker = t->worker_box,

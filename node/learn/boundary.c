@@ -18,6 +18,24 @@ void node_learner_post(struct node_learner *l, struct node_message *message)
     node_mailbox_deliver(l->options.loop, message);
 }
 
+// Ends the node: whatever it is told later, its next boundary is the last one.
+static void refuse_to_go_on(struct node_learner *l, const char *text)
+{
+    snprintf(l->refused, sizeof l->refused, "%.255s", text);
+    gossip_rounds_order(&l->rounds, &(struct gossip_order){.kind = GOSSIP_ORDER_STOP});
+}
+
+static void look_after_directory(struct node_learner *l)
+{
+    struct base_reason why = {""};
+    bool restored = false;
+    if (!l->options.keeper || l->refused[0])
+        return;
+    if (node_keeper_look(l->options.keeper, &restored, &why) == BASE_ESTATE)
+        refuse_to_go_on(l, why.text);
+    l->save = l->save || restored;
+}
+
 // Called on this thread, because a file system that hangs would block the loop.
 static uint64_t disk_free(struct node_learner *l, uint64_t now_ns)
 {
@@ -25,6 +43,7 @@ static uint64_t disk_free(struct node_learner *l, uint64_t now_ns)
     if (l->disk_ns != 0 && now_ns - l->disk_ns < DISK_EVERY_NS)
         return l->disk_free;
     BASE_ASSERT(now_ns >= l->disk_ns); // a monotonic clock
+    look_after_directory(l);
     const char *directory = l->options.config->node.dir;
     bool known = directory && statvfs(directory, &disk) == 0;
     l->disk_free = known ? (uint64_t)disk.f_bavail * disk.f_frsize : UINT64_MAX;

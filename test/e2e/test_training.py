@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import time
 import urllib.error
@@ -276,6 +277,22 @@ class Training(ClusterTest):
         node.signal(signal.SIGINT)
         self.assertIn("SIGINT", node.wait_exit(0))
         self.assertEqual(node.checkpoints(), ["checkpoint-0.safetensors"])
+
+    def test_a_removed_directory_is_restored(self):
+        node = self.node("alone", 0, train__steps=0, train__eval_rounds=0)
+        node.start()
+        node.wait_log("training begins")
+        with open(os.path.join(node.directory, "identity")) as file:
+            identity = file.read()
+        gone = node.directory + "-gone"
+        os.rename(node.directory, gone)  # at once, as rmtree is not
+        shutil.rmtree(gone)
+        wait_until(lambda: node.rows() and node.checkpoints(), "lines and a checkpoint in a new directory")
+        with open(os.path.join(node.directory, "identity")) as file:
+            self.assertEqual(file.read(), identity)
+        node.signal(signal.SIGTERM)
+        self.assertIn("were removed while this node runs; restored: identity, boot, lock", node.wait_exit(0))
+        self.assertTrue({"boot", "lock", "model.safetensors"} <= set(os.listdir(node.directory)))
 
     def test_a_repeated_sigterm_changes_nothing(self):
         node = self.node("alone", 0, train__steps=0, train__eval_rounds=0)
