@@ -25,8 +25,8 @@ struct node_cluster {
     bool stepped;          // membership has handled an event since its timer was armed
     bool trains;           // as its record says, or will with the next signature
     struct node_cluster_counters counters;
-    bool addresses_given; // by the configuration
-    uint16_t port;
+    bool addresses_given;     // by the configuration
+    uint16_t port, told_port; // of the listener; in the addresses
     struct gossip_address addresses[LIMIT_ADDRESSES];
     size_t n_addresses;
     struct gossip_graph *graph; // of the view in use; NULL: none yet
