@@ -202,6 +202,13 @@ class RunTest(unittest.TestCase):
         _, said = self.end(0)
         self.assertIn("sim.latency: has no effect with p2pml run, only with p2pml sim", said)
 
+    def test_filters_that_send_little_anew_are_told(self):
+        self.start("--check", "--set", "average.ratio=1/32", "--set", "average.filters=[significantly-modified:0.001,random-skip:0.1,same-keys:4]")
+        _, said = self.end(0)
+        self.assertIn("average.filters: with average.ratio 1/32, an exchange sends only 1/178 of the model anew", said)
+        self.start("--check", "--set", "average.ratio=1/32", "--set", "average.filters=[random-skip:0.1,same-keys:1]")
+        self.assertNotIn("anew", self.end(0)[1])
+
     def test_nodes_that_never_meet_are_reported(self):
         alone = ["unshare", "-n"]  # a network without a working loopback interface
         if subprocess.run([*alone, "true"], capture_output=True).returncode != 0:
