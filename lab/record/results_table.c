@@ -90,13 +90,14 @@ static void print_cell(const struct cell *cell, size_t of, void (*print)(double,
         return;
     }
     print(band.mean, mean);
-    print(band.half, half);
     if (band.seen < of)
         snprintf(some, sizeof some, " %zu of %zu", band.seen, of);
-    if (isnan(band.half))
+    if (isnan(band.half)) {
         snprintf(text, CELL_BYTES, "%s%s", mean, some);
-    else
-        snprintf(text, CELL_BYTES, "%s +-%s%s", mean, half, some);
+        return;
+    }
+    print(band.half, half);
+    snprintf(text, CELL_BYTES, "%s +-%s%s", mean, half, some);
 }
 
 // A mean over the seeds that happened to reach a target says nothing about the others.
