@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const enum lab_value values[LAB_AGAINST] = {
-    [LAB_AGAINST_ACCURACY] = LAB_VALUE_ACCURACY, [LAB_AGAINST_WORST] = LAB_VALUE_WORST};
+static const char *const names[LAB_AGAINST] = {
+    [LAB_AGAINST_ACCURACY] = "accuracy", [LAB_AGAINST_WORST] = "worst"};
 
 static const struct lab_record *with_seed(const struct lab_case *c, const json_t *seed)
 {
@@ -31,7 +31,7 @@ static size_t find_reference(const struct lab_run_results *results)
 static void compare(struct lab_case *c, const struct lab_case *reference, double *scratch)
 {
     for (size_t v = 0; v < LAB_AGAINST; v++) {
-        const char *name = lab_value_name(values[v]);
+        const char *name = names[v]; // in results.jsonl
         size_t pairs = 0;
         for (size_t i = 0; i < c->n_records; i++) {
             const json_t *seed = json_object_get(c->records[i]->row, "seed");
