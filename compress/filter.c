@@ -114,6 +114,14 @@ static enum base_error item_add(struct compress_filters *filters, const char *it
     return compress_filters_add(filters, name, number, why);
 }
 
+double compress_filters_fresh(const struct compress_filters *filters, double ratio)
+{
+    for (size_t i = 0; i < filters->count; i++)
+        if (filters->chain[i].filter->fresh)
+            ratio *= filters->chain[i].filter->fresh(filters->chain[i].number);
+    return ratio;
+}
+
 enum base_error compress_filters_parse(const char *text, struct compress_filters *filters,
                                        struct base_reason *why)
 {

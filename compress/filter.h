@@ -58,6 +58,9 @@ struct compress_filter {
     // Sets keep[i] to 1 (send) or 0 (drop) for every entry of the run, independently of the others: a run may
     // begin anywhere in a list.
     void (*keep)(double number, const struct compress_filter_run *run, uint8_t *keep);
+    // The part of a selection that an exchange sends anew, on average over exchanges; NULL: it depends on the
+    // values.
+    double (*fresh)(double number);
 };
 
 // The filter at this place in the table (compress/filter_table.h), NULL after the last one.
@@ -92,6 +95,10 @@ enum base_error compress_filters_choose(const struct compress_filters *filters,
 // Whether the chain can provide a list. If so, both ends must remember the list that was sent (struct
 // compress_history).
 bool compress_filters_remember(const struct compress_filters *filters);
+
+// The part of the elements that an exchange selects anew, on average, if selection takes the part `ratio` of
+// them: the rest is dropped, or its place in the packet is used for positions that were sent just before.
+double compress_filters_fresh(const struct compress_filters *filters, double ratio);
 
 // Drops selected entries (backend's memory), in place. Allocates nothing on the CPU; on another backend,
 // temporarily up to 12 bytes per entry on the host and 4 on the backend. BASE_ENOMEM: nothing has changed.

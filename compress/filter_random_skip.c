@@ -11,10 +11,16 @@ static void keep_random(double number, const struct compress_filter_run *run, ui
         keep[i] = base_hash_mix(key + 0x9e3779b97f4a7c15ull * (run->index[i] + 1ull)) >> 11 >= dropped;
 }
 
+static double fresh(double number)
+{
+    return 1 - number;
+}
+
 const struct compress_filter compress_filter_random_skip = {
     .name = "random-skip",
     .number = "part of the entries that is dropped",
     .least = 0,
     .most = 0.99,
     .keep = keep_random,
+    .fresh = fresh,
 };

@@ -13,6 +13,11 @@ static size_t choose_last(double number, const struct compress_turn *turn, uint3
     return last->count;
 }
 
+static double fresh(double number)
+{
+    return 1 / (number + 1);
+}
+
 const struct compress_filter compress_filter_same_keys = {
     .name = "same-keys",
     .number = "exchanges that use a list of indices again",
@@ -20,4 +25,5 @@ const struct compress_filter compress_filter_same_keys = {
     .most = 1000,
     .whole = true,
     .choose = choose_last,
+    .fresh = fresh,
 };

@@ -179,6 +179,7 @@ static int run(struct node_setup *s, bool joined, struct base_reason *why)
     if (status == EXIT_DONE)
         status = leave_model(s);
     base_log(BASE_LOG_INFO, "end", "exit status %d", status);
+    daemon_process_over();
 out:
     node_threads_destroy(threads);
     return status;

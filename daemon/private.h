@@ -3,6 +3,7 @@
 #ifndef DAEMON_PRIVATE_H
 #define DAEMON_PRIVATE_H
 
+#include "base/stop.h"
 #include "daemon/address.h"
 #include "daemon/message.h"
 #include "daemon/trainer.h"
@@ -37,7 +38,8 @@ struct server {
     uint64_t idle_ns;              // since when SERVER_IDLE
     uint64_t heard_ns;             // when the peer sent something, or was answered
     uint64_t rests_ns;             // no trainer is accepted until then
-    bool signalled, succeeded;
+    struct base_stop stop;
+    bool succeeded;
     uint8_t in[DAEMON_MESSAGE_MAX + 1], out[DAEMON_MESSAGE_MAX];
 };
 

@@ -9,12 +9,15 @@
 #define DESCRIPTORS     (2u * LIMIT_PEERS + LIMIT_HALF_OPEN + 128u) // links, strangers, HTTP and files
 #define DESCRIPTORS_MIN 40u                                         // a node with a few peers
 
-static volatile sig_atomic_t begun; // the loop handles signals, or has done so
+enum { STARTING, RUNNING, OVER }; // RUNNING: the loop handles signals, or is about to
+static volatile sig_atomic_t phase = STARTING;
 
 static void end_before_training(int number)
 {
     static const char words[] = "p2pml-node: stopped by a signal before training began\n";
-    if (begun) {
+    if (phase == OVER)
+        return;
+    if (phase == RUNNING) {
         signal(number, SIG_DFL);
         raise(number);
         return;
@@ -31,7 +34,12 @@ void daemon_process_end_on_signal(void)
 
 void daemon_process_begun(void)
 {
-    begun = 1;
+    phase = RUNNING;
+}
+
+void daemon_process_over(void)
+{
+    phase = OVER;
 }
 
 // The usual soft limit of 1,024 is too low for the links of a large cluster.

@@ -16,7 +16,9 @@ enum base_error daemon_process_check(struct base_reason *why) BASE_CHECK;
 // From now on SIGTERM and SIGINT end the process at once with status 0: nothing is lost before the first
 // step, and files are replaced whole.
 void daemon_process_end_on_signal(void);
-// The loop has taken over the signals. A signal that this file still receives has its default effect.
+// The loop takes over the signals. One that this file still receives has its default effect.
 void daemon_process_begun(void);
+// The node has left and its last checkpoint is written: a signal changes nothing any more.
+void daemon_process_over(void);
 
 #endif

@@ -53,16 +53,15 @@ static void accept_trainer(struct server *s)
 
 // -- signals, loop
 
-#define HANGUP (1ull << 32) // in the count of signals; the low half counts those that end the process
+// In the count of signals that waits in the descriptor: by which ones.
+#define INTERRUPT (1ull << 20)
+#define HANGUP    (1ull << 40)
 
-static volatile sig_atomic_t stop_signal;
 static int stop_event;
 
 static void note_signal(int number)
 {
-    const uint64_t count = number == SIGHUP ? HANGUP : 1;
-    if (number != SIGHUP)
-        stop_signal = number;
+    const uint64_t count = number == SIGHUP ? HANGUP : number == SIGINT ? INTERRUPT : 1;
     (void)!write(stop_event, &count, sizeof count);
 }
 
@@ -89,6 +88,25 @@ static void hang_up(struct server *s)
 }
 
 // Steps of a turn that is not complete do not count.
+static void leave(struct server *s, int number)
+{
+    base_log(BASE_LOG_INFO, "signal", "%s: leaving; SIGINT after more than a second ends the process at once",
+             strsignal(number));
+    node_notify_stopping(&s->notify);
+    if (s->state == SERVER_TRAINERS)
+        server_undo(s);
+    server_leave(s);
+}
+
+static void take_stop(struct server *s, int number)
+{
+    const enum base_stop_meaning meaning = base_stop_take(&s->stop, number, node_clock_ns());
+    if (meaning == BASE_STOP_AT_ONCE)
+        _exit(1);
+    if (meaning == BASE_STOP_ASKED)
+        leave(s, number);
+}
+
 static void on_signal(struct server *s)
 {
     uint64_t count;
@@ -96,18 +114,10 @@ static void on_signal(struct server *s)
         return;
     if (count >= HANGUP)
         hang_up(s);
-    count %= HANGUP;
-    if (count == 0)
-        return;
-    if (s->signalled || count > 1)
-        _exit(1);
-    s->signalled = true;
-    base_log(BASE_LOG_INFO, "signal", "%s: leaving; a second signal ends the process at once",
-             strsignal(stop_signal));
-    node_notify_stopping(&s->notify);
-    if (s->state == SERVER_TRAINERS)
-        server_undo(s);
-    server_leave(s);
+    if (count % INTERRUPT > 0)
+        take_stop(s, SIGTERM);
+    if (count % HANGUP >= INTERRUPT)
+        take_stop(s, SIGINT);
 }
 
 // When a silent trainer is dropped, if it has to send the next message; else NEVER.

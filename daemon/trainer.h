@@ -21,8 +21,8 @@ struct daemon_trainer_options {
     const char *address; // daemon_address_check
 };
 // Serves on the calling thread until the node has left, on request of a trainer or by SIGTERM or SIGINT, or
-// has failed. A second signal exits at once with status 1. True: the node left on request. False: *why has
-// the reason; "": it is in the log.
+// has failed. A second SIGINT (base/stop.h) exits at once with status 1. True: the node left on request.
+// False: *why has the reason; "": it is in the log.
 bool daemon_trainer_serve(const struct daemon_trainer_options *options, struct base_reason *why);
 
 #endif

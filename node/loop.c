@@ -53,6 +53,18 @@ static void tick(evutil_socket_t s, short what, void *argument)
     node_loop_glance(loop);
 }
 
+static void stop(struct node_loop *loop, int number)
+{
+    node_notify_stopping(&loop->notify);
+    base_log(
+        BASE_LOG_INFO, "stopping",
+        "%s: writing the last checkpoint (SIGINT, Ctrl-C, after more than a second ends the process at once, "
+        "without it)",
+        number == SIGTERM ? "SIGTERM" : "SIGINT");
+    if (!gossip_life_stopping(loop->life))
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+}
+
 static void on_signal(evutil_socket_t number, short what, void *argument)
 {
     (void)what;
@@ -62,16 +74,17 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
         node_loop_reload(loop);
         return;
     }
-    if (gossip_life_stopping(loop->life)) {
+    switch (base_stop_take(&loop->stop, (int)number, node_clock_ns())) {
+    case BASE_STOP_ASKED:
+        stop(loop, (int)number);
+        break;
+    case BASE_STOP_AT_ONCE:
         loop->status = NODE_LOOP_ABANDONED;
         event_base_loopbreak(loop->base);
-        return;
+        break;
+    case BASE_STOP_NOTHING:
+        break;
     }
-    node_notify_stopping(&loop->notify);
-    base_log(BASE_LOG_INFO, "stopping",
-             "%s: writing the last checkpoint (a second signal ends the process at once)",
-             number == SIGTERM ? "SIGTERM" : "SIGINT");
-    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
 }
 
 // -- making

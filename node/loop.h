@@ -49,8 +49,8 @@ struct node_loop_options {
 enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **loop,
                                  struct base_reason *why) BASE_CHECK;
 // Runs until NODE_MESSAGE_LEFT is handled, tells the worker to stop, and returns the status of that message.
-// SIGTERM and SIGINT make the node leave. After a second signal, or if another process has this identity, it
-// returns NODE_LOOP_ABANDONED at once, while the other threads still work.
+// SIGTERM and SIGINT make the node leave. After a second SIGINT (base/stop.h), or if another process has this
+// identity, it returns NODE_LOOP_ABANDONED at once, while the other threads still work.
 #define NODE_LOOP_ABANDONED (-1)
 // Returned in the same way if this node is to start again with settings of the cluster: node_loop_taken.
 #define NODE_LOOP_JOINS (-3)

@@ -72,6 +72,41 @@ static enum base_error bind_http(const char *text, struct node_ports *ports, str
     return node_listener_bind("node.http", text, &ports->http, why);
 }
 
+// Whether a peer of the list is on another host, as far as it can be resolved.
+static bool has_far_peer(const struct node_config *config)
+{
+    for (size_t i = 0; i < config->peers.count; i++) {
+        struct node_resolution r = {0};
+        struct gossip_address address;
+        struct base_reason ignored;
+        if (node_address_parse(config->peers.items[i], r.host, &r.port, &ignored))
+            continue;
+        node_resolve_now(&r);
+        for (size_t k = 0; k < r.count; k++)
+            if (node_address_tell(&r.addresses[k], &address) && !node_address_is_near(&address))
+                return true;
+    }
+    return false;
+}
+
+// Debian and Ubuntu write a host's own name into its /etc/hosts as 127.0.1.1: a node that listens there waits
+// for others in vain, and they suspect it.
+static enum base_error judge_own_name(const struct node_config *config, int listener, struct base_reason *why)
+{
+    static const char cure[] =
+        "which no other host can reach (see /etc/hosts); listen on 0.0.0.0 or on a number";
+    struct node_address bound;
+    char text[NODE_ADDRESS_TEXT] = "a loopback address";
+    if (node_address_bound(listener, &bound))
+        node_address_text(&bound, text);
+    if (has_far_peer(config))
+        return base_fail(why, BASE_EINVAL, "node.listen: %s is %s on this host, %s", config->node.listen,
+                         text, cure);
+    base_log(BASE_LOG_WARN, "listen", "node.listen: %s is %s on this host, %s", config->node.listen, text,
+             cure);
+    return BASE_OK;
+}
+
 enum base_error node_loop_bind(const struct node_loop_options *options, struct node_ports *ports,
                                struct base_reason *why)
 {
@@ -90,7 +125,9 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
         return error;
     if (open && !node_listener_is_loopback(bound.peers)) // the name says loopback, but does not resolve to it
         error = fail_open_bind(config, why);
-    else if (config->node.http[0] != 0)
+    else if (!node_address_is_loopback(host) && node_listener_is_loopback(bound.peers))
+        error = judge_own_name(config, bound.peers, why);
+    if (!error && config->node.http[0] != 0)
         error = bind_next(config, "node.http", config->node.http, bind_http, &bound, why);
     if (!error) {
         *ports = bound;

@@ -5,6 +5,7 @@
 #ifndef NODE_LOOP_PRIVATE_H
 #define NODE_LOOP_PRIVATE_H
 
+#include "base/stop.h"
 #include "gossip/life/life.h"
 #include "gossip/statistics/statistics.h"
 #include "node/cluster/cluster.h"
@@ -36,6 +37,7 @@ struct node_loop {
     bool acting;                          // an action of the life is being carried out
     bool taking;                          // events of links, members and life are being taken
     char duplicate_at[NODE_ADDRESS_TEXT]; // another process with this identity, according to a peer; ""
+    struct base_stop stop;                // by signals
     int status;
     struct base_reason cause;         // why this node did not end normally; ""
     char *taken;                      // settings of the cluster with which this node starts again; NULL: none

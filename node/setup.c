@@ -195,6 +195,10 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
     struct node_setup *s = context;
     if (s->scaling && s->scaling->blob.bytes == 0)
         return BASE_OK; // nothing is learned yet, and without its scaling no node can resume
+    bool restored;
+    const enum base_error error = node_keeper_look(s->keeper, &restored, why);
+    if (error == BASE_ESTATE)
+        return error; // not into another process's directory
     struct node_checkpoint_parts parts = checkpoint_parts(s);
     parts.round = round->meet.round - round->meet.open;
     parts.unsettled = round->meet.meets;
@@ -452,6 +456,8 @@ static enum base_error make_all(struct node_setup *s, const struct node_setup_op
     if (error)
         return error;
     error = take_start(s, why);
+    if (!error)
+        error = node_keeper_create(s->config->node.dir, s->lock, &s->keeper, why);
     if (error)
         return error;
     error = make_greeting(s, options->version);
@@ -497,6 +503,7 @@ void node_setup_destroy(struct node_setup *s)
     free(s->start);
     free(s->outer);
     free(s->round_start);
+    node_keeper_destroy(s->keeper);
     if (s->lock >= 0)
         close(s->lock);
     *s = (struct node_setup){.lock = -1, .journal = {.fd = -1}};

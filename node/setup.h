@@ -12,6 +12,7 @@
 #include "node/learn/scaling.h"
 #include "node/store/checkpoint_beside.h"
 #include "node/store/journal.h"
+#include "node/store/keeper.h"
 #include "node/store/metrics.h"
 #include "node/store/model_file.h"
 #include "node/store/starts.h"
@@ -26,6 +27,7 @@ struct gossip_rounds_options;
 struct node_setup {
     const struct node_config *config; // borrowed
     int lock;                         // <dir>/lock, held while the process lives
+    struct node_keeper *keeper;       // of <dir>
     struct gossip_identity identity;
     char name[LIMIT_NODE_NAME_BYTES];
     uint8_t psk[32];

@@ -135,6 +135,7 @@ static enum base_error start_learner(struct node_threads *t)
                                                  .resume = node_setup_rounds(s),
                                                  .unsettled = s->unsettled,
                                                  .metrics = s->metrics,
+                                                 .keeper = s->keeper,
                                                  .tensorboard = s->tensorboard,
                                                  .inbox = t->learner_box,
                                                  .worker = t->worker_box,

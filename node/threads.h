@@ -22,9 +22,9 @@ enum base_error node_threads_open(const struct node_threads_options *options, st
                                   struct base_reason *why) BASE_CHECK;
 // Starts worker and learner and runs the loop on the calling thread until the node has left. Returns an exit
 // status, 0 or 1; with 1, *why has the cause ("": not known). Returns NODE_THREADS_UNSTARTED, with *why, if
-// the threads cannot be started. With `signals`, a second signal (or another process with this identity)
-// makes it return NODE_LOOP_ABANDONED at once: worker and learner still work, and only _exit may follow. A
-// hosted node instead writes its checkpoint, without telling the other nodes.
+// the threads cannot be started. With `signals`, a second SIGINT (base/stop.h; or another process with this
+// identity) makes it return NODE_LOOP_ABANDONED at once: worker and learner still work, and only _exit may
+// follow. A hosted node instead writes its checkpoint, without telling the other nodes.
 #define NODE_THREADS_UNSTARTED (-2)
 int node_threads_run(struct node_threads *threads, struct base_reason *why);
 void node_threads_destroy(struct node_threads *threads); // after run, or instead of it

@@ -38,14 +38,17 @@ static bool take_real(const char *text, double *value)
 
 static bool take_choice(const char *choices, const char *text, int *value)
 {
-    const size_t first = strcspn(choices, " ");
-    if (strlen(text) == first && strncmp(text, choices, first) == 0)
-        *value = 1;
-    else if (strcmp(text, choices + first + strlen(" or ")) == 0)
-        *value = 2;
-    else
-        return false;
-    return true;
+    int number = 1;
+    for (const char *at = choices; *at; number++) {
+        const size_t length = strcspn(at, ", ");
+        if (strlen(text) == length && strncmp(text, at, length) == 0) {
+            *value = number;
+            return true;
+        }
+        at += length;
+        at += strncmp(at, " or ", 4) == 0 ? 4 : strspn(at, ", ");
+    }
+    return false;
 }
 
 static bool take(const struct lab_argument *argument, void *field)

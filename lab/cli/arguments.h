@@ -17,7 +17,7 @@ enum lab_argument_kind {
     LAB_ARGUMENT_TEXTS,  // struct lab_texts: may be repeated
     LAB_ARGUMENT_COUNT,  // uint64_t, from `least` to `most`
     LAB_ARGUMENT_REAL,   // double, finite and at least 0
-    LAB_ARGUMENT_CHOICE, // int: 1 for the first word of `expected` ("torch or onnx"), 2 for the second
+    LAB_ARGUMENT_CHOICE, // int: 1 for the first word of `expected` ("png, svg or pdf"), 2 for the second, ...
 };
 struct lab_argument {
     const char *name; // "out", of --out

@@ -42,14 +42,15 @@ static const char about_run[] =
     "Starts experiment.nodes processes of p2pml-node (the one beside this program, or $P2PML_NODE), each\n"
     "with its shard of the data. Progress goes to stderr, the final table to stdout, all numbers to\n"
     "DIR/summary.json. DIR/node-NN holds the configuration, log, metrics and checkpoints of a node. Ctrl-C\n"
-    "stops the nodes and still writes the summary; a second Ctrl-C kills them.\n"
+    "stops the nodes and still writes the summary; Ctrl-C a second later kills them.\n"
     "The key events kills, stops, starts and partitions nodes during the run (configs/README.md). The table\n"
     "and the summary then report which nodes detected each event, when, and what it cost. A node that an event ended\n"
     "does not count as failed.\n"
     "With the key sweep, or with experiment.repeats, there are several runs, each in DIR/runs.\n"
     "DIR/results.csv and DIR/results.jsonl have one line per run. Complete runs are kept: after an\n"
     "interruption, the same command continues the sweep.\n"
-    "Exit status: 0 done, 1 a node or a baseline failed, 2 bad usage or experiment, 130 interrupted.\n";
+    "Exit status: 0 done, 1 a node or a baseline failed or the run is incomplete (a node took fewer steps than\n"
+    "train.steps, and no event explains it), 2 bad usage or experiment, 130 interrupted.\n";
 
 static const char about_sim[] =
     "p2pml sim EXPERIMENT.yaml [--set KEY=VALUE]... [--out DIR] [--fresh] [--check]\n"
@@ -60,7 +61,7 @@ static const char about_sim[] =
     "virtual. If sim.step_time is given, the same file and seed give the same numbers, with any number of\n"
     "threads (sim.threads). Otherwise the time of a step is measured first; --set sim.step_time=TIME repeats\n"
     "the run. Writes the same files as p2pml run, except checkpoints, which simulated nodes keep in\n"
-    "memory. Ctrl-C lets the nodes leave and writes the summary; a second Ctrl-C ends the program at once.\n"
+    "memory. Ctrl-C lets the nodes leave and writes the summary; Ctrl-C a second later ends it at once.\n"
     "Exit status: 0 done, 1 failed, 2 bad usage or experiment, 130 interrupted.\n";
 
 #define ABOUT_MODEL                                                                                          \
@@ -220,13 +221,14 @@ static const char about_report[] =
     "Writes DIR/report.html, one file that opens in any browser without a network: accuracy, loss and consensus\n"
     "distance over rounds, bytes and time; the cost of reaching an accuracy; all numbers in a table that can be\n"
     "sorted; failures and which nodes detected them; the graph. Runs that differ only in their seed are shown\n"
-    "as one: the mean, the minimum and the maximum.\n";
+    "as one: the mean and its 95% confidence interval; a target counts when all seeds reach it.\n"
+    "Writes DIR/results.tex, too: the table for a paper (LaTeX, booktabs).\n";
 
 static const char about_plot[] =
-    "p2pml plot DIR [--format png|svg] [--out DIR]\n"
+    "p2pml plot DIR [--format png|svg|pdf] [--out DIR]\n"
     "\n"
     "  DIR              the directory of a run or of a sweep, as written by p2pml run and p2pml sim\n"
-    "  --format FORMAT  png or svg; default: png\n"
+    "  --format FORMAT  png, svg or pdf; default: png\n"
     "  --out DIR        directory for the pictures, instead of DIR/plots\n"
     "\n"
     "Draws accuracy over bytes, rounds and time, consensus distance, and bytes to each target with gnuplot\n"

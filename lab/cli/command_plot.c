@@ -6,11 +6,11 @@
 
 struct wanted {
     const char *out;
-    int format; // 1: png, 2: svg
+    int format; // 1: png, 2: svg, 3: pdf
 };
 
 static const struct lab_argument table[] = {
-    LAB_ARGUMENT("format", CHOICE, format, .expected = "png or svg"),
+    LAB_ARGUMENT("format", CHOICE, format, .expected = "png, svg or pdf"),
     LAB_ARGUMENT("out", TEXT, out),
 };
 static const struct lab_arguments arguments = {"plot", table, sizeof table / sizeof *table};
@@ -28,7 +28,9 @@ int lab_command_plot(int argc, char **argv)
                 argc > optind ? "several" : "nothing");
         return lab_command_usage("plot");
     }
-    const enum lab_plot_format format = wanted.format == 1 ? LAB_PLOT_PNG : LAB_PLOT_SVG;
+    static const enum lab_plot_format formats[] = {
+        [1] = LAB_PLOT_PNG, [2] = LAB_PLOT_SVG, [3] = LAB_PLOT_PDF};
+    const enum lab_plot_format format = formats[wanted.format];
     enum base_error error = lab_plot_write(argv[optind], wanted.out, format, &pictures, &why);
     if (!error)
         printf("%u pictures, with their data and scripts, in %s%s\n", pictures,

@@ -131,8 +131,7 @@ static size_t threads_for(const struct lab_workbench *bench, size_t runs)
     return threads < runs ? threads : runs;
 }
 
-static void wait_for_all(struct workers *workers, const struct lab_signals *signals,
-                         struct lab_display *display)
+static void wait_for_all(struct workers *workers, struct lab_signals *signals, struct lab_display *display)
 {
     char line[LAB_LINE_BYTES];
     for (size_t done = 0; done < workers->baselines->count;) {
@@ -157,7 +156,7 @@ static enum base_error outcome(const struct workers *workers, struct base_reason
     return BASE_OK;
 }
 
-enum base_error lab_baselines_run(const struct lab_workbench *bench, const struct lab_signals *signals,
+enum base_error lab_baselines_run(const struct lab_workbench *bench, struct lab_signals *signals,
                                   struct lab_display *display, struct lab_baselines *baselines,
                                   struct base_reason *why)
 {

@@ -26,7 +26,7 @@ struct lab_baselines {
 void lab_baselines_plan(const struct lab_experiment *experiment, struct lab_baselines *baselines);
 // Runs all of them. When asked to stop (signals), it leaves unfinished runs as they are and returns
 // BASE_ESTATE. Any other error is that of the first run that failed.
-enum base_error lab_baselines_run(const struct lab_workbench *bench, const struct lab_signals *signals,
+enum base_error lab_baselines_run(const struct lab_workbench *bench, struct lab_signals *signals,
                                   struct lab_display *display, struct lab_baselines *baselines,
                                   struct base_reason *why) BASE_CHECK;
 

@@ -150,6 +150,7 @@ static enum base_error take_steps(struct rounds_world *world, size_t node)
     uint64_t steps = steps_of(world, node);
     own->round++;
     own->step += steps;
+    own->own_steps += steps;
     world->scale[node] = 1;
     if (!world->options->shard_trainers)
         return BASE_OK;
@@ -166,6 +167,7 @@ static enum base_error take_steps(struct rounds_world *world, size_t node)
         examples += (double)rows;
     }
     train_trainer_fetch(trainer);
+    own->own_examples += (uint64_t)examples;
     own->loss = examples > 0 ? loss_sum / examples : NAN;
     world->scale[node] = (float)rate_sum;
     return BASE_OK;

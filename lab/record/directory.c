@@ -50,8 +50,8 @@ static enum base_error remove_tree(const char *directory, const char *name, stru
 static enum base_error clear(const char *directory, struct base_reason *why)
 {
     static const char *const names[] = {
-        "experiment.yaml",      "secret",      "summary.json",  "rounds.jsonl",
-        "averaged.safetensors", "results.csv", "results.jsonl", "report.html"};
+        "experiment.yaml", "secret",        "summary.json", "rounds.jsonl", "averaged.safetensors",
+        "results.csv",     "results.jsonl", "report.html",  "results.tex"};
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && !error; i++)
         error = remove_tree(directory, names[i], why);

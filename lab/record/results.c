@@ -59,6 +59,18 @@ static json_t *mean_of_nodes(const json_t *summary, const char *key)
     return count ? json_real(sum / (double)count) : json_null();
 }
 
+static json_t *least_of_nodes(const json_t *summary, const char *key)
+{
+    const json_t *node, *least = NULL;
+    size_t i;
+    json_array_foreach(json_object_get(summary, "per_node"), i, node) {
+        const json_t *value = json_object_get(node, key);
+        if (json_is_number(value) && (!least || json_number_value(value) < json_number_value(least)))
+            least = value;
+    }
+    return copy(least);
+}
+
 // The highest test loss of a node that ended well.
 static json_t *worst_loss(const json_t *summary)
 {
@@ -97,15 +109,18 @@ static json_t *figures_json(const json_t *s)
 {
     const json_t *node = json_object_get(s, "node");
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "nodes",
-        copy(json_object_get(s, "nodes")), "accuracy", copy(inside(s, "averaged", "accuracy")), "loss",
-        copy(inside(s, "averaged", "loss")), "worst_loss", worst_loss(s), "worst",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:o, s:o}",
+        "nodes", copy(json_object_get(s, "nodes")), "accuracy", copy(inside(s, "averaged", "accuracy")),
+        "loss", copy(inside(s, "averaged", "loss")), "worst_loss", worst_loss(s), "worst",
         copy(inside(node, "worst", "accuracy")), "mean", copy(inside(node, "mean", "accuracy")), "best",
         copy(inside(node, "best", "accuracy")), "consensus", copy(json_object_get(s, "consensus")), "bytes",
         copy(inside(s, "bytes", "sent")), "dense_over_sent", copy(inside(s, "bytes", "dense_over_sent")),
         "seconds", copy(either(inside(s, "seconds", "virtual"), inside(s, "seconds", "cluster"))),
-        "wall_seconds", copy(inside(s, "seconds", "total")), "rounds", mean_of_nodes(s, "rounds"), "steps",
-        mean_of_nodes(s, "steps"), "detected", median_of_events(s, "detected"), "rewired",
+        "wall_seconds", copy(inside(s, "seconds", "total")), "round", mean_of_nodes(s, "round"), "step",
+        mean_of_nodes(s, "step"), "own_steps", mean_of_nodes(s, "own_steps"), "own_steps_least",
+        least_of_nodes(s, "own_steps"), "own_examples", mean_of_nodes(s, "own_examples"), "exchanges",
+        mean_of_nodes(s, "exchanges"), "detected", median_of_events(s, "detected"), "rewired",
         median_of_events(s, "rewired"), "false_deaths", copy(json_object_get(s, "false_deaths")), "targets",
         targets_json(s));
 }

@@ -16,9 +16,11 @@ struct table {
 
 static const char *const before[] = {"run", "kind", "engine", "method", "status", "seed"};
 const char *const lab_results_numbers[LAB_RESULTS_NUMBERS] = {
-    "nodes",   "accuracy",        "loss",      "worst",        "mean",   "best",  "consensus",
-    "bytes",   "dense_over_sent", "seconds",   "wall_seconds", "rounds", "steps", "detected",
-    "rewired", "false_deaths",    "worst_loss"};
+    "nodes",        "accuracy",  "loss",     "worst",           "mean",
+    "best",         "consensus", "bytes",    "dense_over_sent", "seconds",
+    "wall_seconds", "round",     "step",     "own_steps",       "own_steps_least",
+    "own_examples", "exchanges", "detected", "rewired",         "false_deaths",
+    "worst_loss"};
 const char *const lab_results_costs[LAB_RESULTS_COSTS] = {"averaged_bytes", "averaged_time", "averaged_step",
                                                           "worst_bytes",    "worst_time",    "worst_step"};
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -2,6 +2,9 @@
 #include "lab/record/progress.h"
 #include "lab/record/results_private.h"
 
+#include "base/array.h"
+#include "lab/record/band.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,15 +15,21 @@
 #define POINT_WIDTH 44
 
 enum { ACCURACY, WORST, CONSENSUS, LOSS, WORST_LOSS, SENT, TIME, TARGET, COLUMNS };
-struct spread { // over the complete runs of a point that have the number
-    double sum, least, most;
+struct cell { // of the complete runs of a point that have the number
+    double *values;
     size_t count;
 };
 struct point {
     const json_t *settings; // of the rows
-    size_t runs, complete;
-    struct spread cells[COLUMNS];
+    size_t runs, complete, ended;
+    struct cell cells[COLUMNS];
 };
+
+bool lab_results_has_ended(const json_t *row)
+{
+    const char *status = json_string_value(json_object_get(row, "status"));
+    return status && strcmp(status, "waiting") != 0 && strcmp(status, "interrupted") != 0;
+}
 
 bool lab_results_are_r2(const json_t *rows)
 {
@@ -34,15 +43,11 @@ bool lab_results_are_r2(const json_t *rows)
     return false;
 }
 
-static void add(struct spread *spread, const json_t *value)
+static void add(struct cell *cell, const json_t *value)
 {
-    if (!json_is_number(value))
-        return;
-    double number = json_number_value(value);
-    spread->least = spread->count ? fmin(spread->least, number) : number;
-    spread->most = spread->count ? fmax(spread->most, number) : number;
-    spread->sum += number;
-    spread->count++;
+    const double number = json_number_value(value);
+    if (json_is_number(value))
+        (void)base_array_add(&cell->values, &cell->count, &number, sizeof number); // else it has one run less
 }
 
 static void add_row(struct point *point, const json_t *row)
@@ -50,6 +55,7 @@ static void add_row(struct point *point, const json_t *row)
     const char *status = json_string_value(json_object_get(row, "status"));
     const json_t *target = json_array_get(json_object_get(row, "targets"), 0);
     point->runs++;
+    point->ended += lab_results_has_ended(row);
     if (!status || strcmp(status, "complete") != 0)
         return;
     point->complete++;
@@ -73,24 +79,34 @@ static void print_seconds(double value, char text[LAB_NUMBER_BYTES])
     snprintf(text, LAB_NUMBER_BYTES, value < 100 ? "%.2f s" : "%.0f s", value);
 }
 
-// "93.2% (92.9..93.5%)"; "-": no run has it. `of`: the number of runs.
-static void print_cell(const struct spread *spread, size_t of, void (*print)(double, char[LAB_NUMBER_BYTES]),
-                       char cell[CELL_BYTES])
+// "93.2% +-0.3%"; "-": no run has it. `of`: the number of runs that have ended.
+static void print_cell(const struct cell *cell, size_t of, void (*print)(double, char[LAB_NUMBER_BYTES]),
+                       char text[CELL_BYTES])
 {
-    char mean[LAB_NUMBER_BYTES], least[LAB_NUMBER_BYTES], most[LAB_NUMBER_BYTES], some[48] = "";
-    if (!spread->count) {
-        snprintf(cell, CELL_BYTES, "-");
+    char mean[LAB_NUMBER_BYTES], half[LAB_NUMBER_BYTES], some[48] = "";
+    const struct lab_band band = lab_band_of(cell->values, cell->count);
+    if (!band.seen) {
+        snprintf(text, CELL_BYTES, "-");
         return;
     }
-    print(spread->sum / (double)spread->count, mean);
-    print(spread->least, least);
-    print(spread->most, most);
-    if (spread->count < of)
-        snprintf(some, sizeof some, " %zu of %zu", spread->count, of);
-    if (strcmp(least, most) == 0)
-        snprintf(cell, CELL_BYTES, "%s%s", mean, some);
+    print(band.mean, mean);
+    if (band.seen < of)
+        snprintf(some, sizeof some, " %zu of %zu", band.seen, of);
+    if (isnan(band.half)) {
+        snprintf(text, CELL_BYTES, "%s%s", mean, some);
+        return;
+    }
+    print(band.half, half);
+    snprintf(text, CELL_BYTES, "%s +-%s%s", mean, half, some);
+}
+
+// A mean over the seeds that happened to reach a target says nothing about the others.
+static void print_target(const struct cell *cell, size_t of, char text[CELL_BYTES])
+{
+    if (cell->count && cell->count < of)
+        snprintf(text, CELL_BYTES, "%zu of %zu", cell->count, of);
     else
-        snprintf(cell, CELL_BYTES, "%s (%s..%s)%s", mean, least, most, some);
+        print_cell(cell, of, print_bytes, text);
 }
 
 // "topology.kind, average.ratio" or, with `values`, "ring, 1/32"; `none` if there are no settings.
@@ -141,7 +157,10 @@ static void print_row(const struct point *point, const bool shown[COLUMNS], bool
     snprintf(runs, sizeof runs, "%zu/%zu", point->complete, point->runs);
     fprintf(out, "  %-*s %7s", POINT_WIDTH, name, runs);
     for (size_t i = 0; i < COLUMNS; i++) {
-        print_cell(&point->cells[i], point->complete, r2 && i <= WORST ? lab_print_real : print[i], cell);
+        if (i == TARGET)
+            print_target(&point->cells[i], point->ended, cell);
+        else
+            print_cell(&point->cells[i], point->complete, r2 && i <= WORST ? lab_print_real : print[i], cell);
         if (shown[i])
             gap = print_behind(gap, cell, out);
     }
@@ -163,7 +182,10 @@ static void print_heading(const json_t *rows, const bool shown[COLUMNS], FILE *o
                  (lab_results_are_r2(rows) ? 1 : 100) * json_number_value(accuracy));
     names[TARGET] = target;
     join(json_object_get(first, "settings"), false, "", keys, sizeof keys);
-    fprintf(out, "\nmean (minimum..maximum) over the seeds\n  %-*s %7s", POINT_WIDTH, keys, "runs");
+    fprintf(
+        out,
+        "\nmean and 95%% confidence interval over the seeds; a target counts when all seeds reach it\n  %-*s %7s",
+        POINT_WIDTH, keys, "runs");
     for (size_t i = 0; i < COLUMNS; i++)
         if (shown[i])
             gap = print_behind(gap, names[i], out);
@@ -191,5 +213,8 @@ void lab_results_print(const json_t *rows, FILE *out)
     print_heading(rows, shown, out);
     for (size_t k = 0; k < n_points; k++)
         print_row(&points[k], shown, lab_results_are_r2(rows), out);
+    for (size_t k = 0; k < n_points; k++)
+        for (size_t c = 0; c < COLUMNS; c++)
+            free(points[k].cells[c].values);
     free(points);
 }

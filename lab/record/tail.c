@@ -40,9 +40,19 @@ static bool take_state(const json_t *object, char state[LAB_STATE_BYTES])
     return found;
 }
 
+// null: the program that trains counts its examples by itself.
+static bool take_examples(const json_t *object, uint64_t *value)
+{
+    if (!json_is_null(json_object_get(object, "own_examples")))
+        return take_integer(object, "own_examples", value);
+    *value = LAB_NOT_COUNTED;
+    return true;
+}
+
 static bool take_all(const json_t *object, struct lab_row *row)
 {
     return take_integer(object, "round", &row->round) && take_integer(object, "step", &row->step) &&
+           take_integer(object, "own_steps", &row->own_steps) && take_examples(object, &row->own_examples) &&
            take_integer(object, "bytes_sent", &row->bytes_sent) &&
            take_integer(object, "bytes_received", &row->bytes_received) &&
            take_integer(object, "exchanges", &row->exchanges) &&
@@ -101,6 +111,9 @@ void lab_tail_read(struct lab_tail *tail)
 
 static void add_counters(const struct lab_row *from, struct lab_row *to)
 {
+    const bool counted = from->own_examples != LAB_NOT_COUNTED && to->own_examples != LAB_NOT_COUNTED;
+    to->own_steps += from->own_steps;
+    to->own_examples = counted ? to->own_examples + from->own_examples : LAB_NOT_COUNTED;
     to->bytes_sent += from->bytes_sent;
     to->bytes_received += from->bytes_received;
     to->exchanges += from->exchanges;
@@ -114,6 +127,7 @@ void lab_tail_again(struct lab_tail *tail)
     lab_tail_read(tail);
     lab_lines_again(&tail->file);
     add_counters(row, &tail->earlier);
+    row->own_steps = row->own_examples = 0;
     row->bytes_sent = row->bytes_received = row->exchanges = row->delta_bytes = row->dense_bytes = 0;
 }
 

@@ -6,10 +6,13 @@
 #include "lab/record/lines.h"
 
 #define LAB_STATE_BYTES 24u
+#define LAB_NOT_COUNTED UINT64_MAX
 
 // The latest value of each key; NAN where no line had a number.
 struct lab_row {
-    uint64_t round, step, bytes_sent, bytes_received, exchanges, delta_bytes, dense_bytes;
+    uint64_t round, step;             // progress: the cluster's, also with an adopted model
+    uint64_t own_steps, own_examples; // own work: computed by this node. LAB_NOT_COUNTED: not known
+    uint64_t bytes_sent, bytes_received, exchanges, delta_bytes, dense_bytes;
     double time; // unix seconds
     double loss, accuracy, test_loss, consensus,
         rmse;                    // accuracy: of a regression R2; only a regression has an rmse

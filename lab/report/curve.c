@@ -15,23 +15,6 @@ const char *lab_line_name(enum lab_line line)
     return names[line];
 }
 
-struct lab_band lab_band_of(const double *values, size_t count)
-{
-    struct lab_band band = {NAN, NAN, NAN, 0};
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!isfinite(values[i]))
-            continue;
-        band.low = fmin(band.low, values[i]); // fmin of a number and NAN is the number
-        band.high = fmax(band.high, values[i]);
-        sum += values[i];
-        band.seen++;
-    }
-    if (band.seen)
-        band.mean = sum / (double)band.seen;
-    return band;
-}
-
 // A point as plain numbers.
 struct sample {
     double at[LAB_AXES], value[LAB_LINES];

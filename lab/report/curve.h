@@ -2,6 +2,7 @@
 #ifndef LAB_REPORT_CURVE_H
 #define LAB_REPORT_CURVE_H
 
+#include "lab/record/band.h"
 #include "lab/record/recorder.h"
 
 #include <stddef.h>
@@ -19,13 +20,6 @@ enum lab_line {
 };
 const char *lab_axis_name(enum lab_axis axis); // "round"
 const char *lab_line_name(enum lab_line line); // "accuracy"
-
-// One number over several runs; if no run has it, all are NAN and seen is 0.
-struct lab_band {
-    double mean, low, high;
-    size_t seen; // runs with a value
-};
-struct lab_band lab_band_of(const double *values, size_t count); // NAN is left out
 
 struct lab_curve_point {
     double at[LAB_AXES]; // means over the runs

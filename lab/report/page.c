@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "lab/record/directory.h"
 #include "lab/report/report.h"
+#include "lab/report/tex.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,23 @@ static enum base_error write_page(const char *directory, const char *data, struc
     return error;
 }
 
+static enum base_error write_table(const char *directory, const struct lab_run_results *results,
+                                   struct base_reason *why)
+{
+    char *text = NULL, *path = lab_path("%s/results.tex", directory);
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    enum base_error error = out ? lab_tex_write(results, out) : BASE_ENOMEM;
+    if (out && fclose(out))
+        error = BASE_ENOMEM;
+    const struct base_span span = {text, bytes};
+    error = error ? base_fail(why, error, "no memory to write '%s'", path)
+                  : base_file_write(path, 0644, &span, 1, why);
+    free(text);
+    free(path);
+    return error;
+}
+
 enum base_error lab_report_write(const char *directory, struct base_reason *why)
 {
     struct lab_run_results results;
@@ -61,6 +79,8 @@ enum base_error lab_report_write(const char *directory, struct base_reason *why)
         error = write_page(directory, data, why);
     else
         error = base_fail(why, BASE_ENOMEM, "no memory for the report of '%s'", directory);
+    if (!error)
+        error = write_table(directory, &results, why);
     free(data);
     json_decref(json);
     lab_run_results_free(&results);

@@ -13,12 +13,13 @@ static json_t *real(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-// [mean, lowest, highest, runs]
+// [mean, lowest, highest, runs, half of the 95% confidence interval]
 static json_t *band_json(const struct lab_band *band)
 {
     if (!band->seen)
         return json_null();
-    return json_pack("[o, o, o, i]", real(band->mean), real(band->low), real(band->high), (int)band->seen);
+    return json_pack("[o, o, o, i, o]", real(band->mean), real(band->low), real(band->high), (int)band->seen,
+                     real(band->half));
 }
 
 static json_t *values_json(const struct lab_case *c)
@@ -45,15 +46,15 @@ static json_t *targets_json(const struct lab_case *c)
     return array;
 }
 
-// Three lists: mean, lowest, highest; a single list for a single run.
+// Three lists: the mean, and the ends of its 95% confidence interval; a single list for a single run.
 static json_t *line_json(const struct lab_case *c, enum lab_line line)
 {
     json_t *mean = json_array(), *low = json_array(), *high = json_array();
     for (size_t i = 0; i < c->curve.count; i++) {
         const struct lab_band *band = &c->curve.points[i].value[line];
         json_array_append_new(mean, real(band->mean));
-        json_array_append_new(low, real(band->low));
-        json_array_append_new(high, real(band->high));
+        json_array_append_new(low, real(band->mean - band->half));
+        json_array_append_new(high, real(band->mean + band->half));
     }
     if (c->n_records > 1)
         return json_pack("[o, o, o]", mean, low, high);
@@ -153,16 +154,22 @@ static json_t *first_of(const struct lab_case *c, const char *key)
     return value ? json_incref(value) : json_null();
 }
 
+static json_t *against_json(const struct lab_case *c)
+{
+    return json_pack("{s:o, s:o}", "accuracy", band_json(&c->against[LAB_AGAINST_ACCURACY]), "worst",
+                     band_json(&c->against[LAB_AGAINST_WORST]));
+}
+
 static json_t *case_json(const struct lab_case *c, json_t *graphs)
 {
     size_t more = 0;
     json_t *events = events_json(c, &more);
-    return json_pack("{s:s, s:O, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "label",
+    return json_pack("{s:s, s:O, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "label",
                      c->label, "settings", c->settings, "runs", (int)c->runs, "complete", (int)c->n_records,
                      "status", first_of(c, "status"), "method", first_of(c, "method"), "engine",
                      first_of(c, "engine"), "nodes", first_of(c, "nodes"), "values", values_json(c),
-                     "targets", targets_json(c), "curve", curve_json(c), "events", events, "more_events",
-                     (int)more, "graph", place_graph(c, graphs));
+                     "against", against_json(c), "targets", targets_json(c), "curve", curve_json(c), "events",
+                     events, "more_events", (int)more, "graph", place_graph(c, graphs));
 }
 
 // Accuracy of central training, over all runs with that baseline.
@@ -186,8 +193,10 @@ json_t *lab_page_json(const struct lab_run_results *results)
             cases = NULL;
         }
     }
-    return json_pack("{s:i, s:s, s:b, s:b, s:O, s:O, s:O, s:o, s:o, s:o}", "format", 1, "title",
+    return json_pack("{s:i, s:s, s:b, s:b, s:O, s:O, s:O, s:o, s:i, s:o, s:o}", "format", 2, "title",
                      results->title, "regression", results->regression, "sweep", results->sweep, "shared",
                      results->shared, "varied", results->varied, "notes", results->notes, "central",
-                     band_json(&reference), "cases", cases, "graphs", graphs);
+                     band_json(&reference), "reference",
+                     results->reference < results->n_cases ? (int)results->reference : -1, "cases", cases,
+                     "graphs", graphs);
 }

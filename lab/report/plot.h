@@ -34,9 +34,6 @@ void lab_plot_script(const struct lab_run_results *results, const struct lab_plo
 void lab_plot_curves(const struct lab_run_results *results, FILE *out);
 enum base_error lab_plot_targets(const struct lab_run_results *results, FILE *out) BASE_CHECK; // BASE_ENOMEM
 
-// Lists the target accuracies in accuracies[most], ascending, each once; returns their number.
-size_t lab_plot_accuracies(const struct lab_run_results *results, double *accuracies, size_t most);
-
 // Writes a text between single quotes, inside which gnuplot executes nothing.
 void lab_plot_quote(const char *text, FILE *out);
 

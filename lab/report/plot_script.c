@@ -17,7 +17,9 @@ void lab_plot_quote(const char *text, FILE *out)
 
 static const char *extension(enum lab_plot_format format)
 {
-    return format == LAB_PLOT_SVG ? "svg" : "png";
+    static const char *const extensions[] = {
+        [LAB_PLOT_PNG] = "png", [LAB_PLOT_SVG] = "svg", [LAB_PLOT_PDF] = "pdf"};
+    return extensions[format];
 }
 
 // Colours that are distinguishable with red-green colour blindness (Okabe and Ito), then the same dashed.
@@ -27,7 +29,9 @@ static void put_head(const struct lab_run_results *results, const struct lab_plo
     static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#B1528B",
                                           "#E69F00", "#3B9FDD", "#5C6168"};
     fprintf(out, "# gnuplot %s.gp draws %s.%s\n", plot->name, plot->name, extension(format));
-    if (format == LAB_PLOT_SVG)
+    if (format == LAB_PLOT_PDF)
+        fputs("set terminal pdfcairo size 6.4in,4in noenhanced font 'sans,10' background 'white'\n", out);
+    else if (format == LAB_PLOT_SVG)
         fputs("set terminal svg size 960,600 dynamic noenhanced font 'sans,14' background 'white'\n", out);
     else
         fputs(
@@ -165,7 +169,7 @@ static void put_bars(const struct lab_run_results *results, const struct lab_plo
             "set xlabel 'sent by all nodes until the averaged model reaches %s%g%s' textcolor '#61676e'\n"
             "set format x '%%.0s %%cB'\nset xrange [0:*]\nset yrange [%zu.5:-0.5]\nunset key\nunset grid\n"
             "set grid x linecolor '#e6e8ea' linewidth 0.7 linetype 1 dashtype 1\n"
-            "never(text) = text eq 'NaN' ? 'never' : ''\n"
+            "never(text) = text eq 'all' ? '' : text\n"
             "amount(x) = x == x ? gprintf(' %%.1s %%cB', x) : ''\n"
             "set rmargin 12\nplot \\\n"
             "  'targets.dat' index %zu using (0):0:(0):2:($0 - 0.36):($0 + 0.36):yticlabels(1) with "
@@ -173,7 +177,7 @@ static void put_bars(const struct lab_run_results *results, const struct lab_plo
             "  '' index %zu using ($4 > $3 ? $2 : NaN):0:3:4 with xerrorbars linecolor '#1d2024' linewidth "
             "1.2 pointtype 0, \\\n"
             "  '' index %zu using 4:0:(amount($2)) with labels left offset 0.3,0 textcolor '#1d2024', \\\n"
-            "  '' index %zu using (0):0:(never(strcol(2))) with labels left offset 1,0 textcolor '#61676e'\n",
+            "  '' index %zu using (0):0:(never(strcol(8))) with labels left offset 1,0 textcolor '#61676e'\n",
             results->regression ? "R2 " : "", (results->regression ? 1 : 100) * plot->accuracy,
             results->regression ? "" : "%", rows > 4 ? rows - 1 : 3, plot->target, plot->target, plot->target,
             plot->target);
@@ -210,13 +214,13 @@ static enum lab_line known_better(const struct lab_run_results *results, enum la
     return LAB_LINE_MEAN;
 }
 
-// Whether any case reached it: gnuplot cannot draw an empty plot.
+// Whether any case reached it with all its seeds: gnuplot cannot draw an empty plot.
 static bool is_reached(const struct lab_run_results *results, double accuracy)
 {
     for (size_t i = 0; i < results->n_cases; i++)
         for (size_t t = 0; t < results->cases[i].n_targets; t++)
             if (results->cases[i].targets[t].accuracy == accuracy &&
-                results->cases[i].targets[t].cost[LAB_REACH_BYTES].seen)
+                lab_target_is_reached(&results->cases[i].targets[t], LAB_REACH_BYTES))
                 return true;
     return false;
 }
@@ -231,7 +235,7 @@ size_t lab_plots_of(const struct lab_run_results *results, struct lab_plot *plot
         {"consensus-over-rounds", LAB_PLOT_LINES, LAB_AXIS_ROUND, LAB_LINE_CONSENSUS, 0, 0},
     };
     double accuracies[16];
-    size_t count = 0, targets = lab_plot_accuracies(results, accuracies, 16);
+    size_t count = 0, targets = lab_targets_of(results, accuracies, 16);
     for (size_t i = 0; i < sizeof lines / sizeof *lines && count < most; i++) {
         plots[count] = lines[i];
         plots[count].line = known_better(results, lines[i].axis, lines[i].line);

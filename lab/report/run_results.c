@@ -1,4 +1,5 @@
 #include "lab/report/run_results.h"
+#include "base/array.h"
 #include "lab/record/results_private.h"
 
 #include <math.h>
@@ -39,10 +40,33 @@ static const json_t *find_target(const json_t *row, double accuracy)
     return NULL;
 }
 
+size_t lab_targets_of(const struct lab_run_results *results, double *accuracies, size_t most)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < results->n_cases; i++) {
+        for (size_t t = 0; t < results->cases[i].n_targets; t++) {
+            double accuracy = results->cases[i].targets[t].accuracy;
+            size_t known = 0;
+            while (known < count && accuracies[known] != accuracy)
+                known++;
+            if (known == count && count < most)
+                accuracies[count++] = accuracy;
+        }
+    }
+    qsort(accuracies, count, sizeof *accuracies, base_order_f64);
+    return count;
+}
+
+bool lab_target_is_reached(const struct lab_target *target, enum lab_reach reach)
+{
+    return target->cost[reach].seen > 0 && target->cost[reach].seen >= target->of;
+}
+
 static void measure_target(const struct lab_case *c, double *scratch, struct lab_target *target)
 {
     for (size_t i = 0; i < c->n_records; i++)
         target->of += find_target(c->records[i]->row, target->accuracy) != NULL;
+    target->of += c->ended - c->n_records; // those that failed on the way have not reached it
     for (enum lab_reach reach = 0; reach < LAB_REACHES; reach++) {
         for (size_t i = 0; i < c->n_records; i++)
             scratch[i] =
@@ -127,6 +151,8 @@ enum base_error lab_run_results_read(const char *directory, struct lab_run_resul
         error = lab_run_results_share(results);
     for (size_t i = 0; i < results->n_cases && !error; i++)
         error = lab_case_measure(&results->cases[i], points_of_a_curve(results->n_cases));
+    if (!error)
+        error = lab_run_results_compare(results);
     if (error)
         base_fail(why, error, "cannot combine the runs of '%s': %s", directory, base_error_name(error));
 out:

@@ -17,8 +17,12 @@ enum lab_value {
     LAB_VALUE_DENSE,
     LAB_VALUE_SECONDS,
     LAB_VALUE_WALL,
-    LAB_VALUE_ROUNDS,
-    LAB_VALUE_STEPS,
+    LAB_VALUE_ROUND,
+    LAB_VALUE_STEP,
+    LAB_VALUE_OWN_STEPS,
+    LAB_VALUE_OWN_STEPS_LEAST,
+    LAB_VALUE_OWN_EXAMPLES,
+    LAB_VALUE_EXCHANGES,
     LAB_VALUE_DETECTED,
     LAB_VALUE_REWIRED,
     LAB_VALUE_FALSE_DEATHS,
@@ -40,9 +44,15 @@ enum lab_reach { // the cost of a target, as lab_results_costs: of the averaged 
 
 struct lab_target {
     double accuracy;
-    size_t of;                         // runs that looked for it
+    size_t of;                         // runs that were to reach it
     struct lab_band cost[LAB_REACHES]; // over the runs that reached it
 };
+
+// Values that are compared seed by seed: what a seed does to all cases alike (data, first model) cancels out.
+enum lab_against { LAB_AGAINST_ACCURACY, LAB_AGAINST_WORST, LAB_AGAINST };
+
+// All runs that were to reach it have: only then its cost is compared with that of other cases.
+bool lab_target_is_reached(const struct lab_target *target, enum lab_reach reach);
 
 // The runs of one setting: its seeds.
 struct lab_case {
@@ -50,10 +60,12 @@ struct lab_case {
     json_t *settings;            // as swept, less the seed; borrowed
     struct lab_record **records; // that count: complete ones, or the only one
     size_t n_records, runs;      // runs: all
+    size_t ended;                // of them, complete or not: those that count for a target
     struct lab_band values[LAB_VALUES];
     struct lab_target *targets;
     size_t n_targets;
     struct lab_curve curve;
+    struct lab_band against[LAB_AGAINST]; // less that of the reference, over the seeds that both have
 };
 
 struct lab_run_results {
@@ -64,9 +76,10 @@ struct lab_run_results {
     size_t n_records;
     struct lab_case *cases; // in the order of results.jsonl
     size_t n_cases;
-    json_t *varied; // keys of settings that differ between cases
-    json_t *shared; // [[key, value], ...]: the settings shared by all runs
-    json_t *notes;  // sentences about missing data
+    size_t reference; // the case with the highest mean accuracy; n_cases: none
+    json_t *varied;   // keys of settings that differ between cases
+    json_t *shared;   // [[key, value], ...]: the settings shared by all runs
+    json_t *notes;    // sentences about missing data
 };
 
 // Reads the directory of a run or of a sweep. Errors say what was found and expected; then *results is
@@ -75,11 +88,16 @@ enum base_error lab_run_results_read(const char *directory, struct lab_run_resul
                                      struct base_reason *why) BASE_CHECK;
 void lab_run_results_free(struct lab_run_results *results);
 
+// Lists the target accuracies in accuracies[most], ascending, each once; returns their number.
+size_t lab_targets_of(const struct lab_run_results *results, double *accuracies, size_t most);
+
 // Its parts (run_results_*.c), for lab_run_results_read and for tests.
 enum base_error lab_run_results_load(const char *directory, struct lab_run_results *results,
                                      struct base_reason *why) BASE_CHECK;          // title, records, notes
 enum base_error lab_run_results_group(struct lab_run_results *results) BASE_CHECK; // cases and their labels
 enum base_error lab_run_results_share(struct lab_run_results *results) BASE_CHECK; // shared
+// reference and against.
+enum base_error lab_run_results_compare(struct lab_run_results *results) BASE_CHECK;
 // Values, targets, and a curve of at most `most` points.
 enum base_error lab_case_measure(struct lab_case *c, size_t most) BASE_CHECK;
 

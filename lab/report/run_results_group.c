@@ -2,6 +2,7 @@
 #include "lab/report/run_results.h"
 
 #include "base/array.h"
+#include "lab/record/results_private.h"
 
 #include <ctype.h>
 #include <stdint.h>
@@ -44,6 +45,7 @@ static enum base_error place(struct lab_run_results *results, struct lab_record 
         *c = (struct lab_case){.settings = settings};
     }
     c->runs++;
+    c->ended += !results->sweep || lab_results_has_ended(record->row);
     if (!counts(results, record))
         return BASE_OK;
     return base_array_add(&c->records, &c->n_records, &record, sizeof(struct lab_record *)) ? BASE_OK

@@ -31,7 +31,15 @@ static enum base_error note_conditions(struct lab_run_results *results, const js
 {
     const char *simulated = lab_json_text(summary, "simulated", NULL),
                *seeds = lab_json_text(summary, "seeds", NULL);
-    enum base_error error = simulated ? note(results, "Simulated: %s.", simulated) : BASE_OK;
+    const char *shortfall = lab_json_text(summary, "shortfall", NULL);
+    enum base_error error = shortfall
+                                ? note(results,
+                                       "Incomplete: %s. What is missing was not computed but taken from "
+                                       "another node's model.",
+                                       shortfall)
+                                : BASE_OK;
+    if (!error && simulated)
+        error = note(results, "Simulated: %s.", simulated);
     if (!error && seeds)
         error = note(results, "Seeds: %s.", seeds);
     return error;

@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 
-static const char *const facts[] = {"kind",       "engine",         "method",        "nodes", "model",
-                                    "parameters", "train_examples", "test_examples", "file",  "version"};
+static const char *const facts[] = {"kind",      "engine",     "method",         "nodes",
+                                    "model",     "parameters", "train_examples", "test_examples",
+                                    "simulated", "file",       "version"};
 
 // {"data": {"alpha": 1}} as "data.alpha": 1.
 static int flatten(const json_t *object, const char *prefix, json_t *flat)
@@ -33,6 +34,8 @@ static json_t *facts_of(const json_t *summary)
     }
     if (!failed)
         failed = flatten(json_object_get(summary, "settings"), "", flat);
+    if (!failed && json_is_object(json_object_get(summary, "changed")))
+        failed = json_object_update_missing(flat, json_object_get(summary, "changed"));
     if (!failed)
         return flat;
     json_decref(flat);
@@ -71,6 +74,16 @@ static enum base_error find_common(const struct lab_run_results *results, json_t
     return BASE_OK;
 }
 
+// A sentence of its own: it is long. (That of a single run is among its notes already.)
+static enum base_error note_simulated(struct lab_run_results *results, json_t *common)
+{
+    const char *simulated = lab_json_text(common, "simulated", NULL);
+    json_t *text = simulated && results->sweep ? json_sprintf("Simulated: %s.", simulated) : NULL;
+    const bool failed = text && json_array_append_new(results->notes, text);
+    json_object_del(common, "simulated");
+    return failed ? BASE_ENOMEM : BASE_OK;
+}
+
 enum base_error lab_run_results_share(struct lab_run_results *results)
 {
     json_t *common = NULL, *value;
@@ -79,6 +92,8 @@ enum base_error lab_run_results_share(struct lab_run_results *results)
     results->shared = json_array();
     if (!results->shared)
         error = BASE_ENOMEM;
+    if (!error)
+        error = note_simulated(results, common);
     if (!error)
         json_object_foreach(common, key, value)
             if (json_array_append_new(results->shared, json_pack("[s, O]", key, value)))

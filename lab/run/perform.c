@@ -32,6 +32,31 @@ static enum base_error compare(struct run *run, struct base_reason *why)
     return run->interrupted ? BASE_OK : error;
 }
 
+// Says how the run ended. Real nodes are to take the steps that their file asks for; a simulation shows what
+// a slow node does, which is not a fault of the run.
+static char *judge_work(struct run *run, bool error)
+{
+    struct lab_summary *summary = &run->summary;
+    char *shortfall = run->kind->simulated || run->interrupted
+                          ? NULL
+                          : lab_shortfall_text(&run->cluster, run->bench.view.train.steps);
+    const bool failed = run->failed || error;
+    run->failed = failed || shortfall;
+    summary->shortfall = shortfall;
+    summary->status = run->interrupted ? "interrupted"
+                      : failed         ? "failed"
+                      : shortfall      ? "incomplete"
+                                       : "complete";
+    if (shortfall && !failed)
+        fprintf(
+            stderr,
+            "p2pml: incomplete: %s; what is missing was not computed but taken from another node's model. "
+            "Give each node more of a processor (fewer nodes, fewer other programs) or more time "
+            "(average.mode=sync)\n",
+            shortfall);
+    return shortfall;
+}
+
 // Writes summary.json, the results and the report even after an error, up to the first that cannot be
 // written. Reports the first error.
 static enum base_error conclude(struct run *run, double start, struct base_reason *why)
@@ -55,7 +80,7 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     enum base_error error = run->kind->sum_up(run, points, why);
     if (!error)
         error = lab_average_write(&summary->average, &run->bench, directory, why);
-    summary->status = run->interrupted ? "interrupted" : run->failed || error ? "failed" : "complete";
+    char *shortfall = judge_work(run, error != BASE_OK);
     summary->seconds = now_seconds() - start;
     enum base_error written = lab_summary_write(summary, path, error ? &ignored : why);
     if (!written)
@@ -63,6 +88,8 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     if (!written)
         written = lab_report_write(directory, error ? &ignored : why);
     lab_summary_print(summary, stdout);
+    summary->shortfall = NULL;
+    free(shortfall);
     lab_histories_free(histories);
     summary->histories = NULL;
     summary->points = NULL;

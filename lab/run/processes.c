@@ -82,12 +82,14 @@ static enum base_error sum_up(struct run *run, const char *points, struct base_r
 {
     struct lab_summary *summary = &run->summary;
     struct lab_samples_span span = {.seconds = NAN};
+    struct lab_totals totals;
     const struct lab_samples_source source = {&run->cluster, &run->bench, &summary->average};
     enum base_error error = run->bench.model ? lab_samples_write(&source, points, &span, why) : BASE_OK;
     summary->virtual_seconds = span.seconds;
-    summary->steps = span.steps;
+    lab_totals_of(&run->cluster, &totals);
+    summary->steps = totals.own_steps;
     summary->threads = run->cluster.count;
-    if (!run->interrupted && span.steps > 0 && lab_never_met(summary)) {
+    if (!run->interrupted && !isnan(span.seconds) && lab_never_met(summary)) {
         run->failed = true;
         fprintf(stderr, "p2pml: %s", never_met);
     }

@@ -205,8 +205,6 @@ static enum base_error go_through(struct sweep *sweep, const struct reading *r, 
         error = look(sweep, moment->row.time, why);
     }
     span->seconds = last - sweep->begin;
-    for (size_t i = 0; i < sweep->source->cluster->count; i++)
-        span->steps += sweep->nodes[i].row.step;
     return error || isnan(last) ? error : add_last(sweep, last, why);
 }
 

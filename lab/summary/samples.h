@@ -12,7 +12,6 @@ struct lab_samples_source {
 };
 struct lab_samples_span {
     double seconds; // from the first round of any node to the last
-    uint64_t steps; // local steps of all nodes
 };
 enum base_error lab_samples_write(const struct lab_samples_source *source, const char *path,
                                   struct lab_samples_span *span, struct base_reason *why) BASE_CHECK;

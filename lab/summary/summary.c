@@ -74,13 +74,15 @@ static json_t *node_json(const struct lab_summary *s, size_t index)
         json_pack("{s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "name", node->name, "status", status,
                   "succeeded", lab_node_ended_well(node), "accuracy", lab_json_real(row.accuracy), "loss",
                   lab_json_real(row.test_loss), "training_loss", lab_json_real(row.loss), "consensus",
-                  lab_json_real(row.consensus), "rounds", integer(row.round), "steps", integer(row.step));
+                  lab_json_real(row.consensus), "round", integer(row.round), "step", integer(row.step));
     json_t *more = json_pack(
-        "{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i}", "gone", gone_json(node), "starts",
-        (int)node->starts, "exchanges", integer(row.exchanges), "bytes_sent", integer(row.bytes_sent),
-        "bytes_received", integer(row.bytes_received), "packet_bytes", integer(row.delta_bytes),
-        "dense_bytes", integer(row.dense_bytes), "goodput", goodput_json(s->cluster, &goodput),
-        "bad_metrics_lines", (int)node->tail.bad, "port", (int)node->port, "http_port", (int)node->http_port);
+        "{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i}", "gone", gone_json(node),
+        "starts", (int)node->starts, "own_steps", integer(row.own_steps), "own_examples",
+        row.own_examples == LAB_NOT_COUNTED ? json_null() : integer(row.own_examples), "exchanges",
+        integer(row.exchanges), "bytes_sent", integer(row.bytes_sent), "bytes_received",
+        integer(row.bytes_received), "packet_bytes", integer(row.delta_bytes), "dense_bytes",
+        integer(row.dense_bytes), "goodput", goodput_json(s->cluster, &goodput), "bad_metrics_lines",
+        (int)node->tail.bad, "port", (int)node->port, "http_port", (int)node->http_port);
     if (object && more)
         json_object_update(object, more); // without memory, some keys are missing
     json_decref(more);
@@ -138,7 +140,7 @@ static json_t *settings_json(const struct node_config *c, uint64_t seed)
     json_t *train = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o}", "optimizer", choice("train.optimizer", c->train.optimizer), "rate",
         lab_json_real(c->train.rate), "steps", integer(c->train.steps), "batch", integer(c->train.batch),
-        "examples_seen", integer(c->train.steps * c->train.batch), "seed", integer(c->train.seed));
+        "examples_planned", integer(c->train.steps * c->train.batch), "seed", integer(c->train.seed));
     json_t *average = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:b}", "method", choice("average.method", c->average.method), "mode",
         choice("average.mode", c->average.mode), "local_steps", integer(c->average.local_steps), "ratio",
@@ -149,10 +151,32 @@ static json_t *settings_json(const struct node_config *c, uint64_t seed)
                      data, "train", train, "average", average);
 }
 
+// Every key whose value is not the default, as text. The name of the run and its place are not conditions of
+// it.
+static json_t *changed_json(const struct node_schema *schema, const struct lab_experiment *experiment)
+{
+    static const char *const others[] = {"experiment.name", "experiment.out", "experiment.repeats", "sweep",
+                                         "sim.threads"};
+    json_t *changed = json_object();
+    for (size_t i = 0; i < schema->count; i++) {
+        const char *key = schema->keys[i].name;
+        bool other = false;
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            other = other || strcmp(key, others[k]) == 0;
+        char *value = other || node_schema_is_initial(schema, experiment, key)
+                          ? NULL
+                          : node_schema_value(schema, experiment, key);
+        if (value)
+            json_object_set_new(changed, key, json_string(value));
+        free(value);
+    }
+    return changed;
+}
+
 static json_t *head_json(const struct lab_summary *s)
 {
     return json_pack("{s:i, s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:s, s:o, s:o, s:o}",
-                     "format", 1, "measure", lab_workbench_measures(s->bench), "kind", s->kind, "engine",
+                     "format", 2, "measure", lab_workbench_measures(s->bench), "kind", s->kind, "engine",
                      s->engine, "method", choice("average.method", s->bench->view.average.method),
                      "experiment", s->experiment->experiment.name, "status", s->status, "file", s->file,
                      "directory", s->directory, "version", s->version, "time", lab_json_real(s->time),
@@ -195,6 +219,11 @@ enum base_error lab_summary_write(const struct lab_summary *summary, const char 
     lab_seeds_text(summary, seeds);
     if (head && simulated)
         json_object_set_new(head, "simulated", simulated[0] ? json_string(simulated) : json_null());
+    if (head)
+        json_object_set_new(head, "changed", changed_json(&summary->experiment->schema, summary->experiment));
+    if (head)
+        json_object_set_new(head, "shortfall",
+                            summary->shortfall ? json_string(summary->shortfall) : json_null());
     if (head)
         json_object_set_new(head, "seeds", json_string(seeds));
     free(simulated);

@@ -15,11 +15,12 @@ struct lab_summary {
     const struct lab_history *histories; // [cluster->count]
     struct lab_average average;
     const char *file, *directory, *version;
-    const char *status;        // "complete", "interrupted", "failed"
+    const char *status;        // "complete", "incomplete", "interrupted", "failed"
+    const char *shortfall;     // of an incomplete run: "node-03 took 0 of 1,000 steps"; else NULL
     double time, seconds;      // unix seconds of the start; total duration
     const char *kind, *engine; // "run", "sim"; "nodes", "rounds", NULL with run
     double virtual_seconds;    // from the first local step to the last round: virtual with sim, else real
-    uint64_t steps;            // local steps of all nodes
+    uint64_t steps;            // local steps that all nodes have computed
     size_t threads;            // that took the steps; with run: processes
     const uint64_t *edges;     // [2 * n_edges] pairs that may meet; NULL: those of the plan of all nodes
     size_t n_edges;
@@ -30,6 +31,7 @@ struct lab_summary {
 struct lab_totals {
     struct lab_score worst, mean, best; // nodes by accuracy; NAN without any
     size_t nodes;                       // nodes that ended well and measured their accuracy
+    uint64_t own_steps;                 // computed by all nodes
     uint64_t bytes_sent, bytes_received, delta_bytes, dense_bytes, exchanges;
     double times_less; // dense / sent; NAN when nothing was sent
 };
@@ -58,6 +60,9 @@ char *lab_simulated_text(const struct lab_summary *summary);
 #define LAB_SEEDS_BYTES 160
 // The seeds that were used: "experiment 0; model 1, data 1, train 1, topology 1".
 void lab_seeds_text(const struct lab_summary *summary, char text[LAB_SEEDS_BYTES]);
+// Nodes that have computed fewer steps than train.steps although no event of theirs explains it: "node-03
+// took 0 of 1,000 steps, node-05 16". malloc'ed; NULL: there is none.
+char *lab_shortfall_text(const struct lab_cluster *cluster, uint64_t steps);
 // Whether nodes that were configured to average have not exchanged a byte, so that each trained alone.
 bool lab_never_met(const struct lab_summary *summary);
 

@@ -78,24 +78,25 @@ static void describe_end(const struct lab_node *node, char status[LAB_STATUS_BYT
 
 static void print_nodes(const struct lab_cluster *cluster, const char *measure, FILE *out)
 {
-    fprintf(out, "\n  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", "node", measure, "loss", "rounds", "steps",
-            "exchanges", "kB sent", "kB received", "status");
+    fprintf(out, "\n  %-8s %9s %10s %8s %9s %10s %10s %11s %11s  %s\n", "node", measure, "loss", "round",
+            "step", "own steps", "exchanges", "kB sent", "kB received", "status");
     size_t shown = cluster->count > NODES_SHOWN ? NODES_SHOWN : cluster->count;
     for (size_t i = 0; i < shown; i++) {
         char accuracy[LAB_NUMBER_BYTES], loss[LAB_NUMBER_BYTES], rounds[LAB_NUMBER_BYTES],
-            steps[LAB_NUMBER_BYTES], exchanges[LAB_NUMBER_BYTES], sent[LAB_NUMBER_BYTES],
-            received[LAB_NUMBER_BYTES], status[LAB_STATUS_BYTES];
+            steps[LAB_NUMBER_BYTES], own[LAB_NUMBER_BYTES], exchanges[LAB_NUMBER_BYTES],
+            sent[LAB_NUMBER_BYTES], received[LAB_NUMBER_BYTES], status[LAB_STATUS_BYTES];
         const struct lab_row row = lab_tail_row(&cluster->nodes[i].tail);
         lab_print_accuracy(row.accuracy, row.regression, accuracy);
         lab_print_real(row.test_loss, loss);
         lab_print_count(row.round, rounds);
         lab_print_count(row.step, steps);
+        lab_print_count(row.own_steps, own);
         lab_print_count(row.exchanges, exchanges);
         lab_print_count(row.bytes_sent / 1000, sent);
         lab_print_count(row.bytes_received / 1000, received);
         describe_end(&cluster->nodes[i], status);
-        fprintf(out, "  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", cluster->nodes[i].name, accuracy, loss,
-                rounds, steps, exchanges, sent, received, status);
+        fprintf(out, "  %-8s %9s %10s %8s %9s %10s %10s %11s %11s  %s\n", cluster->nodes[i].name, accuracy,
+                loss, rounds, steps, own, exchanges, sent, received, status);
     }
     if (shown < cluster->count)
         fprintf(out, "  ... and %zu more, in summary.json\n", cluster->count - shown);
@@ -146,6 +147,8 @@ void lab_summary_print(const struct lab_summary *s, FILE *out)
     print_conditions(s, out);
     if (s->average.model)
         fprintf(out, "  model      the averaged one is in %s/" NODE_MODEL_AVERAGED "\n", s->directory);
+    if (s->shortfall)
+        fprintf(out, "  own work   %s\n", s->shortfall);
     fprintf(out, "  status     %s; all numbers are in %s/summary.json\n", s->status, s->directory);
     fflush(out);
 }

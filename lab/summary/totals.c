@@ -45,6 +45,7 @@ void lab_totals_of(const struct lab_cluster *cluster, struct lab_totals *totals)
         const struct lab_score score = {row.accuracy, row.test_loss, row.rmse, row.regression};
         if (lab_node_ended_well(node))
             gather(&gathering, &score);
+        totals->own_steps += row.own_steps;
         totals->bytes_sent += row.bytes_sent;
         totals->bytes_received += row.bytes_received;
         totals->delta_bytes += row.delta_bytes;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MILLISECOND_NS 1000000u
@@ -51,6 +52,7 @@ enum base_error lab_signals_open(struct lab_signals *signals, struct base_reason
     choose(signals, &ours);
     sigprocmask(SIG_BLOCK, &ours, &signals->before);
     handle(&ours);
+    signals->stop = (struct base_stop){0};
     signals->file = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals->file >= 0)
         return BASE_OK;
@@ -58,7 +60,14 @@ enum base_error lab_signals_open(struct lab_signals *signals, struct base_reason
     return base_fail(why, BASE_EIO, "cannot watch for signals: %s", strerror(errno));
 }
 
-unsigned lab_signals_wait(const struct lab_signals *signals, uint64_t timeout_ns)
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+unsigned lab_signals_wait(struct lab_signals *signals, uint64_t timeout_ns)
 {
     struct pollfd poller = {.fd = signals->file, .events = POLLIN};
     struct signalfd_siginfo signal;
@@ -66,7 +75,8 @@ unsigned lab_signals_wait(const struct lab_signals *signals, uint64_t timeout_ns
     if (poll(&poller, 1, (int)(timeout_ns / MILLISECOND_NS)) <= 0)
         return 0;
     while (read(signals->file, &signal, sizeof signal) == (ssize_t)sizeof signal)
-        asked += signal.ssi_signo != SIGCHLD;
+        asked += signal.ssi_signo != SIGCHLD &&
+                 base_stop_take(&signals->stop, (int)signal.ssi_signo, now_ns()) != BASE_STOP_NOTHING;
     return asked;
 }
 

@@ -16,7 +16,7 @@ struct lab_simulate_options {
     const struct lab_workbench *bench; // loaded and opened
     const char *directory;             // exists; receives node-NN/ and rounds.jsonl
     struct lab_pool *pool;
-    const struct lab_signals *signals; // a stop: nodes leave in order; a second stop ends the run
+    struct lab_signals *signals; // a stop: nodes leave in order; a second stop ends the run
     struct lab_display *display;
 };
 

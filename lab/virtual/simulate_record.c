@@ -52,6 +52,8 @@ void simulate_row_make(struct sim_trainer *p, const char *state)
     p->row = (struct node_metrics_row){.time = simulate_unix(sim_world_now(&s->world)),
                                        .round = p->round,
                                        .step = p->step,
+                                       .own_steps = p->trainee.own_steps,
+                                       .own_examples = p->trainee.own_examples,
                                        .bytes_sent = node->traffic.bytes_sent - p->sent_before,
                                        .bytes_received = node->traffic.bytes_received - p->received_before,
                                        .exchanges = totals.exchanges,

@@ -76,6 +76,7 @@ static enum base_error make_sockets(struct node_cluster *cluster, struct base_re
     BASE_ASSERT(o->links.listener >= 0 && o->datagrams >= 0 && !cluster->peers);
     cluster->timer = event_new(o->links.base, -1, 0, timer, cluster);
     enum base_error error = cluster->timer ? node_endpoints_create(&cluster->endpoints) : BASE_ENOMEM;
+    o->links.endpoints = cluster->endpoints;
     if (!error)
         error = node_udp_create(&udp, &cluster->udp);
     if (!error)

@@ -21,8 +21,8 @@ struct node_cluster {
     struct event *timer;
     bool changed, leaving; // something that a decision may depend on; asked to leave
     struct node_cluster_counters counters;
-    bool addresses_given; // by the configuration
-    uint16_t port;
+    bool addresses_given;     // by the configuration
+    uint16_t port, told_port; // of the listener; in the addresses
     struct gossip_address addresses[LIMIT_ADDRESSES];
     size_t n_addresses;
 };

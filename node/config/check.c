@@ -121,6 +121,13 @@ static enum base_error check_peers(const struct node_config *config, struct base
                         "peers on other hosts cannot connect to %s; they wait until this node connects to "
                         "them",
                         config->node.listen);
+    if (far && config->node.advertise[0] && !node_address_parse(config->node.advertise, host, &port, NULL) &&
+        node_address_is_loopback(host))
+        node_config_say(
+            BASE_LOG_WARN, config, "node.advertise",
+            "peers on other hosts that are told %s reach themselves there; they call this node only at the "
+            "address of a link that it opens to them",
+            config->node.advertise);
     return BASE_OK;
 }
 

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define FRESH_LEAST 0.01 // of the model, in an exchange
+
 static enum base_error parse_step(const char *text, double *at, double *factor, struct base_reason *why)
 {
     char found[SCHEMA_FOUND_BYTES];
@@ -164,6 +166,20 @@ enum base_error node_config_filters(const struct node_config *config, struct com
     return BASE_OK;
 }
 
+// Below this part, models of nodes with uneven data fall apart, whether it is the ratio or a filter that
+// makes it so small.
+static void warn_of_few_fresh(const struct node_config *config, const struct compress_filters *filters)
+{
+    const double fresh = compress_filters_fresh(filters, config->average.ratio);
+    if (filters->count && fresh < FRESH_LEAST && fresh < config->average.ratio)
+        node_config_say(
+            BASE_LOG_WARN, config, "average.filters",
+            "with average.ratio 1/%.0f, an exchange sends only 1/%.0f of the model anew: the filters drop the "
+            "rest, or send the same positions again. That is as little as a ratio of 1/%.0f, and nodes with "
+            "uneven data may end far apart; use fewer repetitions (same-keys), or a larger ratio",
+            1 / config->average.ratio, 1 / fresh, 1 / fresh);
+}
+
 enum base_error node_config_check_average(const struct node_config *config, struct base_reason *why)
 {
     char floor[SCHEMA_REAL_BYTES], ceiling[SCHEMA_REAL_BYTES];
@@ -184,6 +200,7 @@ enum base_error node_config_check_average(const struct node_config *config, stru
     enum base_error error = node_config_filters(config, &filters, why);
     if (error)
         return error;
+    warn_of_few_fresh(config, &filters);
     if (config->average.outer_momentum > 0 && config->average.drift_correction)
         node_config_say(BASE_LOG_WARN, config, "average.outer_momentum",
                         "adds nothing to average.drift_correction; use one of the two");

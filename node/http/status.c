@@ -267,6 +267,9 @@ static void set_learning(json_t *root, const struct node_progress *p)
     json_object_set_new(root, "state", json_string(p->state));
     json_object_set_new(root, "round", count(p->round));
     json_object_set_new(root, "step", count(p->step));
+    json_object_set_new(root, "own_steps", count(p->own_steps));
+    json_object_set_new(root, "own_examples",
+                        p->own_examples == NODE_NOT_COUNTED ? json_null() : count(p->own_examples));
     json_object_set_new(root, "loss", number(p->loss));
     json_object_set_new(root, "accuracy", number(p->regression ? (double)NAN : p->accuracy));
     if (p->regression) {

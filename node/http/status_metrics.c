@@ -187,10 +187,15 @@ static void learning_metrics(FILE *out, const struct node_status *s)
 {
     metric(out, "training", "gauge", "1 while local steps are done.",
            strcmp(s->progress.state, "training") == 0);
-    metric(out, "rounds_total", "counter", "Rounds done, those before a resume included.",
+    metric(out, "round", "gauge",
+           "Round of the cluster that this node has reached, also with another's model.",
            (double)s->progress.round);
-    metric(out, "steps_total", "counter", "Local steps done, those before a resume included.",
-           (double)s->progress.step);
+    metric(out, "step", "gauge", "Step of the schedule at that round.", (double)s->progress.step);
+    metric(out, "own_steps_total", "counter", "Local steps that this process has computed.",
+           (double)s->progress.own_steps);
+    if (s->progress.own_examples != NODE_NOT_COUNTED)
+        metric(out, "own_examples_total", "counter", "Examples in those steps.",
+               (double)s->progress.own_examples);
     metric(out, "training_loss", "gauge", "Mean training loss of the latest round, natural logarithm.",
            s->progress.loss);
     if (!s->progress.regression) {
@@ -221,7 +226,8 @@ static void write_metrics(FILE *out, const struct node_status *s)
            (double)s->totals.memory);
     metric(out, "consensus_distance_ratio", "gauge",
            "Distance to the latest edge's reference relative to the model's norm.", s->totals.consensus);
-    metric(out, "exchanges_total", "counter", "Sparse exchanges committed.", (double)s->totals.exchanges);
+    metric(out, "exchanges_total", "counter", "Sparse exchanges that this process has made.",
+           (double)s->totals.exchanges);
     metric(out, "delta_sent_bytes_total", "counter", "Compressed deltas sent.",
            (double)s->totals.delta_bytes_out);
     metric(out, "dense_equivalent_bytes_total", "counter",

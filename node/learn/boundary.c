@@ -19,6 +19,24 @@ void node_learner_post(struct node_learner *l, struct node_message *message)
     node_mailbox_deliver(l->options.loop, message);
 }
 
+// Ends the node: whatever it is told later, its next boundary is the last one.
+static void refuse_to_go_on(struct node_learner *l, const char *text)
+{
+    snprintf(l->refused, sizeof l->refused, "%.255s", text);
+    gossip_rounds_order(&l->rounds, &(struct gossip_order){.kind = GOSSIP_ORDER_STOP});
+}
+
+static void look_after_directory(struct node_learner *l)
+{
+    struct base_reason why = {""};
+    bool restored = false;
+    if (!l->options.keeper || l->refused[0])
+        return;
+    if (node_keeper_look(l->options.keeper, &restored, &why) == BASE_ESTATE)
+        refuse_to_go_on(l, why.text);
+    l->save = l->save || restored;
+}
+
 // Called on this thread, because a file system that hangs would block the loop.
 static uint64_t disk_free(struct node_learner *l, uint64_t now_ns)
 {
@@ -26,6 +44,7 @@ static uint64_t disk_free(struct node_learner *l, uint64_t now_ns)
     if (l->disk_ns != 0 && now_ns - l->disk_ns < DISK_EVERY_NS)
         return l->disk_free;
     BASE_ASSERT(now_ns >= l->disk_ns); // a monotonic clock
+    look_after_directory(l);
     const char *directory = l->options.config->node.dir;
     bool known = directory && statvfs(directory, &disk) == 0;
     l->disk_free = known ? (uint64_t)disk.f_bavail * disk.f_frsize : UINT64_MAX;
@@ -41,6 +60,16 @@ static uint64_t memory_of(const struct node_learner *l)
     return outer + (l->options.trainee ? train_trainer_memory(l->options.trainee->trainer) : 0);
 }
 
+uint64_t node_learner_own_steps(const struct node_learner *l)
+{
+    return l->options.trainee ? l->options.trainee->own_steps : l->given_steps;
+}
+
+uint64_t node_learner_own_examples(const struct node_learner *l)
+{
+    return l->options.trainee ? l->options.trainee->own_examples : NODE_NOT_COUNTED;
+}
+
 void node_learner_tell(struct node_learner *l, const char *state, bool always)
 {
     uint64_t now_ns = node_clock_ns();
@@ -53,6 +82,8 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
     message->progress = (struct node_progress){
         .round = l->rounds.round,
         .step = l->rounds.step,
+        .own_steps = node_learner_own_steps(l),
+        .own_examples = node_learner_own_examples(l),
         .stands = gossip_rounds_stand(&l->rounds),
         .least_stop = gossip_rounds_least_stop(&l->rounds),
         .exchanges = l->totals.exchanges,

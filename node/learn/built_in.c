@@ -76,8 +76,10 @@ void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
         train_trainer_step(b->trainer, b->config->average.drift_correction, &loss, &rows);
         b->loss_sum += loss.loss_sum;
         b->examples += rows;
+        b->own_examples += rows;
     }
     b->steps += count;
+    b->own_steps += count;
     node_step_time_add(&b->step_time, node_clock_ns() - begun_ns, count);
 }
 

@@ -24,7 +24,8 @@ struct node_built_in {
     double rate_sum;
     size_t examples;
     uint64_t steps;
-    uint64_t reset; // optimiser vectors that were not finite and were set to zero, so far
+    uint64_t own_steps, own_examples; // computed since begin(), whatever became of the result
+    uint64_t reset;                   // optimiser vectors that were not finite and were set to zero, so far
 };
 
 // In whose memory the first three vectors are.

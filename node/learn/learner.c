@@ -40,6 +40,8 @@ static void write_row(struct node_learner *l, struct train_score measured, const
         .time = (double)now.tv_sec + (double)now.tv_nsec / (double)NODE_SECOND_NS,
         .round = l->rounds.round,
         .step = l->rounds.step,
+        .own_steps = node_learner_own_steps(l),
+        .own_examples = node_learner_own_examples(l),
         .bytes_sent = atomic_load_explicit(&l->options.counters->bytes_sent, memory_order_relaxed),
         .bytes_received = atomic_load_explicit(&l->options.counters->bytes_received, memory_order_relaxed),
         .exchanges = l->totals.exchanges,
@@ -101,6 +103,7 @@ static void take_steps(struct node_learner *l, uint64_t count)
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
     l->learner.boundary(l->learner.owner, 0, &did);
     BASE_ASSERT(did.step >= l->rounds.step && (!did.undone || !did.finite));
+    l->given_steps += did.undone ? 0 : did.step - l->rounds.step;
     l->undone = did.undone;
     l->step_ns = did.step_ns;
     l->loss = did.loss;

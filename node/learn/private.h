@@ -22,9 +22,10 @@ struct node_learner {
     double reported;                          // by the program, in this round; NAN: not
     double rmse;                              // of a regression, likewise
     bool regression;
-    double loss, rate; // of the latest round that had steps, NAN before
-    double pace;       // of this node's steps over the median of its neighbours'
-    uint64_t step_ns;  // of one step, as the learner reported it
+    uint64_t given_steps; // by options.other in this process
+    double loss, rate;    // of the latest round that had steps, NAN before
+    double pace;          // of this node's steps over the median of its neighbours'
+    uint64_t step_ns;     // of one step, as the learner reported it
     struct gossip_exchange_totals totals;
     struct train_spread *spreads; // for the scaling, from the loop; NULL: not here yet
     struct node_shards *shards;   // NULL: nothing is ever taken over
@@ -40,6 +41,9 @@ struct node_learner {
     uint64_t disk_ns, disk_free; // when it was read for node.dir, and its value
 };
 
+// The steps that this process has computed, and the examples in them (NODE_NOT_COUNTED: not known).
+uint64_t node_learner_own_steps(const struct node_learner *l);
+uint64_t node_learner_own_examples(const struct node_learner *l);
 void node_learner_post(struct node_learner *l, struct node_message *message); // to the loop
 // At most ten times a second, except for a new state or when `always`.
 void node_learner_tell(struct node_learner *l, const char *state, bool always);

@@ -220,6 +220,12 @@ enum node_link_end node_link_end(const struct node_link *link)
     return link->end;
 }
 
+bool node_link_peer_address(const struct node_link *link, struct node_address *theirs)
+{
+    theirs->bytes = sizeof theirs->storage;
+    return getpeername(link->socket, (struct sockaddr *)&theirs->storage, &theirs->bytes) == 0;
+}
+
 bool node_link_address(const struct node_link *link, struct node_address *own)
 {
     return node_address_bound(link->socket, own);

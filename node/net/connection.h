@@ -78,6 +78,7 @@ enum node_link_end {
 };
 enum node_link_end node_link_end(const struct node_link *link);
 bool node_link_address(const struct node_link *link, struct node_address *own); // of this end
+bool node_link_peer_address(const struct node_link *link, struct node_address *theirs);
 struct node_link_traffic node_link_traffic(const struct node_link *link);
 
 #endif

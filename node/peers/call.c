@@ -22,9 +22,7 @@ static size_t member_addresses(struct node_peers *peers, const struct gossip_id 
     if (node_faults_has(peers->options.faults, id) || // as if there were no answer
         gossip_membership_find(peers->options.membership, id, &info))
         return 0;
-    for (size_t i = 0; i < info.record->n_addresses; i++)
-        node_address_of(&info.record->addresses[i], &out[i]);
-    return info.record->n_addresses;
+    return node_endpoints_of(peers->options.endpoints, info.record, out);
 }
 
 void peer_call_resolve(struct node_peers *peers, const struct gossip_links_target *target)

@@ -6,7 +6,8 @@
 
 struct endpoint {
     struct gossip_id id;
-    struct gossip_address from; // family 0: never heard
+    struct gossip_address from;   // family 0: never heard
+    struct gossip_address linked; // the latest that others can use; family 0: none
     uint64_t heard_ns;
     unsigned unanswered; // datagrams since
 };
@@ -15,6 +16,14 @@ struct node_endpoints {
     struct endpoint *rows; // in the order of their ids
     size_t count;
 };
+
+bool node_address_is_near(const struct gossip_address *a)
+{
+    static const uint8_t zeros[16], one[16] = {[15] = 1};
+    if (a->family == 4)
+        return a->ip[0] == 127 || memcmp(a->ip, zeros, 4) == 0 || (a->ip[0] == 169 && a->ip[1] == 254);
+    return memcmp(a->ip, zeros, sizeof zeros) == 0 || memcmp(a->ip, one, sizeof one) == 0;
+}
 
 void node_address_of(const struct gossip_address *from, struct node_address *to)
 {
@@ -127,11 +136,42 @@ void node_endpoints_heard(struct node_endpoints *endpoints, const struct gossip_
     row->unanswered = 0;
 }
 
-// The turn begins at the address where it was heard last.
-static size_t begin_of_turn(const struct endpoint *row, const struct gossip_record *record)
+void node_endpoints_linked(struct node_endpoints *endpoints, const struct gossip_id *id,
+                           const struct node_address *from)
 {
-    for (size_t i = 0; row && i < record->n_addresses; i++)
-        if (same(&row->from, &record->addresses[i]))
+    struct gossip_address told;
+    struct endpoint *row =
+        node_address_tell(from, &told) && !node_address_is_near(&told) ? find_or_add(endpoints, id) : NULL;
+    if (row)
+        row->linked = told;
+}
+
+static struct gossip_address reachable(const struct endpoint *row, const struct gossip_address *told)
+{
+    if (!row || row->linked.family == 0 || !node_address_is_near(told))
+        return *told;
+    struct gossip_address there = row->linked;
+    there.port = told->port;
+    return there;
+}
+
+size_t node_endpoints_of(const struct node_endpoints *endpoints, const struct gossip_record *record,
+                         struct node_address out[LIMIT_ADDRESSES])
+{
+    const struct endpoint *row = find(endpoints, &record->id);
+    for (size_t i = 0; i < record->n_addresses; i++) {
+        const struct gossip_address address = reachable(row, &record->addresses[i]);
+        node_address_of(&address, &out[i]);
+    }
+    return record->n_addresses;
+}
+
+// The turn begins at the address where it was heard last.
+static size_t begin_of_turn(const struct endpoint *row, const struct node_address *addresses, size_t count)
+{
+    struct gossip_address told;
+    for (size_t i = 0; row && i < count; i++)
+        if (node_address_tell(&addresses[i], &told) && same(&row->from, &told))
             return i;
     return 0;
 }
@@ -145,9 +185,11 @@ bool node_endpoints_pick(struct node_endpoints *endpoints, const struct gossip_r
         node_address_of(&row->from, to);
         return true;
     }
-    size_t n = record->n_addresses, first = begin_of_turn(row, record) + (row ? row->unanswered : 0);
+    struct node_address addresses[LIMIT_ADDRESSES];
+    const size_t n = node_endpoints_of(endpoints, record, addresses),
+                 first = begin_of_turn(row, addresses, n) + (row ? row->unanswered : 0);
     for (size_t i = 0; i < n; i++) {
-        node_address_of(&record->addresses[(first + i) % n], to);
+        *to = addresses[(first + i) % n];
         if (!reaches(context, to))
             continue;
         if (row)

@@ -57,6 +57,8 @@ void peer_link_up(struct peer_link *link, struct node_peers_event *event)
     peer_tell_up(link);
     if (!node_link_address(link->link, &event->own))
         event->own.bytes = 0;
+    if (!node_link_peer_address(link->link, &event->theirs))
+        event->theirs.bytes = 0;
 }
 
 // -- close

@@ -19,11 +19,12 @@
 #include "node/queue/counters.h"
 
 struct event_base;
+struct node_endpoints;
 struct node_peers;
 struct node_streams;
 
 enum node_peers_event_kind {
-    NODE_PEERS_UP,          // a link to `peer` is in use; `own`: its address at this end
+    NODE_PEERS_UP,          // a link to `peer` is in use; `own`, `theirs`: its addresses
     NODE_PEERS_DOWN,        // no link to `peer` is in use any more
     NODE_PEERS_MESSAGE,     // `message` for the worker; its payloads point into bytes[count], malloc'ed and
                             // now the owner's
@@ -42,7 +43,7 @@ enum node_peers_event_kind {
 struct node_peers_event {
     enum node_peers_event_kind kind;
     struct gossip_id peer;
-    struct node_address own;              // of 0 bytes: not known
+    struct node_address own, theirs;      // of 0 bytes: not known
     const struct gossip_message *message; // these three valid until the next event
     const char *address, *name;
     uint8_t *bytes;
@@ -65,7 +66,8 @@ struct node_peers_options {
     // Called from the event loop: the owner is to take all events now. They are valid during this call only.
     void (*ready)(void *owner);
     void *owner;
-    const struct gossip_membership *membership; // these two are set by node/cluster
+    const struct gossip_membership *membership; // these three are set by node/cluster
+    const struct node_endpoints *endpoints;     // where members are called
     struct node_faults *faults;
 };
 

@@ -75,10 +75,14 @@ struct node_edge_status {
     uint8_t standing;                // enum gossip_standing of the other end, as last reported
 };
 
+#define NODE_NOT_COUNTED UINT64_MAX
 struct node_progress {
-    uint64_t round, step, exchanges;
-    bool stands;         // at the round of its stop
-    uint64_t least_stop; // the first boundary at which it can stop
+    uint64_t round, step;  // the cluster's, which this node has reached, by itself or with another's model
+    uint64_t own_steps;    // that this process has computed
+    uint64_t own_examples; // in them; NODE_NOT_COUNTED: only the program that trains knows
+    uint64_t exchanges;    // that this process has made
+    bool stands;           // at the round of its stop
+    uint64_t least_stop;   // the first boundary at which it can stop
     double loss, accuracy,
         consensus; // NAN: not measured; accuracy is the latest measured; R2 of a regression
     double rmse;   // of a regression, likewise

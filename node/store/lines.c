@@ -184,6 +184,27 @@ static void tell_success(struct node_lines *lines)
     lines->missing = 0;
 }
 
+// A file that was removed takes lines that nobody can read. Without a directory it does so until there is one
+// again.
+static void begin_again_if_removed(struct node_lines *lines)
+{
+    struct stat status;
+    struct base_reason why;
+    const int old = lines->file;
+    if (!lines->regular || fstat(old, &status) || status.st_nlink > 0)
+        return;
+    lines->file = -1;
+    if (open_file(lines, &why) == BASE_OK) {
+        close(old);
+        lines->limit = lines->bounds.bytes;
+        return;
+    }
+    if (lines->file >= 0)
+        close(lines->file);
+    lines->file = old;
+    lines->regular = true;
+}
+
 enum base_error node_lines_append(struct node_lines *lines, const char *line)
 {
     const size_t length = strlen(line);
@@ -193,6 +214,7 @@ enum base_error node_lines_append(struct node_lines *lines, const char *line)
     } text = {.from = line};
     char newline = '\n';
     BASE_ASSERT(!strchr(line, newline)); // it would be two lines
+    begin_again_if_removed(lines);
     const struct iovec parts[] = {{text.base, length}, {&newline, 1}};
     ssize_t put;
     do

@@ -58,6 +58,9 @@ static char *row_line(const struct node_metrics *metrics, const struct node_metr
     json_t *object = json_object();
     if (object && put_real(object, "time", row->time) && put(object, "node", json_string(metrics->node)) &&
         put_integer(object, "round", row->round) && put_integer(object, "step", row->step) &&
+        put_integer(object, "own_steps", row->own_steps) &&
+        put(object, "own_examples",
+            row->own_examples == UINT64_MAX ? json_null() : json_integer((json_int_t)row->own_examples)) &&
         put_real(object, "loss", row->loss) &&
         put_real(object, "accuracy", row->regression ? (double)NAN : row->accuracy) &&
         put_real(object, "test_loss", row->test_loss) && put_integer(object, "bytes_sent", row->bytes_sent) &&

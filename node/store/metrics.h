@@ -10,8 +10,11 @@
 struct node_metrics;
 
 struct node_metrics_row {
-    double time; // unix seconds
-    uint64_t round, step, bytes_sent, bytes_received, exchanges;
+    double time;           // unix seconds
+    uint64_t round, step;  // progress: the cluster's, which this node has reached, also with another's model
+    uint64_t own_steps;    // own work, as all counters below: of this process
+    uint64_t own_examples; // UINT64_MAX becomes null: not known
+    uint64_t bytes_sent, bytes_received, exchanges;
     uint64_t delta_bytes, dense_bytes; // packets sent, and what they would have been as dense fp32
     double loss, accuracy, test_loss, consensus, rate; // NAN becomes null
     bool regression; // accuracy is R2: written as "r2", with "rmse" beside it, and "accuracy" null

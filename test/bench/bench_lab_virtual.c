@@ -70,7 +70,7 @@ struct place {
 };
 
 // The time of a whole run, and its steps.
-static enum base_error simulate(const struct run *run, const struct place *place, double *ns, uint64_t *steps,
+static enum base_error simulate(const struct run *run, struct place *place, double *ns, uint64_t *steps,
                                 struct base_reason *why)
 {
     struct lab_cluster cluster = {0};
@@ -121,7 +121,7 @@ struct figures {
     double step[TURNS], bare[TURNS], turn[TURNS], part[TURNS];
 };
 
-static enum base_error measure(const struct run *brief, const struct run *whole, const struct place *place,
+static enum base_error measure(const struct run *brief, const struct run *whole, struct place *place,
                                struct figures *figures, struct base_reason *why)
 {
     struct lab_shard_trainers *trainers = NULL;

@@ -83,7 +83,8 @@ def row(label, made, settings):
     return {"run": label, **{k: made[k] for k in ("kind", "engine", "method", "status", "nodes", "consensus", "false_deaths")},
             "seed": made["settings"]["seed"], "settings": settings, **made["averaged"], "nodes": NODES,
             **{k: made["node"][k]["accuracy"] for k in ("worst", "mean", "best")}, "bytes": made["bytes"]["sent"],
-            "dense_over_sent": 66.5, "seconds": made["seconds"]["virtual"], "wall_seconds": 3.4, "rounds": 1000, "steps": 2000,
+            "dense_over_sent": 66.5, "seconds": made["seconds"]["virtual"], "wall_seconds": 3.4, "round": 1000, "step": 2000, "own_steps": 1990, "own_steps_least": 1920,
+            "own_examples": 63680, "exchanges": 1004,
             "detected": medians[0] if medians else None, "rewired": None, "targets": flat}
 
 

@@ -137,10 +137,10 @@ class Reports(unittest.TestCase):
         at = self.head(page, "bytes to 93%")
         selector = f"#table thead th:nth-child({at + 1})"
         page.click(selector + " button")
-        self.assertEqual(self.column(page, at), ["25.3 MB", "79.1 MB", "121 MB", "316 MB", "500 MB", "never"])
+        self.assertEqual(self.column(page, at), ["25.3 MB", "79.1 MB", "121 MB", "316 MB", "2 of 3", "never"])
         self.assertEqual(page.evaluate(f"document.querySelector('{selector}').ariaSort"), "ascending")
         page.press("Enter")  # the header is still focused
-        self.assertEqual(self.column(page, at), ["500 MB", "316 MB", "121 MB", "79.1 MB", "25.3 MB", "never"])
+        self.assertEqual(self.column(page, at), ["316 MB", "121 MB", "79.1 MB", "25.3 MB", "2 of 3", "never"])
         self.assertEqual(page.evaluate(f"document.querySelector('{selector}').ariaSort"), "descending")
         page.click("#table thead th:nth-child(2) button")  # ratios sort as numbers
         self.assertEqual(self.column(page, 1), ["1/100", "1/100", "1/32", "1/32", "1/8", "1/8"])
@@ -149,8 +149,8 @@ class Reports(unittest.TestCase):
 
     def test_bars(self):
         page = self.open("sweep")
-        self.assertEqual(self.texts(page, "[data-chart=to-bytes] .never"), ["never"])
-        self.assertEqual(page.evaluate("document.querySelectorAll('[data-chart=to-bytes] .bar').length"), 5)
+        self.assertEqual(self.texts(page, "[data-chart=to-bytes] .never"), ["2 of 3 seeds", "never"])
+        self.assertEqual(page.evaluate("document.querySelectorAll('[data-chart=to-bytes] .bar').length"), 4)
         averaged = self.texts(page, "[data-chart=to-bytes] .row")
         page.click("#target-controls [data-value=worst]")
         self.assertNotEqual(self.texts(page, "[data-chart=to-bytes] .row"), averaged)
@@ -210,6 +210,8 @@ class Reports(unittest.TestCase):
         self.assertEqual(page.evaluate("document.querySelectorAll('.vertex').length"), 4)
         self.assertEqual(page.evaluate("document.querySelectorAll('.vertex.gone').length"), 1)
         self.assertIn("node-02 killed", self.texts(page, "#event-table")[0])
+        settings = self.texts(page, "#shared div")  # every key that differs from its default, the simulated network included
+        self.assertTrue({"sim.step_time20ms", "data.train_count200"} <= set(settings), settings)
         self.numbers_are_finite(page)
         self.assertEqual(page.problems, [])
 
@@ -266,7 +268,7 @@ class Plots(unittest.TestCase):
         os.symlink(shutil.which("env"), os.path.join(self.directory, "only-env", "env"))
         self.assertIn("apt-get install gnuplot-nox", p2pml("plot", self.directory, status=1, PATH=os.path.join(self.directory, "only-env")))
         self.assertTrue(os.path.exists(os.path.join(self.directory, "plots", "accuracy-over-bytes.gp")))
-        self.assertIn("found 'pdf', expected png or svg", p2pml("plot", self.directory, "--format", "pdf", status=2))
+        self.assertIn("found 'gif', expected png, svg or pdf", p2pml("plot", self.directory, "--format", "gif", status=2))
         self.assertIn("expected one directory", p2pml("plot", status=2))
 
 

@@ -107,7 +107,8 @@ class RunTest(unittest.TestCase):
         s = self.summary()
         self.assertEqual((s["status"], s["experiment"], s["nodes"]), ("complete", "small", 4))
         self.assertEqual((s["model"], s["train_examples"], s["test_examples"]), ("mlp 784-32-10", 800, 200))
-        self.assertEqual([n["steps"] for n in s["per_node"]], [80] * 4)
+        self.assertEqual([(n["step"], n["own_steps"]) for n in s["per_node"]], [(80, 80)] * 4)
+        self.assertEqual(s["shortfall"], None)
         self.assertEqual([n["exchanges"] for n in s["per_node"]], [20] * 4)
         self.assertTrue(all(n["succeeded"] and 0 < n["accuracy"] <= 1 for n in s["per_node"]))
         self.assertEqual(s["averaged"]["nodes"], 4)
@@ -200,6 +201,13 @@ class RunTest(unittest.TestCase):
         self.start("--fresh", "--set", "sim.latency=5ms")
         _, said = self.end(0)
         self.assertIn("sim.latency: has no effect with p2pml run, only with p2pml sim", said)
+
+    def test_filters_that_send_little_anew_are_told(self):
+        self.start("--check", "--set", "average.ratio=1/32", "--set", "average.filters=[significantly-modified:0.001,random-skip:0.1,same-keys:4]")
+        _, said = self.end(0)
+        self.assertIn("average.filters: with average.ratio 1/32, an exchange sends only 1/178 of the model anew", said)
+        self.start("--check", "--set", "average.ratio=1/32", "--set", "average.filters=[random-skip:0.1,same-keys:1]")
+        self.assertNotIn("anew", self.end(0)[1])
 
     def test_nodes_that_never_meet_are_reported(self):
         alone = ["unshare", "-n"]  # a network without a working loopback interface

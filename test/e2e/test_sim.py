@@ -146,7 +146,9 @@ class SimTest(unittest.TestCase):
         steps = [row["step"] for row in self.lines("out", "node-03", "metrics.jsonl")]
         self.assertEqual(steps[-1], 1200)  # it took the step of the others, and makes up for none
         self.assertLess(len(steps), 600)
-        self.assertEqual([n["steps"] for n in s["per_node"] if n["name"] != "node-01"], [1200] * 5)
+        self.assertEqual([n["step"] for n in s["per_node"] if n["name"] != "node-01"], [1200] * 5)
+        own = {n["name"]: n["own_steps"] for n in s["per_node"]}
+        self.assertLess(own["node-03"], 1200)  # own work, in both processes together
         again = [b for a, b in zip(steps, steps[1:]) if b < a]
         self.assertTrue(again == [] or again[0] > 4, again)  # it resumed from its checkpoint
 

@@ -253,7 +253,7 @@ class Strangers(ClusterTest):
         self.finish()
 
     def check_metrics(self, text):
-        self.assertRegex(text, r"(?m)^# TYPE p2pml_rounds_total counter$")
+        self.assertRegex(text, r"(?m)^# TYPE p2pml_own_steps_total counter$")
         promtool = shutil.which("promtool")
         if not promtool:
             print("promtool is not installed (Debian: prometheus): the format of /metrics was not checked")

@@ -121,7 +121,7 @@ class SweepTest(unittest.TestCase):
         self.assertEqual([row["run"] for row in rows], LABELS)
         for row in rows:
             summary = self.load("runs", row["run"], "summary.json")
-            self.assertEqual((row["status"], row["nodes"], row["steps"]), ("complete", 2, 2000))
+            self.assertEqual((row["status"], row["nodes"], row["step"]), ("complete", 2, 2000))
             self.assertEqual(row["accuracy"], summary["averaged"]["accuracy"])
             self.assertEqual(row["bytes"], summary["bytes"]["sent"])
             self.assertTrue(row["worst"] <= row["mean"] <= row["best"])

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import time
 import urllib.error
@@ -277,18 +278,44 @@ class Training(ClusterTest):
         self.assertIn("SIGINT", node.wait_exit(0))
         self.assertEqual(node.checkpoints(), ["checkpoint-0.safetensors"])
 
-    def test_a_second_signal_ends_at_once(self):
-        node = self.node("alone", 0, data__test_count=60000, train__steps=4, data__train_count=100, train__eval_rounds=1)
+    def test_a_removed_directory_is_restored(self):
+        node = self.node("alone", 0, train__steps=0, train__eval_rounds=0)
         node.start()
         node.wait_log("training begins")
-        node.signal(signal.SIGSTOP)  # so that both signals are delivered before any thread continues
+        with open(os.path.join(node.directory, "identity")) as file:
+            identity = file.read()
+        gone = node.directory + "-gone"
+        os.rename(node.directory, gone)  # at once, as rmtree is not
+        shutil.rmtree(gone)
+        wait_until(lambda: node.rows() and node.checkpoints(), "lines and a checkpoint in a new directory")
+        with open(os.path.join(node.directory, "identity")) as file:
+            self.assertEqual(file.read(), identity)
         node.signal(signal.SIGTERM)
+        self.assertIn("were removed while this node runs; restored: identity, boot, lock", node.wait_exit(0))
+        self.assertTrue({"boot", "lock", "model.safetensors"} <= set(os.listdir(node.directory)))
+
+    def test_a_repeated_sigterm_changes_nothing(self):
+        node = self.node("alone", 0, train__steps=0, train__eval_rounds=0)
+        node.start()
+        node.wait_log("training begins")
+        node.signal(signal.SIGSTOP)  # so that all of them are there before any thread continues
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCONT, signal.SIGTERM, signal.SIGTERM):  # as timeout(1) and a shell do
+            node.signal(number)
+        node.wait_exit(0)
+        self.assertEqual(node.rows()[-1]["state"], "stopped")
+
+    def test_a_second_sigint_ends_at_once_after_a_second(self):
+        node = self.node("alone", 0, train__steps=0, average__local_steps=1000000, train__eval_rounds=0)  # a round of minutes
+        node.start()
+        node.wait_log("training begins")
         node.signal(signal.SIGINT)
-        node.signal(signal.SIGCONT)
+        node.wait_log("writing the last checkpoint")
         begun = time.monotonic()
-        wait_until(lambda: node.process.poll() is not None, "the end", 30)
-        self.assertLess(time.monotonic() - begun, 30)
-        self.assertIn(node.process.returncode, (0, 1))
+        while node.process.poll() is None:
+            time.sleep(0.1)  # the scenario: somebody who presses Ctrl-C again and again
+            node.signal(signal.SIGINT)
+        self.assertGreater(time.monotonic() - begun, 0.5)
+        self.assertEqual(node.process.returncode, 1)
 
     def test_training_begins_without_a_missing_peer(self):
         node = self.node("alone", 0, peers="127.0.0.1:1", node__start_timeout="500ms")

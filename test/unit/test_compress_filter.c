@@ -52,6 +52,26 @@ static void no_element_may_be_significant(void **state)
     }
 }
 
+static void a_chain_says_how_much_an_exchange_sends_anew(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double fresh;
+    } known[] = {{"", 0.25},
+                 {"significantly-modified:0.5", 0.25}, // it depends on the values
+                 {"random-skip:0.2", 0.2},
+                 {"same-keys:0", 0.25},
+                 {"same-keys:4", 0.05}, // one exchange in five
+                 {"significantly-modified:0.5, random-skip:0.2, same-keys:4", 0.04}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        struct compress_filters filters = {0};
+        struct base_reason why;
+        assert_int_equal(compress_filters_parse(known[i].text, &filters, &why), BASE_OK);
+        assert_true(fabs(compress_filters_fresh(&filters, 0.25) - known[i].fresh) < 1e-12);
+    }
+}
+
 static void random_skip_of_zero_keeps_all(void **state)
 {
     (void)state;
@@ -276,6 +296,7 @@ int main(void)
         cmocka_unit_test(random_skip_depends_only_on_the_index),
         cmocka_unit_test(a_filter_gets_what_the_filters_before_it_left),
         cmocka_unit_test(an_empty_chain_keeps_all),
+        cmocka_unit_test(a_chain_says_how_much_an_exchange_sends_anew),
         cmocka_unit_test(same_keys_are_used_for_their_number_of_exchanges),
         cmocka_unit_test(same_keys_need_room_and_a_history),
         cmocka_unit_test(the_cpu_backend_returns_the_values_of_a_list),

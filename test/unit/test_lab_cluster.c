@@ -27,10 +27,11 @@ static pid_t signal_when_ready(const struct world *w, int signal)
 static void nodes_that_end_well_are_reported_as_done(void **state)
 {
     struct world *w = *state;
-    play(w,
-         "echo '{\"round\":3,\"step\":12,\"loss\":0.5,\"accuracy\":0.75,\"test_loss\":1,\"bytes_sent\":5000,"
-         "\"bytes_received\":1,\"exchanges\":2,\"consensus\":null,\"delta_bytes\":3,\"dense_bytes\":4,"
-         "\"state\":\"finished\"}' > \"$dir/metrics.jsonl\"; echo hello >&2; test \"$1\" = --config");
+    play(
+        w,
+        "echo '{\"round\":3,\"step\":12,\"loss\":0.5,\"accuracy\":0.75,\"test_loss\":1,\"bytes_sent\":5000,"
+        "\"bytes_received\":1,\"own_steps\":12,\"own_examples\":1,\"exchanges\":2,\"consensus\":null,\"delta_bytes\":3,\"dense_bytes\":4,"
+        "\"state\":\"finished\"}' > \"$dir/metrics.jsonl\"; echo hello >&2; test \"$1\" = --config");
     run(w);
     for (size_t i = 0; i < 3; i++) {
         assert_true(lab_process_succeeded(&w->cluster.nodes[i].process));

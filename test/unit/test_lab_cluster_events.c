@@ -23,11 +23,11 @@ static void with_events(struct world *w, const char *events)
 
 // A script that plays a trainer: `round` appends the metrics of one, `rounds_until` does so until a command
 // is true.
-#define TRAINS                                                                                               \
-    "round() { echo '{\"round\":1,\"step\":1,\"loss\":1,\"accuracy\":null,\"test_loss\":null,"               \
-    "\"bytes_sent\":10,\"bytes_received\":1,\"exchanges\":1,\"consensus\":null,\"delta_bytes\":1,"           \
-    "\"dense_bytes\":1,\"state\":\"training\"}' >> \"$dir/metrics.jsonl\"; sleep 0.01; }\n"                  \
-    "rounds_until() { while ! \"$@\"; do round; done; }\n"                                                   \
+#define TRAINS                                                                                                                           \
+    "round() { echo '{\"round\":1,\"step\":1,\"loss\":1,\"accuracy\":null,\"test_loss\":null,"                                           \
+    "\"bytes_sent\":10,\"bytes_received\":1,\"own_steps\":1,\"own_examples\":null,\"exchanges\":1,\"consensus\":null,\"delta_bytes\":1," \
+    "\"dense_bytes\":1,\"state\":\"training\"}' >> \"$dir/metrics.jsonl\"; sleep 0.01; }\n"                                              \
+    "rounds_until() { while ! \"$@\"; do round; done; }\n"                                                                               \
     "run=$dir/..\n"
 
 static void a_node_is_killed_and_started_again(void **state)
@@ -58,11 +58,11 @@ static void a_node_is_killed_and_started_again(void **state)
 }
 
 // Rounds count up to the first argument; then the script waits for the others.
-#define COUNTS                                                                                               \
-    "n=0; [ \"$3\" = --resume ] && n=3\n"                                                                    \
-    "one() { n=$((n + 1)); echo \"{\\\"round\\\":$n,\\\"step\\\":$n,\\\"loss\\\":1,\\\"accuracy\\\":null,\"" \
-    "\"\\\"test_loss\\\":null,\\\"bytes_sent\\\":10,\\\"bytes_received\\\":1,\\\"exchanges\\\":1,\""         \
-    "\"\\\"consensus\\\":null,\\\"delta_bytes\\\":1,\\\"dense_bytes\\\":1,\\\"state\\\":\\\"training\\\"}\"" \
+#define COUNTS                                                                                                                                  \
+    "n=0; [ \"$3\" = --resume ] && n=3\n"                                                                                                       \
+    "one() { n=$((n + 1)); echo \"{\\\"round\\\":$n,\\\"step\\\":$n,\\\"loss\\\":1,\\\"accuracy\\\":null,\""                                    \
+    "\"\\\"test_loss\\\":null,\\\"bytes_sent\\\":10,\\\"bytes_received\\\":1,\\\"own_steps\\\":1,\\\"own_examples\\\":1,\\\"exchanges\\\":1,\"" \
+    "\"\\\"consensus\\\":null,\\\"delta_bytes\\\":1,\\\"dense_bytes\\\":1,\\\"state\\\":\\\"training\\\"}\""                                    \
     " >> \"$dir/metrics.jsonl\"; sleep 0.01; }\n"
 
 static void events_happen_at_rounds_of_the_cluster(void **state)

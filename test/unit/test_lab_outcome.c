@@ -86,11 +86,12 @@ static void trains(struct world *w, size_t node, int round, double at, double ac
     assert_non_null(out);
     if (!isnan(accuracy))
         snprintf(measured, sizeof measured, "%.17g", accuracy);
-    fprintf(out,
-            "{\"time\":%.6f,\"round\":%d,\"step\":12,\"loss\":0.5,\"accuracy\":%s,\"test_loss\":1,"
-            "\"bytes_sent\":5,\"bytes_received\":1,\"exchanges\":2,\"consensus\":null,\"delta_bytes\":3,"
-            "\"dense_bytes\":4,\"state\":\"training\"}\n",
-            START + at, round, measured);
+    fprintf(
+        out,
+        "{\"time\":%.6f,\"round\":%d,\"step\":12,\"loss\":0.5,\"accuracy\":%s,\"test_loss\":1,"
+        "\"bytes_sent\":5,\"bytes_received\":1,\"own_steps\":12,\"own_examples\":1,\"exchanges\":2,\"consensus\":null,\"delta_bytes\":3,"
+        "\"dense_bytes\":4,\"state\":\"training\"}\n",
+        START + at, round, measured);
     assert_int_equal(fclose(out), 0);
     free(path);
 }

@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
-#define GOOD                                                                                                 \
-    "{\"time\":1.5,\"node\":\"node-00\",\"round\":12,\"step\":48,\"loss\":0.25,\"accuracy\":0.5,\"test_"     \
-    "loss\":1.25,"                                                                                           \
-    "\"bytes_sent\":123456,\"bytes_received\":7,\"exchanges\":11,\"consensus\":0.125,\"rate\":0.1,\"delta_"  \
-    "bytes\":9,"                                                                                             \
+#define GOOD                                                                                                                                       \
+    "{\"time\":1.5,\"node\":\"node-00\",\"round\":12,\"step\":48,\"loss\":0.25,\"accuracy\":0.5,\"test_"                                           \
+    "loss\":1.25,"                                                                                                                                 \
+    "\"bytes_sent\":123456,\"bytes_received\":7,\"own_steps\":40,\"own_examples\":1280,\"exchanges\":11,\"consensus\":0.125,\"rate\":0.1,\"delta_" \
+    "bytes\":9,"                                                                                                                                   \
     "\"dense_bytes\":1000,\"state\":\"training\"}"
 
 static void numbers_are_formatted_for_users(void **state)
@@ -117,12 +117,13 @@ static void null_keeps_the_last_measurement(void **state)
     struct lab_row row = lab_row_empty();
     const char *line =
         "{\"round\":13,\"step\":52,\"loss\":0.2,\"accuracy\":null,\"test_loss\":null,\"bytes_sent\":1,"
-        "\"bytes_received\":2,\"exchanges\":3,\"consensus\":null,\"delta_bytes\":4,\"dense_bytes\":5,"
+        "\"bytes_received\":2,\"own_steps\":44,\"own_examples\":null,\"exchanges\":3,\"consensus\":null,\"delta_bytes\":4,\"dense_bytes\":5,"
         "\"state\":\"training\"}";
     assert_true(lab_row_parse(line, strlen(line), &row));
     assert_true(isnan(row.accuracy) && isnan(row.consensus));
     assert_true(lab_row_parse(GOOD, strlen(GOOD), &row));
     assert_true(lab_row_parse(line, strlen(line), &row));
+    assert_true(row.own_steps == 44 && row.own_examples == LAB_NOT_COUNTED);
     assert_true(row.round == 13 && row.accuracy == 0.5 && row.test_loss == 1.25 && row.consensus == 0.125);
 }
 
@@ -134,11 +135,18 @@ static void a_line_that_is_no_round_changes_nothing(void **state)
     static const struct {
         const char *from, *to;
     } changes[] = {
-        {"\"round\":12", "\"round\":-1"},     {"\"round\":12", "\"round\":1.5"},
-        {"\"round\":12", "\"round\":\"12\""}, {"\"round\":12", "\"round\":99999999999999999999"},
-        {"\"loss\":0.25", "\"loss\":[]"},     {"\"loss\":0.25", "\"loss\":1e999"},
-        {"\"loss\":0.25", "\"loss\":NaN"},    {"\"state\":\"training\"", "\"state\":3"},
-        {"\"state\":", "\"status\":"},        {"}", ""},
+        {"\"round\":12", "\"round\":-1"},
+        {"\"round\":12", "\"round\":1.5"},
+        {"\"own_steps\":40,", ""},
+        {"\"own_examples\":1280,", ""},
+        {"\"round\":12", "\"round\":\"12\""},
+        {"\"round\":12", "\"round\":99999999999999999999"},
+        {"\"loss\":0.25", "\"loss\":[]"},
+        {"\"loss\":0.25", "\"loss\":1e999"},
+        {"\"loss\":0.25", "\"loss\":NaN"},
+        {"\"state\":\"training\"", "\"state\":3"},
+        {"\"state\":", "\"status\":"},
+        {"}", ""},
     };
     (void)state;
     struct lab_row row = lab_row_empty(), before;
@@ -266,6 +274,7 @@ static void the_counters_of_a_restarted_node_continue(void **state)
     assert_true(f.tail.lines == 2 && f.tail.bad == 0);
     assert_true(lab_tail_row(&f.tail).bytes_sent == 2 * sent &&
                 lab_tail_row(&f.tail).exchanges == 2 * exchanges);
+    assert_true(lab_tail_row(&f.tail).own_steps == 80 && lab_tail_row(&f.tail).own_examples == 2560);
     assert_true(lab_tail_row(&f.tail).step == 48);
     unfollow(&f);
 }

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "lab/report/page.h"
 #include "lab/report/report.h"
+#include "lab/report/tex.h"
 #include "test/support/temporary.h"
 
 #include <math.h>
@@ -52,7 +53,7 @@ static const char summary[] =
     " \"settings\": {\"seed\": 7, \"data\": {\"alpha\": 0.5}}, \"averaged\": {\"accuracy\": 0.9, \"loss\": "
     "0.3},"
     " \"node\": {\"worst\": {\"accuracy\": 0.8}}, \"consensus\": null, \"bytes\": {\"sent\": 5000},"
-    " \"seconds\": {\"virtual\": 4.5, \"total\": 1}, \"per_node\": [{\"rounds\": 4}],"
+    " \"seconds\": {\"virtual\": 4.5, \"total\": 1}, \"per_node\": [{\"round\": 4}],"
     " \"events\": [{\"event\": \"kill\", \"detected\": {\"median\": 0.5}, \"witnesses\": [1]},"
     "              {\"event\": \"kill\", \"detected\": {\"median\": 0.7}},"
     "              {\"event\": \"stop\", \"detected\": {\"median\": null}}],"
@@ -81,7 +82,7 @@ static void a_single_run_is_one_case(void **state)
     assert_string_equal(c->label, "tiny");
     assert_true(c->values[LAB_VALUE_ACCURACY].mean == 0.9 && c->values[LAB_VALUE_WORST].mean == 0.8);
     assert_true(c->values[LAB_VALUE_SECONDS].mean == 4.5); // virtual, not the time that it took here
-    assert_true(c->values[LAB_VALUE_BYTES].mean == 5000 && c->values[LAB_VALUE_ROUNDS].mean == 4);
+    assert_true(c->values[LAB_VALUE_BYTES].mean == 5000 && c->values[LAB_VALUE_ROUND].mean == 4);
     assert_true(near(c->values[LAB_VALUE_DETECTED].mean, 0.6));
     assert_true(isnan(c->values[LAB_VALUE_CONSENSUS].mean) && c->values[LAB_VALUE_CONSENSUS].seen == 0);
     assert_int_equal(c->n_targets, 1);
@@ -132,7 +133,11 @@ static void runs_that_differ_only_in_the_seed_are_one_case(void **state)
     assert_true(near(accuracy.mean, 0.92) && accuracy.low == 0.90 && accuracy.high == 0.94 &&
                 accuracy.seen == 2);
     const struct lab_band bytes = c->targets[0].cost[LAB_REACH_BYTES];
-    assert_true(bytes.mean == 100 && bytes.seen == 1 && c->targets[0].of == 2);
+    assert_true(near(accuracy.half, 12.7062 * 0.02) &&
+                isnan(results.cases[1].values[LAB_VALUE_ACCURACY].half));
+    assert_true(bytes.mean == 100 && bytes.seen == 1);
+    assert_int_equal(c->targets[0].of, 3); // the failed run has not reached it either
+    assert_false(lab_target_is_reached(&c->targets[0], LAB_REACH_BYTES));
     // At the rounds of the longer run, without those that the other did not reach: 0 2 4 6 7.
     assert_int_equal(c->curve.count, 5);
     assert_true(near(c->curve.points[1].value[LAB_LINE_ACCURACY].low, 0.3)); // r0 half-way between .1 and .5
@@ -142,6 +147,47 @@ static void runs_that_differ_only_in_the_seed_are_one_case(void **state)
     assert_true(c->curve.points[4].at[LAB_AXIS_BYTES] == 17000);
     assert_int_equal(c->curve.points[3].value[LAB_LINE_WORST].seen, 0);
     assert_int_equal(json_array_size(results.notes), 2); // two lines, one run
+    lab_run_results_free(&results);
+}
+
+static void seed_row(char *rows, const char *kind, int seed, double accuracy, const char *bytes)
+{
+    sprintf(rows + strlen(rows),
+            "{\"run\": \"%s%d\", \"status\": \"complete\", \"seed\": %d, \"settings\": {\"topology.kind\": "
+            "\"%s\", \"experiment.seed\": \"%d\"}, \"accuracy\": %g, \"bytes\": 2000000, \"targets\": "
+            "[{\"accuracy\": 0.9, \"averaged_bytes\": %s}]}\n",
+            kind, seed, seed, kind, seed, accuracy, bytes);
+}
+
+// Two cases whose accuracies differ by 0.01 on each seed, and by 0.2 from seed to seed; one is lucky once.
+static void differences_are_paired_by_seed(void **state)
+{
+    (void)state;
+    struct lab_run_results results;
+    struct base_reason why = {""};
+    char rows[8192] = "", *text = NULL;
+    size_t bytes = 0;
+    for (int seed = 0; seed < 3; seed++)
+        seed_row(rows, "ring", seed, 0.3 + 0.2 * seed, "3e6");
+    for (int seed = 1; seed < 4; seed++) // seed 0 is missing
+        seed_row(rows, "star", seed, 0.31 + 0.2 * seed, seed == 2 ? "1000" : "null");
+    write_file(".", "results.jsonl", rows);
+    assert_int_equal(lab_run_results_read(directory, &results, &why), BASE_OK);
+    assert_int_equal(results.reference, 1);
+    const struct lab_band band = results.cases[0].against[LAB_AGAINST_ACCURACY];
+    assert_int_equal(band.seen, 2);
+    assert_true(fabs(band.mean + 0.01) < 1e-9 && band.half < 1e-9);
+    assert_int_equal(results.cases[1].against[LAB_AGAINST_ACCURACY].seen, 0); // the reference itself
+    assert_int_equal(results.cases[0].against[LAB_AGAINST_WORST].seen, 0);
+    FILE *out = open_memstream(&text, &bytes);
+    assert_int_equal(lab_tex_write(&results, out), BASE_OK);
+    assert_int_equal(fclose(out), 0);
+    const char *ring =
+                   strstr(text, "ring & 3 & $50 \\pm 50$ & -- & $2.00 \\pm 0.00$ & -- & $3.00 \\pm 0.00$ "),
+               *star = strstr(text, " & 1 of 3 \\\\\n");
+    if (!ring || !star || star < ring) // fewest bytes, but of one seed
+        fail_msg("%s", text);
+    free(text);
     lab_run_results_free(&results);
 }
 
@@ -339,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_single_run_is_one_case),
         CASE(runs_that_differ_only_in_the_seed_are_one_case),
+        CASE(differences_are_paired_by_seed),
         CASE(labels_contain_only_what_differs),
         CASE(long_runs_are_thinned_during_reading),
         cmocka_unit_test(a_mean_that_falls_back_is_skipped),

@@ -12,15 +12,17 @@
 
 #define UNKNOWN                                                                                              \
     {                                                                                                        \
-        NAN, NAN, NAN, 0                                                                                     \
+        NAN, NAN, NAN, NAN, 0                                                                                \
     }
 
 static struct lab_curve_point points[] = {
-    {{0, 0, 0, 0}, {{0.1, 0.1, 0.1, 2}, UNKNOWN, UNKNOWN, {0, 0, 0, 2}, UNKNOWN, UNKNOWN}},
-    {{10, 20, 1000, 0.5}, {{0.9, 0.85, 0.95, 2}, UNKNOWN, UNKNOWN, {0.25, 0.2, 0.3, 2}, UNKNOWN, UNKNOWN}},
+    {{0, 0, 0, 0}, {{0.1, 0.1, 0.1, 0, 2}, UNKNOWN, UNKNOWN, {0, 0, 0, 0, 2}, UNKNOWN, UNKNOWN}},
+    {{10, 20, 1000, 0.5},
+     {{0.9, 0.88, 0.92, 0.25, 2}, UNKNOWN, UNKNOWN, {0.25, 0.2, 0.3, 0.125, 2}, UNKNOWN, UNKNOWN}},
 };
-static struct lab_target far = {0.9, 2, {{9000, 8000, 10000, 2}, {3, 2, 4, 2}}};
-static struct lab_target near_by = {0.9, 2, {{1000, 1000, 1000, 1}, {1, 1, 1, 1}}};
+static struct lab_target far = {0.9, 2, {{9000, 8500, 9500, 1000, 2}, {3, 2.5, 3.5, 1, 2}}};
+static struct lab_target near_by = {0.9, 1, {{1000, 1000, 1000, NAN, 1}, {1, 1, 1, NAN, 1}}};
+static struct lab_target lucky = {0.9, 5, {{10, 10, 10, NAN, 1}, {0.1, 0.1, 0.1, NAN, 1}}};
 static struct lab_target never = {0.9, 2, {UNKNOWN, UNKNOWN}};
 static char odd[] = "it's `date` \"so\"\n\\n", plain[] = "plain", silent[] = "silent", title[] = "tiny";
 
@@ -65,8 +67,9 @@ static void every_case_has_one_block(void **state)
     struct lab_run_results results;
     make_answer(cases, &results);
     char *text = text_of(CURVES, &results, NULL);
-    expect(text, "\n 10 20 1000 0.5 0.9 0.85 0.95 NaN NaN NaN NaN NaN NaN 0.25 0.2 0.3 NaN NaN NaN NaN NaN "
-                 "NaN\n\n\n# \"plain\"\n");
+    expect(text,
+           "\n 10 20 1000 0.5 0.9 0.65 1.15 NaN NaN NaN NaN NaN NaN 0.25 0.125 0.375 NaN NaN NaN NaN NaN "
+           "NaN\n\n\n# \"plain\"\n");
     size_t blocks = 1;
     for (const char *at = text; (at = strstr(at, "\n\n\n")); at++)
         blocks++;
@@ -81,8 +84,12 @@ static void bars_are_sorted_by_bytes_with_unknown_ones_last(void **state)
     struct lab_run_results results;
     make_answer(cases, &results);
     char *text = text_of(TARGETS, &results, NULL);
-    expect(text, "\n\"plain\" 1000 1000 1000 1 1 1\n\"it's `date`  so   n\" 9000 8000 10000 3 2 4\n"
-                 "\"silent\" NaN NaN NaN NaN NaN NaN\n");
+    expect(text, "\n\"plain\" 1000 1000 1000 1 1 1 all\n\"it's `date`  so   n\" 9000 8000 10000 3 2 4 all\n"
+                 "\"silent\" NaN NaN NaN NaN NaN NaN \"never\"\n");
+    free(text);
+    cases[1].targets = &lucky; // one of five seeds reached it, with the fewest bytes of all
+    text = text_of(TARGETS, &results, NULL);
+    expect(text, "3 2 4 all\n\"plain\" NaN NaN NaN NaN NaN NaN \"1 of 5 seeds\"\n");
     free(text);
 }
 

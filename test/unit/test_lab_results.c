@@ -77,8 +77,8 @@ static const char full[] =
     "{\"accuracy\": "
     "0.75}, \"best\": {\"accuracy\": 0.875}}, \"consensus\": 0.125, \"bytes\": {\"sent\": 123456789012, "
     "\"dense_over_sent\": 31.5}, \"seconds\": {\"virtual\": 12.5, \"cluster\": 99, \"total\": 2.25}, "
-    "\"per_node\": [{\"rounds\": 10, \"steps\": 40, \"loss\": 0.375, \"succeeded\": true}, {\"rounds\": 20, "
-    "\"steps\": 80, \"loss\": 0.5, \"succeeded\": true}, {\"rounds\": 15, \"steps\": 60, \"loss\": 7, "
+    "\"per_node\": [{\"round\": 10, \"step\": 40, \"own_steps\": 30, \"own_examples\": 960, \"loss\": 0.375, \"succeeded\": true}, {\"round\": 20, "
+    "\"step\": 80, \"own_steps\": 80, \"loss\": 0.5, \"succeeded\": true}, {\"round\": 15, \"step\": 60, \"own_steps\": 10, \"loss\": 7, "
     "\"succeeded\": false}], \"false_deaths\": 3, "
     "\"events\": [{\"detected\": {\"median\": 4}, \"rewired\": {\"median\": null}}, {\"detected\": "
     "{\"median\": "
@@ -100,7 +100,8 @@ static void every_field_of_a_run_is_in_the_results(void **state)
         "\"complete\","
         "\"seed\":7,\"settings\":{},\"nodes\":16,\"accuracy\":0.95,\"loss\":0.25,\"worst_loss\":0.5,\"worst\":0.5,\"mean\":0.75,"
         "\"best\":0.875,\"consensus\":0.125,\"bytes\":123456789012,\"dense_over_sent\":31.5,\"seconds\":12.5,"
-        "\"wall_seconds\":2.25,\"rounds\":15.0,\"steps\":60.0,\"detected\":2.0,\"rewired\":0.5,\"false_"
+        "\"wall_seconds\":2.25,\"round\":15.0,\"step\":60.0,\"own_steps\":40.0,\"own_steps_least\":10,\"own_examples\":960.0,"
+        "\"exchanges\":null,\"detected\":2.0,\"rewired\":0.5,\"false_"
         "deaths\":3,"
         "\"targets\":[{\"accuracy\":0.93,\"averaged_bytes\":1000,\"averaged_time\":3.5,\"averaged_step\":20,"
         "\"worst_bytes\":null,\"worst_time\":null,\"worst_step\":null},{\"accuracy\":0.955,\"averaged_"
@@ -112,13 +113,13 @@ static void every_field_of_a_run_is_in_the_results(void **state)
         csv,
         "run,kind,engine,method,status,seed,nodes,accuracy,loss,worst,mean,best,consensus,bytes,dense_"
         "over_sent,"
-        "seconds,wall_seconds,rounds,steps,detected,rewired,false_deaths,worst_loss,to_93.averaged_bytes,to_93."
+        "seconds,wall_seconds,round,step,own_steps,own_steps_least,own_examples,exchanges,detected,rewired,false_deaths,worst_loss,to_93.averaged_bytes,to_93."
         "averaged_time,"
         "to_93.averaged_step,to_93.worst_bytes,to_93.worst_time,to_93.worst_step,to_95.5.averaged_bytes,"
         "to_95.5.averaged_time,to_95.5.averaged_step,to_95.5.worst_bytes,to_95.5.worst_time,to_95.5."
         "worst_step\n"
         "made-up,sim,rounds,choco,complete,7,16,0.95,0.25,0.5,0.75,0.875,0.125,123456789012,31.5,12.5,2."
-        "25,15,60,2,"
+        "25,15,60,40,10,960,,2,"
         "0.5,3,0.5,1000,3.5,20,,,,,,,,,\n");
     free(lines);
     free(csv);
@@ -135,7 +136,8 @@ static void a_missing_value_of_a_summary_is_null(void **state)
         "{\"run\":null,\"kind\":null,\"engine\":null,\"method\":null,\"status\":null,\"seed\":null,"
         "\"settings\":{},\"nodes\":null,\"accuracy\":null,\"loss\":null,\"worst_loss\":null,\"worst\":null,\"mean\":null,"
         "\"best\":null,\"consensus\":null,\"bytes\":null,\"dense_over_sent\":null,\"seconds\":null,"
-        "\"wall_seconds\":null,\"rounds\":null,\"steps\":null,\"detected\":null,\"rewired\":null,"
+        "\"wall_seconds\":null,\"round\":null,\"step\":null,\"own_steps\":null,\"own_steps_least\":null,\"own_examples\":null,"
+        "\"exchanges\":null,\"detected\":null,\"rewired\":null,"
         "\"false_deaths\":null,\"targets\":[]}\n");
     free(lines);
 }
@@ -193,8 +195,8 @@ static void a_sweep_with_missing_runs_has_results(void **state)
     }
     assert_int_equal(*line, 0);
     for (const char *const *part =
-             (const char *const[]){"data.train_file, average.ratio", "bytes to 93%",
-                                   "92.00% (90.00%..94.00%)", "1.0 kB ", "500 B 1 of 2", "0/2", NULL};
+             (const char *const[]){"data.train_file, average.ratio", "bytes to 93%", "92.00% +-25.41%",
+                                   "1.0 kB ", " 1 of 2", "0/2", NULL};
          *part; part++)
         if (!strstr(table, *part))
             fail_msg("expected '%s' in:\n%s", *part, table);

@@ -203,6 +203,8 @@ static void give_rows(struct world *w)
         row->delta_bytes = 50;
         row->dense_bytes = 4000;
         row->exchanges = 5;
+        row->step = w->bench.view.train.steps;
+        row->own_steps = w->bench.view.train.steps;
         w->cluster.nodes[i].tail.lines = 1;
     }
 }
@@ -304,6 +306,11 @@ static void file_and_table_have_the_same_values(void **state)
     char *text = summary_text(w, &summary, &table);
     expect(text, "\"experiment\": \"made-up\"");
     expect(text, "\"model\": \"softmax 2-2\"");
+    expect(text, "\"changed\": {");
+    expect(text, "\"model.kind\": \"softmax\"");
+    expect(text, "\"events\": ");
+    assert_null(strstr(text, "\"experiment.out\""));
+    assert_null(strstr(text, "\"train.rate\"")); // the default
     expect(text, "\"simulated\": null");
     expect(text, "\"seeds\": \"experiment 0; model ");
     expect(table, "  seeds      experiment 0; model ");
@@ -316,10 +323,37 @@ static void file_and_table_have_the_same_values(void **state)
     expect(table, "made-up: 3 nodes on a ring; softmax 2-2");
     expect(table, "averaged model                87.50%     0.5000");
     expect(table, "worst node                    25.00%     3.0000");
+    expect(table, "round      step  own steps  exchanges");
+    expect(text, "\"own_steps\": ");
     expect(table, "20.0 times as much");
     expect(table, "mean of the lone nodes             -          -"); // nothing has been trained here
     free(text);
     free(table);
+}
+
+static void a_node_that_adopted_its_progress_is_named(void **state)
+{
+    struct world *w = *state;
+    const uint64_t planned = w->bench.view.train.steps;
+    give_rows(w);
+    assert_null(lab_shortfall_text(&w->cluster, planned));
+    for (size_t i = 0; i < 3; i++)
+        w->cluster.nodes[i].tail.row.own_steps = i; // `step` says that all have reached the end
+    char *text = lab_shortfall_text(&w->cluster, planned);
+    assert_non_null(text);
+    expect(text, "node-00 took 0 of ");
+    expect(text, " steps, node-01 1, node-02 2");
+    free(text);
+    w->cluster.happenings[0].begun = true; // kills node-02
+    text = lab_shortfall_text(&w->cluster, planned);
+    assert_true(text && strstr(text, "node-01 1") && !strstr(text, "node-02"));
+    free(text);
+    w->cluster.happenings[1].begun = true; // a partition of the other two
+    assert_null(lab_shortfall_text(&w->cluster, planned));
+    w->cluster.happenings[1].instead = "the run ended first"; // explains nothing
+    text = lab_shortfall_text(&w->cluster, planned);
+    assert_non_null(text);
+    free(text);
 }
 
 static void events_are_listed_with_their_effects(void **state)
@@ -401,6 +435,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(totals_are_sums_over_all_nodes, make_world, remove_world),
         cmocka_unit_test_setup_teardown(baselines_train_as_planned, make_world, remove_world),
         cmocka_unit_test_setup_teardown(file_and_table_have_the_same_values, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(a_node_that_adopted_its_progress_is_named, make_world, remove_world),
         cmocka_unit_test_setup_teardown(events_are_listed_with_their_effects, make_world, remove_world),
         cmocka_unit_test_setup_teardown(unknown_values_are_null, make_world, remove_world),
     };

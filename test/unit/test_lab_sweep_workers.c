@@ -141,9 +141,11 @@ static pid_t interrupt_when(const struct world *w, const char *name, unsigned ti
     for (int look = 0; access(path, F_OK) && look < PATIENCE; look++)
         nanosleep(&moment, NULL);
     for (; times; times--) {
+        const struct timespec again = {.tv_sec = 1,
+                                       .tv_nsec = 100000000}; // base/stop.h: an earlier one is a repetition
         kill(self, SIGINT);
-        nanosleep(&moment, NULL);
-        nanosleep(&moment, NULL);
+        if (times > 1)
+            nanosleep(&again, NULL);
     }
     _exit(0);
 }

@@ -44,10 +44,24 @@ static void wait_for_state(struct bench *bench, const char *state)
     }
 }
 
+// Own work is what was computed here; the step may be another node's.
+static void linger_with(struct bench *bench, uint64_t step, uint64_t own_steps)
+{
+    for (bool come = false; !come;) {
+        struct node_message *message = take_told(bench, NODE_MESSAGE_PROGRESS);
+        const struct node_progress p = message->progress;
+        come = strcmp(p.state, "lingering") == 0;
+        assert_true(!come || (p.step == step && p.own_steps == own_steps));
+        assert_true(!come || (p.own_examples > 0) == (own_steps > 0));
+        node_message_free(message);
+    }
+}
+
 // From the last step to the end; a node that is left alone may have an earlier last step.
-static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, bool alone)
+static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, uint64_t own_steps, bool alone)
 {
     pass_round(bench, done, false, step);
+    linger_with(bench, step, own_steps);
     struct node_message *finished = take_told(bench, NODE_MESSAGE_FINISHED);
     assert_int_equal(finished->as.alone, alone);
     node_message_free(finished);
@@ -61,9 +75,9 @@ static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, bool 
     node_message_free(left);
 }
 
-static void pass_end(struct bench *bench, uint64_t done)
+static void pass_end(struct bench *bench, uint64_t done, uint64_t own_steps)
 {
-    pass_end_at(bench, done, STEPS, false);
+    pass_end_at(bench, done, STEPS, own_steps, false);
 }
 
 static void a_learner_trains_to_the_last_step(void **state)
@@ -74,7 +88,7 @@ static void a_learner_trains_to_the_last_step(void **state)
     order(&bench, GOSSIP_ORDER_START, false);
     for (uint64_t round = 1; round <= STEPS / LOCAL; round++)
         pass_round(&bench, round, true, LOCAL * round);
-    pass_end(&bench, STEPS / LOCAL);
+    pass_end(&bench, STEPS / LOCAL, STEPS);
     bench_destroy(&bench);
 }
 
@@ -96,7 +110,7 @@ static void a_late_joiner_continues_at_the_step_of_the_snapshot(void **state)
     assert_true(round->second_moment[0] > 0.9f);                   // if it had begun again it would be near 0
     answer(&bench, round);
     pass_round(&bench, 33, true, 100);
-    pass_end(&bench, 33);
+    pass_end(&bench, 33, 2 * LOCAL);
     bench_destroy(&bench);
 }
 
@@ -107,7 +121,7 @@ static void a_snapshot_of_the_last_step_ends_training(void **state)
     bench_create(&bench);
     order(&bench, GOSSIP_ORDER_START, true);
     give_snapshot(&bench, 20, STEPS + 7);
-    pass_end(&bench, 20);
+    pass_end(&bench, 20, 0);
     bench_destroy(&bench);
 }
 
@@ -154,7 +168,7 @@ static void a_node_that_is_left_alone_ends_at_the_next_boundary(void **state)
     struct node_round *round = take_round(&bench);
     order(&bench, GOSSIP_ORDER_ALONE, false); // in the middle of a rendezvous
     answer(&bench, round);
-    pass_end_at(&bench, 2, 2 * LOCAL, true);
+    pass_end_at(&bench, 2, 2 * LOCAL, 2 * LOCAL, true);
     bench_destroy(&bench);
 }
 
@@ -166,7 +180,7 @@ static void a_node_that_fetches_and_is_left_alone_takes_no_step(void **state)
     order(&bench, GOSSIP_ORDER_START, true);
     order(&bench, GOSSIP_ORDER_ALONE, false);
     give_snapshot(&bench, 18, 90);
-    pass_end_at(&bench, 18, 90, true);
+    pass_end_at(&bench, 18, 90, 0, true);
     bench_destroy(&bench);
 }
 
@@ -181,7 +195,7 @@ static void after_the_last_step_a_node_is_not_left_alone(void **state)
     struct node_round *last = take_round(&bench);
     order(&bench, GOSSIP_ORDER_ALONE, false);
     answer(&bench, last);
-    pass_end(&bench, STEPS / LOCAL);
+    pass_end(&bench, STEPS / LOCAL, STEPS);
     bench_destroy(&bench);
 }
 

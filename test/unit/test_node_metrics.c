@@ -21,6 +21,8 @@ static const struct node_metrics_row sample = {
     .time = 1700000000.125,
     .round = 3,
     .step = 12,
+    .own_steps = 8,
+    .own_examples = 256,
     .bytes_sent = 1u << 31,
     .bytes_received = UINT64_MAX,
     .exchanges = 2,
@@ -89,13 +91,14 @@ static void a_row_is_one_line_with_these_fields(void **state)
     assert_int_equal(node_metrics_write(metrics, &sample), BASE_OK);
     char *text = contents(path);
     assert_string_equal(
-        text, "{\"time\":1700000000.125,\"node\":\"node-03\",\"round\":3,\"step\":12,\"loss\":0.1,"
-              "\"accuracy\":null,\"test_loss\":null,\"bytes_sent\":2147483648,"
-              "\"bytes_received\":9223372036854775807,\"exchanges\":2,\"consensus\":null,\"rate\":0.03,"
-              "\"delta_bytes\":100,\"dense_bytes\":5000,\"state\":\"training\"}\n");
+        text,
+        "{\"time\":1700000000.125,\"node\":\"node-03\",\"round\":3,\"step\":12,\"own_steps\":8,\"own_examples\":256,\"loss\":0.1,"
+        "\"accuracy\":null,\"test_loss\":null,\"bytes_sent\":2147483648,"
+        "\"bytes_received\":9223372036854775807,\"exchanges\":2,\"consensus\":null,\"rate\":0.03,"
+        "\"delta_bytes\":100,\"dense_bytes\":5000,\"state\":\"training\"}\n");
     json_t *parsed = json_loads(text, 0, NULL);
     assert_non_null(parsed);
-    assert_int_equal(json_object_size(parsed), 15);
+    assert_int_equal(json_object_size(parsed), 17);
     json_decref(parsed);
     free(text);
     node_metrics_close(metrics);

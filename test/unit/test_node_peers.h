@@ -97,6 +97,7 @@ struct table {
     struct gossip_allow_list allow;
     struct node_faults *faults;
     struct node_peers *peers;
+    struct node_endpoints *endpoints;
     struct gossip_membership *membership;
     int listener;
     uint16_t port;
@@ -246,6 +247,7 @@ static inline void list(struct table *t, char *address)
 
 static inline void open_table(struct table *t, bool only_allowed)
 {
+    assert_int_equal(node_endpoints_create(&t->endpoints), BASE_OK);
     struct node_peers_options options = {.base = base,
                                          .streams = streams,
                                          .config = &t->config,
@@ -258,7 +260,8 @@ static inline void open_table(struct table *t, bool only_allowed)
                                          .listener = t->listener,
                                          .ready = take_events,
                                          .owner = t,
-                                         .membership = t->membership};
+                                         .membership = t->membership,
+                                         .endpoints = t->endpoints};
     assert_int_equal(node_peers_create(&options, &t->peers), BASE_OK);
     tables_open++;
 }
@@ -266,6 +269,7 @@ static inline void open_table(struct table *t, bool only_allowed)
 static inline void close_table(struct table *t)
 {
     node_peers_destroy(t->peers);
+    node_endpoints_destroy(t->endpoints);
     tables_open--;
     gossip_membership_destroy(t->membership);
     node_faults_destroy(t->faults);

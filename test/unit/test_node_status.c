@@ -69,6 +69,8 @@ static void make_status(struct world *w)
         .started_ns = 1000000000,
         .now_ns = 3500000000,
         .progress = {.round = 7,
+                     .own_steps = 20,
+                     .own_examples = 640,
                      .step = 28,
                      .loss = 0.5,
                      .accuracy = NAN,
@@ -154,13 +156,25 @@ static void expect_in_json(const struct world *w, const char *const parts[], siz
 
 static void json_has_the_state_of_the_node(void **state)
 {
-    static const char *const parts[] = {
-        "\"name\": \"one\"",      "\"id\": \"01000000",      "\"cluster\": \"p2pml\"",
-        "\"version\": \"0.1.0\"", "\"state\": \"training\"", "\"round\": 7",
-        "\"step\": 28",           "\"loss\": 0.5",           "\"accuracy\": null",
-        "\"consensus\": null",    "\"parameters\": 203530",  "\"vector\": 814120",
-        "\"trainer\": 2442360",   "\"exchange\": 4070600",   "\"model\": \"mlp 784-256-10\"",
-        "\"bytes_sent\": 123456", "\"uptime_s\": 2.5"};
+    static const char *const parts[] = {"\"name\": \"one\"",
+                                        "\"id\": \"01000000",
+                                        "\"cluster\": \"p2pml\"",
+                                        "\"version\": \"0.1.0\"",
+                                        "\"state\": \"training\"",
+                                        "\"round\": 7",
+                                        "\"own_steps\": 20",
+                                        "\"own_examples\": 640",
+                                        "\"step\": 28",
+                                        "\"loss\": 0.5",
+                                        "\"accuracy\": null",
+                                        "\"consensus\": null",
+                                        "\"parameters\": 203530",
+                                        "\"vector\": 814120",
+                                        "\"trainer\": 2442360",
+                                        "\"exchange\": 4070600",
+                                        "\"model\": \"mlp 784-256-10\"",
+                                        "\"bytes_sent\": 123456",
+                                        "\"uptime_s\": 2.5"};
 
     expect_in_json(*state, parts, sizeof parts / sizeof *parts);
 }
@@ -252,7 +266,9 @@ static void metrics_keep_the_text_format(void **state)
     struct world *w = *state;
     char *text = node_status_metrics(&w->status);
     assert_non_null(text);
-    has(text, "# TYPE p2pml_steps_total counter\np2pml_steps_total 28\n");
+    has(text, "# TYPE p2pml_step gauge\np2pml_step 28\n");
+    has(text, "# TYPE p2pml_own_steps_total counter\np2pml_own_steps_total 20\n");
+    has(text, "p2pml_own_examples_total 640\n");
     has(text, "p2pml_members{state=\"alive\"} 1\n");
     has(text, "p2pml_members{state=\"dead\"} 0\n");
     has(text, "p2pml_datagrams_total{direction=\"sent\"} 21\n");

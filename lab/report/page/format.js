@@ -60,6 +60,11 @@ function setting(value) {
   return String(value);
 }
 
-// A number over the seeds, [mean, lowest, highest, runs], as text; and their spread.
+// A number over the seeds, [mean, lowest, highest, runs, half of the 95% confidence interval], as text.
 const mean = band => (band ? band[0] : null);
-const spread = (band, show) => (band && band[3] > 1 && show(band[1]) !== show(band[2]) ? show(band[1]) + " \u2013 " + show(band[2]) : "");
+const interval = (band, show) => (band && known(band[4]) ? "\u00b1 " + show(band[4]) : "");
+// The lower or upper (side -1, 1) end of the interval; the mean of a single run.
+const endOf = (band, side) => band[0] + side * (known(band[4]) ? band[4] : 0);
+
+// A difference of accuracies, in percentage points, or of R2.
+const signed = value => (value > 0 ? "+" : value < 0 ? "\u2212" : "") + (DATA.regression ? Math.abs(value).toFixed(4) : (100 * Math.abs(value)).toFixed(2));

@@ -24,8 +24,12 @@ function isWide(axis) {
   return (axis === "bytes" || axis === "time") && found !== null && found[1] >= 8 * found[0];
 }
 
+// What the axis must show: the means, and of the intervals (that of two seeds may be wide) as much again at most.
 function lineValues(line, cases) {
-  return cases.flatMap(c => c.curve[line.key].flat());
+  const means = extent(cases.flatMap(c => c.curve[line.key][0])), all = cases.flatMap(c => c.curve[line.key].flat());
+  if (!means) return all;
+  const room = (means[1] - means[0]) / 2, low = line.log ? means[0] / 3 : means[0] - room, high = line.log ? 3 * means[1] : means[1] + room;
+  return all.map(v => (known(v) ? Math.min(line.error && !DATA.regression ? Math.min(1, high) : high, Math.max(line.error && !DATA.regression ? Math.max(0, low) : low, v)) : v));
 }
 
 // Runs of real processes measure the averaged model only at the end; then the accuracy of the nodes is drawn.
@@ -77,8 +81,10 @@ function curveShapes(c, line, x, y) {
   const index = DATA.cases.indexOf(c), xs = c.curve[state.axis].map(x), [middle, low, high] = c.curve[line.key];
   const group = shape("g", { class: "case", "data-case": index });
   if (low) {
-    for (const upper of stretches(xs, high.map(y))) {
-      const lower = stretches(xs, low.map(y)).find(s => s[0][0] === upper[0][0] && s.length === upper.length);
+    const bottom = HEIGHT - MARGIN.bottom;
+    const inside = (v, i) => (known(v) && Number.isFinite(y(middle[i])) ? Math.min(bottom, Math.max(MARGIN.top, Number.isFinite(y(v)) ? y(v) : bottom)) : NaN);
+    for (const upper of stretches(xs, high.map(inside))) {
+      const lower = stretches(xs, low.map(inside)).find(s => s[0][0] === upper[0][0] && s.length === upper.length);
       if (lower && upper.length > 1) group.append(shape("path", { class: "band k" + (index % 7), d: pathOf(upper) + "L" + pathOf(lower.reverse()).slice(1) + "Z" }));
     }
   }

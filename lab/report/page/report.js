@@ -58,9 +58,9 @@ function timeOf(v) {
 }
 
 function tilesOfOne(c) {
-  const v = c.values, target = targetList().filter(a => costOf(c, a, "bytes") && costOf(c, a, "bytes").band).pop();
+  const v = c.values, target = targetList().filter(a => isReached(costOf(c, a, "bytes"))).pop();
   const list = [
-    tile(qualityName() + ", averaged model", quality(mean(v.accuracy)), (v.rmse ? "RMSE " + plain(mean(v.rmse)) + ", " : "") + (DATA.central ? "central training " + quality(DATA.central[0]) : spread(v.accuracy, quality))),
+    tile(qualityName() + ", averaged model", quality(mean(v.accuracy)), (v.rmse ? "RMSE " + plain(mean(v.rmse)) + ", " : "") + (DATA.central ? "central training " + quality(DATA.central[0]) : interval(v.accuracy, quality))),
     tile(qualityName() + ", worst node", quality(mean(v.worst)), v.best ? "best node " + quality(mean(v.best)) : ""),
     tile("sent by all nodes", bytes(mean(v.bytes)), v.dense_over_sent ? "dense would be " + times(mean(v.dense_over_sent)) : ""),
     tile(...timeOf(v)),
@@ -74,7 +74,7 @@ function tilesOfMany() {
   const list = [], accuracy = best(DATA.cases, c => mean(c.values.accuracy), Math.max), worst = best(DATA.cases, c => mean(c.values.worst), Math.max);
   if (accuracy) list.push(tile("highest " + qualityName(), quality(mean(accuracy.values.accuracy)), accuracy.label));
   if (worst) list.push(tile("best worst node", quality(mean(worst.values.worst)), worst.label));
-  const cost = (c, what) => { const found = costOf(c, state.target, what); return found && found.band ? found.band[0] : null; };
+  const cost = (c, what) => { const found = costOf(c, state.target, what); return isReached(found) ? found.band[0] : null; };
   for (const [what, title, show] of [["bytes", "fewest bytes to ", bytes], ["time", "shortest time to ", seconds]]) {
     const found = best(DATA.cases, c => cost(c, what), Math.min);
     if (found) list.push(tile(title + shortPercent(state.target), show(cost(found, what)), found.label));
@@ -93,7 +93,7 @@ function showTiles() {
 // With many cases, the figures show first those with the best accuracy for the lowest cost.
 function chooseVisible() {
   if (DATA.cases.length <= SHOWN_FIRST) return;
-  const rank = c => { const cost = state.target === null ? null : costOf(c, state.target, "bytes"); return [cost && cost.band ? cost.band[0] : Infinity, -(mean(c.values.accuracy) || 0)]; };
+  const rank = c => { const cost = state.target === null ? null : costOf(c, state.target, "bytes"); return [isReached(cost) ? cost.band[0] : Infinity, -(mean(c.values.accuracy) || 0)]; };
   const ranked = DATA.cases.map((c, i) => [rank(c), i]).sort(([a], [b]) => (a[0] === b[0] ? 0 : a[0] - b[0]) || a[1] - b[1]);
   for (const [, i] of ranked.slice(SHOWN_FIRST)) state.hidden.add(i);
 }
@@ -156,13 +156,29 @@ function showSettings() {
   byId("shared").append(...DATA.shared.filter(([key]) => key !== "version" && !DATA.varied.includes(key)).map(([key, value]) => pair(key, value)));
   byId("settings").hidden = !DATA.shared.length && !DATA.varied.length;
   byId("made").textContent = "Made by p2pml" + (shared.version ? " " + shared.version : "") + ". This page is one file and needs no network.";
-  byId("table-note").textContent = DATA.cases.some(c => c.complete > 1) ? "Means over the seeds; below them, and as bands in the figures, the lowest and the highest." : "";
+  byId("table-note").textContent = statistics();
+  byId("curve-note").textContent = seedsText() ? "Means over the seeds (" + seedsText() + "); bands: 95% confidence interval of the mean." : "";
+  byId("bar-note").textContent = seedsText() ? "Means over the seeds (" + seedsText() + ") and their 95% confidence interval. A case counts if all its seeds reach the accuracy; \u201c1 of 5 seeds\u201d: the others did not." : "";
 }
 
-// The highest target that any case reached, else the lowest.
+// "n = 5", or "n = 3 to 5"; "" if no case has two.
+function seedsText() {
+  const found = extent(DATA.cases.map(c => c.complete).filter(n => n > 0));
+  return found && found[1] > 1 ? "n = " + (found[0] < found[1] ? found[0] + " to " + found[1] : found[1]) : "";
+}
+
+function statistics() {
+  if (!seedsText()) return "";
+  const reference = DATA.cases[DATA.reference], paired = DATA.cases.some(c => c.against.accuracy && c.against.accuracy[3] > 1);
+  return "Means over the seeds (" + seedsText() + "); \u00b1: half of the 95% confidence interval of the mean (Student\u2019s t)." +
+    (paired ? " Differences are to " + reference.label + ", paired by seed, in " + (DATA.regression ? "R2" : "percentage points") + "." : "") +
+    (targetList().length ? " \u201c1 of 5\u201d: only so many of the seeds reached it." : "");
+}
+
+// The highest target that a case reached with all its seeds, else with some, else the lowest.
 function chooseTarget() {
-  const targets = targetList(), reached = targets.filter(a => DATA.cases.some(c => (costOf(c, a, "bytes") || {}).band));
-  state.target = reached.pop() ?? targets[0] ?? null;
+  const targets = targetList(), by = test => targets.filter(a => DATA.cases.some(c => test(costOf(c, a, "bytes")))).pop();
+  state.target = by(isReached) ?? by(cost => cost && cost.band) ?? targets[0] ?? null;
 }
 
 headline();

@@ -1,12 +1,18 @@
 // The table: one row per case, sortable columns. A column has a number (for sorting), a text and the direction of better.
 const column = (name, value, show, best, title) => ({ name, show, best, title, band: c => c.values[value], number: c => mean(c.values[value]), value });
 
+// The difference to the case with the highest mean accuracy, seed by seed.
+const against = (name, value) => ({
+  name, show: signed, best: null, title: "less that of " + (DATA.cases[DATA.reference] || {}).label + ", over the seeds that both have; " + (DATA.regression ? "R2" : "percentage points"),
+  band: c => c.against[value], number: c => mean(c.against[value]), pairs: true,
+});
+
 function targetColumn(accuracy, what, show) {
   const short = shortPercent(accuracy);
   return {
     name: what + " to " + short, show, best: Math.min, title: "until " + (state.who === "worst" ? "the worst node" : "the averaged model") + " reaches " + short,
     band: c => (costOf(c, accuracy, what) || {}).band,
-    number: c => { const cost = costOf(c, accuracy, what); return cost ? (cost.band ? cost.band[0] : Infinity) : null; },
+    number: c => { const cost = costOf(c, accuracy, what); return cost ? (isReached(cost) ? cost.band[0] : Infinity) : null; },
     of: c => (costOf(c, accuracy, what) || {}).of,
   };
 }
@@ -19,8 +25,10 @@ function columns() {
     column("RMSE", "rmse", plain, Math.min, "of the averaged model, in the target's units"),
     column("dense / sent", "dense_over_sent", times, Math.max, "bytes of the same exchanges in fp32, over what was sent"),
     column("detected", "detected", seconds, Math.min, "median time until the others knew of a failure"), column("rewired", "rewired", seconds, Math.min, "median time until the graph was closed"),
-    column("false deaths", "false_deaths", count, Math.min, "declared dead, but alive"), column("rounds", "rounds", count), column("steps", "steps", count), column("wall clock", "wall_seconds", seconds, null, "what the run took here")];
-  return [...always, ...targets, ...sometimes.filter(k => DATA.cases.some(c => known(k.number(c))))];
+    column("false deaths", "false_deaths", count, Math.min, "declared dead, but alive"), column("round", "round", count, null, "of the cluster: reached, also with an adopted model"), column("step", "step", count, null, "of the schedule, at that round"),
+    column("own steps", "own_steps", count, null, "computed by a node itself, mean"), column("fewest own steps", "own_steps_least", count, null, "computed by the node that computed fewest"), column("own exchanges", "exchanges", count, null, "made by a node, mean"), column("wall clock", "wall_seconds", seconds, null, "what the run took here")];
+  const paired = DATA.cases.some(c => c.against.accuracy && c.against.accuracy[3] > 1) ? [against("difference", "accuracy"), against("difference, worst", "worst")] : [];
+  return [...always.slice(0, 2), ...paired, ...always.slice(2), ...targets, ...sometimes.filter(k => DATA.cases.some(c => known(k.number(c))))];
 }
 
 // Text that begins with a number sorts as one; 1/32 is a number, too.
@@ -49,10 +57,9 @@ function order(rows, column, direction) {
 
 function valueCell(c, column, best) {
   const number = column.number(c), band = column.band(c);
-  if (number === Infinity) return make("td", {}, make("span", { class: "never" }, "never"));
+  if (number === Infinity) return make("td", {}, make("span", { class: "never" }, band ? band[3] + " of " + column.of(c) : "never"));
   if (!known(number)) return make("td", {}, "-");
-  const of = column.of ? column.of(c) : 0, partly = of > band[3] ? band[3] + " of " + of + " seeds" : "";
-  const small = partly || spread(band, column.show);
+  const small = [interval(band, column.pairs ? v => signed(v).replace("+", "") : column.show), column.pairs && band[3] < c.complete ? band[3] + " pairs" : ""].filter(Boolean).join(", ");
   return make("td", { class: DATA.cases.length > 1 && number === best ? "best" : null }, column.show(number), small ? make("small", {}, small) : null);
 }
 

@@ -66,6 +66,8 @@ function way(s) {
   $('track').setAttribute('aria-valuenow', Math.round(100 * (part || 0)));
   $('steps').textContent = 'step ' + count(s.step) + (part === null ? ', trains until it is stopped' :
     ' of ' + count(s.steps) + ' (' + num(100 * part, 1) + '%)');
+  $('own').textContent = 'own work of this process: ' + count(s.own_steps) + ' steps' +
+    (known(s.own_examples) ? ' of ' + count(s.own_examples) + ' examples' : '') + ', ' + count(s.exchanges) + ' exchanges';
   $('left').textContent = part === null ? '' : s.left_s === 0 ? 'all steps are done' :
     known(s.left_s) ? 'about ' + span(s.left_s) + ' left' : 'time left: not known yet';
 }
