@@ -209,9 +209,9 @@ static void test_a_lie_that_waited_is_blamed_on_its_sender(void **state)
     uint64_t seed = net_seed(704);
 
     (void)state;
-    for (unsigned k = 0; k < 4; k++) {
-        const bool sync = k % 2;
-        const enum gossip_refusal why = k / 2 ? GOSSIP_REFUSAL_BROKEN : GOSSIP_REFUSAL_IMPLAUSIBLE;
+    for (unsigned k = 0; k < 2; k++) {
+        const bool sync = true; // async answers at once
+        const enum gossip_refusal why = k ? GOSSIP_REFUSAL_BROKEN : GOSSIP_REFUSAL_IMPLAUSIBLE;
         struct net *net = linked_net(4, D, sync, seed + k);
         struct blame blame = {0};
         net_round_all(net, 1);

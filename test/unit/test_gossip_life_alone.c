@@ -31,7 +31,7 @@ static void in_lock_step_a_node_does_its_last_rounds(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
     life_world_end(&w);
     left_alone_in_lock_step_at(8000 - 501 * 8); // more than half of all
-    life_world_pass(&w, 900 * MS); // its last report is old
+    life_world_pass(&w, 900 * MS);              // its last report is old
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
     life_world_pass(&w, 200 * MS);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
