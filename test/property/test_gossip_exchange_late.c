@@ -129,6 +129,10 @@ static void a_resumed_model_keeps_its_age(void **state)
     }
     net_link(net, 2, 3);
     net_settle(net, SECOND);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0); // not before its first round
+    for (size_t i = 2; i <= 3; i++)
+        net_round(net, i, LATE + 2);
+    net_settle(net, SECOND);
     assert_int_equal(net_count(net, COUNTER(resyncs)), 2);
     net_destroy(net);
 }

@@ -428,7 +428,7 @@ static void weights_stay_weights(void **state)
                     gossip_pace_answered(&pace, weight);
                 all += asks || flights > 0 ? weight : 0;
             }
-            assert_true(all <= 1);
+            assert_true(all <= 1 + 8 / 64.0f); // however little room is left, each has a 64th
             free(pace.peers);
         }
 }

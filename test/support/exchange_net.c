@@ -135,9 +135,8 @@ static size_t payload_bytes(const struct gossip_message *message)
 {
     struct gossip_payload payload[GOSSIP_MESSAGE_PAYLOADS];
     size_t bytes = 0;
-
-    for (size_t i = 0, n = gossip_message_payloads(message, payload); i < n; i++)
-        bytes += payload[i].count;
+    for (size_t n = gossip_message_payloads(message, payload); n > 0; n--)
+        bytes += payload[n - 1].count;
     return bytes;
 }
 
@@ -206,22 +205,6 @@ void net_tell(struct net *net, size_t node, enum gossip_exchange_event_kind kind
     struct gossip_exchange_event event = {.kind = kind, .peer = net_id(peer)};
 
     BASE_ASSERT(!net_step(net, node, &event));
-}
-
-void net_news(struct net *net)
-{
-    struct gossip_report reports[GOSSIP_NEWS_MEMBERS];
-
-    BASE_ASSERT(net->nodes <= GOSSIP_NEWS_MEMBERS + 1);
-    for (size_t node = 0; node < net->nodes; node++) {
-        size_t count = 0;
-        for (size_t i = 0; i < net->nodes; i++)
-            if (i != node)
-                reports[count++] = (struct gossip_report){net_id(i), net->node[i].round};
-        struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_NEWS,
-                                              .news = {.reports = reports, .count = count, .members = count}};
-        BASE_ASSERT(!net_step(net, node, &event));
-    }
 }
 
 void net_link(struct net *net, size_t a, size_t b)
@@ -428,9 +411,7 @@ void net_mean(const struct net *net, double *mean)
 
 double net_energy(const struct net *net)
 {
-    double *mean = must(malloc(net->parameters * sizeof *mean));
-    double energy = 0;
-
+    double *mean = must(malloc(net->parameters * sizeof *mean)), energy = 0;
     net_mean(net, mean);
     for (size_t i = 0; i < net->nodes; i++) {
         const float *x = gossip_exchange_model(net->node[i].exchange);

@@ -79,8 +79,6 @@ void net_unlink(struct net *net, size_t a, size_t b); // drops what is under way
 void net_link_all(struct net *net);                   // all pairs that the topology lets meet
 // Tells only `a`, while the link stays, that `b` is no longer a neighbour, or is one.
 void net_tell(struct net *net, size_t a, enum gossip_exchange_event_kind kind, size_t b);
-// Every node is told the rounds of all others, as by membership.
-void net_news(struct net *net);
 // Passes one event to a node and carries out its actions, except refusals: net_settle closes those links,
 // with `forgets`, and opens them again. Returns the error of the step.
 enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_event *event);

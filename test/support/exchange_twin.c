@@ -182,8 +182,8 @@ static void same_totals(const struct twin *twin)
     gossip_exchange_totals(twin->first, &a);
     gossip_exchange_totals(twin->second, &b);
     BASE_ASSERT(a.exchanges == b.exchanges && a.delta_bytes_out == b.delta_bytes_out &&
-                a.clipped == b.clipped && a.waits.overdue == b.waits.overdue && a.not_finite == b.not_finite &&
-                a.implausible == b.implausible && a.standing == b.standing);
+                a.clipped == b.clipped && a.waits.overdue == b.waits.overdue &&
+                a.not_finite == b.not_finite && a.implausible == b.implausible && a.standing == b.standing);
     BASE_ASSERT(is_near(a.consensus, b.consensus));
 }
 

@@ -116,8 +116,8 @@ void life_world_end(struct life_world *world)
 // A member that counts and has not begun is ready.
 void life_world_flags(struct life_world *world, size_t index, uint8_t flags)
 {
-    const bool waits = (flags & GOSSIP_RECORD_ELIGIBLE) &&
-                       !(flags & (GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_FINISHED));
+    const bool waits =
+        (flags & GOSSIP_RECORD_ELIGIBLE) && !(flags & (GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_FINISHED));
 
     world->member[index].record.flags = flags | (waits ? GOSSIP_RECORD_READY : 0u);
 }

@@ -71,7 +71,7 @@ struct course {
     bool missed[NODES_MAX]; // was apart or down when the last of the others ended, and has none to follow
     bool faded[NODES_MAX];  // held out until others ended, whose models lack its pull
     uint64_t lead, alone;
-    uint64_t overdue, overdue_of[NODES_MAX]; // deadlines of the exchange that have passed
+    uint64_t overdue; // 0: no deadline of an exchange has passed
     size_t lead_of;
     double worst;  // distance of the worst model from the best one: 1 is that of a lone model
     double over_s; // virtual time when all had ended

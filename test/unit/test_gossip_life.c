@@ -287,30 +287,6 @@ static void with_the_policy_merge_both_sides_go_on(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
 }
 
-// -- the first step
-
-// One that counts may still read its data: the others wait for it, and say that they are ready themselves.
-static void nodes_that_expect_each_other_begin_together(void **state)
-{
-    (void)state;
-    life_world_init(&w);
-    life_world_begin(&w);
-    while (w.count < 4)
-        life_world_flags(&w, life_world_join(&w), COUNTS);
-    w.member[2].record.flags = COUNTS; // not READY
-    life_world_look(&w);
-    w.self.in_view = w.self.edge_live = true;
-    w.self.n_view = w.count;
-    w.self.n_neighbours = 2;
-    life_world_pass(&w, SECOND);
-    assert_int_equal(state_of(), GOSSIP_LIFE_WAITING);
-    assert_true(w.flags & GOSSIP_RECORD_READY);
-    life_world_flags(&w, 2, COUNTS | GOSSIP_RECORD_READY);
-    life_world_look(&w);
-    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
-    assert_false(w.flags & GOSSIP_RECORD_READY);
-}
-
 // -- members that are gone
 
 static void edges_of_dead_members_are_forgotten_after_a_while(void **state)
@@ -494,7 +470,6 @@ int main(void)
         RULE(the_smaller_side_pauses),
         RULE(the_smaller_side_takes_the_model_of_the_larger_one),
         RULE(with_the_policy_merge_both_sides_go_on),
-        RULE(nodes_that_expect_each_other_begin_together),
         RULE(edges_of_dead_members_are_forgotten_after_a_while),
         RULE(the_edge_of_a_member_that_is_no_longer_known_is_forgotten_at_once),
         RULE(the_edge_of_an_unknown_member_is_forgotten_once),

@@ -165,11 +165,36 @@ static void a_node_that_gathers_no_statistics_sends_none_and_waits_for_none(void
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_GATHER), 0);
 }
 
+// -- the first step
+
+// One that counts may still read its data: the others wait for it, and say that they are ready themselves.
+static void nodes_that_expect_each_other_begin_together(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_begin(&w);
+    while (w.count < 4)
+        life_world_flags(&w, life_world_join(&w), COUNTS);
+    w.member[2].record.flags = COUNTS; // not READY
+    life_world_look(&w);
+    w.self.in_view = w.self.edge_live = true;
+    w.self.n_view = w.count;
+    w.self.n_neighbours = 2;
+    life_world_pass(&w, SECOND);
+    assert_int_equal(state_of(), GOSSIP_LIFE_WAITING);
+    assert_true(w.flags & GOSSIP_RECORD_READY);
+    life_world_flags(&w, 2, COUNTS | GOSSIP_RECORD_READY);
+    life_world_look(&w);
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+    assert_false(w.flags & GOSSIP_RECORD_READY);
+}
+
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        RULE(nodes_that_expect_each_other_begin_together),
         RULE(the_first_node_waits_for_the_statistics_of_the_others),
         RULE(the_first_node_does_not_wait_for_ever),
         RULE(the_first_node_does_not_wait_for_dead_members),

@@ -84,7 +84,8 @@ static void make_world(struct world *w, enum train_optimizer_kind kind)
 
     *w = (struct world){.learner.config = &config};
     assert_int_equal(kernels_open("cpu", 1, &kernels, &why), BASE_OK);
-    assert_int_equal(train_libsvm_parse(&bytes, FEATURES, 2, 0, 0, true, &w->rows, &why), BASE_OK);
+    const struct train_libsvm_options rows = {.features = FEATURES, .classes = 2, .sparse = true};
+    assert_int_equal(train_libsvm_parse(&bytes, &rows, &w->rows, &why), BASE_OK);
     const struct train_model_spec spec = {.kind = TRAIN_LOGISTIC, .inputs = FEATURES, .classes = 2};
     assert_int_equal(train_model_create(&spec, kernels, 4, &w->model, &why), BASE_OK);
     w->count = train_model_parameters(w->model);
