@@ -147,11 +147,16 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
     return gossip_id_compare(&exchange->options.self, &edge->peer) < 0;
 }
 
+bool gossip_edge_apart(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return exchange->scaling != 0 && edge->peer_scaling != 0 && edge->peer_scaling != exchange->scaling;
+}
+
 static enum gossip_pace_tie tie_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     static const enum gossip_pace_tie ties[] = {
-        [GOSSIP_EDGE_DOWN] = GOSSIP_PACE_APART,     [GOSSIP_EDGE_HELLO] = GOSSIP_PACE_BEGINS,
-        [GOSSIP_EDGE_LIVE] = GOSSIP_PACE_LIVE,      [GOSSIP_EDGE_RESYNC] = GOSSIP_PACE_RESYNCS,
+        [GOSSIP_EDGE_DOWN] = GOSSIP_PACE_APART,      [GOSSIP_EDGE_HELLO] = GOSSIP_PACE_BEGINS,
+        [GOSSIP_EDGE_LIVE] = GOSSIP_PACE_LIVE,       [GOSSIP_EDGE_RESYNC] = GOSSIP_PACE_RESYNCS,
         [GOSSIP_EDGE_IN_DOUBT] = GOSSIP_PACE_BEGINS,
     };
     const bool covers = edge->resync_offset == exchange->options.parameters;

@@ -81,6 +81,8 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
 // Every change of an edge's state; says what the edge allows to pace.
 void gossip_edge_enter(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        enum gossip_edge_state state);
+// The two ends scale their data differently: their models are never averaged.
+bool gossip_edge_apart(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // LIVE, or RESYNC at its current offset.
 void gossip_edge_resume(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // HELLO or IN_DOUBT: a question is open, and is repeated until it is answered.

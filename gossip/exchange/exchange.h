@@ -120,7 +120,7 @@ struct gossip_exchange_event {
         uint64_t pace_ns; // time of one local step of this node; 0: not known
         bool idle;        // no local step is due before the next round: the node has finished or is paused.
                           // It answers at once, and waits for none
-        uint64_t turn; // rounds within which this node meets each of its neighbours
+        uint64_t turn;    // rounds within which this node meets each of its neighbours
         bool others; // other nodes in the view train, so this node should not train alone. Sync: while no
                      // edge can exchange, the round waits, up to the deadline's ceiling. Async: max_delay
                      // limits the rounds without an exchange
@@ -137,7 +137,7 @@ struct gossip_exchange_event {
                                // ROUND, which passes the same pointer. The exchange then keeps no sum of its
                                // own
     } round;
-    struct { // NEWS, of other members that train
+    struct {                                 // NEWS, of other members that train
         const struct gossip_report *reports; // [count], those with the smallest gossip_news_rank
         size_t count, members;               // count <= GOSSIP_NEWS_MEMBERS, of `members`
     } news;
@@ -234,20 +234,20 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t ed
                                struct gossip_edge_info *info);
 
 struct gossip_exchange_totals {
-    uint64_t exchanges;            // committed, sparse
-    uint64_t delta_bytes_out;      // packets sent, payload only
-    uint64_t dense_bytes_out;      // what the same exchanges would have sent as dense fp32
-    uint64_t clipped;              // received updates that were clipped
+    uint64_t exchanges;             // committed, sparse
+    uint64_t delta_bytes_out;       // packets sent, payload only
+    uint64_t dense_bytes_out;       // what the same exchanges would have sent as dense fp32
+    uint64_t clipped;               // received updates that were clipped
     struct gossip_pace_waits waits; // of boundaries
     bool apart;                     // gossip_pace_apart
     enum gossip_pace_reason reason; // of the wait in progress
     struct gossip_id waits_for;     // ... and the neighbour; this node's own id: no single one
-    uint64_t not_finite;           // exchanges refused because this node's own model holds NaN or Inf
-    uint64_t orphans_dropped;      // orphaned corrections over GOSSIP_ORPHANS_MAX
-    uint64_t implausible;          // messages refused because no honest member would send them
-    double consensus;              // |x - r| / |x| after the latest exchange, NAN before the first
-    enum gossip_standing standing; // of this node, now
-    uint64_t memory;               // bytes of vectors and packets, now
+    uint64_t not_finite;            // exchanges refused because this node's own model holds NaN or Inf
+    uint64_t orphans_dropped;       // orphaned corrections over GOSSIP_ORPHANS_MAX
+    uint64_t implausible;           // messages refused because no honest member would send them
+    double consensus;               // |x - r| / |x| after the latest exchange, NAN before the first
+    enum gossip_standing standing;  // of this node, now
+    uint64_t memory;                // bytes of vectors and packets, now
 };
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange); // d

@@ -188,7 +188,8 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
             agree(exchange, edge, theirs);
     } else if (same_epoch && theirs->sequence == edge->sequence + 1 &&
                packet_is(&edge->request, edge->epoch, edge->sequence)) {
-        gossip_edge_enter(exchange, edge, GOSSIP_EDGE_IN_DOUBT); // the peer has committed it and will replay its answer
+        gossip_edge_enter(exchange, edge,
+                          GOSSIP_EDGE_IN_DOUBT); // the peer has committed it and will replay its answer
         edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     } else if (same_epoch && theirs->sequence + 1 == edge->sequence &&
                packet_is(&edge->answer, theirs->epoch, theirs->sequence)) {
@@ -201,11 +202,6 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
         edge->mismatches++;
         begin_resync(exchange, edge, theirs, actions);
     }
-}
-
-bool gossip_edge_apart(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    return exchange->scaling != 0 && edge->peer_scaling != 0 && edge->peer_scaling != exchange->scaling;
 }
 
 // The peer may have opened the edge anew, and what was sent to it before is lost then. So a block that is out

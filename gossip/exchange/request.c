@@ -1,7 +1,6 @@
 // Requests and answers. Whom to ask and whom to answer now is decided by gossip/pace.
 #include "gossip/exchange/state.h"
 
-
 #define SIGNS 4u // of life that a neighbour gets, in the longest time that it waits for one
 
 static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence,
@@ -53,8 +52,8 @@ static enum base_error start_block(struct gossip_exchange *exchange, struct goss
 {
     BASE_ASSERT(edge->state == GOSSIP_EDGE_RESYNC && !edge->request.held);
     size_t count = gossip_block_elements(&edge->blocks);
-    enum base_error error =
-        gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_BLOCK, count, exchange->pace.round, &edge->request);
+    enum base_error error = gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_BLOCK, count,
+                                                     exchange->pace.round, &edge->request);
 
     edge->alarm_ns = exchange->now_ns + exchange->options.deadline_floor_ns; // if our model is not finite
     if (error == BASE_ESTATE)
@@ -133,8 +132,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     if (error)
         return error;
     gossip_edge_resume(exchange, edge);
-    if (form == GOSSIP_DELTA_SPARSE)
-    {
+    if (form == GOSSIP_DELTA_SPARSE) {
         gossip_pace_answered(&exchange->pace, asked.weight);
         gossip_pace_met(&exchange->pace, &edge->pace, theirs->clock);
     }

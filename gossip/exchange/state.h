@@ -57,7 +57,7 @@ struct gossip_exchange {
     uint64_t orphans_made;
     struct gossip_pace pace;
     uint8_t news_bytes[GOSSIP_NEWS_BYTES]; // of the packets of this step
-    uint64_t wait_ns; // until when the open boundary waits; UINT64_MAX: it does not
+    uint64_t wait_ns;                      // until when the open boundary waits; UINT64_MAX: it does not
 
     uint64_t now_ns;
     uint64_t age;                        // the highest number of rounds that the published model has
@@ -282,8 +282,6 @@ void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edg
 // Tells the current scaling to the peers that have not been told.
 void gossip_hello_update(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 bool gossip_hello_untold(const struct gossip_exchange *exchange); // there are such peers
-// The two ends scale their data differently: their models are never averaged.
-bool gossip_edge_apart(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // BASE_EMISMATCH: the other end scales its data differently; the edge is barred.
 enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                   const struct gossip_hello *theirs,

@@ -11,7 +11,8 @@
 // edge. An edge without a link follows on_death instead (KEEP, FADE): its peer may be dead.
 float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    uint64_t missed = exchange->pace.rounds - edge->pace.met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
+    uint64_t missed = exchange->pace.rounds - edge->pace.met,
+             whole = PULL_TURNS * (uint64_t)exchange->n_edges;
     unsigned fade = exchange->options.fade_rounds;
     bool apart = edge->state == GOSSIP_EDGE_DOWN || edge->state == GOSSIP_EDGE_HELLO;
 

@@ -10,7 +10,7 @@ enum { FEW = 64 };
 struct gossip_graph {
     atomic_size_t uses;
     struct gossip_plan *plan;
-    size_t self; // place in the view, or TOPOLOGY_NOBODY
+    size_t self;   // place in the view, or TOPOLOGY_NOBODY
     uint64_t turn; // rounds within which each neighbour is met
     size_t count;
     size_t neighbour[]; // places, ascending

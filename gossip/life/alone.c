@@ -1,7 +1,7 @@
 // When a node is left alone by others that have finished, and with whose model it ends.
 #include "gossip/life/life_state.h"
 
-#define HOPELESS     2u           // part of all steps: with more left than that, a node is no longer on its way
+#define HOPELESS     2u // part of all steps: with more left than that, a node is no longer on its way
 #define LOCK_STEP_NS LIFE_SECOND // in this time the last nodes in lock-step end by themselves
 
 // In lock-step some nodes do their last rounds a moment after others: every run must do the same rounds.

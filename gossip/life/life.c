@@ -132,8 +132,8 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
 static bool is_quiet(const struct gossip_life *life, const struct gossip_life_event *event)
 {
     bool passive = event->kind == GOSSIP_LIFE_PROGRESS || event->kind == GOSSIP_LIFE_MEMBER ||
-                   event->kind == GOSSIP_LIFE_SERVED ||
-                   event->kind == GOSSIP_LIFE_REMOVED || (event->kind == GOSSIP_LIFE_LOOK && event->still);
+                   event->kind == GOSSIP_LIFE_SERVED || event->kind == GOSSIP_LIFE_REMOVED ||
+                   (event->kind == GOSSIP_LIFE_LOOK && event->still);
 
     return passive && event->now_ns < life->next_ns && life->state != GOSSIP_LIFE_STOPPING;
 }

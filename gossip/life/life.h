@@ -208,9 +208,9 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_GATHER,   // peer: the node that begins first. Send it the statistics of this node's examples;
                           // until the next LINKS a link to it is wanted
     // for the owner of the exchange
-    GOSSIP_LIFE_ASK, // ids: members that can be asked for blocks of a model now. round, step: a donor that
-                     // reports more is lying; 0: not known
-    GOSSIP_LIFE_NEWS,      // reports, count, members: GOSSIP_EXCHANGE_NEWS
+    GOSSIP_LIFE_ASK,  // ids: members that can be asked for blocks of a model now. round, step: a donor that
+                      // reports more is lying; 0: not known
+    GOSSIP_LIFE_NEWS, // reports, count, members: GOSSIP_EXCHANGE_NEWS
     GOSSIP_LIFE_END_FETCH, // no node with a model is left: it continues with its own
     GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; forget its edge
     // for the learner; they take effect at its next boundary
@@ -275,8 +275,8 @@ struct gossip_life_action {
     int status;
     uint32_t shard;
     struct gossip_id peer;
-    const struct gossip_id *ids; // [count], until the next step
-    const uint32_t *numbers;     // [count], until the next step
+    const struct gossip_id *ids;         // [count], until the next step
+    const uint32_t *numbers;             // [count], until the next step
     const struct gossip_report *reports; // [count], until the next step; of `members` that train
     size_t members;
     size_t count;

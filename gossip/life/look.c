@@ -83,8 +83,8 @@ void gossip_life_count(struct gossip_life_census *census, const struct gossip_me
         return;
     census->others++;
     census->eligible += counts;
-    census->ready += counts && (flags & (GOSSIP_RECORD_READY | GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_FINISHED |
-                                         GOSSIP_RECORD_HELD));
+    census->ready += counts && (flags & (GOSSIP_RECORD_READY | GOSSIP_RECORD_TRAINING |
+                                         GOSSIP_RECORD_FINISHED | GOSSIP_RECORD_HELD));
     census->busy += counts && !finished;
     census->company += counts && !finished && gossip_life_believes(info);
     census->unfinished += !finished;

@@ -18,10 +18,10 @@
 #define GOSSIP_RECORD_HELD     32u  // flapping, so not ELIGIBLE; counts only if at least half are HELD
 #define GOSSIP_RECORD_PAUSED   128u // takes no steps for now: it fetches, waits for its edges, or is held out
 // The same bit of a node that counts and has not begun: it begins when all others are ready, too.
-#define GOSSIP_RECORD_READY    GOSSIP_RECORD_PAUSED
-#define GOSSIP_RECORD_FLAGS    191u
-#define GOSSIP_NO_SLOT         UINT32_MAX
-#define GOSSIP_NO_SHARD        UINT32_MAX
+#define GOSSIP_RECORD_READY GOSSIP_RECORD_PAUSED
+#define GOSSIP_RECORD_FLAGS 191u
+#define GOSSIP_NO_SLOT      UINT32_MAX
+#define GOSSIP_NO_SHARD     UINT32_MAX
 
 struct gossip_address {
     uint8_t family; // 4 or 6

@@ -6,18 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MS             1000000ull
-#define FAIR_PART      5u           // of the time: the most that is waited for one neighbour without exchanges
-#define LOST_NS        (2000 * MS)  // for a broken link: it is back, or the neighbour is known to be dead
-#define LONG_STEPS     4u           // a neighbour that is behind may take this many times this node's own steps
-#define SLOW_TIMES     4u           // an edge is slow if it takes this many times the fastest other one
-#define SLOW_LEAST_NS  (20 * MS)    // ... and at least this: below it is the noise of a busy host
-#define RETRY_DOUBLES  6u           // after a refusal: 1 ms, up to 64 ms
-#define IN_STEP_TURNS  2u           // sync: a neighbour in step is at most this many turns of the plan ahead
-#define REFUSALS_MAX   16u          // sync: then the round goes on
-#define LOOSE_WEIGHT   0.25f        // of an exchange that goes on alone: it is old when it comes
-#define LEAST_WEIGHT   (1.0f / 64)
-#define ROOM_PART      (2.0f / 3)   // of what is left of 1 goes to the next update: 1/2 and 1/4 leave room
+#define MS            1000000ull
+#define FAIR_PART     5u          // of the time: the most that is waited for one neighbour without exchanges
+#define LOST_NS       (2000 * MS) // for a broken link: it is back, or the neighbour is known to be dead
+#define LONG_STEPS    4u          // a neighbour that is behind may take this many times this node's own steps
+#define SLOW_TIMES    4u          // an edge is slow if it takes this many times the fastest other one
+#define SLOW_LEAST_NS (20 * MS)   // ... and at least this: below it is the noise of a busy host
+#define RETRY_DOUBLES 6u          // after a refusal: 1 ms, up to 64 ms
+#define IN_STEP_TURNS 2u          // sync: a neighbour in step is at most this many turns of the plan ahead
+#define REFUSALS_MAX  16u         // sync: then the round goes on
+#define LOOSE_WEIGHT  0.25f       // of an exchange that goes on alone: it is old when it comes
+#define LEAST_WEIGHT  (1.0f / 64)
+#define ROOM_PART     (2.0f / 3) // of what is left of 1 goes to the next update: 1/2 and 1/4 leave room
 
 const char *gossip_pace_reason_name(enum gossip_pace_reason reason)
 {
@@ -86,8 +86,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 // A member that keeps others waiting and never makes an exchange holds nobody for long.
 bool gossip_pace_spent(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
 {
-    return peer->waited_ns >=
-           larger(pace->options.ceiling_ns, (pace->now_ns - peer->met_ns) / FAIR_PART);
+    return peer->waited_ns >= larger(pace->options.ceiling_ns, (pace->now_ns - peer->met_ns) / FAIR_PART);
 }
 
 // -- what happens
@@ -127,7 +126,8 @@ void gossip_pace_hear(struct gossip_pace *pace, struct gossip_pace_peer *peer, u
 // Async: too many rounds without an exchange, whatever the plan says.
 static bool is_starved(const struct gossip_pace *pace)
 {
-    return !is_sync(pace) && pace->others && !pace->idle && pace->rounds - pace->met > pace->options.max_delay;
+    return !is_sync(pace) && pace->others && !pace->idle &&
+           pace->rounds - pace->met > pace->options.max_delay;
 }
 
 void gossip_pace_begin(struct gossip_pace *pace, const struct gossip_pace_round *round)
@@ -179,9 +179,10 @@ void gossip_pace_refused(struct gossip_pace *pace, struct gossip_pace_peer *peer
 
     gossip_pace_dropped(pace, peer);
     peer->refusals++;
-    peer->retry_ns = pace->now_ns + base +
-                     base_hash_mix(gossip_news_rank(&pace->options.self) + peer->refusals) % base;
-    if (is_sync(pace) && peer->refusals >= REFUSALS_MAX && gossip_id_compare(&peer->peer, &pace->plan.partner) == 0)
+    peer->retry_ns =
+        pace->now_ns + base + base_hash_mix(gossip_news_rank(&pace->options.self) + peer->refusals) % base;
+    if (is_sync(pace) && peer->refusals >= REFUSALS_MAX &&
+        gossip_id_compare(&peer->peer, &pace->plan.partner) == 0)
         pace->turn = GOSSIP_PACE_NO_TURN;
     else if (!is_sync(pace) && pace->open && pace->turn == GOSSIP_PACE_ASKED)
         pace->turn = GOSSIP_PACE_DUE;
@@ -300,7 +301,8 @@ static bool is_flying(const struct gossip_pace_peer *peer)
 float gossip_pace_weight(const struct gossip_pace *pace, const struct gossip_pace_peer *peer, float weight)
 {
     float room = 1, answered = 0;
-    bool alone = true, goes_loose = !is_sync(pace) && (may_train_alone(pace) || worth_waiting(pace, peer) == 0);
+    bool alone = true,
+         goes_loose = !is_sync(pace) && (may_train_alone(pace) || worth_waiting(pace, peer) == 0);
 
     for (size_t i = 0; i < pace->n_peers; i++) {
         const struct gossip_pace_peer *other = pace->peers[i];

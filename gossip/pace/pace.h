@@ -19,13 +19,13 @@ enum gossip_pace_mode {
     GOSSIP_PACE_ASYNC, // a round ends when the exchange of the previous one is made
 };
 
-enum gossip_pace_tie {    // what an edge allows
-    GOSSIP_PACE_SHUT,     // nothing, for good: the two ends scale their data differently
-    GOSSIP_PACE_APART,    // nothing: there is no link, or the neighbour is refused for a while
-    GOSSIP_PACE_LOST,     // the link has just broken: it comes back, or the view drops the neighbour
-    GOSSIP_PACE_BEGINS,   // the two ends compare their states, which takes one answer
-    GOSSIP_PACE_RESYNCS,  // the models are averaged block by block, which takes long
-    GOSSIP_PACE_LIVE,     // exchanges
+enum gossip_pace_tie {   // what an edge allows
+    GOSSIP_PACE_SHUT,    // nothing, for good: the two ends scale their data differently
+    GOSSIP_PACE_APART,   // nothing: there is no link, or the neighbour is refused for a while
+    GOSSIP_PACE_LOST,    // the link has just broken: it comes back, or the view drops the neighbour
+    GOSSIP_PACE_BEGINS,  // the two ends compare their states, which takes one answer
+    GOSSIP_PACE_RESYNCS, // the models are averaged block by block, which takes long
+    GOSSIP_PACE_LIVE,    // exchanges
     GOSSIP_PACE_TIES,
 };
 
@@ -36,13 +36,13 @@ enum gossip_pace_flight { // our request over an edge
     GOSSIP_PACE_FLIGHTS,
 };
 
-enum gossip_pace_reason {     // why a boundary waits, and what ends the wait
+enum gossip_pace_reason { // why a boundary waits, and what ends the wait
     GOSSIP_PACE_NO_REASON,
-    GOSSIP_PACE_FOR_ANSWER,   // of the partner: its packet
-    GOSSIP_PACE_FOR_PARTNER,  // the partner is behind: its packet, when it gets there
-    GOSSIP_PACE_FOR_LINK,     // to the partner: LINK_UP and HELLO, or a new view
-    GOSSIP_PACE_FOR_EDGE,     // no edge is live though others train: HELLO or the last block
-    GOSSIP_PACE_FOR_CLUSTER,  // this node is too far ahead: reports of members
+    GOSSIP_PACE_FOR_ANSWER,  // of the partner: its packet
+    GOSSIP_PACE_FOR_PARTNER, // the partner is behind: its packet, when it gets there
+    GOSSIP_PACE_FOR_LINK,    // to the partner: LINK_UP and HELLO, or a new view
+    GOSSIP_PACE_FOR_EDGE,    // no edge is live though others train: HELLO or the last block
+    GOSSIP_PACE_FOR_CLUSTER, // this node is too far ahead: reports of members
     GOSSIP_PACE_REASONS,
 };
 const char *gossip_pace_reason_name(enum gossip_pace_reason reason);
@@ -69,19 +69,19 @@ struct gossip_pace_peer { // one for each edge; the owner's memory, from add to 
 struct gossip_pace_options {
     struct gossip_id self;
     enum gossip_pace_mode mode;
-    uint64_t lead;      // most rounds above the cluster's (L), beyond what the news can be late
-    uint64_t reach;     // sync: most rounds that a node skips at once
-    uint64_t local;     // async: most rounds that a node behind the cluster makes for one exchange (d/k)
-    uint64_t max_delay; // async: rounds without an exchange before a node without a live edge waits
+    uint64_t lead;       // most rounds above the cluster's (L), beyond what the news can be late
+    uint64_t reach;      // sync: most rounds that a node skips at once
+    uint64_t local;      // async: most rounds that a node behind the cluster makes for one exchange (d/k)
+    uint64_t max_delay;  // async: rounds without an exchange before a node without a live edge waits
     uint64_t ceiling_ns; // of every wait
 };
 
 struct gossip_pace_round { // a boundary
     uint64_t round;
-    bool meets;     // the plan names a partner
-    bool others;    // other nodes train
-    bool idle;      // no local step follows or preceded: nothing is met, nothing waits
-    bool counts;    // it ends local steps that were not counted yet
+    bool meets;    // the plan names a partner
+    bool others;   // other nodes train
+    bool idle;     // no local step follows or preceded: nothing is met, nothing waits
+    bool counts;   // it ends local steps that were not counted yet
     uint64_t turn; // rounds within which the plan meets each neighbour
     struct gossip_id partner;
     float weight;
@@ -89,8 +89,8 @@ struct gossip_pace_round { // a boundary
 
 enum gossip_pace_turn { // of the exchange of the round
     GOSSIP_PACE_NO_TURN,
-    GOSSIP_PACE_DUE,    // still to be made, or (async) to be begun
-    GOSSIP_PACE_ASKED,  // async: begun; the round may end
+    GOSSIP_PACE_DUE,   // still to be made, or (async) to be begun
+    GOSSIP_PACE_ASKED, // async: begun; the round may end
     GOSSIP_PACE_TURNS,
 };
 
@@ -106,14 +106,14 @@ struct gossip_pace {
     struct gossip_news news;
     uint64_t now_ns, round, rounds; // rounds: those in which this process has trained
     uint64_t met;                   // `rounds` at the latest exchange over any edge
-    uint64_t planned, unmet;        // rounds with a partner in the plan; of these: no exchange before the next
-    uint64_t latest;                // `rounds` at the latest of them
-    bool open, idle, others;        // a boundary is open
+    uint64_t planned, unmet; // rounds with a partner in the plan; of these: no exchange before the next
+    uint64_t latest;         // `rounds` at the latest of them
+    bool open, idle, others; // a boundary is open
     enum gossip_pace_turn turn;
     float answered; // sum of the weights of answers since the latest request went out
     struct gossip_pace_round plan;
-    uint64_t begun_ns, began_ns; // of the open boundary; of the steps before it
-    uint64_t ended_ns;           // of the latest boundary
+    uint64_t begun_ns, began_ns;    // of the open boundary; of the steps before it
+    uint64_t ended_ns;              // of the latest boundary
     enum gossip_pace_reason reason; // of the wait in progress
     struct gossip_id waits_for;     // the neighbour, if the reason names one
     uint64_t since_ns;              // ... until now accounted for
@@ -150,7 +150,7 @@ void gossip_pace_refused(struct gossip_pace *pace, struct gossip_pace_peer *peer
 void gossip_pace_dropped(struct gossip_pace *pace, struct gossip_pace_peer *peer); // ... and is void
 void gossip_pace_met(struct gossip_pace *pace, struct gossip_pace_peer *peer, uint64_t round);
 void gossip_pace_answered(struct gossip_pace *pace, float weight); // a request, with that weight
-void gossip_pace_skip(struct gossip_pace *pace); // the open boundary needs no exchange of its own any more
+void gossip_pace_skip(struct gossip_pace *pace);  // the open boundary needs no exchange of its own any more
 void gossip_pace_leave(struct gossip_pace *pace); // the boundary has ended
 
 // May a request of round `round` be answered now? If not, it is kept until it may.

@@ -1,5 +1,6 @@
 // The messages between nodes after the handshake. A message is a msgpack array (the header), followed by up
-// to three raw payloads whose lengths are in the header. Vectors are never msgpack elements. Layout: README.md.
+// to three raw payloads whose lengths are in the header. Vectors are never msgpack elements. Layout:
+// README.md.
 //
 // Parsing is strict: known kind, exact number of fields, correct types, no trailing byte. Pure functions; any
 // thread.
@@ -69,7 +70,7 @@ enum gossip_delta_form {
     GOSSIP_DELTA_BLOCK = 1,  // payload: compress dense block at `offset` (RESYNC)
 };
 
-#define GOSSIP_MESSAGE_NEWS 64u // bytes
+#define GOSSIP_MESSAGE_NEWS 64u  // bytes
 struct gossip_exchange_message { // XCHG and XACK
     uint64_t epoch, sequence;
     uint64_t clock;   // sender's round
@@ -160,8 +161,8 @@ struct gossip_message {
 };
 
 // Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; on the wire the payloads follow it: delta,
-// moment, news; for MEMBERS the packet, for SNAPSHOT_TELL the values, for STATISTICS the spreads. BASE_ELIMIT:
-// `capacity` is too small.
+// moment, news; for MEMBERS the packet, for SNAPSHOT_TELL the values, for STATISTICS the spreads.
+// BASE_ELIMIT: `capacity` is too small.
 enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header,
                                              size_t capacity, size_t *header_bytes) BASE_CHECK;
 

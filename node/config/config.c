@@ -427,9 +427,11 @@ static const struct node_key keys[] = {
              "Minimum time before an unanswered question about the state of an edge is repeated. The node "
              "waits longer for neighbours whose earlier answers took longer.",
              TOLD),
-    DURATION("average.deadline_ceiling", average.deadline_ceiling_ns, "10s", 0.001, HOUR,
-             "How long the node waits for a sign of life of a neighbour that has its request. A neighbour that "
-             "dies is known much sooner.", TOLD),
+    DURATION(
+        "average.deadline_ceiling", average.deadline_ceiling_ns, "10s", 0.001, HOUR,
+        "How long the node waits for a sign of life of a neighbour that has its request. A neighbour that "
+        "dies is known much sooner.",
+        TOLD),
     DURATION("average.forget_after", average.forget_after_ns, "60s", 1, 365 * DAY,
              "How long the edge of a dead neighbour is kept, so that it can resume where it stopped and its "
              "correction still counts. The graph closes around a dead node without waiting for this.",
