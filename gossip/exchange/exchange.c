@@ -13,12 +13,26 @@ static void note_round(struct gossip_exchange *exchange, struct gossip_edge *edg
     gossip_news_read(&exchange->pace.news, theirs->clock, theirs->news, theirs->news_bytes);
 }
 
-static enum base_error on_message(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                                  const struct gossip_message *message,
+// The sender's view has an edge that this node's view does not have: it waits for no answer.
+static void decline(const struct gossip_id *peer, const struct gossip_exchange_message *request,
+                    struct gossip_exchange_actions *actions)
+{
+    actions->list[actions->count++] = (struct gossip_exchange_action){
+        .kind = GOSSIP_EXCHANGE_SEND,
+        .peer = *peer,
+        .message = {.kind = GOSSIP_BUSY,
+                    .as.busy = {.epoch = request->epoch, .sequence = request->sequence}}};
+}
+
+static enum base_error on_message(struct gossip_exchange *exchange, const struct gossip_id *peer,
+                                  struct gossip_edge *edge, const struct gossip_message *message,
                                   struct gossip_exchange_actions *actions)
 {
-    if (!edge || edge->state == GOSSIP_EDGE_DOWN)
+    if (!edge || edge->state == GOSSIP_EDGE_DOWN) {
+        if (message->kind == GOSSIP_XCHG && !(edge && edge->linked))
+            decline(peer, &message->as.exchange, actions);
         return BASE_OK; // it was sent before its link ended
+    }
     BASE_ASSERT(edge->linked);
     if (!gossip_plausible_message(message)) {
         const enum base_error error = gossip_plausible_refuse(exchange, edge);
@@ -181,7 +195,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         error = on_forget(exchange, &event->peer, event->dead);
         break;
     case GOSSIP_EXCHANGE_MESSAGE:
-        error = on_message(exchange, edge, event->message, actions);
+        error = on_message(exchange, &event->peer, edge, event->message, actions);
         error = gossip_edge_settle(exchange, edge, error, actions);
         break;
     case GOSSIP_EXCHANGE_ROUND:

@@ -146,9 +146,9 @@ class Training(ClusterTest):
             node.start()
         nodes[2].wait_log("training begins")
 
-        def the_others_have_finished():  # and node 2 has at most half their rounds, however the machine shares its time
-            half = min(len(node.rows()) for node in nodes[:2]) / 2
-            nodes[2].signal(signal.SIGCONT if len(nodes[2].rows()) < half else signal.SIGSTOP)
+        def the_others_have_finished():  # and node 2 has at most a third of their rounds, however the machine shares its time
+            part = min(len(node.rows()) for node in nodes[:2]) / 3
+            nodes[2].signal(signal.SIGCONT if len(nodes[2].rows()) < part else signal.SIGSTOP)
             return all("the last step is done" in node.log() for node in nodes[:2])
         wait_until(the_others_have_finished, "the others have done their last step")
         nodes[2].signal(signal.SIGCONT)
