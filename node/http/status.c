@@ -281,6 +281,29 @@ static void set_learning(json_t *root, const struct node_progress *p)
     json_object_set_new(root, "rollbacks_in_row", count(p->rollbacks_in_row));
 }
 
+static const char *name_of(const struct node_status *s, const struct gossip_id *id)
+{
+    for (size_t i = 0; i < s->n_edges; i++)
+        if (gossip_id_compare(&s->edges[i].edge.peer, id) == 0)
+            return s->edges[i].name;
+    return NULL;
+}
+
+// What the open boundary waits for, and how long boundaries have waited, by reason.
+static json_t *wait_json(const struct node_status *s)
+{
+    const struct gossip_exchange_totals *t = &s->totals;
+    const char *name = t->reason == GOSSIP_PACE_NO_REASON ? NULL : name_of(s, &t->waits_for);
+    json_t *wait = json_object(), *seconds = json_object();
+    json_object_set_new(wait, "reason", json_string(gossip_pace_reason_name(t->reason)));
+    json_object_set_new(wait, "for", name ? json_string(name) : json_null());
+    for (int reason = GOSSIP_PACE_NO_REASON + 1; reason < GOSSIP_PACE_REASONS; reason++)
+        json_object_set_new(seconds, gossip_pace_reason_name((enum gossip_pace_reason)reason),
+                            number(1e-9 * (double)t->waits.ns[reason]));
+    json_object_set_new(wait, "seconds", seconds);
+    return wait;
+}
+
 // The bytes of vectors, by owner, and of one vector.
 static json_t *memory_json(const struct node_status *s)
 {
@@ -306,6 +329,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "consensus", number(s->totals.consensus));
     json_object_set_new(root, "exchanges", count(s->totals.exchanges));
     json_object_set_new(root, "implausible", count(s->totals.implausible));
+    json_object_set_new(root, "wait", wait_json(s));
     json_object_set_new(root, "standing", json_string(gossip_standing_name(s->totals.standing)));
     json_object_set_new(root, "bytes_sent", count(s->bytes_sent));
     json_object_set_new(root, "bytes_received", count(s->bytes_received));
