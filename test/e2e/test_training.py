@@ -141,7 +141,7 @@ class Training(ClusterTest):
         return int(said[0][0])
 
     def test_a_node_that_is_left_alone_ends_with_the_others(self):
-        nodes = self.cluster(3, train__alone="stop", topology__kind="ring")
+        nodes = self.cluster(3, train__alone="stop", train__steps=4000, topology__kind="ring")
         for node in nodes:
             node.start()
         nodes[2].wait_log("training begins")
@@ -153,12 +153,12 @@ class Training(ClusterTest):
         wait_until(the_others_have_finished, "the others have done their last step")
         nodes[2].signal(signal.SIGCONT)
         if "this node was away" in nodes[2].wait_exit(0):  # stopped for seconds, on a busy machine: it took the round of the others
-            self.assertEqual(nodes[2].rows()[-1]["step"], 400)
+            self.assertEqual(nodes[2].rows()[-1]["step"], 4000)
         else:
-            self.assertLess(self.check_alone(nodes[2], 400), 400)
+            self.assertLess(self.check_alone(nodes[2], 4000), 4000)
         self.assertEqual(len(nodes[2].checkpoints()), 1)
         steps = [node.rows()[-1]["step"] for node in nodes[:2] if self.check_finished(node)]
-        self.assertEqual(steps, [400, 400])
+        self.assertEqual(steps, [4000, 4000])
 
     def test_a_node_that_returns_to_finished_nodes_takes_their_model(self):
         nodes = self.finished_nodes_wait()
