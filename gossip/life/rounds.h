@@ -74,12 +74,9 @@ struct gossip_rounds_meet {
     bool meets;     // false: no exchange; only pending updates are added
     bool last;      // the final state: then freeze the exchange and write a checkpoint
     bool finished;  // the node has done its last step
-    bool follows;   // without `meets`: the node continues from the round that its neighbours have reached
-    bool near; // with `follows`: it was not away, so it stays where it is if its neighbours may be in step
-               // with it
-    bool away; // reported to the neighbours from here on, until the node has caught up
-    bool unusable; // the model is not published; the published one comes back
-    bool open;     // with `last`: the exchange of `round` was not made, `step_scale` is for the checkpoint
+    bool away;      // reported to the neighbours from here on, until the node has caught up
+    bool unusable;  // the model is not published; the published one comes back
+    bool open;      // with `last`: the exchange of `round` was not made, `step_scale` is for the checkpoint
     float step_scale;
 };
 struct gossip_rounds_next {
