@@ -233,7 +233,7 @@ void gossip_pace_leave(struct gossip_pace *pace)
 // The news of a graph are as many rounds old as they have hops to make.
 static uint64_t most_ahead(const struct gossip_pace *pace)
 {
-    return pace->options.lead + pace->n_peers + pace->news.members;
+    return pace->options.lead + pace->n_peers + 2 * pace->news.members;
 }
 
 bool gossip_pace_behind(const struct gossip_pace *pace)

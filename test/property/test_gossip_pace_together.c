@@ -20,7 +20,7 @@ static void check_lead(const struct pace_world *world)
 
     for (size_t i = 0; i < world->nodes; i++)
         degree = world->node[i].pace.n_peers > degree ? world->node[i].pace.n_peers : degree;
-    pace_world_must(world, world->lead <= PACE_LEAD + degree + world->nodes,
+    pace_world_must(world, world->lead <= PACE_LEAD + degree + 2 * world->nodes,
                     "a node runs away from the cluster");
 }
 

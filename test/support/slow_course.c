@@ -457,7 +457,7 @@ static uint64_t lead_max(const struct course *course)
 {
     const uint64_t reach = (uint64_t)(2 / course->world.options.exchange.ratio);
 
-    return (reach > LEAD_LEAST ? reach : LEAD_LEAST) + course->world.options.nodes + EDGES_MAX;
+    return (reach > LEAD_LEAST ? reach : LEAD_LEAST) + 2 * course->world.options.nodes + EDGES_MAX;
 }
 
 static void judge(struct course *course, const struct course *plain)
