@@ -1,7 +1,8 @@
 // Requests and answers. Whom to ask and whom to answer now is decided by gossip/pace.
 #include "gossip/exchange/state.h"
 
-#define SIGNS 4u // of life that a neighbour gets, in the longest time that it waits for one
+#define BLOCK_AGAIN_NS 100000000u // after a refused block of a RESYNC
+#define SIGNS          4u         // of life that a neighbour gets, in the longest time that it waits for one
 
 static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence,
                       struct gossip_exchange_actions *actions)
@@ -309,6 +310,6 @@ void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge
     edge->busy++;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_resume(exchange, edge);
-    edge->alarm_ns = exchange->now_ns + exchange->options.deadline_floor_ns; // of the next block
+    edge->alarm_ns = exchange->now_ns + BLOCK_AGAIN_NS;
     gossip_pace_refused(&exchange->pace, &edge->pace);
 }

@@ -83,7 +83,7 @@ static void test_fast_nodes_do_not_run_away(void **state)
         struct net *net = mixed_net(false, true, max_delay, seed + max_delay);
         const uint64_t lead = train(net, paces, 4000);
         print_message("max_delay %llu: lead %llu\n", (unsigned long long)max_delay, (unsigned long long)lead);
-        assert_in_range(lead, 1, max_delay + 3 + 2 * N);         // edges, members: gossip/pace/README.md
+        assert_in_range(lead, 1, max_delay + 3 + 2 * N);     // edges, members: gossip/pace/README.md
         assert_in_range(net->node[5].rounds_done, 180, 200); // of 20 ticks each
         assert_true(net_references_match(net));
         net_destroy(net);
