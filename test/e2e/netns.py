@@ -79,11 +79,14 @@ class Network:
 
     def limit(self, mbit, queue_ms=200):
         """That many Mbit/s in each direction for each host, and a queue for each direction that holds the bytes of `queue_ms`."""
+        for i in range(len(self.spaces)):
+            self.limit_one(i, mbit, queue_ms)
+
+    def limit_one(self, i, mbit, queue_ms=200):
         burst = max(4000, int(mbit * 1e6 / 8 * 0.01))  # the bytes of 10 ms, at least two packets
         shape = ("root", "tbf", "rate", f"{mbit:g}mbit", "burst", f"{burst}b", "latency", f"{queue_ms}ms")
-        for i, space in enumerate(self.spaces):
-            self.router.run("tc", "qdisc", "replace", "dev", f"host{i}", *shape)
-            space.run("tc", "qdisc", "replace", "dev", "net", *shape)
+        self.router.run("tc", "qdisc", "replace", "dev", f"host{i}", *shape)
+        self.spaces[i].run("tc", "qdisc", "replace", "dev", "net", *shape)
 
     @staticmethod
     def address(i):

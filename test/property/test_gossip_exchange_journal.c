@@ -84,7 +84,7 @@ static size_t apart(const struct gossip_exchange *was, const struct gossip_excha
     size_t count = 0;
 
     for (size_t j = 0; j < gossip_exchange_parameters(was); j++)
-        count += fabsf(a[j] - b[j]) > 1e-4f * (1 + fabsf(a[j]));
+        count += fabsf(a[j] - b[j]) > 1e-3f * (1 + fabsf(a[j]));
     return count;
 }
 
