@@ -48,11 +48,11 @@ static bool lingers(struct gossip_life *life)
     if (linger_ns == LIFE_NEVER)
         return true;
     const uint64_t way = way_of_others(life);
-    if (way != life->way || life->stirred_ns < life->state_ns)
+    if ((way != life->way && life->stirred_ns < life->now_ns) || life->stirred_ns < life->state_ns)
         life->stirred_ns = life->now_ns;
     life->way = way;
     life_wake(life, life->stirred_ns + linger_ns);
-    return life->now_ns - life->stirred_ns < linger_ns && life_in_state_ns(life) < LINGERS_MAX * linger_ns;
+    return life->now_ns < life->stirred_ns + linger_ns && life_in_state_ns(life) < LINGERS_MAX * linger_ns;
 }
 
 // A member that fetches a model does not count, and would have no donor left.

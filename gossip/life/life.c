@@ -107,7 +107,7 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
         life_fetched(life, event);
         break;
     case GOSSIP_LIFE_SERVED:
-        life->stirred_ns = life->now_ns;
+        life->stirred_ns = life->now_ns + LIFE_SERVES_NS;
         break;
     case GOSSIP_LIFE_DONE:
         life_done(life, event->ok);

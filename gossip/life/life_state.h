@@ -14,6 +14,7 @@
 #define LIFE_NEVER      UINT64_MAX
 #define LIFE_EDGES_NS   (5 * LIFE_SECOND)   // how long to wait for edges if others already train
 #define LIFE_NOTHING_NS (300 * LIFE_SECOND) // how long a node without a model waits for one
+#define LIFE_SERVES_NS  (60 * LIFE_SECOND)  // a block of a model takes 33 s at 64 kbit/s
 #define LIFE_PASSED     16u
 
 struct life_progress {
@@ -100,7 +101,7 @@ struct gossip_life {
     // end.c
     bool alone, stopping;
     bool met;            // another member has been here, or the checkpoint has an edge to one
-    uint64_t stirred_ns; // when an unfinished member was last seen to advance, or asked for a model
+    uint64_t stirred_ns; // when an unfinished member was last seen to advance, or has the block it asked for
     uint64_t way;        // sum of the rounds of unfinished members then
     uint64_t alone_ns;   // since when all others have finished; 0: they have not
     bool stops_together; // at an announced round

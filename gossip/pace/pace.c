@@ -448,10 +448,22 @@ static struct gossip_pace_next wait_for_own(struct gossip_pace *pace)
     return go_on;
 }
 
+static bool has_loose(const struct gossip_pace *pace)
+{
+    for (size_t i = 0; i < pace->n_peers; i++)
+        if (is_flying(pace->peers[i]) && pace->peers[i]->loose)
+            return true;
+    return false;
+}
+
+// One exchange at a time goes on alone. Several that are under way for long all carry the same difference,
+// and the corrections that integrate it would diverge (one link of 64 kbit/s on a complete graph of 16).
 static bool is_free(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
 {
+    const bool goes_loose = may_train_alone(pace) || worth_waiting(pace, peer) == 0;
+
     return peer->tie == GOSSIP_PACE_LIVE && peer->flight == GOSSIP_PACE_NO_FLIGHT &&
-           pace->now_ns >= peer->retry_ns;
+           pace->now_ns >= peer->retry_ns && !(goes_loose && has_loose(pace));
 }
 
 static struct gossip_pace_peer *longest_unmet(const struct gossip_pace *pace)
@@ -482,7 +494,7 @@ static struct gossip_pace_next wait_for_any(const struct gossip_pace *pace)
         struct gossip_pace_peer *peer = pace->peers[i];
         if (peer->tie != GOSSIP_PACE_LIVE || gossip_pace_spent(pace, peer))
             continue;
-        if (peer->flight == GOSSIP_PACE_NO_FLIGHT)
+        if (peer->flight == GOSSIP_PACE_NO_FLIGHT && peer->retry_ns > pace->now_ns)
             until_ns = smaller(until_ns, peer->retry_ns);
         if (!first || peer->sent_ns < first->sent_ns)
             first = peer;
