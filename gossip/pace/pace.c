@@ -15,7 +15,6 @@
 #define RETRY_DOUBLES 6u          // after a refusal: 1 ms, up to 64 ms
 #define IN_STEP_TURNS 2u          // sync: a neighbour in step is at most this many turns of the plan ahead
 #define REFUSALS_MAX  16u         // sync: then the round goes on
-#define LOOSE_WEIGHT  0.25f       // of an exchange that goes on alone: it is old when it comes
 #define LEAST_WEIGHT  (1.0f / 64)
 #define ROOM_PART     (2.0f / 3) // of what is left of 1 goes to the next update: 1/2 and 1/4 leave room
 
@@ -301,8 +300,7 @@ static bool is_flying(const struct gossip_pace_peer *peer)
 float gossip_pace_weight(const struct gossip_pace *pace, const struct gossip_pace_peer *peer, float weight)
 {
     float room = 1, answered = 0;
-    bool alone = true,
-         goes_loose = !is_sync(pace) && (may_train_alone(pace) || worth_waiting(pace, peer) == 0);
+    bool alone = true;
 
     for (size_t i = 0; i < pace->n_peers; i++) {
         const struct gossip_pace_peer *other = pace->peers[i];
@@ -313,8 +311,6 @@ float gossip_pace_weight(const struct gossip_pace *pace, const struct gossip_pac
         if (!other->loose)
             answered = pace->answered;
     }
-    if (goes_loose && weight > LOOSE_WEIGHT)
-        weight = LOOSE_WEIGHT;
     const float most = alone ? 1 : fmaxf(ROOM_PART * (room - answered), LEAST_WEIGHT);
     return weight < most ? weight : most;
 }
