@@ -135,22 +135,20 @@ static bool take_doubles(const json_t *list, size_t count, double **values)
     return true;
 }
 
+// The factors of a scale: they divide, so each is above 0.
 static bool take_factors(const json_t *list, size_t count, float **values)
 {
-    size_t i;
-    const json_t *item;
-    if (!json_is_array(list) || (json_array_size(list) != count && json_array_size(list) != 0))
-        return false;
-    if (json_array_size(list) == 0)
-        return true;
-    if (!(*values = calloc(count, sizeof **values)))
-        return false;
-    json_array_foreach(list, i, item) {
-        (*values)[i] = (float)json_number_value(item);
-        if (!json_is_number(item) || !isfinite((*values)[i]) || !((*values)[i] > 0))
-            return false;
+    double *read = NULL;
+    bool taken = take_doubles(list, count, &read);
+
+    if (taken && read)
+        taken = (*values = calloc(count, sizeof **values)) != NULL;
+    for (size_t i = 0; taken && read && i < count; i++) {
+        (*values)[i] = (float)read[i];
+        taken = isfinite((*values)[i]) && (*values)[i] > 0;
     }
-    return true;
+    free(read);
+    return taken;
 }
 
 static bool take_columns(const json_t *list, struct train_meaning *m)

@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "gossip/exchange/exchange.h"
 #include "test/support/cpu_kernels.h"
-#include "test/support/edge_hash.h"
+#include "test/support/exchange_looks.h"
 
 #include <float.h>
 #include <string.h>
@@ -81,36 +81,7 @@ static uint64_t state_hash(const struct gossip_exchange *exchange)
     uint64_t hash = apply->hash(gossip_exchange_model(exchange), D, 0, false);
 
     hash = base_hash_mix(hash ^ apply->hash(gossip_exchange_correction(exchange), D, 0, false));
-    for (size_t i = 0; i < gossip_exchange_edges(exchange); i++) {
-        struct gossip_edge_info info;
-        gossip_exchange_edge_info(exchange, i, &info);
-        hash = base_hash_mix(hash ^ info.epoch ^ info.sequence << 32);
-        hash = base_hash_mix(hash ^ edge_hash(info.reference, info.reference_bf16, D));
-        hash = base_hash_mix(hash ^ edge_hash(info.correction, info.correction_bf16, D));
-    }
-    return hash;
-}
-
-// Another one after every commit and every new epoch.
-static uint64_t places(const struct gossip_exchange *exchange)
-{
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < gossip_exchange_edges(exchange); i++) {
-        struct gossip_edge_info info;
-        gossip_exchange_edge_info(exchange, i, &info);
-        sum = base_hash_mix(sum ^ info.epoch ^ info.sequence << 32);
-    }
-    return sum;
-}
-
-static bool refuses(const struct gossip_exchange_actions *actions, const struct gossip_id *peer)
-{
-    for (size_t i = 0; i < actions->count; i++)
-        if (actions->list[i].kind == GOSSIP_EXCHANGE_REFUSE &&
-            gossip_id_compare(&actions->list[i].peer, peer) == 0)
-            return true;
-    return false;
+    return base_hash_mix(hash ^ edges_hash(exchange, D));
 }
 
 static struct gossip_exchange *make_exchange(uint8_t mode)
@@ -230,10 +201,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             event.round.second_moment = v;
             event.round.correction = correction;
         }
-        const uint64_t before = state_hash(exchange), place = places(exchange);
+        const uint64_t before = state_hash(exchange), place = edges_places(exchange);
         BASE_ASSERT(!gossip_exchange_step(exchange, &event, &actions));
-        if (event.kind == GOSSIP_EXCHANGE_MESSAGE && refuses(&actions, &event.peer))
-            BASE_ASSERT(places(exchange) != place || state_hash(exchange) == before);
+        if (event.kind == GOSSIP_EXCHANGE_MESSAGE && actions_refuse(&actions, &event.peer))
+            BASE_ASSERT(edges_places(exchange) != place || state_hash(exchange) == before);
         if (event.kind == GOSSIP_EXCHANGE_ROUND)
             end_round(exchange, &now, &actions);
     }

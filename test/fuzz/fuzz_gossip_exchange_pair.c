@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "gossip/exchange/exchange.h"
 #include "test/support/cpu_kernels.h"
-#include "test/support/edge_hash.h"
+#include "test/support/exchange_looks.h"
 
 #include <math.h>
 #include <string.h>
@@ -43,36 +43,7 @@ static uint64_t state_hash(const struct gossip_exchange *exchange)
 {
     uint64_t hash = apply()->hash(gossip_exchange_model(exchange), D, 0, false);
 
-    for (size_t i = 0; i < gossip_exchange_edges(exchange); i++) {
-        struct gossip_edge_info info;
-        gossip_exchange_edge_info(exchange, i, &info);
-        hash = base_hash_mix(hash ^ info.epoch ^ info.sequence << 32);
-        hash = base_hash_mix(hash ^ edge_hash(info.reference, info.reference_bf16, D));
-        hash = base_hash_mix(hash ^ edge_hash(info.correction, info.correction_bf16, D));
-    }
-    return hash;
-}
-
-// Another one after every commit and every new epoch.
-static uint64_t places(const struct gossip_exchange *exchange)
-{
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < gossip_exchange_edges(exchange); i++) {
-        struct gossip_edge_info info;
-        gossip_exchange_edge_info(exchange, i, &info);
-        sum = base_hash_mix(sum ^ info.epoch ^ info.sequence << 32);
-    }
-    return sum;
-}
-
-static bool refuses(const struct gossip_exchange_actions *actions, const struct gossip_id *peer)
-{
-    for (size_t i = 0; i < actions->count; i++)
-        if (actions->list[i].kind == GOSSIP_EXCHANGE_REFUSE &&
-            gossip_id_compare(&actions->list[i].peer, peer) == 0)
-            return true;
-    return false;
+    return base_hash_mix(hash ^ edges_hash(exchange, D));
 }
 
 static void check_ends(const struct pair *pair)
@@ -112,16 +83,16 @@ static void step(struct pair *pair, size_t at, struct gossip_exchange_event *eve
 {
     struct end *end = &pair->end[at], *other = &pair->end[!at];
     struct gossip_exchange_actions actions;
-    const uint64_t before = state_hash(end->exchange), place = places(end->exchange);
+    const uint64_t before = state_hash(end->exchange), place = edges_places(end->exchange);
 
     event->now_ns = pair->now_ns++;
     event->peer = other->self;
     BASE_ASSERT(!gossip_exchange_step(end->exchange, event, &actions));
-    const bool refused = refuses(&actions, &other->self);
+    const bool refused = actions_refuse(&actions, &other->self);
     BASE_ASSERT(!refused || !pair->honest);
     pair->refused |= refused;
     if (refused && event->kind == GOSSIP_EXCHANGE_MESSAGE)
-        BASE_ASSERT(places(end->exchange) != place || state_hash(end->exchange) == before);
+        BASE_ASSERT(edges_places(end->exchange) != place || state_hash(end->exchange) == before);
     for (size_t i = 0; i < actions.count; i++)
         if (actions.list[i].kind == GOSSIP_EXCHANGE_ROUND_DONE)
             end->open = false;

@@ -145,26 +145,6 @@ static void come_back(struct world *world, size_t node)
     world->steps_left = 0;
 }
 
-// Each node chooses what it sends: the other end reads anything.
-static void choose_sending(struct world *world, size_t node, struct base_rng *rng)
-{
-    struct gossip_exchange_options *options = &world->net->node[node].options;
-    struct gossip_exchange *fresh;
-    struct base_reason why;
-    char filters[64] = "";
-
-    options->values = (enum kernels_format)base_rng_below(rng, KERNELS_FORMATS);
-    options->selection.method = (enum compress_method)base_rng_below(rng, COMPRESS_METHODS);
-    options->selection.block = base_rng_below(rng, 3) ? 0 : 1 + base_rng_below(rng, 16);
-    if (base_rng_below(rng, 2))
-        snprintf(filters, sizeof filters, "same-keys:%u", 1 + (unsigned)base_rng_below(rng, 4));
-    else if (base_rng_below(rng, 2))
-        snprintf(filters, sizeof filters, "random-skip:0.3");
-    assert_int_equal(compress_filters_parse(filters, &options->filters, &why), BASE_OK);
-    assert_int_equal(gossip_exchange_create(options, &fresh, &why), BASE_OK);
-    net_node_restart(world->net, node, fresh);
-}
-
 static struct gossip_exchange_options options_from(struct base_rng *rng, uint64_t seed)
 {
     static const float ratios[] = {0.05f, 0.2f, 1.0f};
@@ -196,7 +176,7 @@ static void world_create(struct world *world, uint64_t seed)
     world->net = net_create(nodes, parameters, kinds[base_rng_below(&rng, 3)], base_rng_u64(&rng), &options);
     world->net->correction_stays = seed % 2 == 1;
     for (size_t i = 0; i < nodes; i++) {
-        choose_sending(world, i, &rng);
+        net_node_chooses_sending(world->net, i, &rng);
         world->journal[i] = malloc(JOURNAL_MAX);
         assert_non_null(world->journal[i]);
         for (size_t j = 0; j < parameters; j++)

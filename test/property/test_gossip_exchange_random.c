@@ -236,27 +236,6 @@ static void join(struct world *world)
     }
 }
 
-// Each node chooses what it sends: the other end reads anything.
-static void choose_sending(struct world *world, size_t node, struct base_rng *rng)
-{
-    struct net_node *at = &world->net->node[node];
-    struct gossip_exchange_options *options = &at->options;
-    struct gossip_exchange *fresh;
-    struct base_reason why;
-    char filters[64] = "";
-
-    options->values = (enum kernels_format)base_rng_below(rng, KERNELS_FORMATS);
-    options->selection.method = (enum compress_method)base_rng_below(rng, COMPRESS_METHODS);
-    options->selection.block = base_rng_below(rng, 3) ? 0 : 1 + base_rng_below(rng, 16);
-    if (base_rng_below(rng, 2))
-        snprintf(filters, sizeof filters, "same-keys:%u", 1 + (unsigned)base_rng_below(rng, 4));
-    else if (base_rng_below(rng, 2))
-        snprintf(filters, sizeof filters, "random-skip:0.3");
-    assert_int_equal(compress_filters_parse(filters, &options->filters, &why), BASE_OK);
-    assert_int_equal(gossip_exchange_create(options, &fresh, &why), BASE_OK);
-    net_node_restart(world->net, node, fresh);
-}
-
 static void world_create(struct world *world, uint64_t seed)
 {
     static const uint64_t jitters[] = {0, SECOND / 1000, SECOND / 20, SECOND / 2, 3 * SECOND};
@@ -290,7 +269,7 @@ static void world_create(struct world *world, uint64_t seed)
     world->net->watcher = world;
     world->net->correction_stays = seed % 2 == 1;
     for (size_t i = 0; i < nodes; i++)
-        choose_sending(world, i, &rng);
+        net_node_chooses_sending(world->net, i, &rng);
     world->net->jitter_ns = jitters[base_rng_below(&rng, 5)];
     world->net->forgets = !world->gentle; // for an answer to a request that its sender has forgotten
     world->net->cut_chance = base_rng_below(&rng, 2) ? 0.02 : 0;

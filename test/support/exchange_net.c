@@ -399,6 +399,25 @@ void net_node_restart(struct net *net, size_t node, struct gossip_exchange *fres
     net->node[node].in_round = false;
 }
 
+void net_node_chooses_sending(struct net *net, size_t node, struct base_rng *rng)
+{
+    struct gossip_exchange_options *options = &net->node[node].options;
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+    char filters[64] = "";
+
+    options->values = (enum kernels_format)base_rng_below(rng, KERNELS_FORMATS);
+    options->selection.method = (enum compress_method)base_rng_below(rng, COMPRESS_METHODS);
+    options->selection.block = base_rng_below(rng, 3) ? 0 : 1 + base_rng_below(rng, 16);
+    if (base_rng_below(rng, 2))
+        snprintf(filters, sizeof filters, "same-keys:%u", 1 + (unsigned)base_rng_below(rng, 4));
+    else if (base_rng_below(rng, 2))
+        snprintf(filters, sizeof filters, "random-skip:0.3");
+    BASE_ASSERT(compress_filters_parse(filters, &options->filters, &why) == BASE_OK);
+    BASE_ASSERT(gossip_exchange_create(options, &fresh, &why) == BASE_OK);
+    net_node_restart(net, node, fresh);
+}
+
 void net_mean(const struct net *net, double *mean)
 {
     memset(mean, 0, net->parameters * sizeof *mean);

@@ -90,6 +90,8 @@ void net_settle(struct net *net, uint64_t limit_ns);
 // One round of every node, and then net_settle.
 void net_round_all(struct net *net, uint64_t round);
 void net_node_restart(struct net *net, size_t node, struct gossip_exchange *fresh);
+// Draws what the node sends (values, selection, filters) and restarts it: the other end reads anything.
+void net_node_chooses_sending(struct net *net, size_t node, struct base_rng *rng);
 
 double net_energy(const struct net *net);           // sum over nodes of |x_i - mean|^2
 void net_mean(const struct net *net, double *mean); // [parameters]
