@@ -111,7 +111,7 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
 {
     BASE_ASSERT(gossip_edge_find(exchange, &edge->peer) == edge);
     gossip_edge_drop_correction(exchange, edge);
-    gossip_edge_drop_request(exchange, edge);
+    gossip_edge_drop_request(edge);
     exchange->chosen_of = NULL; // it may be one of this edge's
     gossip_pending_inherit(&exchange->pending, &edge->request);
     gossip_pending_inherit(&exchange->pending, &edge->answer);
@@ -136,10 +136,10 @@ void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip
     gossip_sum_again(exchange);
 }
 
-void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge)
+void gossip_edge_drop_request(struct gossip_edge *edge)
 {
     edge->request.held = false;
-    gossip_pace_dropped(&exchange->pace, &edge->pace);
+    gossip_pace_dropped(&edge->pace);
 }
 
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge)

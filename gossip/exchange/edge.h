@@ -75,7 +75,7 @@ enum base_error gossip_edge_forget(struct gossip_exchange *exchange, const struc
 // record.c. A request is open at the place of its edge.
 bool gossip_edge_request_fits(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
-void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
+void gossip_edge_drop_request(struct gossip_edge *edge);
 // Does this end ask where only one end may (RESYNC)? The end with the lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Every change of an edge's state; says what the edge allows to pace.

@@ -108,12 +108,12 @@ static bool same_place(const struct gossip_edge *edge, const struct gossip_hello
            theirs->resync_offset == edge->resync_offset && theirs->reference_hash == edge->reference_hash;
 }
 
-static void discard_request(struct gossip_exchange *exchange, struct gossip_edge *edge)
+static void discard_request(struct gossip_edge *edge)
 {
     BASE_ASSERT(edge->linked);
     if (!edge->request.held)
         return;
-    gossip_edge_drop_request(exchange, edge);
+    gossip_edge_drop_request(edge);
     edge->discards++;
 }
 
@@ -121,7 +121,7 @@ static void discard_request(struct gossip_exchange *exchange, struct gossip_edge
 static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
                   const struct gossip_hello *theirs)
 {
-    discard_request(exchange, edge);
+    discard_request(edge);
     // At the start of a link both ends compare, so that either both drop their correction or neither does.
     if (edge->state == GOSSIP_EDGE_HELLO && theirs->correction_hash != correction_hash(exchange, edge)) {
         gossip_journal_drop(exchange, edge);
@@ -195,7 +195,7 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                packet_is(&edge->answer, theirs->epoch, theirs->sequence)) {
         replay_answer(edge, actions);
         if (settles) // the peer is behind our open request, too
-            discard_request(exchange, edge);
+            discard_request(edge);
         if (!edge->request.held)
             gossip_edge_resume(exchange, edge);
     } else {
@@ -241,7 +241,7 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
     if (!answers)
         edge->deferred.held = false; // the peer has given up waiting for it
     if (exchange->options.mutate_ignore_sequence) {
-        gossip_edge_drop_request(exchange, edge);
+        gossip_edge_drop_request(edge);
         edge->sequence = theirs->sequence;
         gossip_edge_resume(exchange, edge);
         asks = false;

@@ -162,14 +162,14 @@ static enum base_error complete(struct gossip_exchange *exchange, struct gossip_
     }
     if (error ==
         BASE_EFORMAT) // otherwise the same answer would break every later link; without it the edge RESYNCs
-        gossip_edge_drop_request(exchange, edge);
+        gossip_edge_drop_request(edge);
     if (error)
         return error;
     if (!doubted && request->form == GOSSIP_DELTA_BLOCK)
         gossip_block_learn(&edge->blocks, request->delta_bytes, exchange->now_ns - edge->sent_ns);
     if (theirs->form == GOSSIP_DELTA_SPARSE)
         gossip_pace_met(&exchange->pace, &edge->pace, clock);
-    gossip_edge_drop_request(exchange, edge);
+    gossip_edge_drop_request(edge);
     gossip_edge_resume(exchange, edge);
     edge->alarm_ns = 0;
     if (doubted) // this may answer another request than the one from an old checkpoint: compare again
@@ -306,7 +306,7 @@ void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge
 {
     if (!is_ours(edge, theirs->epoch, theirs->sequence))
         return;
-    gossip_edge_drop_request(exchange, edge);
+    gossip_edge_drop_request(edge);
     edge->busy++;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_resume(exchange, edge);

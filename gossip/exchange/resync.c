@@ -34,7 +34,7 @@ void gossip_edge_restart(struct gossip_exchange *exchange, struct gossip_edge *e
 
     BASE_ASSERT(count > 0);
     begin_correction(exchange, edge, fades);
-    gossip_edge_drop_request(exchange, edge);
+    gossip_edge_drop_request(edge);
     edge->answer.held = false;
     edge->deferred.held = false;
     compress_history_forget(&edge->sent);

@@ -176,7 +176,7 @@ void gossip_pace_refused(struct gossip_pace *pace, struct gossip_pace_peer *peer
     const unsigned doubles = peer->refusals < RETRY_DOUBLES ? peer->refusals : RETRY_DOUBLES;
     const uint64_t base = MS << doubles;
 
-    gossip_pace_dropped(pace, peer);
+    gossip_pace_dropped(peer);
     peer->refusals++;
     peer->retry_ns =
         pace->now_ns + base + base_hash_mix(gossip_news_rank(&pace->options.self) + peer->refusals) % base;
@@ -187,9 +187,8 @@ void gossip_pace_refused(struct gossip_pace *pace, struct gossip_pace_peer *peer
         pace->turn = GOSSIP_PACE_DUE;
 }
 
-void gossip_pace_dropped(struct gossip_pace *pace, struct gossip_pace_peer *peer)
+void gossip_pace_dropped(struct gossip_pace_peer *peer)
 {
-    (void)pace;
     peer->flight = GOSSIP_PACE_NO_FLIGHT;
     peer->loose = false;
 }
@@ -198,7 +197,7 @@ void gossip_pace_met(struct gossip_pace *pace, struct gossip_pace_peer *peer, ui
 {
     if (peer->flight == GOSSIP_PACE_OPEN)
         gossip_answers_learn(&peer->answers, pace->now_ns - peer->sent_ns);
-    gossip_pace_dropped(pace, peer);
+    gossip_pace_dropped(peer);
     peer->clock = larger(peer->clock, round);
     peer->met = pace->met = pace->rounds;
     peer->met_ns = pace->now_ns;
@@ -233,11 +232,6 @@ void gossip_pace_leave(struct gossip_pace *pace)
 static uint64_t most_ahead(const struct gossip_pace *pace)
 {
     return pace->options.lead + pace->n_peers + 2 * pace->news.members;
-}
-
-bool gossip_pace_behind(const struct gossip_pace *pace)
-{
-    return pace->round + 1 < gossip_news_cluster(&pace->news, pace->round);
 }
 
 bool gossip_pace_ahead(const struct gossip_pace *pace)
@@ -276,10 +270,15 @@ static uint64_t worth_waiting(const struct gossip_pace *pace, const struct gossi
     return gossip_answers_median(&peer->answers) > most ? 0 : most;
 }
 
+static bool is_behind(const struct gossip_pace *pace)
+{
+    return pace->round + 1 < gossip_news_cluster(&pace->news, pace->round);
+}
+
 // Behind the cluster a node trains on its own for a while: otherwise its examples would count less.
 static bool may_train_alone(const struct gossip_pace *pace)
 {
-    return gossip_pace_behind(pace) && pace->rounds - pace->met < pace->options.local;
+    return is_behind(pace) && pace->rounds - pace->met < pace->options.local;
 }
 
 // -- answers

@@ -147,7 +147,7 @@ void gossip_pace_begin(struct gossip_pace *pace, const struct gossip_pace_round 
 void gossip_pace_asked(struct gossip_pace *pace, struct gossip_pace_peer *peer, float weight);
 void gossip_pace_parked(struct gossip_pace *pace, struct gossip_pace_peer *peer);  // ... and waits there
 void gossip_pace_refused(struct gossip_pace *pace, struct gossip_pace_peer *peer); // ... and was refused
-void gossip_pace_dropped(struct gossip_pace *pace, struct gossip_pace_peer *peer); // ... and is void
+void gossip_pace_dropped(struct gossip_pace_peer *peer);                           // ... and is void
 void gossip_pace_met(struct gossip_pace *pace, struct gossip_pace_peer *peer, uint64_t round);
 void gossip_pace_answered(struct gossip_pace *pace, float weight); // a request, with that weight
 void gossip_pace_skip(struct gossip_pace *pace);  // the open boundary needs no exchange of its own any more
@@ -168,8 +168,7 @@ bool gossip_pace_spent(const struct gossip_pace *pace, const struct gossip_pace_
 bool gossip_pace_apart(const struct gossip_pace *pace);
 // The round from which the trainer goes on: the boundary's, or in sync a later one.
 uint64_t gossip_pace_goes_on(const struct gossip_pace *pace);
-// This node is behind the cluster; it is ahead by more than L.
-bool gossip_pace_behind(const struct gossip_pace *pace);
+// This node is ahead of the cluster by more than L.
 bool gossip_pace_ahead(const struct gossip_pace *pace);
 
 #endif

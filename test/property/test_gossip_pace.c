@@ -222,7 +222,7 @@ static void doubt(struct scene *scene)
     for (size_t i = 0; i < scene->all.neighbours; i++)
         if (scene->pace.now_ns >= gossip_pace_due(&scene->pace, &scene->peer[i])) {
             gossip_pace_tie(&scene->pace, &scene->peer[i], GOSSIP_PACE_BEGINS);
-            gossip_pace_dropped(&scene->pace, &scene->peer[i]);
+            gossip_pace_dropped(&scene->peer[i]);
         }
 }
 

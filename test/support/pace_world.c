@@ -114,7 +114,7 @@ static void take(struct pace_world *world, const struct pace_packet *packet)
         return;
     if (packet->kind == PACE_HELLO) { // the exchange that was open is void at both ends
         const uint64_t theirs = packet->sequence;
-        gossip_pace_dropped(&node->pace, &edge->pace);
+        gossip_pace_dropped(&edge->pace);
         edge->sequence = theirs > edge->sequence ? theirs : edge->sequence;
         gossip_pace_tie(&node->pace, &edge->pace, GOSSIP_PACE_LIVE);
         return;
@@ -254,7 +254,7 @@ static void doubt(struct pace_world *world, size_t at)
             continue;
         world->overdue += !world->node[i].dead && !world->node[i].mute;
         gossip_pace_tie(&world->node[at].pace, &edge->pace, GOSSIP_PACE_BEGINS);
-        gossip_pace_dropped(&world->node[at].pace, &edge->pace);
+        gossip_pace_dropped(&edge->pace);
         post(world, PACE_HELLO, at, i, edge->sequence);
     }
 }
@@ -270,7 +270,7 @@ void pace_world_link(struct pace_world *world, size_t a, size_t b, bool up)
             continue;
         gossip_pace_time(&world->node[at].pace, world->now_ns);
         edge->held = false;
-        gossip_pace_dropped(&world->node[at].pace, &edge->pace);
+        gossip_pace_dropped(&edge->pace);
         gossip_pace_tie(&world->node[at].pace, &edge->pace, up ? GOSSIP_PACE_BEGINS : GOSSIP_PACE_LOST);
         if (up)
             post(world, PACE_HELLO, at, other, edge->sequence);
