@@ -446,7 +446,7 @@ static struct gossip_pace_next wait_for_own(struct gossip_pace *pace)
 static bool has_loose(const struct gossip_pace *pace)
 {
     for (size_t i = 0; i < pace->n_peers; i++)
-        if (is_flying(pace->peers[i]) && pace->peers[i]->loose)
+        if (is_flying(pace->peers[i]) && pace->peers[i]->loose && !gossip_pace_spent(pace, pace->peers[i]))
             return true;
     return false;
 }
@@ -487,9 +487,10 @@ static struct gossip_pace_next wait_for_any(const struct gossip_pace *pace)
 
     for (size_t i = 0; i < pace->n_peers; i++) {
         struct gossip_pace_peer *peer = pace->peers[i];
-        if (peer->tie != GOSSIP_PACE_LIVE || gossip_pace_spent(pace, peer))
+        const bool refused = peer->flight == GOSSIP_PACE_NO_FLIGHT && peer->retry_ns > pace->now_ns;
+        if (peer->tie != GOSSIP_PACE_LIVE || gossip_pace_spent(pace, peer) || !(refused || is_flying(peer)))
             continue;
-        if (peer->flight == GOSSIP_PACE_NO_FLIGHT && peer->retry_ns > pace->now_ns)
+        if (refused)
             until_ns = smaller(until_ns, peer->retry_ns);
         if (!first || peer->sent_ns < first->sent_ns)
             first = peer;

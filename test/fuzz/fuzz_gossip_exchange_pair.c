@@ -14,6 +14,9 @@
 // Long enough that a packet is shorter without its indices.
 enum { D = 200, QUEUE = 16, MESSAGE_BYTES = 2048 };
 
+#define MS      1000000ull
+#define CEILING (1000 * MS) // of a wait: longer than any pause after a refusal, as in every configuration
+
 struct end {
     struct gossip_exchange *exchange;
     struct gossip_id self;
@@ -192,7 +195,7 @@ static void operate(struct pair *pair, uint8_t what, struct base_reader *in)
         begin_round(pair, at, base_read_u8(in));
         break;
     case 2:
-        pair->now_ns += what & 128 ? 1001 : 11;
+        pair->now_ns += what & 128 ? CEILING + MS : 11 * MS;
         tell(pair, at, GOSSIP_EXCHANGE_TIMER);
         break;
     case 3:
@@ -226,14 +229,31 @@ static void create(struct pair *pair, struct base_reader *in)
                                                   .bounded = mode & 8,
                                                   .max_delay = mode >> 4 & 1,
                                                   .clip = mode & 32 ? 1.5f : 0,
-                                                  .deadline_floor_ns = 10,
-                                                  .deadline_ceiling_ns = 1000};
+                                                  .deadline_floor_ns = 10 * MS,
+                                                  .deadline_ceiling_ns = CEILING};
         end->self.bytes[0] = (uint8_t)(i + 1);
         options.self = end->self;
         options.values = (enum kernels_format)(base_read_u8(in) % KERNELS_FORMATS);
         if (mode & 4)
             BASE_ASSERT(!compress_filters_add(&options.filters, "same-keys", 2, NULL));
         BASE_ASSERT(!gossip_exchange_create(&options, &end->exchange, NULL));
+    }
+}
+
+// A round waits for its answer, and then for the state of its edge. Nothing arrives any more.
+static void end_rounds(struct pair *pair)
+{
+    struct gossip_edge_info info = {0};
+
+    for (size_t i = 0; i < 2; i++) {
+        if (gossip_exchange_edges(pair->end[i].exchange) > 0)
+            gossip_exchange_edge_info(pair->end[i].exchange, 0, &info);
+        const uint64_t until_ns = pair->now_ns + 3 * CEILING + 4 * info.answer_median_ns;
+        while (pair->end[i].open) {
+            BASE_ASSERT(pair->now_ns < until_ns);
+            pair->now_ns += CEILING + MS;
+            tell(pair, i, GOSSIP_EXCHANGE_TIMER);
+        }
     }
 }
 
@@ -249,12 +269,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     set_link(&pair, true);
     for (int i = 0; i < 500 && !in.failed && base_reader_left(&in) > 0; i++)
         operate(&pair, base_read_u8(&in), &in);
-    for (size_t i = 0; i < 2; i++)
-        for (int wait = 0; pair.end[i].open; wait++) {
-            BASE_ASSERT(wait < 3);
-            pair.now_ns += 1001;
-            tell(&pair, i, GOSSIP_EXCHANGE_TIMER);
-        }
+    end_rounds(&pair);
     for (size_t i = 0; i < 2; i++)
         gossip_exchange_destroy(pair.end[i].exchange);
     return 0;
