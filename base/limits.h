@@ -43,7 +43,7 @@
 #define LIMIT_DATAGRAM_BYTES       1200u  // sealed: fits any path that carries IPv6
 #define LIMIT_DATAGRAM_OVERHEAD    48u    // of sealing: tag of the pair, nonce, Poly1305
 #define LIMIT_GOSSIP_BYTES         16384u // one membership packet on a stream
-#define LIMIT_SNAPSHOT_BLOCK       65536u // elements of one block of a snapshot (256 KiB as fp32)
+#define LIMIT_SNAPSHOT_BLOCK       4096u // elements of one block of a snapshot (16 KiB as fp32: 2 s at 64 kbit/s)
 #define LIMIT_BLOB_BYTES           65536u // of a program's own data, sent with the model in a snapshot
 #define LIMIT_STATE_VECTORS        64u   // a program's state in a checkpoint, in model sizes, beyond one blob
 #define LIMIT_STATISTICS_COLUMNS   5460u // features and targets whose scaling a cluster agrees on: fits a blob

@@ -41,7 +41,7 @@ static void tell_record_to(struct gossip_membership *m, const struct gossip_id *
 static bool was_told(struct gossip_membership *m, const struct gossip_id *id)
 {
     const struct member *to = member_find(m, id);
-    return to && to->refuted_ns != 0 && m->now_ns - to->refuted_ns < member_word_ns(m);
+    return to && to->refuted_ns != 0 && m->now_ns - to->refuted_ns < member_word_ns(m, to);
 }
 
 // A suspicion that comes from its suspector counts only if we believe the suspector. A member that passes a

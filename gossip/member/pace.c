@@ -35,17 +35,33 @@ static uint64_t patience(const struct member_timing *timing)
     return timing->mean_ns + 4 * timing->spread_ns;
 }
 
+static uint64_t most_patience(const struct gossip_membership *m)
+{
+    return PATIENCE_PERIODS * m->profile.period_ns;
+}
+
 uint64_t member_patience_ns(const struct gossip_membership *m, const struct member *x)
 {
     uint64_t wait_ns = larger(patience(&m->timing), x ? patience(&x->timing) : 0);
 
-    return earlier(wait_ns, PATIENCE_PERIODS * m->profile.period_ns);
+    return earlier(wait_ns, most_patience(m));
 }
 
-// Only one window of packets is on the way at a time.
+// Only one window of packets is on the way at a time: from this node ...
 uint64_t member_gossip_ns(const struct gossip_membership *m)
 {
-    return larger(m->profile.gossip_ns, earlier(m->timing.mean_ns, PATIENCE_PERIODS * m->profile.period_ns));
+    return larger(m->profile.gossip_ns, earlier(m->timing.mean_ns, most_patience(m)));
+}
+
+// ... and to a member, whose link may be slower than ours.
+static uint64_t window_ns(const struct gossip_membership *m, const struct member *x)
+{
+    return earlier(x->timing.mean_ns, most_patience(m));
+}
+
+bool member_has_room(const struct gossip_membership *m, const struct member *x)
+{
+    return m->now_ns - x->gossiped_ns >= window_ns(m, x);
 }
 
 static int64_t rate(const struct gossip_membership *m)
@@ -87,9 +103,9 @@ bool member_is_poor(struct gossip_membership *m)
 
 // A suspect that does not hear of a suspicion, or cannot refute it, would be declared dead: without budget
 // such packets become rare, but do not stop. A refuted suspicion is no longer sent.
-uint64_t member_word_ns(struct gossip_membership *m)
+uint64_t member_word_ns(struct gossip_membership *m, const struct member *to)
 {
-    return member_is_poor(m) ? WORD_POOR_NS : WORD_NS;
+    return member_is_poor(m) ? WORD_POOR_NS : larger(WORD_NS, window_ns(m, to));
 }
 
 // A part is kept for more urgent packets.

@@ -7,7 +7,6 @@
 
 #define HEARD_MIN    6u // sends that are made in any case
 #define SENDS_FACTOR 6.0
-#define TELL_EACH_NS (200 * MILLISECOND_NS) // between two suspicions sent to the suspect with a ping
 #define URGENT_NS    (10 * MILLISECOND_NS)
 
 uint8_t member_sends(const struct gossip_membership *m)
@@ -91,15 +90,15 @@ static const struct gossip_suspicion *one_of(struct gossip_membership *m, const 
     return &x->suspicions[base_rng_below(&m->rng, x->n_suspicions)].told;
 }
 
-static bool is_to_be_told(const struct gossip_membership *m, const struct member *x, uint64_t each_ns)
+static bool is_to_be_told(struct gossip_membership *m, const struct member *x)
 {
-    return x->n_suspicions > 0 && (x->told_ns == 0 || m->now_ns - x->told_ns >= each_ns);
+    return x->n_suspicions > 0 && (x->told_ns == 0 || m->now_ns - x->told_ns >= member_word_ns(m, x));
 }
 
 static void put_suspected(struct gossip_membership *m, struct member *x, struct member_packet *packet)
 {
     BASE_ASSERT(x->told_ns <= m->now_ns);
-    if (is_to_be_told(m, x, TELL_EACH_NS) && member_packet_suspicion(packet, one_of(m, x)))
+    if (is_to_be_told(m, x) && member_packet_suspicion(packet, one_of(m, x)))
         x->told_ns = m->now_ns;
 }
 
@@ -130,8 +129,11 @@ void member_spread_soon(struct gossip_membership *m)
 static void gossip_to(struct gossip_membership *m, struct member *to)
 {
     struct member_packet packet;
+    if (!member_has_room(m, to))
+        return;
     member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
     fill(m, to, &packet);
+    to->gossiped_ns = m->now_ns;
     if (base_writer_used(&packet.writer) > member_packet_header_bytes(PACKET_GOSSIP))
         finish(m, to, member_way_to(to), &packet);
 }
@@ -174,7 +176,7 @@ void member_ask_for(struct gossip_membership *m, struct member *to, const struct
 
 void member_warn_suspect(struct gossip_membership *m, struct member *x)
 {
-    if (!is_to_be_told(m, x, member_word_ns(m)))
+    if (!is_to_be_told(m, x))
         return;
     BASE_ASSERT(x->n_suspicions > 0);
     x->told_ns = m->now_ns;

@@ -72,6 +72,7 @@ struct member {
     struct member_timing timing; // of its answers
     uint32_t ping_number;        // of the latest ping to it by datagram
     uint64_t ping_ns;            // when that ping was sent
+    uint64_t gossiped_ns;        // when it was last sent updates
 };
 
 struct member_probe {
@@ -239,7 +240,9 @@ uint64_t member_patience_ns(const struct gossip_membership *m, const struct memb
 uint64_t member_gossip_ns(const struct gossip_membership *m); // between two rounds of gossip
 void member_spend(struct gossip_membership *m, size_t bytes); // pays for a packet
 bool member_is_poor(struct gossip_membership *m);             // packets that can wait are not sent now
-uint64_t member_word_ns(struct gossip_membership *m); // between two packets to one member about a suspicion
+// Between two packets to one member about a suspicion.
+uint64_t member_word_ns(struct gossip_membership *m, const struct member *to);
+bool member_has_room(const struct gossip_membership *m, const struct member *x); // for a packet of updates
 size_t member_update_bytes(struct gossip_membership *m); // of updates that may be sent now
 
 // probe.c

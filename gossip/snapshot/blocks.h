@@ -9,7 +9,7 @@
 // Values are sent as they are in memory.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "blocks of a snapshot are little-endian");
 
-#define SNAPSHOT_BLOCKS_AHEAD 4u // open asks of one joiner at a time
+#define SNAPSHOT_BLOCKS_AHEAD 64u // open asks of one joiner at a time, at most
 
 static inline size_t blocks_count(size_t parameters)
 {

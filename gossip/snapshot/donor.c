@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAITING_MAX 64u          // asks that wait for a copy; 16 MiB of answers
-#define WAITS_NS    30000000000u // a joiner that still needs the block has asked again by then
-#define FRESH_NS    2000000000u  // joiners that begin within this time share a copy
-#define KEEP_NS     10000000000u // a copy that is not read for this long is freed
+#define WAITING_MAX  64u          // asks that wait for a copy ...
+#define WAITING_EACH 4u           // ... and of one joiner
+#define WAITS_NS     30000000000u // a joiner that still needs the block has asked again by then
+#define FRESH_NS     2000000000u  // joiners that begin within this time share a copy
+#define KEEP_NS      10000000000u // a copy that is not read for this long is freed
 
 struct waiting {
     struct gossip_id peer;
@@ -136,7 +137,7 @@ static void keep_waiting(struct gossip_donor *donor, const struct gossip_id *pee
             return;
         }
     }
-    if (of_peer < SNAPSHOT_BLOCKS_AHEAD && donor->n_waiting < WAITING_MAX)
+    if (of_peer < WAITING_EACH && donor->n_waiting < WAITING_MAX)
         donor->waiting[donor->n_waiting++] = (struct waiting){*peer, ask->part, ask->block, now_ns};
 }
 

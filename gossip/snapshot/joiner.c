@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DONORS_MAX 256u
+#define DONORS_MAX  256u
+#define AHEAD_FIRST 2u          // blocks that are asked for ahead before the link is known
+#define FAST_NS     100000000u  // from one block to the next: more of them are asked for ahead
+#define SLOW_NS     1000000000u // ... fewer of them: what an open ask has ordered arrives in any case
+#define PATIENCES   12u         // the longest patience, in those of the options
 
 enum block_state { BLOCK_MISSING, BLOCK_ASKED, BLOCK_DONE };
 
@@ -29,6 +33,8 @@ struct gossip_joiner {
     uint8_t *state; // [blocks_of_all_parts] enum block_state; DONE if the part is not wanted
     size_t total, done, asked;
     size_t first; // no block before it is MISSING
+    size_t ahead; // blocks that may be asked for at a time
+    uint64_t patience_ns;
     struct giver givers[DONORS_MAX];
     size_t n_givers;
     struct giver *giver; // in use, or NULL
@@ -75,6 +81,8 @@ enum base_error gossip_joiner_create(const struct gossip_joiner_options *options
     fresh->options = *options;
     fresh->into = *options->into;
     fresh->blocks = blocks_count(options->parameters);
+    fresh->ahead = AHEAD_FIRST;
+    fresh->patience_ns = options->patience_ns;
     fresh->state = malloc(blocks_of_all_parts(options->parameters));
     if (!fresh->state) {
         free(fresh);
@@ -222,7 +230,7 @@ static struct giver *pick_giver(struct gossip_joiner *joiner)
 static void leave_for_another(struct gossip_joiner *joiner, const struct giver *asker, uint64_t now_ns)
 {
     struct giver *giver = joiner->giver;
-    const bool lately = giver->left_ns && now_ns - giver->left_ns < joiner->options.patience_ns;
+    const bool lately = giver->left_ns && now_ns - giver->left_ns < joiner->patience_ns;
     const uint64_t before_ns = giver->given_up_ns;
 
     BASE_ASSERT(giver->up);
@@ -316,6 +324,18 @@ static void store(struct gossip_joiner *joiner, const struct gossip_snapshot_tel
         memcpy(blob->data, tell->values, blob->bytes);
 }
 
+// As many blocks are on their way as the link carries in a moment, and a donor that was given up too soon has
+// shown how long a block takes.
+static void learn_pace(struct gossip_joiner *joiner, const struct giver *giver, uint64_t took_ns)
+{
+    if (took_ns < FAST_NS && joiner->ahead < SNAPSHOT_BLOCKS_AHEAD)
+        joiner->ahead++;
+    else if (took_ns > SLOW_NS && joiner->ahead > 1)
+        joiner->ahead--;
+    if (giver != joiner->giver && 2 * joiner->patience_ns <= PATIENCES * joiner->options.patience_ns)
+        joiner->patience_ns *= 2;
+}
+
 static void take_block(struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell, uint64_t now_ns)
 {
     uint8_t *state = &joiner->state[tell->part * joiner->blocks + tell->block];
@@ -350,6 +370,7 @@ enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct go
     BASE_ASSERT(tell->part <= GOSSIP_PART_BLOB && joiner->done <= joiner->total);
     if (joiner->state[tell->part * joiner->blocks + tell->block] == BLOCK_DONE)
         return BASE_OK; // from a donor that answered late
+    learn_pace(joiner, giver, now_ns - joiner->since_ns);
     take_block(joiner, tell, now_ns);
     giver->gave = true;
     giver->snapshot = tell->snapshot;
@@ -363,15 +384,14 @@ bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct go
     if (!joiner->begun)
         joiner->fed_ns = joiner->told_ns = joiner->none_ns = now_ns;
     joiner->begun = true;
-    if (joiner->giver && joiner->asked > 0 && now_ns - joiner->since_ns >= joiner->options.patience_ns) {
+    if (joiner->giver && joiner->asked > 0 && now_ns - joiner->since_ns >= joiner->patience_ns) {
         joiner->giver->given_up_ns = now_ns;
         joiner->giver->snapshot = 0;
         leave_giver(joiner);
     }
     if (!joiner->giver)
         joiner->giver = pick_giver(joiner);
-    if (!joiner->giver || joiner->asked >= SNAPSHOT_BLOCKS_AHEAD ||
-        joiner->done + joiner->asked == joiner->total)
+    if (!joiner->giver || joiner->asked >= joiner->ahead || joiner->done + joiner->asked == joiner->total)
         return false;
     while (joiner->state[joiner->first] != BLOCK_MISSING)
         joiner->first++;
@@ -405,7 +425,7 @@ static bool may_starve(const struct gossip_joiner *joiner)
 
 uint64_t gossip_joiner_deadline(const struct gossip_joiner *joiner)
 {
-    uint64_t patience_ns = joiner->asked > 0 ? joiner->since_ns + joiner->options.patience_ns : UINT64_MAX;
+    uint64_t patience_ns = joiner->asked > 0 ? joiner->since_ns + joiner->patience_ns : UINT64_MAX;
     uint64_t starved_ns = may_starve(joiner) ? joiner->told_ns + joiner->options.starve_ns : UINT64_MAX;
 
     return patience_ns < starved_ns ? patience_ns : starved_ns;
