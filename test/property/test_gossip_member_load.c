@@ -135,9 +135,54 @@ static void no_storm_fills_a_slow_link(void **state)
     }
 }
 
+// One of six has 64 kbit/s, of which its training takes three quarters. All start at the same moment, with
+// the times of a fast network.
+static void start_beside_a_narrow_link(uint64_t seed, double *rate, unsigned *suspected)
+{
+    enum { MEMBERS = 6, SLOW = 2, SECONDS = 30 };
+
+    member_net_create(&net, MEMBERS, seed);
+    net.narrow = (struct member_net_narrow){.node = SLOW, .bytes_per_s = 8000, .queue_ns = 200 * MILLISECOND};
+    for (size_t i = 0; i < MEMBERS; i++)
+        member_net_start(&net, i, 1);
+    for (size_t i = 1; i < MEMBERS; i++)
+        member_net_join(&net, i, 0);
+    for (unsigned i = 0; i < SECONDS * 4; i++) {
+        member_net_occupy(&net, 1500);
+        member_net_run(&net, SECOND / 4);
+    }
+    for (size_t i = 0; i < MEMBERS; i++)
+        assert_int_equal(net.nodes[i].deaths, 0);
+    *rate = (double)net.narrow.carried / 2 / SECONDS;
+    *suspected = net.nodes[SLOW].suspected;
+    member_net_destroy(&net);
+}
+
+static void gossip_leaves_room_on_a_narrow_link(void **state)
+{
+    const uint64_t first = number("P2PML_SEED", 1), seeds = 25 * number("P2PML_SEEDS", 4);
+    double sum = 0;
+    unsigned all = 0;
+
+    (void)state;
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
+        double rate;
+        unsigned suspected;
+        start_beside_a_narrow_link(seed, &rate, &suspected);
+        sum += rate;
+        all += suspected;
+    }
+    print_message(
+        "narrow link of 8000 B/s, seeds from %llu: %.0f B/s each way, suspected %.1f times in 30 s\n",
+        (unsigned long long)first, sum / (double)seeds, (double)all / (double)seeds);
+    assert_true(sum / (double)seeds <= 1000);
+    assert_true(all <= 3 * seeds);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_storm_fills_a_slow_link)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_storm_fills_a_slow_link),
+                                       cmocka_unit_test(gossip_leaves_room_on_a_narrow_link)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define IP_BYTES       28u
 #define MILLISECOND_NS 1000000ull
 
 enum { PING = 1 }; // of a membership packet
@@ -78,6 +79,32 @@ static void link_both(struct member_net *net, size_t a, size_t b)
     queue(net, LINKED, a, b, MILLISECOND_NS, NULL, 0);
 }
 
+// How long bytes take through the narrow link, if they go through it; UINT64_MAX: they are lost.
+static uint64_t squeeze(struct member_net *net, size_t from, size_t to, size_t bytes, bool may_be_lost)
+{
+    struct member_net_narrow *narrow = &net->narrow;
+    if (narrow->bytes_per_s == 0 || (from != narrow->node && to != narrow->node))
+        return 0;
+    uint64_t *free_ns = &narrow->free_ns[to == narrow->node];
+    const uint64_t waits_ns = *free_ns > net->now_ns ? *free_ns - net->now_ns : 0;
+    if (may_be_lost && waits_ns > narrow->queue_ns) {
+        narrow->lost++;
+        return UINT64_MAX;
+    }
+    narrow->carried += bytes;
+    *free_ns = net->now_ns + waits_ns + bytes * 1000000000 / narrow->bytes_per_s;
+    return *free_ns - net->now_ns;
+}
+
+void member_net_occupy(struct member_net *net, size_t bytes)
+{
+    for (size_t way = 0; way < 2; way++) {
+        uint64_t *free_ns = &net->narrow.free_ns[way];
+        *free_ns =
+            (*free_ns > net->now_ns ? *free_ns : net->now_ns) + bytes * 1000000000 / net->narrow.bytes_per_s;
+    }
+}
+
 static void carry(struct member_net *net, size_t from, const struct gossip_membership_action *action)
 {
     size_t to = node_of(net, &action->peer);
@@ -91,10 +118,14 @@ static void carry(struct member_net *net, size_t from, const struct gossip_membe
         BASE_ASSERT(action->n_bytes + LIMIT_DATAGRAM_OVERHEAD <= LIMIT_DATAGRAM_BYTES);
         if (net->no_datagrams || net->cut[from][to] || base_rng_uniform(&net->rng) < net->loss)
             return;
-        if (there->running)
-            queue(net, DATAGRAM, from, to, delay_ns, action->bytes, action->n_bytes);
-        else if (!there->silent)
+        if (there->running) {
+            const uint64_t slow_ns =
+                squeeze(net, from, to, action->n_bytes + LIMIT_DATAGRAM_OVERHEAD + IP_BYTES, true);
+            if (slow_ns != UINT64_MAX)
+                queue(net, DATAGRAM, from, to, delay_ns + slow_ns, action->bytes, action->n_bytes);
+        } else if (!there->silent) {
             queue(net, UNREACHABLE, to, from, MILLISECOND_NS, NULL, 0);
+        }
         return;
     }
     if (net->cut[from][to] || net->cut[to][from])
@@ -107,7 +138,8 @@ static void carry(struct member_net *net, size_t from, const struct gossip_membe
     if (!net->linked[from][to])
         link_both(net, from, to);
     net->nodes[from].stream_bytes += action->n_bytes;
-    queue(net, STREAM, from, to, 2 * delay_ns, action->bytes, action->n_bytes);
+    const uint64_t slow_ns = squeeze(net, from, to, action->n_bytes, false);
+    queue(net, STREAM, from, to, 2 * delay_ns + slow_ns, action->bytes, action->n_bytes);
 }
 
 static void note_change(struct member_net *net, struct member_net_node *node,

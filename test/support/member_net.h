@@ -26,6 +26,14 @@ struct member_net_node {
     uint32_t asked[MEMBER_NET_MAX]; // number of the latest question to each member
 };
 
+struct member_net_narrow {
+    size_t node;
+    uint64_t bytes_per_s;   // each way; 0: as wide as the others
+    uint64_t queue_ns;      // a datagram that would wait longer is dropped
+    uint64_t free_ns[2];    // out, in: when all that waits has been sent
+    uint64_t carried, lost; // bytes of datagrams and streams; datagrams
+};
+
 struct member_net {
     struct member_net_node nodes[MEMBER_NET_MAX];
     size_t count;
@@ -36,6 +44,7 @@ struct member_net {
     bool no_datagrams;                           // a firewall
     bool cut[MEMBER_NET_MAX][MEMBER_NET_MAX];    // from, to: nothing passes
     bool linked[MEMBER_NET_MAX][MEMBER_NET_MAX]; // a stream
+    struct member_net_narrow narrow;             // the link of one node
     struct member_net_packet *queue;             // by time
 };
 
@@ -47,6 +56,7 @@ void member_net_kill(struct member_net *net, size_t node, bool silent);
 void member_net_partition(struct member_net *net, size_t first_of_second_side, bool cut);
 void member_net_cut(struct member_net *net, size_t node, bool deaf, bool mute, bool cut); // from all others
 void member_net_run(struct member_net *net, uint64_t for_ns);
+void member_net_occupy(struct member_net *net, size_t bytes); // of others, on the narrow link, each way
 void member_net_step(struct member_net *net, size_t node, const struct gossip_membership_event *event);
 // All running nodes that are connected consider each other alive and have the same view.
 bool member_net_agrees(const struct member_net *net);

@@ -175,9 +175,32 @@ static void a_silent_donor_is_replaced_but_its_late_answer_counts(void **state)
     struct gossip_joiner_progress progress;
     gossip_joiner_progress(j.joiner, &progress);
     assert_int_equal(progress.done, 1);
+    assert_true(gossip_joiner_deadline(j.joiner) == 3 * PATIENCE_S * SECOND); // it is twice as patient
     uint64_t now_ns = 3 * PATIENCE_S * SECOND; // both were silent: the first one has waited longest
     assert_true(gossip_joiner_next(j.joiner, now_ns, &second, &question));
     assert_int_equal(gossip_id_compare(&first, &second), 0);
+    joining_destroy(&j);
+}
+
+// A block that takes two seconds: whatever was asked for ahead would have to arrive, too, if another donor
+// had to be asked.
+static void on_a_slow_link_one_block_is_asked_for_at_a_time(void **state)
+{
+    struct joining j;
+    struct gossip_message asks[BLOCKS * GOSSIP_PARTS];
+    struct gossip_id peer;
+    size_t asked = 0, told = 0;
+    (void)state;
+    joining_create(&j);
+    donor_up(&j, 2, true);
+    for (uint64_t now_ns = 0; told < BLOCKS * GOSSIP_PARTS; now_ns += 2 * SECOND) {
+        while (gossip_joiner_next(j.joiner, now_ns, &peer, &asks[asked]))
+            asked++;
+        assert_int_equal(asked - told, told == 0 ? 2 : 1);
+        const struct gossip_snapshot_tell block = honest(&j, &asks[told++]);
+        assert_int_equal(tell(&j, 2, &block, now_ns + 2 * SECOND), BASE_OK);
+    }
+    check_complete(&j);
     joining_destroy(&j);
 }
 
@@ -466,6 +489,7 @@ int main(void)
         cmocka_unit_test(another_donor_continues_where_the_first_stopped),
         cmocka_unit_test(the_latest_list_of_donors_replaces_the_earlier_one),
         cmocka_unit_test(a_silent_donor_is_replaced_but_its_late_answer_counts),
+        cmocka_unit_test(on_a_slow_link_one_block_is_asked_for_at_a_time),
         cmocka_unit_test(a_donor_that_itself_asks_is_replaced_if_there_is_another),
         cmocka_unit_test(a_donor_beyond_the_limits_is_asked_again_when_they_are_higher),
         cmocka_unit_test(a_donor_with_an_invalid_answer_is_not_asked_again),
