@@ -40,7 +40,8 @@ static void post_news(struct node_loop *loop, const struct gossip_life_action *a
 {
     struct node_message *message =
         bytes_mail(NODE_MESSAGE_NEWS, action->reports, action->count * sizeof *action->reports);
-    message->as.members = action->members;
+    message->as.news.members = action->members;
+    message->as.news.alone = !action->on;
     node_mailbox_put(loop->options.worker, message);
 }
 

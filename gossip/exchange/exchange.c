@@ -209,6 +209,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     case GOSSIP_EXCHANGE_NEWS:
         gossip_news_members(&exchange->pace.news, event->news.reports, event->news.count,
                             event->news.members);
+        exchange->pace.others &= !event->news.alone;
         break;
     case GOSSIP_EXCHANGE_TIMER:
         on_timer(exchange, actions);

@@ -140,6 +140,7 @@ struct gossip_exchange_event {
     struct {                                 // NEWS, of other members that train
         const struct gossip_report *reports; // [count], those with the smallest gossip_news_rank
         size_t count, members;               // count <= GOSSIP_NEWS_MEMBERS, of `members`
+        bool alone;                          // none does any more: the open round waits for nobody
     } news;
 };
 

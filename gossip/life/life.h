@@ -275,9 +275,10 @@ struct gossip_life_action {
     int status;
     uint32_t shard;
     struct gossip_id peer;
-    const struct gossip_id *ids;         // [count], until the next step
-    const uint32_t *numbers;             // [count], until the next step
-    const struct gossip_report *reports; // [count], until the next step; of `members` that train
+    const struct gossip_id *ids; // [count], until the next step
+    const uint32_t *numbers;     // [count], until the next step
+    const struct gossip_report
+        *reports; // [count], until the next step; of `members` that train; `on`: some do
     size_t members;
     size_t count;
     enum gossip_life_notice notice;

@@ -61,4 +61,5 @@ void life_consider_news(struct gossip_life *life)
     action->reports = life->reports;
     action->count = sample.count;
     action->members = sample.members;
+    action->on = life->census.company > 0;
 }

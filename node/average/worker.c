@@ -46,7 +46,8 @@ static void take_news(struct node_worker *worker, const struct node_message *mes
         .kind = GOSSIP_EXCHANGE_NEWS,
         .news = {.reports = (const struct gossip_report *)(const void *)message->bytes,
                  .count = message->n_bytes / sizeof(struct gossip_report),
-                 .members = message->as.members}};
+                 .members = message->as.news.members,
+                 .alone = message->as.news.alone}};
     node_worker_step(worker, &event);
 }
 

@@ -23,7 +23,7 @@ enum node_message_kind {
     NODE_MESSAGE_VIEW,      // as.graph: of the view in use
     NODE_MESSAGE_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
                             // progress.step: one that reports more is lying
-    NODE_MESSAGE_NEWS,      // bytes: struct gossip_report[]; as.members
+    NODE_MESSAGE_NEWS,      // bytes: struct gossip_report[]; as.news
     NODE_MESSAGE_STOP,      // finish the thread
     // learner -> worker
     NODE_MESSAGE_ROUND,     // as.round: borrowed from the learner until it is answered
@@ -138,8 +138,11 @@ struct node_message {
             char cause[256]; // of a status that is not 0, if the learner knows it
         } left;
         uint64_t silent_ns; // STARVED
-        size_t members;     // NEWS
-        struct {            // WEIGHT
+        struct {
+            size_t members;
+            bool alone;
+        } news;  // NEWS
+        struct { // WEIGHT
             double weight;
             uint64_t own, examples; // examples of this node, and of all
             size_t nodes;

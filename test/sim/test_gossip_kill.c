@@ -4,6 +4,7 @@
 //
 // P2PML_SEED: the first one (default 1), P2PML_SEEDS: how many (default 36:
 // each kind in each mode); P2PML_EVERY: the distance between two (36: one kind in one mode); P2PML_TRACE=1.
+#include "base/hash.h"
 #include "lab/sim/sim_node.h"
 #include "test/support/cpu_kernels.h"
 #include "test/support/sim_toy.h"
@@ -119,12 +120,13 @@ static struct topology_graph *any_graph(struct base_rng *rng, size_t nodes)
     return graph;
 }
 
-static size_t nodes_of(struct base_rng *rng, enum topology_kind kind)
+// A third of the clusters is small: of two nodes one is left.
+static size_t nodes_of(struct base_rng *rng, enum topology_kind kind, bool small)
 {
     const bool wide = kind == TOPOLOGY_COMPLETE || kind == TOPOLOGY_STAR || kind == TOPOLOGY_MATCHINGS;
     const size_t most = wide ? DEGREE_MAX + 1 : base_rng_below(rng, 3) ? 24 : NODES_MAX;
 
-    return 8 + base_rng_below(rng, most - 7);
+    return small ? 2 + base_rng_below(rng, 6) : 8 + base_rng_below(rng, most - 7);
 }
 
 static void choose(struct campaign *c, struct sim_options *options, uint64_t seed)
@@ -134,7 +136,7 @@ static void choose(struct campaign *c, struct sim_options *options, uint64_t see
     struct base_rng rng;
 
     base_rng_seed_stream(&rng, seed, 0xb0000);
-    const size_t nodes = nodes_of(&rng, kind);
+    const size_t nodes = nodes_of(&rng, kind, base_hash_mix(seed) % 3 == 0);
     for (size_t i = 0; i < nodes; i++)
         c->group[i] = (uint32_t)(i / 4);
     c->graph = kind == TOPOLOGY_FILE ? any_graph(&rng, nodes) : NULL;
