@@ -47,6 +47,12 @@ uint64_t member_patience_ns(const struct gossip_membership *m, const struct memb
     return earlier(wait_ns, most_patience(m));
 }
 
+// It is here, though it did not answer in time.
+void member_was_impatient(const struct gossip_membership *m, struct member *x)
+{
+    member_timing_learn(&x->timing, 2 * larger(m->profile.period_ns, member_patience_ns(m, x)));
+}
+
 // Only one window of packets is on the way at a time: from this node ...
 uint64_t member_gossip_ns(const struct gossip_membership *m)
 {

@@ -254,8 +254,6 @@ static void failed(struct gossip_membership *m, struct member_probe *probe, stru
     BASE_ASSERT(probe->active && probe->nacks <= probe->helpers);
     probe->active = false;
     m->totals.probes_failed++;
-    member_timing_learn(&x->timing,
-                        3 * probe->gap_ns + member_patience_ns(m, x)); // answers take longer, if any
     if (probe->nacks == 0)
         m->health += m->health < HEALTH_MAX;
     (void)member_suspect(m, x, GOSSIP_SUSPECTED_SILENT, probe->number - 1);

@@ -237,6 +237,7 @@ void member_take_suspicion(struct gossip_membership *m, const struct gossip_susp
 void member_timing_learn(struct member_timing *timing, uint64_t took_ns);
 // How long an answer of x may take before it is late; NULL: any member.
 uint64_t member_patience_ns(const struct gossip_membership *m, const struct member *x);
+void member_was_impatient(const struct gossip_membership *m, struct member *x); // a suspicion was wrong
 uint64_t member_gossip_ns(const struct gossip_membership *m); // between two rounds of gossip
 void member_spend(struct gossip_membership *m, size_t bytes); // pays for a packet
 bool member_is_poor(struct gossip_membership *m);             // packets that can wait are not sent now

@@ -77,8 +77,10 @@ void member_clear(struct gossip_membership *m, struct member *x, bool refuted)
         return;
     for (size_t i = 0; i < x->n_suspicions && refuted; i++)
         member_was_wrong(m, &x->suspicions[i].told.suspector);
-    if (refuted && member_suspicion_by(x, &m->self->record.id) && m->health < HEALTH_MAX)
-        m->health++; // Lifeguard: we were wrong about it
+    if (refuted && member_suspicion_by(x, &m->self->record.id)) { // Lifeguard: we were wrong about it
+        m->health += m->health < HEALTH_MAX;
+        member_was_impatient(m, x);
+    }
     member_void_suspicions(m, x);
 }
 
@@ -97,8 +99,10 @@ void member_answered(struct gossip_membership *m, struct member *x, uint32_t num
         if (gossip_id_compare(&a->told.suspector, &m->self->record.id) == 0)
             ours = a;
     }
-    if (ours)
+    if (ours) {
+        member_was_impatient(m, x);
         drop(m, x, ours);
+    }
 }
 
 // The place for a further suspicion; one by evidence replaces one by silence. NULL: there are enough.

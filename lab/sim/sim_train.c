@@ -231,12 +231,11 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
 
 void sim_train_news(struct sim_node *node, const struct gossip_life_action *action)
 {
-    struct gossip_exchange_event event = {
-        .kind = GOSSIP_EXCHANGE_NEWS,
-        .news = {.reports = action->reports,
-                 .count = action->count,
-                 .members = action->members,
-                 .alone = !action->on}};
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_NEWS,
+                                          .news = {.reports = action->reports,
+                                                   .count = action->count,
+                                                   .members = action->members,
+                                                   .alone = !action->on}};
 
     if (node->train.exchange)
         sim_train_event(node, &event);
