@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LATE_TIMES 4u // the usual time of an answer: then the question is asked again
+
 struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
     for (size_t i = 0; i < exchange->n_edges; i++)
@@ -191,8 +193,13 @@ bool gossip_edge_asks(const struct gossip_edge *edge)
 
 uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return gossip_answers_patience(&edge->pace.answers, exchange->options.deadline_floor_ns,
-                                   exchange->options.deadline_ceiling_ns);
+    const uint64_t usual_ns = LATE_TIMES * gossip_answers_median(&edge->pace.answers),
+                   floor_ns = exchange->options.deadline_floor_ns,
+                   ceiling_ns = exchange->options.deadline_ceiling_ns;
+
+    if (usual_ns == 0 || usual_ns > ceiling_ns)
+        return ceiling_ns;
+    return usual_ns > floor_ns ? usual_ns : floor_ns;
 }
 
 void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,

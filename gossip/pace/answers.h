@@ -1,5 +1,4 @@
-// How long a neighbour takes to answer: the latest few times, their median and their spread. Pure; the
-// owner's thread.
+// How long a neighbour takes to answer: the latest few times and their median. Pure; the owner's thread.
 #ifndef GOSSIP_PACE_ANSWERS_H
 #define GOSSIP_PACE_ANSWERS_H
 
@@ -15,9 +14,5 @@ struct gossip_answers {
 
 void gossip_answers_learn(struct gossip_answers *answers, uint64_t answer_ns);
 uint64_t gossip_answers_median(const struct gossip_answers *answers); // 0: none so far
-// Median + 6 x median absolute deviation (at least twice the median, within the two bounds); the ceiling if
-// nothing is known. RFC 6298, section 2.2, for the spread of a single answer.
-uint64_t gossip_answers_patience(const struct gossip_answers *answers, uint64_t floor_ns,
-                                 uint64_t ceiling_ns);
 
 #endif
