@@ -40,6 +40,7 @@ const conditions = { // tone, mark and headline
   fine: ['good', '✓', 'All is well'],
   finished: ['good', '✓', 'Training is done'],
   waiting: ['waiting', '…', 'Waiting'],
+  edge_down: ['bad', '!', 'A neighbour is missing'],
   stalled: ['bad', '!', 'Training has stalled'],
   minority: ['bad', '!', 'Many nodes are missing'],
   alone: ['bad', '!', 'This node is alone'],
