@@ -17,10 +17,10 @@
 const char *node_condition_name(enum node_condition condition)
 {
     static const char *const names[NODE_CONDITIONS] = {
-        [NODE_FINE] = "fine",           [NODE_FINISHED] = "finished", [NODE_WAITING] = "waiting",
-        [NODE_EDGE_DOWN] = "edge_down", [NODE_STALLED] = "stalled",   [NODE_MINORITY] = "minority",
-        [NODE_ALONE] = "alone",         [NODE_REFUSED] = "refused",   [NODE_NOT_FINITE] = "not_finite",
-        [NODE_DISK_FULL] = "disk_full"};
+        [NODE_FINE] = "fine",           [NODE_FINISHED] = "finished",  [NODE_WAITING] = "waiting",
+        [NODE_EDGE_DOWN] = "edge_down", [NODE_STALLED] = "stalled",    [NODE_MINORITY] = "minority",
+        [NODE_ALONE] = "alone",         [NODE_REFUSED] = "refused",    [NODE_NOT_FINITE] = "not_finite",
+        [NODE_DIVERGED] = "diverged",   [NODE_DISK_FULL] = "disk_full"};
     BASE_ASSERT(condition < NODE_CONDITIONS);
     return names[condition];
 }
@@ -198,6 +198,24 @@ static bool is_not_finite(const struct node_status *s, struct node_glance *g)
                                   "good model was restored each time. After %u such rounds the node ends. A "
                                   "smaller train.rate may help.",
                                   rounds, base_plural(rounds), GOSSIP_ROUNDS_UNUSABLE_MAX);
+}
+
+static bool is_diverged(const struct node_status *s, struct node_glance *g)
+{
+    const struct node_progress *p = &s->progress;
+    if (p->losses.recovers)
+        return conclude(
+            g, NODE_DIVERGED,
+            "The loss had risen far above its best, %.4g, and the node returned to its last good "
+            "model, %u of at most %u times soon after each other. A smaller train.rate may help, or "
+            "a neighbour sends bad models.",
+            p->losses.best, p->returns_in_row, GOSSIP_ROUNDS_RETURNS_MAX);
+    return (p->losses.far > 1 || p->losses.risen) &&
+           conclude(
+               g, NODE_DIVERGED,
+               "The loss, %.4g, is far above its best, %.4g: a train.rate that is too high, or a neighbour "
+               "that sends bad models. If it stays so, the node returns to its last good model.",
+               p->losses.latest, p->losses.best);
 }
 
 static bool is_refused(const struct node_status *s, struct node_glance *g)
@@ -393,9 +411,9 @@ static void say_fine(struct node_glance *g)
 
 static void judge(const struct node_status *s, struct node_glance *g)
 {
-    if (!cannot_write(s, g) && !is_not_finite(s, g) && !is_refused(s, g) && !is_alone(s, g) &&
-        !is_minority(s, g) && !is_stalled(s, g) && !misses_edges(s, g) && !is_waiting(s, g) &&
-        !is_finished(s, g))
+    if (!cannot_write(s, g) && !is_not_finite(s, g) && !is_diverged(s, g) && !is_refused(s, g) &&
+        !is_alone(s, g) && !is_minority(s, g) && !is_stalled(s, g) && !misses_edges(s, g) &&
+        !is_waiting(s, g) && !is_finished(s, g))
         say_fine(g);
 }
 
@@ -405,6 +423,7 @@ bool node_glance_ready(const struct node_status *s, const struct node_glance *g)
     case NODE_STALLED:
     case NODE_ALONE:
     case NODE_REFUSED:
+    case NODE_DIVERGED:
         return false;
     case NODE_MINORITY:
         return !s->membership.cut_off;

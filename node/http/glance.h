@@ -14,6 +14,7 @@ enum node_condition { // if several apply, the last of them
     NODE_MINORITY,   // half of the members or more are dead, or it is cut off
     NODE_ALONE,      // it trains, but averages with no node though others are or were there
     NODE_REFUSED,    // listed peers train something else or do not allow this node
+    NODE_DIVERGED,   // the loss is far above what it was, or the node has returned to its last good model
     NODE_NOT_FINITE, // loss or model was not finite in the latest rounds
     NODE_DISK_FULL,  // its files can't be written, or the next checkpoint would not fit
     NODE_CONDITIONS

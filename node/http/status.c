@@ -270,6 +270,9 @@ static void set_learning(json_t *root, const struct node_progress *p)
     json_object_set_new(root, "rate", number(p->rate));
     json_object_set_new(root, "rollbacks", count(p->rollbacks));
     json_object_set_new(root, "rollbacks_in_row", count(p->rollbacks_in_row));
+    json_object_set_new(root, "returns", count(p->returns));
+    json_object_set_new(root, "best_loss", number(p->losses.best > 0 ? p->losses.best : (double)NAN));
+    json_object_set_new(root, "far_loss", number(p->losses.bound > 0 ? p->losses.bound : (double)NAN));
 }
 
 static const char *name_of(const struct node_status *s, const struct gossip_id *id)

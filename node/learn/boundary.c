@@ -70,6 +70,16 @@ uint64_t node_learner_own_examples(const struct node_learner *l)
     return l->options.trainee ? l->options.trainee->own_examples : NODE_NOT_COUNTED;
 }
 
+static void tell_losses(const struct train_watch *watch, struct node_progress *progress)
+{
+    progress->losses.latest = watch->latest;
+    progress->losses.risen = train_watch_has_risen(watch);
+    progress->losses.best = watch->best;
+    progress->losses.bound = train_watch_bound(watch);
+    progress->losses.far = watch->far;
+    progress->losses.recovers = watch->recovers;
+}
+
 void node_learner_tell(struct node_learner *l, const char *state, bool always)
 {
     uint64_t now_ns = node_clock_ns();
@@ -95,11 +105,15 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .rate = l->options.trainee ? train_trainer_rate(l->options.trainee->trainer) : l->rate,
         .rollbacks = l->rounds.unusable_rounds,
         .rollbacks_in_row = l->rounds.unusable_in_row,
+        .returns = l->rounds.returns,
+        .returns_in_row = l->rounds.returns_in_row,
         .step_ns = l->step_ns,
         .disk_free = disk_free(l, now_ns),
         .memory = memory_of(l),
         .unwritten = l->checkpoint_failed || l->row_failed,
         .state = state};
+    if (l->options.trainee && l->options.trainee->kept)
+        tell_losses(&l->options.trainee->watch, &message->progress);
     node_learner_post(l, message);
 }
 
@@ -208,12 +222,18 @@ bool node_learner_checkpoint_is_due(const struct node_learner *l)
     return now_ns >= l->checkpoint_again_ns && (l->save || (every && now_ns >= l->checkpoint_due_ns));
 }
 
-// A state that is not finite is not checkpointed; the next boundary is tried. A program has its state ready
-// only if the checkpoint was announced to it, or asked for by itself.
+// A loss far above what it was: this state is not worth a checkpoint.
+static bool is_far(const struct node_learner *l)
+{
+    return l->options.trainee && l->options.trainee->watch.far > 0;
+}
+
+// A state that is not finite or far is not checkpointed; the next boundary is tried. A program has its state
+// ready only if the checkpoint was announced to it, or asked for by itself.
 static bool writes_checkpoint(const struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
     const bool due = l->options.trainee ? node_learner_checkpoint_is_due(l) : l->announced || l->save;
-    return meet->last || (meet->meets && !meet->unusable && due);
+    return meet->last || (meet->meets && !meet->unusable && !is_far(l) && due);
 }
 
 // A checkpoint that failed is tried again at the next boundary, and after that only now and then: each try
@@ -344,6 +364,24 @@ void node_learner_fetch(struct node_learner *l)
     free(round.second_moment);
     free(round.outer);
     free(blob);
+}
+
+void node_learner_return(struct node_learner *l, uint64_t number)
+{
+    const struct kernels *kernels = l->options.trainee ? node_built_in_kernels(l->options.trainee) : NULL;
+    bool memory = true;
+    struct node_round round = {.returns = true,
+                               .model = copy_of(l, kernels, l->vectors.model, &memory),
+                               .second_moment = copy_of(l, kernels, l->vectors.second_moment, &memory),
+                               .correction = l->vectors.correction,
+                               .round = number};
+    BASE_ASSERT(memory); // a node that has diverged must not go on as it is
+    finish_round(l, &round);
+    note_checkpoint(l, &round);
+    gossip_rounds_returned(&l->rounds);
+    l->round_is_over = true;
+    free(round.model);
+    free(round.second_moment);
 }
 
 static void tell_takeover(const struct node_shards_set *set)

@@ -27,11 +27,11 @@ struct node_learner {
     double pace;          // of this node's steps over the median of its neighbours'
     uint64_t step_ns;     // of one step, as the learner reported it
     struct gossip_exchange_totals totals;
-    struct train_spread *spreads; // for the scaling, from the loop; NULL: not here yet
-    struct node_shards *shards;   // NULL: nothing is ever taken over
-    struct node_message *weight;  // the latest of its kind that is not carried out yet, or NULL
-    bool round_is_over;           // its row is to be written
-    bool undone;                  // the trainer's latest steps
+    struct train_spread *spreads;      // for the scaling, from the loop; NULL: not here yet
+    struct node_shards *shards;        // NULL: nothing is ever taken over
+    struct node_message *weight;       // the latest of its kind that is not carried out yet, or NULL
+    bool round_is_over;                // its row is to be written
+    enum gossip_learner_result result; // of the latest steps
     bool told_finished;
     char refused[256];           // why a received model cannot be used; ""
     bool checkpoint_failed;      // the latest one
@@ -54,6 +54,8 @@ void node_learner_agree(struct node_learner *l); // on the scaling, once its sta
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet);
 // Likewise, until a snapshot is complete or is given up.
 void node_learner_fetch(struct node_learner *l);
+// The exchange takes the last good vectors of the learner, as those of `round`.
+void node_learner_return(struct node_learner *l, uint64_t round);
 bool node_learner_checkpoint_is_due(const struct node_learner *l);
 // Other examples to train on, once they are there.
 void node_learner_take_shards(struct node_learner *l);

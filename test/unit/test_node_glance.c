@@ -119,6 +119,18 @@ static void each_condition_is_reported(void **state)
     expect(&s, NODE_ALONE, "2 neighbours works");
     entries[0].shown.state = GOSSIP_ENTRY_REFUSED;
     expect(&s, NODE_REFUSED, "10.0.0.1:7400 and this node cannot train together");
+    s.progress.losses.best = 0.25;
+    s.progress.losses.latest = 1e20;
+    s.progress.losses.far = 1;
+    expect(&s, NODE_REFUSED, "cannot train together"); // one window may be an outlier
+    s.progress.losses.far = 2;
+    expect(&s, NODE_DIVERGED, "The loss, 1e+20, is far above its best, 0.25: a train.rate that is too high");
+    s.progress.losses.far = 0;
+    s.progress.losses.risen = true;
+    expect(&s, NODE_DIVERGED, "is far above its best");
+    s.progress.losses.recovers = true;
+    s.progress.returns_in_row = 3;
+    expect(&s, NODE_DIVERGED, "returned to its last good model, 3 of at most 8 times");
     s.progress.rollbacks_in_row = 2;
     expect(&s, NODE_NOT_FINITE, "latest 2 rounds");
     s.progress.unwritten = true;
@@ -274,7 +286,7 @@ static void a_node_that_does_not_take_part_is_not_ready(void **state)
     struct node_glance g = {.condition = NODE_FINE};
     for (int i = 0; i < NODE_CONDITIONS; i++) {
         g.condition = (enum node_condition)i;
-        const bool out = i == NODE_STALLED || i == NODE_ALONE || i == NODE_REFUSED;
+        const bool out = i == NODE_STALLED || i == NODE_ALONE || i == NODE_REFUSED || i == NODE_DIVERGED;
         assert_int_equal(node_glance_ready(&s, &g), !out);
     }
     g.condition = NODE_MINORITY;

@@ -45,6 +45,7 @@ const conditions = { // tone, mark and headline
   minority: ['bad', '!', 'Many nodes are missing'],
   alone: ['bad', '!', 'This node is alone'],
   refused: ['bad', '!', 'A node was refused'],
+  diverged: ['bad', '!', 'The loss is far above what it was'],
   not_finite: ['bad', '!', 'The model diverges'],
   disk_full: ['bad', '!', 'The disk is full or cannot be written'],
   silent: ['bad', '!', 'No answer from this node'],
