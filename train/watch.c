@@ -10,7 +10,7 @@
 #define SMOOTH      0.125 // weight of a window in level and spread
 #define WINDOWS_MIN 4u    // before anything is far
 #define LEARNED     0.5   // of the loss of nothing: a node that has been below has learned
-#define UNLEARNED   0.95  // of the loss of nothing: such a node has lost it again
+#define UNLEARNED   0.6   // of the loss of nothing: such a node has lost it again
 #define RISEN       2.0   // times the best: the usual loss has risen
 #define WILD        10.0  // times the loss of nothing, or the best: a node that never learned
 #define SPREADS     8.0   // far is so many spreads above the best, too
@@ -29,15 +29,17 @@ double train_loss_of_nothing(const struct train_model_spec *spec, const struct t
     return count > 0 ? sum / (double)count : 0;
 }
 
-void train_watch_begin(struct train_watch *watch, double nothing)
+void train_watch_examples(struct train_watch *watch, double nothing)
 {
     BASE_ASSERT(nothing >= 0 && isfinite(nothing));
-    *watch = (struct train_watch){.nothing = nothing, .best = INFINITY};
+    watch->nothing = nothing;
+    if (watch->windows == 0)
+        train_watch_forget(watch);
 }
 
 void train_watch_forget(struct train_watch *watch)
 {
-    train_watch_begin(watch, watch->nothing);
+    *watch = (struct train_watch){.nothing = watch->nothing, .best = INFINITY};
 }
 
 static bool has_learned(const struct train_watch *watch)
@@ -50,8 +52,8 @@ double train_watch_bound(const struct train_watch *watch)
     if (watch->windows < WINDOWS_MIN || watch->nothing <= 0)
         return INFINITY;
     const double usual = watch->best + SPREADS * watch->best_spread;
-    const double lost =
-        has_learned(watch) ? UNLEARNED * watch->nothing : WILD * fmax(watch->nothing, watch->best);
+    const double lost = has_learned(watch) ? fmax(RISEN * watch->best, UNLEARNED * watch->nothing)
+                                           : WILD * fmax(watch->nothing, watch->best);
     return fmax(usual, lost);
 }
 

@@ -33,8 +33,9 @@ struct train_watch {
 // The mean loss over labels of a model whose outputs are all zero: ln(classes), or the mean of |t| or t^2.
 double train_loss_of_nothing(const struct train_model_spec *spec, const struct train_dataset *data);
 
-void train_watch_begin(struct train_watch *watch, double nothing);
-// The model or the examples are others: their losses are not compared with those of before.
+// Begins with all 0; later: other examples.
+void train_watch_examples(struct train_watch *watch, double nothing);
+// The model is another: its losses are not compared with those of before.
 void train_watch_forget(struct train_watch *watch);
 // A round of `steps` local steps had the mean loss `loss` over `labels` labels; finite, steps > 0.
 enum train_verdict train_watch_round(struct train_watch *watch, double loss, double labels, uint64_t steps);

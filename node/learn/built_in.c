@@ -117,13 +117,14 @@ void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
     node_step_time_add(&b->step_time, node_clock_ns() - begun_ns, count);
 }
 
-// Other examples have another loss of nothing, and other losses.
+// The shards of dead nodes change the loss of nothing. The past stays: a model that is averaged has met their
+// examples, and one that has diverged must not be forgotten when its neighbours end.
 static void watch_examples(struct node_built_in *b)
 {
     const struct train_dataset *data = train_trainer_data(b->trainer);
     if (data != b->watched)
-        train_watch_begin(&b->watch,
-                          train_loss_of_nothing(train_model_spec(train_trainer_of(b->trainer)), data));
+        train_watch_examples(&b->watch,
+                             train_loss_of_nothing(train_model_spec(train_trainer_of(b->trainer)), data));
     b->watched = data;
 }
 
@@ -208,7 +209,7 @@ void node_built_in_adopt(struct node_built_in *b, enum gossip_learner_change cha
     BASE_ASSERT(!b->outer == !b->round_start);
     if (change == GOSSIP_LEARNER_TAKEN || change == GOSSIP_LEARNER_RETURNED)
         drop_momentum(b);
-    if (change == GOSSIP_LEARNER_TAKEN || change == GOSSIP_LEARNER_RESTORED) {
+    if (change == GOSSIP_LEARNER_TAKEN) { // while RESTORED leaves the model of this process as it is
         train_watch_forget(&b->watch);
         keep(b);
     }
