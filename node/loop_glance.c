@@ -92,6 +92,20 @@ static void log_line(void *owner, const struct node_status *status)
     base_log_fields(BASE_LOG_INFO, "progress", fields, "%s", line);
 }
 
+static void say_end(void *owner, const struct node_status *status)
+{
+    (void)owner;
+    struct node_glance glance;
+    node_glance_of(status, &glance);
+    if (glance.condition == NODE_APART || glance.condition == NODE_COPIED)
+        base_log(BASE_LOG_WARN, node_condition_name(glance.condition), "%s", glance.text);
+}
+
+void node_loop_say_end(const struct node_loop *loop)
+{
+    node_loop_look(loop, say_end, NULL);
+}
+
 void node_loop_note_progress(struct node_loop *loop)
 {
     const struct node_progress *p = &loop->progress;

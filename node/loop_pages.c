@@ -3,6 +3,7 @@
 #include "node/http/status.h"
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,20 @@ static void fill_entries(const struct node_loop *loop, struct node_status_entry 
                                              .shown = node_cluster_entry(loop->cluster, i)};
 }
 
+// A node of a star meets its hub in one of many rounds. Without neighbours at the end (they have left or
+// died) as many as that count.
+static double expected_exchanges(const struct node_loop *loop)
+{
+    const struct gossip_graph *graph = node_cluster_graph(loop->cluster);
+    const size_t others = gossip_membership_count(node_cluster_membership(loop->cluster)) - 1;
+    const double rounds = (double)loop->progress.own_rounds;
+    if (!graph || others == 0 || loop->options.config->average.method == NODE_METHOD_LOCAL)
+        return 0;
+    const double by_graph =
+        rounds * (double)gossip_graph_neighbours(graph) / (double)gossip_graph_turn(graph);
+    return fmax(by_graph, rounds / (double)others);
+}
+
 static void fill(const struct node_loop *loop, struct node_status *status)
 {
     const struct gossip_greeting *greeting = &loop->options.greeting;
@@ -72,6 +87,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .progress = loop->progress,
         .steps = loop->options.config->train.steps,
         .still_ns = node_rates_still_ns(loop->step_rates, self),
+        .expected_exchanges = expected_exchanges(loop),
         .pauses = gossip_life_pauses(loop->life),
         .sent_per_s = node_rates_per_second(loop->sent_rates, self),
         .received_per_s = node_rates_per_second(loop->received_rates, self),

@@ -17,10 +17,11 @@
 const char *node_condition_name(enum node_condition condition)
 {
     static const char *const names[NODE_CONDITIONS] = {
-        [NODE_FINE] = "fine",           [NODE_FINISHED] = "finished",  [NODE_WAITING] = "waiting",
-        [NODE_EDGE_DOWN] = "edge_down", [NODE_STALLED] = "stalled",    [NODE_MINORITY] = "minority",
-        [NODE_ALONE] = "alone",         [NODE_REFUSED] = "refused",    [NODE_NOT_FINITE] = "not_finite",
-        [NODE_DIVERGED] = "diverged",   [NODE_DISK_FULL] = "disk_full"};
+        [NODE_FINE] = "fine",           [NODE_FINISHED] = "finished", [NODE_WAITING] = "waiting",
+        [NODE_EDGE_DOWN] = "edge_down", [NODE_STALLED] = "stalled",   [NODE_MINORITY] = "minority",
+        [NODE_ALONE] = "alone",         [NODE_REFUSED] = "refused",   [NODE_NOT_FINITE] = "not_finite",
+        [NODE_COPIED] = "copied",       [NODE_APART] = "apart",       [NODE_DIVERGED] = "diverged",
+        [NODE_DISK_FULL] = "disk_full"};
     BASE_ASSERT(condition < NODE_CONDITIONS);
     return names[condition];
 }
@@ -389,6 +390,74 @@ static bool misses_edges(const struct node_status *s, struct node_glance *g)
                     g->quiet, g->neighbours, names, g->quiet == 1 ? "s" : "ve", span, cause_of(s, first));
 }
 
+#define FEW_EXCHANGES 0.1  // of those that its rounds should have had
+#define FEW_ROUNDS    20.0 // expected exchanges, before few are too few
+#define LATE_MISSED   0.5  // of the last quarter of the training
+#define CONSENSUS_FAR 5.0  // times the usual one
+#define CONSENSUS_MIN 0.02 // of the model's norm: a smaller distance changes no answer
+#define COPIED_FROM   0.9  // of the steps: what follows a model taken there changes little
+
+// Of `rounds` own ones; in all, or in the last quarter of the training.
+static bool are_few(const struct node_status *s, uint64_t exchanges, uint64_t rounds)
+{
+    const double part = s->progress.own_rounds > 0 ? (double)rounds / (double)s->progress.own_rounds : 0;
+    const double expected = s->expected_exchanges * part;
+    return expected >= FEW_ROUNDS && (double)exchanges < FEW_EXCHANGES * expected;
+}
+
+static bool was_averaged_little(const struct node_status *s, struct node_glance *g)
+{
+    const struct node_progress *p = &s->progress;
+    const bool all = are_few(s, p->exchanges, p->own_rounds);
+    return (all || are_few(s, p->late_exchanges, p->late_rounds)) &&
+           conclude(
+               g, NODE_APART,
+               "Training is done, but this node made %" PRIu64 " exchanges in its %s%" PRIu64
+               " rounds: its model has hardly been averaged. Use another node's model, and let the hosts "
+               "reach each other's peer port.",
+               all ? p->exchanges : p->late_exchanges, all ? "" : "last ",
+               all ? p->own_rounds : p->late_rounds);
+}
+
+static bool was_away_late(const struct node_status *s, struct node_glance *g)
+{
+    const struct node_progress *p = &s->progress;
+    const double quarter = (double)p->round / 4.0;
+    return (double)p->late_missed > LATE_MISSED * quarter && p->adopted_step < s->steps &&
+           conclude(g, NODE_APART,
+                    "Training is done, but this node was away for %" PRIu64
+                    " of its last %.0f rounds: its model "
+                    "may be behind those of the others. Compare it with theirs.",
+                    p->late_missed, quarter);
+}
+
+static bool is_far_from_neighbours(const struct node_status *s, struct node_glance *g)
+{
+    const double distance = s->totals.consensus, usual = s->progress.usual_consensus;
+    return distance > CONSENSUS_MIN && distance > CONSENSUS_FAR * usual &&
+           conclude(g, NODE_APART,
+                    "Training is done, but this node's model is %.2g of its norm away from its neighbours' "
+                    "(usually %.2g). Compare it with theirs.",
+                    distance, usual);
+}
+
+static bool has_copied(const struct node_status *s, struct node_glance *g)
+{
+    const struct node_progress *p = &s->progress;
+    return s->steps > 0 && (double)p->adopted_step >= COPIED_FROM * (double)s->steps &&
+           conclude(g, NODE_COPIED,
+                    "Training is done with another node's model, taken at step %" PRIu64 " of %" PRIu64
+                    "; this process computed %" PRIu64 " steps.",
+                    p->adopted_step, s->steps, p->own_steps);
+}
+
+// At the end: is the model of this node its own work, and the one that all have agreed on?
+static bool ends_apart(const struct node_status *s, struct node_glance *g)
+{
+    return is(s, "lingering") && (has_copied(s, g) || was_averaged_little(s, g) || was_away_late(s, g) ||
+                                  is_far_from_neighbours(s, g));
+}
+
 static bool is_finished(const struct node_status *s, struct node_glance *g)
 {
     if (is(s, "lingering"))
@@ -413,7 +482,7 @@ static void judge(const struct node_status *s, struct node_glance *g)
 {
     if (!cannot_write(s, g) && !is_not_finite(s, g) && !is_diverged(s, g) && !is_refused(s, g) &&
         !is_alone(s, g) && !is_minority(s, g) && !is_stalled(s, g) && !misses_edges(s, g) &&
-        !is_waiting(s, g) && !is_finished(s, g))
+        !is_waiting(s, g) && !ends_apart(s, g) && !is_finished(s, g))
         say_fine(g);
 }
 

@@ -8,6 +8,8 @@
 enum node_condition { // if several apply, the last of them
     NODE_FINE,
     NODE_FINISHED,   // its last step is done, or it was told to stop
+    NODE_COPIED,     // it is done, with a model that is another node's for the most part
+    NODE_APART,      // it is done, and its model is not the one that the others agreed on
     NODE_WAITING,    // it takes no step: it waits for others or for a model, or is held back
     NODE_EDGE_DOWN,  // it trains, but with some neighbours of the plan nothing is averaged
     NODE_STALLED,    // it should take steps and takes none, or far fewer than it did

@@ -259,6 +259,7 @@ static void set_learning(json_t *root, const struct node_progress *p)
     json_object_set_new(root, "round", count(p->round));
     json_object_set_new(root, "step", count(p->step));
     json_object_set_new(root, "own_steps", count(p->own_steps));
+    json_object_set_new(root, "adopted_step", p->adopted_step > 0 ? count(p->adopted_step) : json_null());
     json_object_set_new(root, "own_examples",
                         p->own_examples == NODE_NOT_COUNTED ? json_null() : count(p->own_examples));
     json_object_set_new(root, "loss", number(p->loss));

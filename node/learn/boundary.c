@@ -4,6 +4,7 @@
 #include "base/plural.h"
 #include "node/learn/private.h"
 #include "node/queue/clock.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #define PROGRESS_EVERY_NS   (100 * NODE_MILLISECOND_NS)
 #define DISK_EVERY_NS       (5 * NODE_SECOND_NS)
+#define CONSENSUS_ROUNDS    64u                   // of which the usual consensus distance is the mean
 #define CHECKPOINT_AGAIN_NS (10 * NODE_SECOND_NS) // after two that failed: the disk is full, probably
 
 // Loop and worker drain their boxes until they know that the learner has ended.
@@ -70,6 +72,30 @@ uint64_t node_learner_own_examples(const struct node_learner *l)
     return l->options.trainee ? l->options.trainee->own_examples : NODE_NOT_COUNTED;
 }
 
+// What of the way to the last step this process has not made itself, and how far its neighbours usually are.
+void node_learner_note_way(struct node_learner *l, enum gossip_learner_change change)
+{
+    const struct gossip_rounds_options *options = &l->rounds.options;
+    const uint64_t all = options->steps < UINT64_MAX ? options->steps / options->local_steps : 0;
+    const uint64_t late = all - all / 4, from = l->last_round > late ? l->last_round : late;
+    const bool own = change == GOSSIP_LEARNER_EXCHANGED;
+    if (change == GOSSIP_LEARNER_TAKEN)
+        l->adopted_step = l->rounds.step;
+    if (all > 0 && l->rounds.round > from + own)
+        l->late_missed += l->rounds.round - from - own;
+    l->last_round = l->rounds.round;
+    if (!own)
+        return;
+    l->own_rounds++;
+    if (all > 0 && l->rounds.round > late)
+        l->late_rounds++;
+    else
+        l->exchanges_before = l->totals.exchanges;
+    if (isfinite(l->totals.consensus))
+        l->usual_consensus += (l->totals.consensus - l->usual_consensus) /
+                              (double)(l->own_rounds < CONSENSUS_ROUNDS ? l->own_rounds : CONSENSUS_ROUNDS);
+}
+
 static void tell_losses(const struct train_watch *watch, struct node_progress *progress)
 {
     progress->losses.latest = watch->latest;
@@ -97,6 +123,12 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .stands = gossip_rounds_stand(&l->rounds),
         .least_stop = gossip_rounds_least_stop(&l->rounds),
         .exchanges = l->totals.exchanges,
+        .own_rounds = l->own_rounds,
+        .late_missed = l->late_missed,
+        .late_rounds = l->late_rounds,
+        .late_exchanges = l->late_rounds > 0 ? l->totals.exchanges - l->exchanges_before : 0,
+        .adopted_step = l->adopted_step,
+        .usual_consensus = l->own_rounds >= CONSENSUS_ROUNDS ? l->usual_consensus : (double)NAN,
         .loss = l->loss,
         .accuracy = l->accuracy,
         .rmse = l->rmse,

@@ -129,6 +129,7 @@ static void take_steps(struct node_learner *l, uint64_t count)
 static void adopt(struct node_learner *l, const struct gossip_rounds_next *next)
 {
     l->learner.adopt(l->learner.owner, 0, next->change, next->step);
+    node_learner_note_way(l, next->change);
     if (next->change == GOSSIP_LEARNER_RESTORED || next->change == GOSSIP_LEARNER_TAKEN)
         node_learner_tell(l, l->state, true); // it has taken the cluster's round, or a donor's
     if (l->round_is_over)
@@ -294,6 +295,7 @@ static void begin(struct node_learner *l)
         l->rate = l->options.trainee->rate;
     }
     gossip_rounds_init(&l->rounds, &l->options.resume);
+    l->last_round = l->rounds.round;
     if (l->options.unsettled)
         l->learner.adopt(l->learner.owner, 0, GOSSIP_LEARNER_EXCHANGED, l->options.resume.step);
 }

@@ -32,6 +32,9 @@ struct node_learner {
     struct node_message *weight;       // the latest of its kind that is not carried out yet, or NULL
     bool round_is_over;                // its row is to be written
     enum gossip_learner_result result; // of the latest steps
+    uint64_t own_rounds, last_round;   // ended by this process; the round of its latest report
+    uint64_t late_missed, adopted_step, late_rounds, exchanges_before; // struct node_progress
+    double usual_consensus;
     bool told_finished;
     char refused[256];           // why a received model cannot be used; ""
     bool checkpoint_failed;      // the latest one
@@ -44,7 +47,8 @@ struct node_learner {
 // The steps that this process has computed, and the examples in them (NODE_NOT_COUNTED: not known).
 uint64_t node_learner_own_steps(const struct node_learner *l);
 uint64_t node_learner_own_examples(const struct node_learner *l);
-void node_learner_post(struct node_learner *l, struct node_message *message); // to the loop
+void node_learner_note_way(struct node_learner *l, enum gossip_learner_change change); // rounds have passed
+void node_learner_post(struct node_learner *l, struct node_message *message);          // to the loop
 // At most ten times a second, except for a new state or when `always`.
 void node_learner_tell(struct node_learner *l, const char *state, bool always);
 // Handles the messages that are there; if there are none and `wait`, waits for one.

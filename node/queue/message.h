@@ -81,8 +81,13 @@ struct node_progress {
     uint64_t own_steps;    // that this process has computed
     uint64_t own_examples; // in them; NODE_NOT_COUNTED: only the program that trains knows
     uint64_t exchanges;    // that this process has made
-    bool stands;           // at the round of its stop
-    uint64_t least_stop;   // the first boundary at which it can stop
+    uint64_t own_rounds;   // with local steps that this process has ended
+    uint64_t late_missed;  // rounds of the last quarter of the training that it has not made
+    uint64_t late_rounds, late_exchanges; // those that it has made, and their exchanges
+    uint64_t adopted_step;                // of the latest model of another node that it took; 0: none
+    double usual_consensus;               // the usual one of this process; NAN: too few rounds
+    bool stands;                          // at the round of its stop
+    uint64_t least_stop;                  // the first boundary at which it can stop
     double loss, accuracy,
         consensus; // NAN: not measured; accuracy is the latest measured; R2 of a regression
     double rmse;   // of a regression, likewise

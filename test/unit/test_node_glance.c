@@ -279,6 +279,45 @@ static void a_neighbour_without_exchanges_is_named_with_the_cause(void **state)
     expect(&s, NODE_FINISHED, "Training is done");
 }
 
+static void the_end_says_what_the_model_is(void **state)
+{
+    (void)state;
+    struct node_status s = well();
+    s.progress.state = "lingering";
+    s.progress.round = s.progress.own_rounds = 400;
+    s.progress.own_steps = 1100;
+    s.progress.usual_consensus = NAN;
+    s.expected_exchanges = 400;
+    s.progress.exchanges = 41;
+    expect(&s, NODE_FINISHED, "Training is done");
+    s.progress.exchanges = 3;
+    expect(&s, NODE_APART, "made 3 exchanges in its 400 rounds");
+    s.expected_exchanges = 19; // of a star's last node in a short training
+    expect(&s, NODE_FINISHED, "Training is done");
+    s.expected_exchanges = 400;
+    s.progress.exchanges = 300;
+    s.progress.late_rounds = 100;
+    s.progress.late_exchanges = 9;
+    expect(&s, NODE_APART, "made 9 exchanges in its last 100 rounds");
+    s.progress.late_exchanges = 10;
+    expect(&s, NODE_FINISHED, "Training is done");
+    s.progress.late_missed = 51;
+    expect(&s, NODE_APART, "away for 51 of its last 100 rounds");
+    s.progress.late_missed = 50;
+    s.totals.consensus = 0.3;
+    s.progress.usual_consensus = 0.05;
+    expect(&s, NODE_APART, "0.3 of its norm away from its neighbours' (usually 0.05)");
+    s.totals.consensus = 0.2;
+    expect(&s, NODE_FINISHED, "Training is done");
+    s.progress.adopted_step = 989;
+    expect(&s, NODE_FINISHED, "Training is done");
+    s.progress.adopted_step = 990;
+    expect(&s, NODE_COPIED,
+           "another node's model, taken at step 990 of 1100; this process computed 1100 steps");
+    s.progress.state = "training";
+    expect(&s, NODE_FINE, "2 of 2");
+}
+
 static void a_node_that_does_not_take_part_is_not_ready(void **state)
 {
     (void)state;
@@ -372,6 +411,7 @@ int main(void)
         cmocka_unit_test(each_condition_is_reported),
         cmocka_unit_test(a_node_without_others_is_reported_as_alone),
         cmocka_unit_test(a_neighbour_without_exchanges_is_named_with_the_cause),
+        cmocka_unit_test(the_end_says_what_the_model_is),
         cmocka_unit_test(a_node_that_does_not_take_part_is_not_ready),
         cmocka_unit_test(the_slowest_is_found),
         cmocka_unit_test(the_line_of_the_log_has_progress_members_and_condition),

@@ -40,6 +40,8 @@ const conditions = { // tone, mark and headline
   fine: ['good', '✓', 'All is well'],
   finished: ['good', '✓', 'Training is done'],
   waiting: ['waiting', '…', 'Waiting'],
+  copied: ['waiting', '…', 'Done, with another node\'s model'],
+  apart: ['bad', '!', 'Done, but apart from the others'],
   edge_down: ['bad', '!', 'A neighbour is missing'],
   stalled: ['bad', '!', 'Training has stalled'],
   minority: ['bad', '!', 'Many nodes are missing'],
