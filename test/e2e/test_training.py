@@ -212,7 +212,7 @@ class Training(ClusterTest):
         wait_until(lambda: self.health(node)[0] == 503 or node.process.poll() is not None, "a complaint of /healthz")
         status, text = self.health(node)
         if status:
-            self.assertIn("not finite", text)
+            self.assertIn("not_finite: ", text)
         log = node.wait_exit(1)
         self.assertEqual(len(re.findall(r"rollback .*loss or model is not finite", log)), 10, log)
         path = os.path.join(node.directory, node.checkpoints()[-1])
