@@ -224,6 +224,7 @@ static void handle(struct node_loop *loop, struct node_message *message)
                                                         .silent_ns = message->as.silent_ns});
         break;
     case NODE_MESSAGE_FINISHED:
+        node_loop_say_end(loop);
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !message->as.alone});
         break;
     case NODE_MESSAGE_FROZEN:

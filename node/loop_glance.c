@@ -49,13 +49,36 @@ static void note_bytes(struct node_loop *loop, uint64_t now_ns)
     node_rates_sweep(loop->received_rates);
 }
 
+static enum node_meet_edge edge_with(const struct node_loop *loop, const struct gossip_id *peer,
+                                     uint64_t *exchanges)
+{
+    for (size_t i = 0; i < loop->n_edges; i++)
+        if (gossip_id_compare(&loop->edges[i].peer, peer) == 0) {
+            *exchanges = loop->edges[i].exchanges;
+            return loop->edges[i].state == GOSSIP_EDGE_LIVE ? NODE_MEET_LIVE : NODE_MEET_DOWN;
+        }
+    *exchanges = 0;
+    return NODE_MEET_DOWN;
+}
+
+static bool could_exchange(const struct node_loop *loop)
+{
+    return gossip_life_state(loop->life) == GOSSIP_LIFE_TRAINING && gossip_life_pauses(loop->life) == 0 &&
+           loop->options.config->average.method != NODE_METHOD_LOCAL;
+}
+
 static void note_exchanges(struct node_loop *loop, uint64_t now_ns)
 {
     const struct gossip_graph *graph = node_cluster_graph(loop->cluster);
-    const bool could = gossip_life_state(loop->life) == GOSSIP_LIFE_TRAINING &&
-                       gossip_life_pauses(loop->life) == 0 && graph && gossip_graph_neighbours(graph) > 0 &&
-                       loop->options.config->average.method != NODE_METHOD_LOCAL;
-    node_meets_note(&loop->meets, could, loop->progress.exchanges, loop->progress.round, now_ns);
+    const bool could = could_exchange(loop);
+    for (size_t i = 0; graph && i < gossip_graph_neighbours(graph); i++) {
+        const struct gossip_id *peer = gossip_graph_neighbour(graph, i);
+        uint64_t exchanges;
+        const enum node_meet_edge edge = edge_with(loop, peer, &exchanges);
+        node_meets_note(&loop->meets, peer, could ? edge : NODE_MEET_EXCUSED, exchanges, loop->progress.round,
+                        now_ns);
+    }
+    node_meets_sweep(&loop->meets);
 }
 
 static void log_line(void *owner, const struct node_status *status)
@@ -67,6 +90,20 @@ static void log_line(void *owner, const struct node_status *status)
     node_glance_line(status, &glance, line, sizeof line);
     node_glance_fields(status, &glance, fields, sizeof fields);
     base_log_fields(BASE_LOG_INFO, "progress", fields, "%s", line);
+}
+
+static void say_end(void *owner, const struct node_status *status)
+{
+    (void)owner;
+    struct node_glance glance;
+    node_glance_of(status, &glance);
+    if (glance.condition == NODE_APART || glance.condition == NODE_COPIED)
+        base_log(BASE_LOG_WARN, node_condition_name(glance.condition), "%s", glance.text);
+}
+
+void node_loop_say_end(const struct node_loop *loop)
+{
+    node_loop_look(loop, say_end, NULL);
 }
 
 void node_loop_note_progress(struct node_loop *loop)

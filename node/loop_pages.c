@@ -1,13 +1,17 @@
+#include "node/http/glance.h"
 #include "node/http/page.h"
 #include "node/http/status.h"
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void fill_members(const struct node_loop *loop, struct node_status_member *rows, size_t count)
 {
     const struct gossip_membership *m = node_cluster_membership(loop->cluster);
+    const struct gossip_graph *graph = node_cluster_graph(loop->cluster);
     for (size_t i = 0; i < count; i++) {
         struct gossip_member_info info;
         gossip_membership_info(m, i, &info);
@@ -19,7 +23,10 @@ static void fill_members(const struct node_loop *loop, struct node_status_member
             .step = i > 0 ? info.step : loop->progress.step,
             .steps_per_s = node_rates_per_second(loop->step_rates, &info.record->id),
             .linked = i > 0 && node_peers_has(node_cluster_peers(loop->cluster), &info.record->id),
-            .neighbour = gossip_graph_meets(node_cluster_graph(loop->cluster), &info.record->id)};
+            .neighbour = gossip_graph_meets(graph, &info.record->id),
+            .quiet_ns = graph ? node_meets_quiet_ns(&loop->meets, &info.record->id, loop->progress.round,
+                                                    gossip_graph_turn(graph), node_clock_ns())
+                              : 0};
     }
 }
 
@@ -46,6 +53,20 @@ static void fill_entries(const struct node_loop *loop, struct node_status_entry 
                                              .shown = node_cluster_entry(loop->cluster, i)};
 }
 
+// A node of a star meets its hub in one of many rounds. Without neighbours at the end (they have left or
+// died) as many as that count.
+static double expected_exchanges(const struct node_loop *loop)
+{
+    const struct gossip_graph *graph = node_cluster_graph(loop->cluster);
+    const size_t others = gossip_membership_count(node_cluster_membership(loop->cluster)) - 1;
+    const double rounds = (double)loop->progress.own_rounds;
+    if (!graph || others == 0 || loop->options.config->average.method == NODE_METHOD_LOCAL)
+        return 0;
+    const double by_graph =
+        rounds * (double)gossip_graph_neighbours(graph) / (double)gossip_graph_turn(graph);
+    return fmax(by_graph, rounds / (double)others);
+}
+
 static void fill(const struct node_loop *loop, struct node_status *status)
 {
     const struct gossip_greeting *greeting = &loop->options.greeting;
@@ -66,7 +87,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .progress = loop->progress,
         .steps = loop->options.config->train.steps,
         .still_ns = node_rates_still_ns(loop->step_rates, self),
-        .unmet_ns = node_meets_unmet_ns(&loop->meets, loop->progress.round, node_clock_ns()),
+        .expected_exchanges = expected_exchanges(loop),
         .pauses = gossip_life_pauses(loop->life),
         .sent_per_s = node_rates_per_second(loop->sent_rates, self),
         .received_per_s = node_rates_per_second(loop->received_rates, self),
@@ -139,20 +160,33 @@ void node_loop_post_status(struct node_loop *loop)
         free(text);
 }
 
-static void answer_health(const struct node_loop *loop, struct node_http_answer *answer)
+// NULL: it is ready.
+static char *complain(const struct node_status *status)
 {
-    char complaint[256];
-    answer->constant = "ok\n";
-    if (!node_status_complaint(&loop->progress, complaint, sizeof complaint))
-        return;
-    answer->status = 503;
-    answer->text = strdup(complaint);
+    struct node_glance glance;
+    char *text = NULL;
+    node_glance_of(status, &glance);
+    if (!node_glance_ready(status, &glance) &&
+        asprintf(&text, "%s: %s\n", node_condition_name(glance.condition), glance.text) < 0)
+        text = NULL;
+    return text;
+}
+
+// Ready: it takes part in the training as it should. That it lives, an answer of /livez shows.
+static void answer_health(struct node_loop *loop, struct node_http_answer *answer)
+{
+    answer->text = render(loop, complain);
+    if (answer->text)
+        answer->status = 503;
+    else
+        answer->constant = "ok\n";
 }
 
 static const struct {
     const char *path, *type, *text;
     char *(*page)(const struct node_status *); // where text is NULL
-} pages[] = {{"/status", "application/json", NULL, node_status_json},
+} pages[] = {{"/livez", "text/plain; charset=utf-8", "ok\n", NULL},
+             {"/status", "application/json", NULL, node_status_json},
              {"/history", "application/json", NULL, node_status_history},
              {"/metrics", "text/plain; version=0.0.4; charset=utf-8", NULL, node_status_metrics},
              {"/", "text/html; charset=utf-8", node_page_html, NULL},
@@ -176,5 +210,5 @@ void node_loop_answer(void *owner, const char *path, struct node_http_answer *an
             return;
         }
     answer->status = 404;
-    answer->constant = "there are /, /status, /history, /metrics and /healthz\n";
+    answer->constant = "there are /, /status, /history, /metrics, /healthz and /livez\n";
 }

@@ -98,6 +98,7 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *noti
 // loop_glance.c
 void node_loop_note_progress(struct node_loop *loop); // it has changed
 void node_loop_glance(struct node_loop *loop);        // with every tick
+void node_loop_say_end(const struct node_loop *loop); // the last step is done: warns if that is not all well
 
 // loop_join.c. NODE_PEERS_SETTINGS: this node starts again with the settings of the cluster.
 void node_loop_take_settings(struct node_loop *loop, const struct node_peers_event *event);

@@ -41,6 +41,9 @@ static void add_trainer(const struct node_config *config, uint64_t vector, bool 
     add_vectors(side, "sum of corrections", corrections, vector);
     add_vectors(side, "state of the optimiser", states, vector);
     add_vectors(side, "start of the round", config->train.proximal > 0, vector);
+    const struct train_optimizer *optimizer =
+        train_optimizer((enum train_optimizer_kind)config->train.optimizer);
+    add_vectors(&memory->host, "last good state", 1 + (optimizer->shared >= 0), vector);
     if (on_device)
         add_vectors(&memory->host, "copies of the trainer's vectors", 1 + corrections + states, vector);
 }

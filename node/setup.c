@@ -502,6 +502,7 @@ void node_setup_destroy(struct node_setup *s)
     explicit_bzero(s->psk, sizeof s->psk);
     free(s->start);
     free(s->outer);
+    free(s->kept);
     free(s->round_start);
     node_keeper_destroy(s->keeper);
     if (s->lock >= 0)

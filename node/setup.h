@@ -46,6 +46,7 @@ struct node_setup {
     bool seeded;                      // it can be made again from model.seed
     float *outer, *round_start;       // [parameters] V and x0, or NULL without outer momentum
     struct node_built_in trainee;     // the trainer as a learner
+    float *kept;                      // its last good state
     struct gossip_blob *blob;         // of a program that trains, or of the scaling; borrowed; or NULL
     struct node_program_state *state; // of a program that trains; borrowed; or NULL
     uint64_t round, resumes;          // of a checkpoint that was resumed, as the next five

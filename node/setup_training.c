@@ -94,14 +94,18 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
     gossip_id_hex(&s->identity.id, hex);
     error = node_setup_trainer(s->config, s->config->data.shards > 1 ? s->name : hex, s->model, &s->train,
                                s->start, &s->trainer, why);
+    if (error)
+        return base_fail_context(why, error, "train");
+    s->kept = malloc(node_built_in_kept(s->trainer) * sizeof *s->kept);
+    if (!s->kept)
+        return base_fail(why, BASE_ENOMEM, "out of memory for the last good state of %zu parameters", d);
     s->trainee = (struct node_built_in){.lends = !s->kernels->shares_host && node_setup_lends(s->config),
                                         .config = s->config,
                                         .trainer = s->trainer,
                                         .outer = s->outer,
                                         .round_start = s->round_start,
+                                        .kept = s->kept,
                                         .blob = s->blob};
-    if (error)
-        return base_fail_context(why, error, "train");
     describe(s);
     return BASE_OK;
 }

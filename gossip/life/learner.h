@@ -31,12 +31,19 @@ struct gossip_learner_vectors { // [parameters] each, the learner's, at one plac
     bool correction_stays;    // struct gossip_exchange_event
 };
 
+enum gossip_learner_result {
+    GOSSIP_LEARNER_DONE,
+    GOSSIP_LEARNER_UNDONE,     // not done, because the program that took the steps died during them
+    GOSSIP_LEARNER_NOT_FINITE, // the loss or a vector is NaN or infinite: the model must not be published
+    GOSSIP_LEARNER_DIVERGED,   // the loss is far above what it was: the vectors are the learner's last good
+                               // ones again
+};
+
 struct gossip_learner_steps { // the result of the local steps since the last boundary
     uint64_t step;            // the learner's step in the schedule, these steps included
     float step_scale;         // the sum of their learning rates
     uint64_t step_ns;         // time that one takes; 0: not known
-    bool undone;              // not finite, because the program that took the steps died during them
-    bool finite;       // false: the loss or a vector is NaN or infinite, so the model must not be published
+    enum gossip_learner_result result;
     double loss, rate; // for people: mean loss of these steps and the learning rate; NAN: not known
 };
 
@@ -46,6 +53,7 @@ enum gossip_learner_change {    // what the caller did to the vectors
     GOSSIP_LEARNER_RESTORED,    // they and the other state are those of a checkpoint; a round begins
     GOSSIP_LEARNER_TAKEN,       // model, second moment and outer momentum are another node's
     GOSSIP_LEARNER_ROLLED_BACK, // the steps were not finite: the model is the last published one again
+    GOSSIP_LEARNER_RETURNED,    // the steps had diverged: the exchange has the learner's last good vectors
 };
 
 struct gossip_learner {

@@ -177,9 +177,20 @@ bool gossip_rounds_stand(const struct gossip_rounds *r)
     return r->state == GOSSIP_ROUNDS_TRAINING && r->orders.stop_at > 0 && !r->orders.leave && must_stop(r);
 }
 
+static bool is_unusable(const struct gossip_rounds *r)
+{
+    return r->result == GOSSIP_LEARNER_UNDONE || r->result == GOSSIP_LEARNER_NOT_FINITE;
+}
+
+// Neither the last published model nor the last good one helps.
+static bool has_failed(const struct gossip_rounds *r)
+{
+    return r->unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX || r->returns_in_row >= GOSSIP_ROUNDS_RETURNS_MAX;
+}
+
 static bool must_leave(const struct gossip_rounds *r)
 {
-    bool failed = r->unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX || !r->complete;
+    bool failed = has_failed(r) || !r->complete;
     bool done = r->state == GOSSIP_ROUNDS_FINISHED && r->rested && r->orders.leave;
 
     return r->state < GOSSIP_ROUNDS_LEAVING &&
@@ -232,17 +243,28 @@ static struct gossip_rounds_next meet(struct gossip_rounds *r, bool meets)
                                             .last = r->state == GOSSIP_ROUNDS_LEAVING,
                                             .finished = r->state == GOSSIP_ROUNDS_FINISHED,
                                             .away = r->away,
-                                            .unusable = meets && r->unusable,
+                                            .unusable = meets && is_unusable(r),
                                             .open = r->open && !meets,
                                             .step_scale = r->stepped ? r->step_scale : 0};
     r->meet = next.meet;
     return next;
 }
 
+// The boundary of the steps that are done. Diverged ones meet nobody: their neighbours are not to have them.
+static struct gossip_rounds_next boundary(struct gossip_rounds *r)
+{
+    BASE_ASSERT(r->stepped);
+    if (r->result != GOSSIP_LEARNER_DIVERGED)
+        return meet(r, true);
+    struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_RETURN);
+    next.round = r->round + 1;
+    return next;
+}
+
 static struct gossip_rounds_next end(struct gossip_rounds *r)
 {
     bool nothing = !r->complete && !r->orders.stop, alone = r->ended_alone && r->bereft;
-    bool failed = r->unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX || nothing || alone;
+    bool failed = has_failed(r) || nothing || alone;
 
     BASE_ASSERT(r->state == GOSSIP_ROUNDS_LEFT && r->doing == GOSSIP_ROUNDS_WAIT);
     return (struct gossip_rounds_next){.todo = GOSSIP_ROUNDS_END, .status = failed};
@@ -256,7 +278,7 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
         return act(r, GOSSIP_ROUNDS_FETCH);
     }
     if (r->stepped)
-        return meet(r, true);
+        return boundary(r);
     if (r->collects)
         return meet(r, false);
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_STEPS);
@@ -277,7 +299,7 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
     if (r->tells)
         return adopt(r);
     if (r->stepped && !r->open && !takes_another_model(r)) // the boundary of these steps comes first
-        return meet(r, true);
+        return boundary(r);
     look(r);
     if (trains(r))
         catch_up(r);
@@ -304,17 +326,18 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
 
 // -- reports
 
-void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_scale, bool finite)
+void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_scale,
+                           enum gossip_learner_result result)
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_STEPS && step >= r->step);
     r->doing = GOSSIP_ROUNDS_WAIT;
     r->step = step;
     r->stepped = true;
     r->open = false;
-    r->unusable = !finite;
+    r->result = result;
     r->step_scale = step_scale;
-    r->unusable_in_row = finite ? 0 : r->unusable_in_row + 1;
-    r->unusable_rounds += !finite;
+    r->unusable_in_row = is_unusable(r) ? r->unusable_in_row + 1 : 0;
+    r->unusable_rounds += is_unusable(r);
 }
 
 // Skips the rounds that the cluster is ahead, with their steps.
@@ -329,8 +352,9 @@ static void close_round(struct gossip_rounds *r, uint64_t round)
 {
     BASE_ASSERT(r->stepped || r->open);
     pass_to(r, round);
-    tell(r, r->unusable ? GOSSIP_LEARNER_ROLLED_BACK : GOSSIP_LEARNER_EXCHANGED);
-    r->stepped = r->open = r->unusable = false;
+    tell(r, is_unusable(r) ? GOSSIP_LEARNER_ROLLED_BACK : GOSSIP_LEARNER_EXCHANGED);
+    r->stepped = r->open = false;
+    r->result = GOSSIP_LEARNER_DONE;
 }
 
 // A node without edges waits for none. A suspended node has done no step; before its first round a node is in
@@ -370,7 +394,7 @@ void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met, bool a
     }
     BASE_ASSERT(round >= r->meet.round);
     bool stops = r->orders.stop && r->meet.round >= r->orders.stop_at;
-    r->open = stops && !met && !r->unusable && round == r->meet.round;
+    r->open = stops && !met && !is_unusable(r) && round == r->meet.round;
     if (r->open)
         tell(r, GOSSIP_LEARNER_COLLECTED); // a resumed node reaches this boundary again
     else
@@ -385,10 +409,25 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     if (!complete)
         return;
     r->complete = true;
-    r->stepped = r->open = r->unusable = r->collects = false;
+    r->stepped = r->open = r->collects = false;
+    r->result = GOSSIP_LEARNER_DONE;
     r->round = round;
     r->step = smaller(step, r->options.steps);
     tell(r, GOSSIP_LEARNER_TAKEN);
+}
+
+void gossip_rounds_returned(struct gossip_rounds *r)
+{
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_RETURN && r->result == GOSSIP_LEARNER_DIVERGED);
+    r->doing = GOSSIP_ROUNDS_WAIT;
+    r->round++;
+    const bool soon = r->returns > 0 && r->round - r->returned_round <= GOSSIP_ROUNDS_RETURN_SPAN;
+    r->returns_in_row = soon ? r->returns_in_row + 1 : 1;
+    r->returns++;
+    r->returned_round = r->round;
+    r->stepped = r->open = r->rested = false;
+    r->result = GOSSIP_LEARNER_DONE;
+    tell(r, GOSSIP_LEARNER_RETURNED);
 }
 
 // A node that pauses is in no round any more: it answers as idle, and does not wait for an exchange of its

@@ -21,6 +21,11 @@
 #define GOSSIP_ROUNDS_UNUSABLE_MAX                                                                           \
     10u // rounds in a row whose model is not finite, after which the node ends with status 1
 
+#define GOSSIP_ROUNDS_RETURNS_MAX                                                                            \
+    8u // times that a node returns to its last good model, each within GOSSIP_ROUNDS_RETURN_SPAN rounds of
+       // the one before, after which it ends with status 1
+#define GOSSIP_ROUNDS_RETURN_SPAN 500u
+
 #define GOSSIP_ROUNDS_NEAR 8u // rounds by which neighbours in lock-step may differ; the exchange ensures it
 
 struct gossip_rounds_options {
@@ -62,12 +67,14 @@ struct gossip_order {
 };
 
 enum gossip_rounds_todo {
-    GOSSIP_ROUNDS_WAIT,  // nothing before the next order
-    GOSSIP_ROUNDS_STEPS, // `steps` local steps, then gossip_rounds_stepped
-    GOSSIP_ROUNDS_MEET,  // the boundary: `meet`, then gossip_rounds_met
-    GOSSIP_ROUNDS_FETCH, // a donor's model; then gossip_rounds_fetched
-    GOSSIP_ROUNDS_ADOPT, // the learner is told of `change` and that it stands at `step`
-    GOSSIP_ROUNDS_END,   // `status`
+    GOSSIP_ROUNDS_WAIT,   // nothing before the next order
+    GOSSIP_ROUNDS_STEPS,  // `steps` local steps, then gossip_rounds_stepped
+    GOSSIP_ROUNDS_MEET,   // the boundary: `meet`, then gossip_rounds_met
+    GOSSIP_ROUNDS_FETCH,  // a donor's model; then gossip_rounds_fetched
+    GOSSIP_ROUNDS_RETURN, // the vectors are the last good ones: the exchange adopts them as those of `round`,
+                          // and every edge begins anew; then gossip_rounds_returned
+    GOSSIP_ROUNDS_ADOPT,  // the learner is told of `change` and that it stands at `step`
+    GOSSIP_ROUNDS_END,    // `status`
 };
 struct gossip_rounds_meet {
     uint64_t round; // the round of this exchange, from 1; without `meets`: the latest boundary reached
@@ -83,6 +90,7 @@ struct gossip_rounds_next {
     enum gossip_rounds_todo todo;
     uint64_t steps;
     struct gossip_rounds_meet meet;
+    uint64_t round;                    // RETURN
     enum gossip_learner_change change; // ADOPT
     uint64_t step;
     int status; // END: 0, or 1: failed
@@ -91,14 +99,14 @@ struct gossip_rounds_next {
 struct gossip_rounds {
     struct gossip_rounds_options options;
     enum gossip_rounds_state state;
-    enum gossip_rounds_todo doing;  // what is being carried out; WAIT: nothing
-    struct gossip_rounds_meet meet; // while doing that
-    uint64_t round, step;           // done
-    bool stepped;                   // the local steps of round + 1 are done
-    bool open;                      // ... by an earlier process, or their exchange is left to the next one
-    bool unusable;                  // ... and their result is not finite
-    float step_scale;               // of those steps
-    bool tells;                     // the learner is to be told of `change`
+    enum gossip_rounds_todo doing;     // what is being carried out; WAIT: nothing
+    struct gossip_rounds_meet meet;    // while doing that
+    uint64_t round, step;              // done
+    bool stepped;                      // the local steps of round + 1 are done
+    bool open;                         // ... by an earlier process, or their exchange is left to the next one
+    enum gossip_learner_result result; // ... and what became of them
+    float step_scale;                  // of those steps
+    bool tells;                        // the learner is to be told of `change`
     enum gossip_learner_change change;
     bool away;
     bool rested;      // no step was taken since the latest boundary
@@ -108,7 +116,9 @@ struct gossip_rounds {
     bool bereft;      // it could get no model of a finished node
     bool apart;       // it made few exchanges lately, and has not fetched a model for that
     unsigned unusable_in_row;
-    uint64_t unusable_rounds; // in a row, so far
+    uint64_t unusable_rounds;         // in a row, so far
+    unsigned returns_in_row;          // to the last good model, each soon after the one before
+    uint64_t returns, returned_round; // so far; of the latest
     struct {
         bool start, fetch, pause, alone, leave, stop;
         uint64_t stop_at, round, step; // round, step: the cluster's, as ordered
@@ -122,7 +132,8 @@ void gossip_rounds_order(struct gossip_rounds *rounds, const struct gossip_order
 // after anything else, once its result was reported.
 struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *rounds);
 // STEPS are done. `step`: where the learner stands; not below where it stood.
-void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float step_scale, bool finite);
+void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float step_scale,
+                           enum gossip_learner_result result);
 // The ROUND event of a boundary: the partner that the graph names and what the exchange is told about this
 // node. The vectors and pace_ns are the caller's to fill in. `others`: others train (gossip_life_others).
 void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
@@ -134,6 +145,8 @@ void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met, b
 // FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they have
 // not changed.
 void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t round, uint64_t step);
+// RETURN is over.
+void gossip_rounds_returned(struct gossip_rounds *rounds);
 // The first boundary at which a STOP can still take effect: that of the current round.
 uint64_t gossip_rounds_least_stop(const struct gossip_rounds *rounds);
 // It has reached the round of its STOP, and waits there for LEAVE or for a later STOP.

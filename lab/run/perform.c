@@ -37,9 +37,8 @@ static enum base_error compare(struct run *run, struct base_reason *why)
 static char *judge_work(struct run *run, bool error)
 {
     struct lab_summary *summary = &run->summary;
-    char *shortfall = run->kind->simulated || run->interrupted
-                          ? NULL
-                          : lab_shortfall_text(&run->cluster, run->bench.view.train.steps);
+    char *shortfall =
+        run->kind->simulated || run->interrupted ? NULL : lab_shortfall_text(&run->cluster, &run->bench.view);
     const bool failed = run->failed || error;
     run->failed = failed || shortfall;
     summary->shortfall = shortfall;
@@ -50,9 +49,9 @@ static char *judge_work(struct run *run, bool error)
     if (shortfall && !failed)
         fprintf(
             stderr,
-            "p2pml: incomplete: %s; what is missing was not computed but taken from another node's model. "
-            "Give each node more of a processor (fewer nodes, fewer other programs) or more time "
-            "(average.mode=sync)\n",
+            "p2pml: incomplete: %s. Steps that are missing were not computed but came with another node's model: "
+            "give each node more of a processor (fewer nodes, fewer other programs) or more time "
+            "(average.mode=sync). A node without exchanges trained alone: its log says why\n",
             shortfall);
     return shortfall;
 }

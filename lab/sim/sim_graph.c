@@ -45,7 +45,7 @@ void sim_graph_follow(struct sim_node *node)
 {
     struct gossip_edge_change change;
 
-    gossip_edges_fetching(node->graph.edges, node->fetch.joiner);
+    gossip_edges_fetching(node->graph.edges, node->fetch.joiner || node->train.returns);
     while (gossip_edges_next(node->graph.edges, &change)) {
         struct gossip_exchange_event event = {.kind = change.up ? GOSSIP_EXCHANGE_LINK_UP
                                                                 : GOSSIP_EXCHANGE_LINK_DOWN,

@@ -100,7 +100,8 @@ struct sim_node_train {
     uint64_t begun_ns, checkpoint_ns; // local
     struct gossip_exchange *exchange;
     struct gossip_learner_vectors vectors;
-    bool asks; // this round has an exchange, with `partner`
+    bool returns; // its model is about to be replaced by its last good one
+    bool asks;    // this round has an exchange, with `partner`
     struct gossip_id partner;
     uint64_t step_ns;                 // virtual time of one step
     uint64_t rounds_done;             // since the process started

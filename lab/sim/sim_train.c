@@ -285,7 +285,7 @@ static void end_steps(struct sim_node *node)
     learner->boundary(learner->owner, node->host, &did);
     train->stepping = false;
     train->step_ns = did.step_ns;
-    gossip_rounds_stepped(&train->rounds, did.step, did.step_scale, did.finite);
+    gossip_rounds_stepped(&train->rounds, did.step, did.step_scale, did.result);
     go_on(node);
 }
 
@@ -314,6 +314,30 @@ static void fetch(struct sim_node *node)
     sim_fetch_begin(node);
     gossip_control_unedged(node->control); // its edges go down
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+}
+
+// The edges of a model that is replaced begin anew.
+static void replace_model(struct sim_node *node, uint64_t round)
+{
+    struct sim_node_train *train = &node->train;
+
+    gossip_exchange_adopt(train->exchange, train->vectors.model, train->vectors.second_moment, round);
+    for (size_t j = 0; train->vectors.correction && j < learner_of(node)->learner.parameters; j++)
+        train->vectors.correction[j] = 0;
+    SIM_TELL(node, lost, node);
+}
+
+static void return_model(struct sim_node *node, uint64_t round)
+{
+    struct sim_node_train *train = &node->train;
+
+    train->returns = true;
+    sim_graph_follow(node);
+    train->returns = false;
+    replace_model(node, round);
+    sim_graph_follow(node);
+    gossip_rounds_returned(&train->rounds);
+    train->round_is_over = true;
 }
 
 static void tell_progress(struct sim_node *node)
@@ -395,6 +419,9 @@ static void carry_out(struct sim_node *node, const struct gossip_rounds_next *ne
     case GOSSIP_ROUNDS_FETCH:
         fetch(node);
         break;
+    case GOSSIP_ROUNDS_RETURN:
+        return_model(node, next->round);
+        break;
     case GOSSIP_ROUNDS_ADOPT:
         adopt(node, next);
         break;
@@ -459,10 +486,7 @@ void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uin
     gossip_rounds_fetched(&train->rounds, complete, round, step);
     if (complete) {
         train->origin = SIM_FROM_SNAPSHOT;
-        gossip_exchange_adopt(train->exchange, train->vectors.model, train->vectors.second_moment, round);
-        for (size_t j = 0; train->vectors.correction && j < learner->learner.parameters; j++)
-            train->vectors.correction[j] = 0;
-        SIM_TELL(node, lost, node);
+        replace_model(node, round);
         if (learner->ready)
             learner->ready(learner->learner.owner, node->host, train->origin);
     }

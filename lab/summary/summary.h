@@ -60,9 +60,10 @@ char *lab_simulated_text(const struct lab_summary *summary);
 #define LAB_SEEDS_BYTES 160
 // The seeds that were used: "experiment 0; model 1, data 1, train 1, topology 1".
 void lab_seeds_text(const struct lab_summary *summary, char text[LAB_SEEDS_BYTES]);
-// Nodes that have computed fewer steps than train.steps although no event of theirs explains it: "node-03
-// took 0 of 1,000 steps, node-05 16". malloc'ed; NULL: there is none.
-char *lab_shortfall_text(const struct lab_cluster *cluster, uint64_t steps);
+// Nodes that have computed fewer steps than train.steps, or made nearly no exchange, although no event of
+// theirs explains it: "node-03 took 0 of 1,000 steps, node-05 16, node-06 made 0 exchanges". malloc'ed; NULL:
+// there is none.
+char *lab_shortfall_text(const struct lab_cluster *cluster, const struct node_config *config);
 // Whether nodes that were configured to average have not exchanged a byte, so that each trained alone.
 bool lab_never_met(const struct lab_summary *summary);
 

@@ -197,6 +197,10 @@ static enum base_error make_sim_trainer(struct simulation *s, size_t node, struc
         .scored = SIMULATE_NEVER,
         .score = lab_score_unknown()};
     p->trainee.loss = NAN;
+    p->trainee.kept = malloc(node_built_in_kept(p->trainee.trainer) * sizeof *p->trainee.kept);
+    if (!p->trainee.kept)
+        return base_fail(why, BASE_ENOMEM, "no memory for the last good states of %zu nodes",
+                         s->cluster->count);
     if (s->bench->view.average.outer_momentum <= 0)
         return BASE_OK;
     p->trainee.outer = calloc(1, vector_bytes(p));
@@ -242,6 +246,7 @@ void simulate_trainers_destroy(struct simulation *s)
             lab_pool_wait(s->pool, &p->job);
         free(p->trainee.outer);
         free(p->trainee.round_start);
+        free(p->trainee.kept);
         free(p->last);
     }
     free(s->sim_trainers);

@@ -57,6 +57,7 @@ void simulate_row_make(struct sim_trainer *p, const char *state)
                                        .bytes_sent = node->traffic.bytes_sent - p->sent_before,
                                        .bytes_received = node->traffic.bytes_received - p->received_before,
                                        .exchanges = totals.exchanges,
+                                       .returns = node->train.rounds.returns,
                                        .delta_bytes = totals.delta_bytes_out,
                                        .dense_bytes = totals.dense_bytes_out,
                                        .loss = p->trainee.loss,

@@ -80,19 +80,33 @@ static void begin_fetch(struct node_worker *worker, struct node_round *round)
     node_worker_post(worker, node_message_new(NODE_MESSAGE_WANTS));
 }
 
-// The learner's vectors are complete: publishes them, and lets every edge start again.
-static void finish_fetch(struct node_worker *worker)
+// Publishes the learner's vectors, and lets every edge start again.
+static void replace_model(struct node_worker *worker)
 {
-    struct node_round *round = worker->round;
+    const struct node_round *round = worker->round;
     struct gossip_exchange *exchange = worker->options.exchange;
-    BASE_ASSERT(round && round->fetch);
+    BASE_ASSERT(round && (round->fetch || round->returns));
     gossip_exchange_adopt(exchange, round->model, round->second_moment, round->round);
     if (round->correction)
         gossip_exchange_kernels(exchange)->vectors->clear(
             round->correction, gossip_exchange_parameters(exchange) * sizeof *round->correction);
-    take_scaling(worker, round);
     node_worker_fetching(worker, false);
+}
+
+static void finish_fetch(struct node_worker *worker)
+{
+    take_scaling(worker, worker->round);
+    replace_model(worker);
     post_fetched(worker, true);
+    node_worker_round_done(worker);
+}
+
+static void return_model(struct node_worker *worker, struct node_round *round)
+{
+    BASE_ASSERT(!worker->round);
+    worker->round = round;
+    node_worker_fetching(worker, true);
+    replace_model(worker);
     node_worker_round_done(worker);
 }
 
@@ -113,6 +127,10 @@ static void take_round(struct node_worker *worker, struct node_round *round)
     BASE_ASSERT(!worker->round); // the learner waits for one before it asks for the next
     if (round->fetch) {
         begin_fetch(worker, round);
+        return;
+    }
+    if (round->returns) {
+        return_model(worker, round);
         return;
     }
     take_scaling(worker, round);

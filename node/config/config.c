@@ -66,9 +66,10 @@ static const struct node_key keys[] = {
          "Address and port for connections from other nodes, as host:port or [IPv6 address]:port. "
          "0.0.0.0:7400 listens on every IPv4 interface, port 0 on any free port. Beyond loopback, "
          "cluster.secret_file or cluster.allow_file is required."),
-    TEXT("node.http", node.http, "127.0.0.1:7480",
-         "Address and port of /status, /metrics, /healthz and the web page. There is no password, so keep it "
-         "on loopback. Empty: none."),
+    TEXT(
+        "node.http", node.http, "127.0.0.1:7480",
+        "Address and port of /status, /metrics, /healthz, /livez and the web page. There is no password, so keep it "
+        "on loopback. Empty: none."),
     TEXT("node.advertise", node.advertise, "",
          "Address and port under which other nodes reach this node, as host:port. Empty: node.listen; if "
          "that is every interface, the addresses from which this node connects to its peers."),

@@ -17,9 +17,11 @@
 const char *node_condition_name(enum node_condition condition)
 {
     static const char *const names[NODE_CONDITIONS] = {
-        [NODE_FINE] = "fine",       [NODE_FINISHED] = "finished",     [NODE_WAITING] = "waiting",
-        [NODE_STALLED] = "stalled", [NODE_MINORITY] = "minority",     [NODE_ALONE] = "alone",
-        [NODE_REFUSED] = "refused", [NODE_NOT_FINITE] = "not_finite", [NODE_DISK_FULL] = "disk_full"};
+        [NODE_FINE] = "fine",           [NODE_FINISHED] = "finished", [NODE_WAITING] = "waiting",
+        [NODE_EDGE_DOWN] = "edge_down", [NODE_STALLED] = "stalled",   [NODE_MINORITY] = "minority",
+        [NODE_ALONE] = "alone",         [NODE_REFUSED] = "refused",   [NODE_NOT_FINITE] = "not_finite",
+        [NODE_COPIED] = "copied",       [NODE_APART] = "apart",       [NODE_DIVERGED] = "diverged",
+        [NODE_DISK_FULL] = "disk_full"};
     BASE_ASSERT(condition < NODE_CONDITIONS);
     return names[condition];
 }
@@ -53,6 +55,20 @@ static bool trains(const struct node_status_member *m)
            !(m->record->flags & (GOSSIP_RECORD_FINISHED | GOSSIP_RECORD_LEFT));
 }
 
+static const struct node_edge_status *edge_of(const struct node_status *s, const struct node_status_member *m)
+{
+    for (size_t i = 0; i < s->n_edges; i++)
+        if (gossip_id_compare(&s->edges[i].edge.peer, &m->record->id) == 0)
+            return &s->edges[i].edge;
+    return NULL;
+}
+
+static bool is_live(const struct node_status *s, const struct node_status_member *m)
+{
+    const struct node_edge_status *edge = edge_of(s, m);
+    return edge && edge->state == GOSSIP_EDGE_LIVE;
+}
+
 static void count_members(const struct node_status *s, struct node_glance *g)
 {
     for (size_t i = 0; i < s->n_members; i++) {
@@ -61,8 +77,10 @@ static void count_members(const struct node_status *s, struct node_glance *g)
         g->known += m->state != GOSSIP_MEMBER_LEFT;
         g->neighbours += m->neighbour;
         g->linked += m->neighbour && m->linked;
+        g->live += m->neighbour && is_live(s, m);
+        g->quiet += m->neighbour && m->quiet_ns > 0;
     }
-    BASE_ASSERT(g->here <= g->known && g->linked <= g->neighbours);
+    BASE_ASSERT(g->here <= g->known && g->linked <= g->neighbours && g->live <= g->neighbours);
 }
 
 // False: the rates of the training members are alike, as those of nodes that wait for each other are.
@@ -183,6 +201,24 @@ static bool is_not_finite(const struct node_status *s, struct node_glance *g)
                                   rounds, base_plural(rounds), GOSSIP_ROUNDS_UNUSABLE_MAX);
 }
 
+static bool is_diverged(const struct node_status *s, struct node_glance *g)
+{
+    const struct node_progress *p = &s->progress;
+    if (p->losses.recovers)
+        return conclude(
+            g, NODE_DIVERGED,
+            "The loss had risen far above its best, %.4g, and the node returned to its last good "
+            "model, %u of at most %u times soon after each other. A smaller train.rate may help, or "
+            "a neighbour sends bad models.",
+            p->losses.best, p->returns_in_row, GOSSIP_ROUNDS_RETURNS_MAX);
+    return (p->losses.far > 1 || p->losses.risen) &&
+           conclude(
+               g, NODE_DIVERGED,
+               "The loss, %.4g, is far above its best, %.4g: a train.rate that is too high, or a neighbour "
+               "that sends bad models. If it stays so, the node returns to its last good model.",
+               p->losses.latest, p->losses.best);
+}
+
 static bool is_refused(const struct node_status *s, struct node_glance *g)
 {
     for (size_t i = 0; i < s->n_entries; i++)
@@ -227,23 +263,47 @@ static size_t list_absent(const struct node_status *s, char *text, size_t capaci
     return count;
 }
 
-static bool is_alone(const struct node_status *s, struct node_glance *g)
+// The shortest of them: for so long nothing has come from any of them.
+static uint64_t shortest_quiet_ns(const struct node_status *s)
 {
-    char absent[160], span[NODE_SPAN_TEXT];
-    bool steps = is(s, "training") || is(s, "isolated");
-    if (!steps || s->membership.cut_off)
-        return false;
+    uint64_t least_ns = UINT64_MAX;
+    for (size_t i = 0; i < s->n_members; i++)
+        if (s->members[i].neighbour && s->members[i].quiet_ns < least_ns)
+            least_ns = s->members[i].quiet_ns;
+    return least_ns;
+}
+
+// Others are there, and none of the neighbours averages with this node.
+static bool averages_with_none(const struct node_status *s, struct node_glance *g)
+{
+    char span[NODE_SPAN_TEXT];
     if (is(s, "isolated"))
         return conclude(g, NODE_ALONE,
                         "This node trains, but averages with no other node: no exchange with any of its %zu "
                         "neighbours works. Can they reach each other's peer port?",
                         g->neighbours);
-    if (s->unmet_ns > 0)
-        return conclude(
-            g, NODE_ALONE,
-            "This node has completed no exchange for %s, though %zu of %zu neighbours are linked. "
-            "Does the path to them lose large packets (MTU), or is it too slow?",
-            node_span_text((double)s->unmet_ns / (double)NODE_SECOND_NS, span), g->linked, g->neighbours);
+    if (g->neighbours == 0 || g->quiet < g->neighbours)
+        return false;
+    node_span_text((double)shortest_quiet_ns(s) / (double)NODE_SECOND_NS, span);
+    if (g->linked == 0)
+        return conclude(g, NODE_ALONE,
+                        "This node has completed no exchange for %s, and has no link to any of its %zu "
+                        "neighbours. Can they reach each other's peer port (NAT, firewall, IPv4 and IPv6)?",
+                        span, g->neighbours);
+    return conclude(g, NODE_ALONE,
+                    "This node has completed no exchange for %s, though %zu of %zu neighbours are linked. "
+                    "Does the path to them lose large packets (MTU), or is it too slow?",
+                    span, g->linked, g->neighbours);
+}
+
+static bool is_alone(const struct node_status *s, struct node_glance *g)
+{
+    char absent[160];
+    bool steps = is(s, "training") || is(s, "isolated");
+    if (!steps || s->membership.cut_off)
+        return false;
+    if (averages_with_none(s, g))
+        return true;
     if (g->here > 1)
         return false;
     if (g->known > 1)
@@ -285,6 +345,119 @@ static bool is_waiting(const struct node_status *s, struct node_glance *g)
     return conclude(g, NODE_WAITING, "Training has not begun: this node waits for the others.");
 }
 
+// Why nothing is averaged with this neighbour, and what helps.
+static const char *cause_of(const struct node_status *s, const struct node_status_member *m)
+{
+    const struct node_edge_status *edge = edge_of(s, m);
+    if (!m->linked)
+        return "there is no link to it. One of the two must be able to call the other's peer port: look at NAT, "
+               "firewalls, and whether both have IPv4 or both IPv6";
+    if (edge && edge->barred)
+        return "it sent numbers that no honest node sends, and is not met for a while. Its page says whether it "
+               "has diverged";
+    if (edge && edge->state == GOSSIP_EDGE_RESYNC)
+        return "the two send each other their whole models, to begin anew. On a slow link that takes long";
+    if (edge && edge->state == GOSSIP_EDGE_LIVE)
+        return "its edge is live, but no exchange ends. Does the path lose large packets (MTU), or is it too "
+               "slow? A smaller average.ratio needs less";
+    return "the two are linked, but have not compared their states. The logs of both say why";
+}
+
+static size_t list_quiet(const struct node_status *s, char *text, size_t capacity)
+{
+    size_t used = 0, first = s->n_members;
+    text[0] = 0;
+    for (size_t i = 0; i < s->n_members; i++) {
+        const struct node_status_member *m = &s->members[i];
+        if (!m->neighbour || m->quiet_ns == 0)
+            continue;
+        if (first == s->n_members)
+            first = i;
+        if (used + strlen(m->record->name) + 3 < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", m->record->name);
+    }
+    return first;
+}
+
+static bool misses_edges(const struct node_status *s, struct node_glance *g)
+{
+    char names[96], span[NODE_SPAN_TEXT];
+    if (!is(s, "training") || g->quiet == 0)
+        return false;
+    const struct node_status_member *first = &s->members[list_quiet(s, names, sizeof names)];
+    node_span_text((double)first->quiet_ns / (double)NODE_SECOND_NS, span);
+    return conclude(g, NODE_EDGE_DOWN, "%zu of %zu neighbours (%s) ha%s had no exchange for %s: %s.",
+                    g->quiet, g->neighbours, names, g->quiet == 1 ? "s" : "ve", span, cause_of(s, first));
+}
+
+#define FEW_EXCHANGES 0.1  // of those that its rounds should have had
+#define FEW_ROUNDS    20.0 // expected exchanges, before few are too few
+#define LATE_MISSED   0.5  // of the last quarter of the training
+#define CONSENSUS_FAR 5.0  // times the usual one
+#define CONSENSUS_MIN 0.02 // of the model's norm: a smaller distance changes no answer
+#define COPIED_FROM   0.9  // of the steps: what follows a model taken there changes little
+
+// Of `rounds` own ones; in all, or in the last quarter of the training.
+static bool are_few(const struct node_status *s, uint64_t exchanges, uint64_t rounds)
+{
+    const double part = s->progress.own_rounds > 0 ? (double)rounds / (double)s->progress.own_rounds : 0;
+    const double expected = s->expected_exchanges * part;
+    return expected >= FEW_ROUNDS && (double)exchanges < FEW_EXCHANGES * expected;
+}
+
+static bool was_averaged_little(const struct node_status *s, struct node_glance *g)
+{
+    const struct node_progress *p = &s->progress;
+    const bool all = are_few(s, p->exchanges, p->own_rounds);
+    return (all || are_few(s, p->late_exchanges, p->late_rounds)) &&
+           conclude(
+               g, NODE_APART,
+               "Training is done, but this node made %" PRIu64 " exchanges in its %s%" PRIu64
+               " rounds: its model has hardly been averaged. Use another node's model, and let the hosts "
+               "reach each other's peer port.",
+               all ? p->exchanges : p->late_exchanges, all ? "" : "last ",
+               all ? p->own_rounds : p->late_rounds);
+}
+
+static bool was_away_late(const struct node_status *s, struct node_glance *g)
+{
+    const struct node_progress *p = &s->progress;
+    const double quarter = (double)p->round / 4.0;
+    return (double)p->late_missed > LATE_MISSED * quarter && p->adopted_step < s->steps &&
+           conclude(g, NODE_APART,
+                    "Training is done, but this node was away for %" PRIu64
+                    " of its last %.0f rounds: its model "
+                    "may be behind those of the others. Compare it with theirs.",
+                    p->late_missed, quarter);
+}
+
+static bool is_far_from_neighbours(const struct node_status *s, struct node_glance *g)
+{
+    const double distance = s->totals.consensus, usual = s->progress.usual_consensus;
+    return distance > CONSENSUS_MIN && distance > CONSENSUS_FAR * usual &&
+           conclude(g, NODE_APART,
+                    "Training is done, but this node's model is %.2g of its norm away from its neighbours' "
+                    "(usually %.2g). Compare it with theirs.",
+                    distance, usual);
+}
+
+static bool has_copied(const struct node_status *s, struct node_glance *g)
+{
+    const struct node_progress *p = &s->progress;
+    return s->steps > 0 && (double)p->adopted_step >= COPIED_FROM * (double)s->steps &&
+           conclude(g, NODE_COPIED,
+                    "Training is done with another node's model, taken at step %" PRIu64 " of %" PRIu64
+                    "; this process computed %" PRIu64 " steps.",
+                    p->adopted_step, s->steps, p->own_steps);
+}
+
+// At the end: is the model of this node its own work, and the one that all have agreed on?
+static bool ends_apart(const struct node_status *s, struct node_glance *g)
+{
+    return is(s, "lingering") && (has_copied(s, g) || was_averaged_little(s, g) || was_away_late(s, g) ||
+                                  is_far_from_neighbours(s, g));
+}
+
 static bool is_finished(const struct node_status *s, struct node_glance *g)
 {
     if (is(s, "lingering"))
@@ -293,17 +466,41 @@ static bool is_finished(const struct node_status *s, struct node_glance *g)
     return is(s, "stopping") && conclude(g, NODE_FINISHED, "This node was told to stop and is about to end.");
 }
 
-static void judge(const struct node_status *s, struct node_glance *g)
+static void say_fine(struct node_glance *g)
 {
-    if (cannot_write(s, g) || is_not_finite(s, g) || is_refused(s, g) || is_alone(s, g) ||
-        is_minority(s, g) || is_stalled(s, g) || is_waiting(s, g) || is_finished(s, g))
-        return;
     if (g->here < 2)
         (void)conclude(g, NODE_FINE, "This node trains by itself, as configured: no peers are listed.");
     else
-        (void)conclude(
-            g, NODE_FINE, "Training with %zu other node%s; models are averaged with %zu of %zu neighbour%s.",
-            g->here - 1, base_plural(g->here - 1), g->linked, g->neighbours, base_plural(g->neighbours));
+        (void)conclude(g, NODE_FINE,
+                       "Training with %zu other node%s; models are averaged with %zu of %zu neighbour%s%s.",
+                       g->here - 1, base_plural(g->here - 1), g->live, g->neighbours,
+                       base_plural(g->neighbours),
+                       g->live < g->neighbours ? ", which has been so for less than 30 s" : "");
+}
+
+static void judge(const struct node_status *s, struct node_glance *g)
+{
+    if (!cannot_write(s, g) && !is_not_finite(s, g) && !is_diverged(s, g) && !is_refused(s, g) &&
+        !is_alone(s, g) && !is_minority(s, g) && !is_stalled(s, g) && !misses_edges(s, g) &&
+        !is_waiting(s, g) && !ends_apart(s, g) && !is_finished(s, g))
+        say_fine(g);
+}
+
+bool node_glance_ready(const struct node_status *s, const struct node_glance *g)
+{
+    switch (g->condition) {
+    case NODE_STALLED:
+    case NODE_ALONE:
+    case NODE_REFUSED:
+    case NODE_DIVERGED:
+        return false;
+    case NODE_MINORITY:
+        return !s->membership.cut_off;
+    case NODE_NOT_FINITE:
+        return s->progress.rollbacks_in_row < 2; // once may be an outlier of the data
+    default:
+        return true;
+    }
 }
 
 void node_glance_of(const struct node_status *s, struct node_glance *g)

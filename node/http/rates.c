@@ -12,8 +12,8 @@
 #define GRACE_NS  2000000000ull
 #define SECOND_NS 1000000000.0
 
-#define UNMET_NS     60000000000ull // without an exchange, and so many rounds
-#define UNMET_ROUNDS 3u
+#define QUIET_NS    30000000000ull // without an exchange, or without a live edge
+#define QUIET_TURNS 3u
 
 struct sample {
     uint64_t value, at_ns;
@@ -135,17 +135,62 @@ double node_rates_per_second(const struct node_rates *rates, const struct gossip
     return (double)(latest->value - oldest->value) * SECOND_NS / (double)(until_ns - oldest->at_ns);
 }
 
-void node_meets_note(struct node_meets *meets, bool could, uint64_t exchanges, uint64_t round,
-                     uint64_t now_ns)
+static size_t place_of_meet(const struct node_meets *meets, const struct gossip_id *peer)
 {
-    if (could && meets->at_ns != 0 && exchanges == meets->exchanges)
-        return;
-    BASE_ASSERT(now_ns >= meets->at_ns);
-    *meets = (struct node_meets){exchanges, round, now_ns};
+    size_t at = 0;
+    BASE_ASSERT(meets->count <= LIMIT_NEIGHBOURS);
+    while (at < meets->count && gossip_id_compare(&meets->list[at].peer, peer) != 0)
+        at++;
+    return at;
 }
 
-uint64_t node_meets_unmet_ns(const struct node_meets *meets, uint64_t round, uint64_t now_ns)
+void node_meets_note(struct node_meets *meets, const struct gossip_id *peer, enum node_meet_edge edge,
+                     uint64_t exchanges, uint64_t round, uint64_t now_ns)
 {
-    const bool few = round < meets->round + UNMET_ROUNDS || now_ns - meets->at_ns < UNMET_NS;
-    return meets->at_ns == 0 || few ? 0 : now_ns - meets->at_ns;
+    const size_t at = place_of_meet(meets, peer);
+    const bool first = at == meets->count;
+    if (at == LIMIT_NEIGHBOURS)
+        return;
+    struct node_meet *meet = &meets->list[at];
+    if (first) {
+        meets->count++;
+        *meet = (struct node_meet){.peer = *peer, .met_ns = now_ns};
+    }
+    BASE_ASSERT(now_ns >= meet->met_ns);
+    meet->noted = true;
+    if (first || edge != NODE_MEET_DOWN)
+        meet->live_ns = now_ns;
+    if (!first && edge != NODE_MEET_EXCUSED && exchanges == meet->exchanges)
+        return;
+    if (edge == NODE_MEET_LIVE && now_ns - meet->met_ns > meet->longest_ns)
+        meet->longest_ns = now_ns - meet->met_ns;
+    meet->exchanges = exchanges;
+    meet->round = round;
+    meet->met_ns = now_ns;
+}
+
+void node_meets_sweep(struct node_meets *meets)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < meets->count; i++)
+        if (meets->list[i].noted)
+            meets->list[kept++] = meets->list[i];
+    meets->count = kept;
+    for (size_t i = 0; i < kept; i++)
+        meets->list[i].noted = false;
+}
+
+uint64_t node_meets_quiet_ns(const struct node_meets *meets, const struct gossip_id *peer, uint64_t round,
+                             uint64_t turn, uint64_t now_ns)
+{
+    const size_t at = place_of_meet(meets, peer);
+    const struct node_meet *meet = &meets->list[at];
+    if (at == meets->count)
+        return 0;
+    BASE_ASSERT(now_ns >= meet->met_ns && now_ns >= meet->live_ns);
+    const uint64_t quiet_ns = now_ns - meet->met_ns;
+    const bool down = now_ns - meet->live_ns >= QUIET_NS && quiet_ns > 0;
+    const bool due = quiet_ns >= QUIET_NS && quiet_ns >= PATIENCE * meet->longest_ns &&
+                     round >= meet->round + QUIET_TURNS * turn;
+    return down || due ? quiet_ns : 0;
 }

@@ -6,8 +6,10 @@
 #ifndef NODE_HTTP_RATES_H
 #define NODE_HTTP_RATES_H
 
+#include "base/limits.h"
 #include "gossip/id.h"
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct node_rates;
@@ -24,14 +26,29 @@ double node_rates_per_second(const struct node_rates *rates, const struct gossip
 // Time for which the counter has not grown, if that is long compared with what is usual for it; else 0.
 uint64_t node_rates_still_ns(const struct node_rates *rates, const struct gossip_id *id);
 
-// How long a node that could exchange has completed no exchange. Zeroed at the start.
+// Since when nothing arrives from each neighbour of the plan. Zeroed at the start. A neighbour that is new,
+// and all of them while this node could not exchange, count as having been heard.
 struct node_meets {
-    uint64_t exchanges, round; // when it last completed an exchange, or could not exchange
-    uint64_t at_ns;
+    struct node_meet {
+        struct gossip_id peer;
+        uint64_t exchanges, round; // when the latest exchange was noted
+        uint64_t met_ns, live_ns;  // then; when its edge was last live
+        uint64_t longest_ns;       // between two exchanges, so far
+        bool noted;
+    } list[LIMIT_NEIGHBOURS];
+    size_t count;
 };
-void node_meets_note(struct node_meets *meets, bool could, uint64_t exchanges, uint64_t round,
-                     uint64_t now_ns);
-// 0: it has completed one in its latest three rounds, or in the last minute.
-uint64_t node_meets_unmet_ns(const struct node_meets *meets, uint64_t round, uint64_t now_ns);
+enum node_meet_edge {
+    NODE_MEET_EXCUSED,
+    NODE_MEET_DOWN,
+    NODE_MEET_LIVE
+}; // EXCUSED: this node could not exchange
+void node_meets_note(struct node_meets *meets, const struct gossip_id *peer, enum node_meet_edge edge,
+                     uint64_t exchanges, uint64_t round, uint64_t now_ns);
+void node_meets_sweep(struct node_meets *meets); // forgets every neighbour not noted since the last call
+// How long it has made no exchange with `peer`. 0: its edge was live in the last 30 s, and it has exchanged
+// in that time, or in its latest three turns of `turn` rounds, or in four times its longest interval.
+uint64_t node_meets_quiet_ns(const struct node_meets *meets, const struct gossip_id *peer, uint64_t round,
+                             uint64_t turn, uint64_t now_ns);
 
 #endif

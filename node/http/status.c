@@ -95,6 +95,7 @@ static json_t *members_json(const struct node_status *s)
         json_object_set_new(row, "since", number(node_clock_seconds(m->since_ns, s->now_ns)));
         json_object_set_new(row, "linked", json_boolean(m->linked));
         json_object_set_new(row, "neighbour", json_boolean(m->neighbour));
+        json_object_set_new(row, "quiet_s", number((double)m->quiet_ns / (double)NODE_SECOND_NS));
         json_array_append_new(list, row);
     }
     return list;
@@ -217,17 +218,6 @@ static json_t *edges_json(const struct node_status *s)
     return list;
 }
 
-bool node_status_complaint(const struct node_progress *progress, char *text, size_t bytes)
-{
-    if (progress->rollbacks_in_row < 2) // once may be an outlier of the data
-        return false;
-    snprintf(text, bytes,
-             "loss or model was not finite %u rounds in a row: each time the last published model was "
-             "restored; after %u such rounds the node ends\n",
-             progress->rollbacks_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
-    return true;
-}
-
 static json_t *slowest_json(const struct node_glance *g)
 {
     if (!g->slowest)
@@ -254,6 +244,7 @@ static void set_glance(json_t *root, const struct node_status *s)
     json_object_set_new(root, "members_known", count(g.known));
     json_object_set_new(root, "neighbours", count(g.neighbours));
     json_object_set_new(root, "neighbours_linked", count(g.linked));
+    json_object_set_new(root, "neighbours_live", count(g.live));
     json_object_set_new(root, "slowest", slowest_json(&g));
     json_object_set_new(root, "step_ms", milliseconds(s->progress.step_ns));
     json_object_set_new(root, "sent_per_s", number(s->sent_per_s));
@@ -268,6 +259,7 @@ static void set_learning(json_t *root, const struct node_progress *p)
     json_object_set_new(root, "round", count(p->round));
     json_object_set_new(root, "step", count(p->step));
     json_object_set_new(root, "own_steps", count(p->own_steps));
+    json_object_set_new(root, "adopted_step", p->adopted_step > 0 ? count(p->adopted_step) : json_null());
     json_object_set_new(root, "own_examples",
                         p->own_examples == NODE_NOT_COUNTED ? json_null() : count(p->own_examples));
     json_object_set_new(root, "loss", number(p->loss));
@@ -279,6 +271,9 @@ static void set_learning(json_t *root, const struct node_progress *p)
     json_object_set_new(root, "rate", number(p->rate));
     json_object_set_new(root, "rollbacks", count(p->rollbacks));
     json_object_set_new(root, "rollbacks_in_row", count(p->rollbacks_in_row));
+    json_object_set_new(root, "returns", count(p->returns));
+    json_object_set_new(root, "best_loss", number(p->losses.best > 0 ? p->losses.best : (double)NAN));
+    json_object_set_new(root, "far_loss", number(p->losses.bound > 0 ? p->losses.bound : (double)NAN));
 }
 
 static const char *name_of(const struct node_status *s, const struct gossip_id *id)

@@ -22,6 +22,7 @@ struct node_status_member {
     enum gossip_member_state state;
     uint64_t since_ns;
     bool linked, neighbour;
+    uint64_t quiet_ns;    // of a neighbour: node_meets_quiet_ns
     uint64_t round, step; // last reported; 0: never
     double steps_per_s;   // NAN: not known
 };
@@ -39,7 +40,7 @@ struct node_status {
     struct node_progress progress;
     uint64_t steps;                    // at which training ends; 0: it trains until it is stopped
     uint64_t still_ns;                 // since the latest step, if that is unusually long; else 0
-    uint64_t unmet_ns;                 // likewise, since the latest exchange
+    double expected_exchanges;         // of its own rounds, by the graph now; 0: none or not known
     unsigned pauses;                   // enum gossip_life_pause bits
     double sent_per_s, received_per_s; // bytes to and from all peers; NAN: not known
     const struct node_history *history;
@@ -61,7 +62,5 @@ struct node_status {
 char *node_status_json(const struct node_status *status);    // malloc'ed; NULL: out of memory
 char *node_status_metrics(const struct node_status *status); // malloc'ed; NULL: out of memory
 char *node_status_history(const struct node_status *status); // the curve's points as JSON, likewise
-// For /healthz: writes what is wrong with the training into text[bytes]; false: nothing is wrong.
-bool node_status_complaint(const struct node_progress *progress, char *text, size_t bytes);
 
 #endif

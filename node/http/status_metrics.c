@@ -211,6 +211,9 @@ static void learning_metrics(FILE *out, const struct node_status *s)
     metric(out, "rollbacks_total", "counter",
            "Rounds whose loss or model was not finite: the last published model was restored.",
            (double)s->progress.rollbacks);
+    metric(out, "returns_total", "counter",
+           "Times that the loss had diverged and the node returned to its last good model.",
+           (double)s->progress.returns);
 }
 
 static void write_metrics(FILE *out, const struct node_status *s)

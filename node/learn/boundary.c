@@ -4,6 +4,7 @@
 #include "base/plural.h"
 #include "node/learn/private.h"
 #include "node/queue/clock.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #define PROGRESS_EVERY_NS   (100 * NODE_MILLISECOND_NS)
 #define DISK_EVERY_NS       (5 * NODE_SECOND_NS)
+#define CONSENSUS_ROUNDS    64u                   // of which the usual consensus distance is the mean
 #define CHECKPOINT_AGAIN_NS (10 * NODE_SECOND_NS) // after two that failed: the disk is full, probably
 
 // Loop and worker drain their boxes until they know that the learner has ended.
@@ -70,6 +72,40 @@ uint64_t node_learner_own_examples(const struct node_learner *l)
     return l->options.trainee ? l->options.trainee->own_examples : NODE_NOT_COUNTED;
 }
 
+// What of the way to the last step this process has not made itself, and how far its neighbours usually are.
+void node_learner_note_way(struct node_learner *l, enum gossip_learner_change change)
+{
+    const struct gossip_rounds_options *options = &l->rounds.options;
+    const uint64_t all = options->steps < UINT64_MAX ? options->steps / options->local_steps : 0;
+    const uint64_t late = all - all / 4, from = l->last_round > late ? l->last_round : late;
+    const bool own = change == GOSSIP_LEARNER_EXCHANGED;
+    if (change == GOSSIP_LEARNER_TAKEN)
+        l->adopted_step = l->rounds.step;
+    if (all > 0 && l->rounds.round > from + own)
+        l->late_missed += l->rounds.round - from - own;
+    l->last_round = l->rounds.round;
+    if (!own)
+        return;
+    l->own_rounds++;
+    if (all > 0 && l->rounds.round > late)
+        l->late_rounds++;
+    else
+        l->exchanges_before = l->totals.exchanges;
+    if (isfinite(l->totals.consensus))
+        l->usual_consensus += (l->totals.consensus - l->usual_consensus) /
+                              (double)(l->own_rounds < CONSENSUS_ROUNDS ? l->own_rounds : CONSENSUS_ROUNDS);
+}
+
+static void tell_losses(const struct train_watch *watch, struct node_progress *progress)
+{
+    progress->losses.latest = watch->latest;
+    progress->losses.risen = train_watch_has_risen(watch);
+    progress->losses.best = watch->best;
+    progress->losses.bound = train_watch_bound(watch);
+    progress->losses.far = watch->far;
+    progress->losses.recovers = watch->recovers;
+}
+
 void node_learner_tell(struct node_learner *l, const char *state, bool always)
 {
     uint64_t now_ns = node_clock_ns();
@@ -87,6 +123,12 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .stands = gossip_rounds_stand(&l->rounds),
         .least_stop = gossip_rounds_least_stop(&l->rounds),
         .exchanges = l->totals.exchanges,
+        .own_rounds = l->own_rounds,
+        .late_missed = l->late_missed,
+        .late_rounds = l->late_rounds,
+        .late_exchanges = l->late_rounds > 0 ? l->totals.exchanges - l->exchanges_before : 0,
+        .adopted_step = l->adopted_step,
+        .usual_consensus = l->own_rounds >= CONSENSUS_ROUNDS ? l->usual_consensus : (double)NAN,
         .loss = l->loss,
         .accuracy = l->accuracy,
         .rmse = l->rmse,
@@ -95,11 +137,15 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .rate = l->options.trainee ? train_trainer_rate(l->options.trainee->trainer) : l->rate,
         .rollbacks = l->rounds.unusable_rounds,
         .rollbacks_in_row = l->rounds.unusable_in_row,
+        .returns = l->rounds.returns,
+        .returns_in_row = l->rounds.returns_in_row,
         .step_ns = l->step_ns,
         .disk_free = disk_free(l, now_ns),
         .memory = memory_of(l),
         .unwritten = l->checkpoint_failed || l->row_failed,
         .state = state};
+    if (l->options.trainee && l->options.trainee->kept)
+        tell_losses(&l->options.trainee->watch, &message->progress);
     node_learner_post(l, message);
 }
 
@@ -208,12 +254,18 @@ bool node_learner_checkpoint_is_due(const struct node_learner *l)
     return now_ns >= l->checkpoint_again_ns && (l->save || (every && now_ns >= l->checkpoint_due_ns));
 }
 
-// A state that is not finite is not checkpointed; the next boundary is tried. A program has its state ready
-// only if the checkpoint was announced to it, or asked for by itself.
+// A loss far above what it was: this state is not worth a checkpoint.
+static bool is_far(const struct node_learner *l)
+{
+    return l->options.trainee && l->options.trainee->watch.far > 0;
+}
+
+// A state that is not finite or far is not checkpointed; the next boundary is tried. A program has its state
+// ready only if the checkpoint was announced to it, or asked for by itself.
 static bool writes_checkpoint(const struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
     const bool due = l->options.trainee ? node_learner_checkpoint_is_due(l) : l->announced || l->save;
-    return meet->last || (meet->meets && !meet->unusable && due);
+    return meet->last || (meet->meets && !meet->unusable && !is_far(l) && due);
 }
 
 // A checkpoint that failed is tried again at the next boundary, and after that only now and then: each try
@@ -344,6 +396,24 @@ void node_learner_fetch(struct node_learner *l)
     free(round.second_moment);
     free(round.outer);
     free(blob);
+}
+
+void node_learner_return(struct node_learner *l, uint64_t number)
+{
+    const struct kernels *kernels = l->options.trainee ? node_built_in_kernels(l->options.trainee) : NULL;
+    bool memory = true;
+    struct node_round round = {.returns = true,
+                               .model = copy_of(l, kernels, l->vectors.model, &memory),
+                               .second_moment = copy_of(l, kernels, l->vectors.second_moment, &memory),
+                               .correction = l->vectors.correction,
+                               .round = number};
+    BASE_ASSERT(memory); // a node that has diverged must not go on as it is
+    finish_round(l, &round);
+    note_checkpoint(l, &round);
+    gossip_rounds_returned(&l->rounds);
+    l->round_is_over = true;
+    free(round.model);
+    free(round.second_moment);
 }
 
 static void tell_takeover(const struct node_shards_set *set)

@@ -40,6 +40,7 @@ void node_built_in_begin(struct node_built_in *b, struct gossip_learner_vectors 
                                 .outer = b->outer,
                                 .round_start = b->round_start,
                                 .blob = b->blob,
+                                .kept = b->kept,
                                 .loss = NAN,
                                 .rate = train_trainer_rate(b->trainer)};
     node_built_in_fetch(b);
@@ -60,6 +61,37 @@ void node_built_in_fetch(struct node_built_in *b)
         train_trainer_fetch(b->trainer);
 }
 
+// -- the last good state: model, then second moment if there is one
+
+size_t node_built_in_kept(struct train_trainer *trainer)
+{
+    const size_t count = train_model_parameters(train_trainer_of(trainer));
+    return train_trainer_second_moment(trainer) ? 2 * count : count;
+}
+
+static void keep(struct node_built_in *b)
+{
+    const struct kernels *kernels = node_built_in_kernels(b);
+    const struct train_vectors now = vectors_of(b);
+    const size_t bytes = parameters(b) * sizeof(float);
+    if (!b->kept)
+        return;
+    kernels->download(b->kept, now.model, bytes);
+    if (now.second_moment)
+        kernels->download(b->kept + parameters(b), now.second_moment, bytes);
+}
+
+static void put_back(struct node_built_in *b)
+{
+    const struct kernels *kernels = node_built_in_kernels(b);
+    const struct train_vectors now = vectors_of(b);
+    const size_t bytes = parameters(b) * sizeof(float);
+    BASE_ASSERT(b->kept);
+    kernels->upload(now.model, b->kept, bytes);
+    if (now.second_moment)
+        kernels->upload(now.second_moment, b->kept + parameters(b), bytes);
+}
+
 // With train.scale_rate a slower node takes larger steps, so that its data count as much (DESIGN: rounds).
 void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
 {
@@ -67,6 +99,8 @@ void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
     BASE_ASSERT(pace > 0);
     if (b->config->train.scale_rate)
         train_trainer_scale(b->trainer, pace);
+    if (b->own_steps == 0)
+        keep(b);
     b->rate = train_trainer_rate(b->trainer);
     train_trainer_round_begin(b->trainer);
     for (uint64_t i = 0; i < count; i++) {
@@ -83,6 +117,37 @@ void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
     node_step_time_add(&b->step_time, node_clock_ns() - begun_ns, count);
 }
 
+// The shards of dead nodes change the loss of nothing. The past stays: a model that is averaged has met their
+// examples, and one that has diverged must not be forgotten when its neighbours end.
+static void watch_examples(struct node_built_in *b)
+{
+    const struct train_dataset *data = train_trainer_data(b->trainer);
+    if (data != b->watched)
+        train_watch_examples(&b->watch,
+                             train_loss_of_nothing(train_model_spec(train_trainer_of(b->trainer)), data));
+    b->watched = data;
+}
+
+// The vectors are finite, and those after the steps; the exchange that follows is judged with the next ones.
+static enum gossip_learner_result watch_losses(struct node_built_in *b)
+{
+    if (!b->kept || b->examples == 0)
+        return GOSSIP_LEARNER_DONE;
+    watch_examples(b);
+    switch (train_watch_round(&b->watch, b->loss, (double)b->examples, b->steps)) {
+    case TRAIN_VERDICT_GOOD:
+        keep(b);
+        break;
+    case TRAIN_VERDICT_DIVERGED:
+        put_back(b);
+        return GOSSIP_LEARNER_DIVERGED;
+    case TRAIN_VERDICT_OPEN:
+    case TRAIN_VERDICT_FAR:
+        break;
+    }
+    return GOSSIP_LEARNER_DONE;
+}
+
 void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps *did)
 {
     BASE_ASSERT(b->steps > 0 || b->examples == 0);
@@ -94,14 +159,14 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
     if (b->outer && b->steps > 0)
         node_momentum_before((float)b->config->average.outer_momentum, parameters(b), b->outer,
                              train_trainer_model(b->trainer));
-    *did =
-        (struct gossip_learner_steps){.step = train_trainer_steps_done(b->trainer),
-                                      .loss = b->loss,
-                                      .rate = b->rate,
-                                      .step_scale = (float)b->rate_sum,
-                                      .step_ns = node_step_time_ns(&b->step_time),
-                                      .finite = isfinite(b->loss_sum) && is_finite(b, kernels, stand.model) &&
-                                                is_finite(b, kernels, stand.second_moment)};
+    *did = (struct gossip_learner_steps){.step = train_trainer_steps_done(b->trainer),
+                                         .loss = b->loss,
+                                         .rate = b->rate,
+                                         .step_scale = (float)b->rate_sum,
+                                         .step_ns = node_step_time_ns(&b->step_time)};
+    const bool finite = isfinite(b->loss_sum) && is_finite(b, kernels, stand.model) &&
+                        is_finite(b, kernels, stand.second_moment);
+    did->result = finite ? watch_losses(b) : GOSSIP_LEARNER_NOT_FINITE;
     b->loss_sum = b->rate_sum = 0;
     b->examples = 0;
     b->steps = 0;
@@ -142,8 +207,14 @@ void node_built_in_adopt(struct node_built_in *b, enum gossip_learner_change cha
 {
     float *model = train_trainer_model(b->trainer);
     BASE_ASSERT(!b->outer == !b->round_start);
-    if (change == GOSSIP_LEARNER_TAKEN)
+    if (change == GOSSIP_LEARNER_TAKEN || change == GOSSIP_LEARNER_RETURNED)
         drop_momentum(b);
+    if (change == GOSSIP_LEARNER_TAKEN) { // while RESTORED leaves the model of this process as it is
+        train_watch_forget(&b->watch);
+        keep(b);
+    }
+    if (b->outer && change == GOSSIP_LEARNER_RETURNED)
+        memset(b->outer, 0, parameters(b) * sizeof *b->outer);
     if (change == GOSSIP_LEARNER_ROLLED_BACK)
         reset_infinite(b);
     if (b->outer && change == GOSSIP_LEARNER_EXCHANGED)

@@ -8,15 +8,17 @@
 #include "node/config/config.h"
 #include "node/learn/step_time.h"
 #include "train/trainer.h"
+#include "train/watch.h"
 
 struct node_built_in {
     bool lends; // true: the exchange works in the memory of the model's kernels, where model, second moment
                 // and correction are lent, and there is no outer momentum. false: it works on copies in host
                 // memory
-    const struct node_config *config; // these five borrowed
+    const struct node_config *config; // these six borrowed
     struct train_trainer *trainer;
-    float *outer;             // [parameters] V, or NULL without outer momentum
-    float *round_start;       // [parameters] x0, likewise
+    float *outer;       // [parameters] V, or NULL without outer momentum
+    float *round_start; // [parameters] x0, likewise
+    float *kept;        // [node_built_in_kept()] the last good state, or NULL: the losses are not watched
     struct gossip_blob *blob; // sent and stored with the model, or NULL
     struct node_step_time step_time;
     double loss, rate; // mean loss of the latest round that had steps, NAN before; its learning rate
@@ -24,8 +26,10 @@ struct node_built_in {
     double rate_sum;
     size_t examples;
     uint64_t steps;
-    uint64_t own_steps, own_examples; // computed since begin(), whatever became of the result
-    uint64_t reset;                   // optimiser vectors that were not finite and were set to zero, so far
+    uint64_t own_steps, own_examples;    // computed since begin(), whatever became of the result
+    struct train_watch watch;            // of the losses of these steps
+    const struct train_dataset *watched; // the examples to which its bounds belong
+    uint64_t reset; // optimiser vectors that were not finite and were set to zero, so far
 };
 
 // In whose memory the first three vectors are.
@@ -41,6 +45,9 @@ void node_built_in_adopt(struct node_built_in *trainee, enum gossip_learner_chan
 // back, into the same trainer. Aborts when out of memory.
 size_t node_built_in_freeze(struct node_built_in *trainee, uint8_t **state);
 void node_built_in_thaw(struct node_built_in *trainee, const uint8_t *state, size_t bytes);
+
+// The length of `kept`: the model, and the second moment of a trainer that has one.
+size_t node_built_in_kept(struct train_trainer *trainer);
 
 // Updates the host's copies of the vectors, unless the vectors are lent.
 void node_built_in_fetch(struct node_built_in *trainee);

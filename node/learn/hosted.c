@@ -150,10 +150,12 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
         .step = train_trainer_steps_done(h->trainer),
         .step_scale = (float)h->given_scale,
         .step_ns = node_step_time_ns(&h->own),
-        .undone = h->undone,
-        .finite = !h->undone && isfinite(h->given_scale) && !isinf(h->given_loss) &&
-                  is_finite(h, train_trainer_model(h->trainer)) &&
-                  is_finite(h, train_trainer_second_moment(h->trainer)),
+        .result = h->undone ? GOSSIP_LEARNER_UNDONE
+                  : isfinite(h->given_scale) && !isinf(h->given_loss) &&
+                          is_finite(h, train_trainer_model(h->trainer)) &&
+                          is_finite(h, train_trainer_second_moment(h->trainer))
+                      ? GOSSIP_LEARNER_DONE
+                      : GOSSIP_LEARNER_NOT_FINITE,
         .loss = h->given_loss,
         .rate = h->given > 0 ? h->given_scale / (double)h->given : NAN,
     };

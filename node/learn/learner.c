@@ -45,6 +45,7 @@ static void write_row(struct node_learner *l, struct train_score measured, const
         .bytes_sent = atomic_load_explicit(&l->options.counters->bytes_sent, memory_order_relaxed),
         .bytes_received = atomic_load_explicit(&l->options.counters->bytes_received, memory_order_relaxed),
         .exchanges = l->totals.exchanges,
+        .returns = l->rounds.returns,
         .delta_bytes = l->totals.delta_bytes_out,
         .dense_bytes = l->totals.dense_bytes_out,
         .loss = l->loss,
@@ -64,7 +65,7 @@ static void write_row(struct node_learner *l, struct train_score measured, const
 
 static void tell_rollback(const struct node_learner *l)
 {
-    if (l->undone) {
+    if (l->result == GOSSIP_LEARNER_UNDONE) {
         base_log(BASE_LOG_WARN, "rollback",
                  "round %" PRIu64 ": its steps were not completed; continuing with the last published model",
                  l->rounds.round);
@@ -77,6 +78,18 @@ static void tell_rollback(const struct node_learner *l)
              l->rounds.round, l->loss, l->rounds.unusable_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
 }
 
+static void tell_return(const struct node_learner *l)
+{
+    const struct train_watch *watch = &l->options.trainee->watch;
+    base_log(
+        BASE_LOG_ERROR, "diverged",
+        "round %" PRIu64 ": the loss is %.4g, far above %.4g (it was %.4g at best); the node returns to its "
+        "last good model, %u of at most %u times within %u rounds each. A smaller train.rate may help, or "
+        "a neighbour sends bad models",
+        l->rounds.round, watch->latest, train_watch_bound(watch), watch->best, l->rounds.returns_in_row,
+        GOSSIP_ROUNDS_RETURNS_MAX, GOSSIP_ROUNDS_RETURN_SPAN);
+}
+
 static void end_round(struct node_learner *l)
 {
     struct train_score measured = {.accuracy = l->reported, .rmse = NAN, .loss = NAN};
@@ -86,6 +99,8 @@ static void end_round(struct node_learner *l)
     l->round_is_over = false;
     if (l->rounds.unusable_in_row > 0)
         tell_rollback(l);
+    if (l->result == GOSSIP_LEARNER_DIVERGED)
+        tell_return(l);
     if (every > 0 && l->rounds.round % every == 0)
         measured = evaluate(l);
     write_row(l, measured, "training");
@@ -102,18 +117,19 @@ static void take_steps(struct node_learner *l, uint64_t count)
     l->announced = !l->options.trainee && node_learner_checkpoint_is_due(l);
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
     l->learner.boundary(l->learner.owner, 0, &did);
-    BASE_ASSERT(did.step >= l->rounds.step && (!did.undone || !did.finite));
-    l->given_steps += did.undone ? 0 : did.step - l->rounds.step;
-    l->undone = did.undone;
+    BASE_ASSERT(did.step >= l->rounds.step);
+    l->given_steps += did.result == GOSSIP_LEARNER_UNDONE ? 0 : did.step - l->rounds.step;
+    l->result = did.result;
     l->step_ns = did.step_ns;
     l->loss = did.loss;
     l->rate = did.rate;
-    gossip_rounds_stepped(&l->rounds, did.step, did.step_scale, did.finite);
+    gossip_rounds_stepped(&l->rounds, did.step, did.step_scale, did.result);
 }
 
 static void adopt(struct node_learner *l, const struct gossip_rounds_next *next)
 {
     l->learner.adopt(l->learner.owner, 0, next->change, next->step);
+    node_learner_note_way(l, next->change);
     if (next->change == GOSSIP_LEARNER_RESTORED || next->change == GOSSIP_LEARNER_TAKEN)
         node_learner_tell(l, l->state, true); // it has taken the cluster's round, or a donor's
     if (l->round_is_over)
@@ -165,6 +181,14 @@ static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
                  "diverge",
                  l->rounds.unusable_in_row);
         base_log(BASE_LOG_ERROR, "rollback", "%s", cause);
+    } else if (l->rounds.returns_in_row >= GOSSIP_ROUNDS_RETURNS_MAX) {
+        snprintf(
+            cause, bytes,
+            "the training diverged %u times, each soon after the node had returned to its last good model; "
+            "this node ends with that one. Before --resume use a smaller train.rate, or remove the data or "
+            "the neighbours that make it diverge",
+            l->rounds.returns_in_row);
+        base_log(BASE_LOG_ERROR, "diverged", "%s", cause);
     } else if (l->refused[0])
         snprintf(cause, bytes, "%s", l->refused);
     else if (l->checkpoint_failed)
@@ -201,6 +225,9 @@ static bool carry_out(struct node_learner *l, const struct gossip_rounds_next *n
         break;
     case GOSSIP_ROUNDS_FETCH:
         node_learner_fetch(l);
+        break;
+    case GOSSIP_ROUNDS_RETURN:
+        node_learner_return(l, next->round);
         break;
     case GOSSIP_ROUNDS_ADOPT:
         adopt(l, next);
@@ -268,6 +295,7 @@ static void begin(struct node_learner *l)
         l->rate = l->options.trainee->rate;
     }
     gossip_rounds_init(&l->rounds, &l->options.resume);
+    l->last_round = l->rounds.round;
     if (l->options.unsettled)
         l->learner.adopt(l->learner.owner, 0, GOSSIP_LEARNER_EXCHANGED, l->options.resume.step);
 }

@@ -27,11 +27,14 @@ struct node_learner {
     double pace;          // of this node's steps over the median of its neighbours'
     uint64_t step_ns;     // of one step, as the learner reported it
     struct gossip_exchange_totals totals;
-    struct train_spread *spreads; // for the scaling, from the loop; NULL: not here yet
-    struct node_shards *shards;   // NULL: nothing is ever taken over
-    struct node_message *weight;  // the latest of its kind that is not carried out yet, or NULL
-    bool round_is_over;           // its row is to be written
-    bool undone;                  // the trainer's latest steps
+    struct train_spread *spreads;      // for the scaling, from the loop; NULL: not here yet
+    struct node_shards *shards;        // NULL: nothing is ever taken over
+    struct node_message *weight;       // the latest of its kind that is not carried out yet, or NULL
+    bool round_is_over;                // its row is to be written
+    enum gossip_learner_result result; // of the latest steps
+    uint64_t own_rounds, last_round;   // ended by this process; the round of its latest report
+    uint64_t late_missed, adopted_step, late_rounds, exchanges_before; // struct node_progress
+    double usual_consensus;
     bool told_finished;
     char refused[256];           // why a received model cannot be used; ""
     bool checkpoint_failed;      // the latest one
@@ -44,7 +47,8 @@ struct node_learner {
 // The steps that this process has computed, and the examples in them (NODE_NOT_COUNTED: not known).
 uint64_t node_learner_own_steps(const struct node_learner *l);
 uint64_t node_learner_own_examples(const struct node_learner *l);
-void node_learner_post(struct node_learner *l, struct node_message *message); // to the loop
+void node_learner_note_way(struct node_learner *l, enum gossip_learner_change change); // rounds have passed
+void node_learner_post(struct node_learner *l, struct node_message *message);          // to the loop
 // At most ten times a second, except for a new state or when `always`.
 void node_learner_tell(struct node_learner *l, const char *state, bool always);
 // Handles the messages that are there; if there are none and `wait`, waits for one.
@@ -54,6 +58,8 @@ void node_learner_agree(struct node_learner *l); // on the scaling, once its sta
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet);
 // Likewise, until a snapshot is complete or is given up.
 void node_learner_fetch(struct node_learner *l);
+// The exchange takes the last good vectors of the learner, as those of `round`.
+void node_learner_return(struct node_learner *l, uint64_t round);
 bool node_learner_checkpoint_is_due(const struct node_learner *l);
 // Other examples to train on, once they are there.
 void node_learner_take_shards(struct node_learner *l);

@@ -81,8 +81,13 @@ struct node_progress {
     uint64_t own_steps;    // that this process has computed
     uint64_t own_examples; // in them; NODE_NOT_COUNTED: only the program that trains knows
     uint64_t exchanges;    // that this process has made
-    bool stands;           // at the round of its stop
-    uint64_t least_stop;   // the first boundary at which it can stop
+    uint64_t own_rounds;   // with local steps that this process has ended
+    uint64_t late_missed;  // rounds of the last quarter of the training that it has not made
+    uint64_t late_rounds, late_exchanges; // those that it has made, and their exchanges
+    uint64_t adopted_step;                // of the latest model of another node that it took; 0: none
+    double usual_consensus;               // the usual one of this process; NAN: too few rounds
+    bool stands;                          // at the round of its stop
+    uint64_t least_stop;                  // the first boundary at which it can stop
     double loss, accuracy,
         consensus; // NAN: not measured; accuracy is the latest measured; R2 of a regression
     double rmse;   // of a regression, likewise
@@ -90,11 +95,19 @@ struct node_progress {
     double rate;
     uint64_t rollbacks;        // rounds so far whose model was not finite: the published one was restored
     unsigned rollbacks_in_row; // up to now
-    uint64_t step_ns;          // computing time of one local step; 0: not known
-    uint64_t disk_free;        // bytes in node.dir; UINT64_MAX: not known
-    uint64_t memory;           // bytes of the trainer's vectors and of the outer momentum's; 0: not known
-    bool unwritten;            // the latest checkpoint or row of metrics could not be written
-    const char *state; // constant: "waiting", "fetching", "training", "paused", "lingering", "stopping"
+    uint64_t returns;          // to the last good model so far, because the loss had diverged
+    unsigned returns_in_row;   // each soon after the one before
+    struct {                   // of windows of rounds; all 0: nothing watches the losses
+        double latest, best, bound; // bound: a larger one is far (train/watch.h)
+        unsigned far;               // windows in a row that are
+        bool risen;                 // the usual loss is far above its best
+        bool recovers;              // it has returned, and is not yet as good as it was
+    } losses;
+    uint64_t step_ns;   // computing time of one local step; 0: not known
+    uint64_t disk_free; // bytes in node.dir; UINT64_MAX: not known
+    uint64_t memory;    // bytes of the trainer's vectors and of the outer momentum's; 0: not known
+    bool unwritten;     // the latest checkpoint or row of metrics could not be written
+    const char *state;  // constant: "waiting", "fetching", "training", "paused", "lingering", "stopping"
 };
 
 struct node_round { // one rendezvous of learner and worker
@@ -108,6 +121,7 @@ struct node_round { // one rendezvous of learner and worker
     struct gossip_blob *blob; // of the program that trains, or NULL: for donors and when fetching
     bool scaled;              // `blob` is the scaling of the data
     uint64_t step;            // local steps done
+    bool returns;             // replace the model of the exchange by these vectors, those of `round`
     bool fetch;               // fill the vectors from a donor's snapshot instead; round and step become its
     bool fetched;             // out: that is done; false: it was ended before
     bool checkpoint;          // begin a checkpoint while nothing changes

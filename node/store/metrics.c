@@ -65,8 +65,9 @@ static char *row_line(const struct node_metrics *metrics, const struct node_metr
         put_real(object, "accuracy", row->regression ? (double)NAN : row->accuracy) &&
         put_real(object, "test_loss", row->test_loss) && put_integer(object, "bytes_sent", row->bytes_sent) &&
         put_integer(object, "bytes_received", row->bytes_received) &&
-        put_integer(object, "exchanges", row->exchanges) && put_real(object, "consensus", row->consensus) &&
-        put_real(object, "rate", row->rate) && put_integer(object, "delta_bytes", row->delta_bytes) &&
+        put_integer(object, "exchanges", row->exchanges) && put_integer(object, "returns", row->returns) &&
+        put_real(object, "consensus", row->consensus) && put_real(object, "rate", row->rate) &&
+        put_integer(object, "delta_bytes", row->delta_bytes) &&
         put_integer(object, "dense_bytes", row->dense_bytes) &&
         put(object, "state", json_string(row->state)) &&
         (!row->regression || (put_real(object, "r2", row->accuracy) && put_real(object, "rmse", row->rmse))))

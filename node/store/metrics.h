@@ -15,6 +15,7 @@ struct node_metrics_row {
     uint64_t own_steps;    // own work, as all counters below: of this process
     uint64_t own_examples; // UINT64_MAX becomes null: not known
     uint64_t bytes_sent, bytes_received, exchanges;
+    uint64_t returns;                  // to the last good model, because the loss had diverged
     uint64_t delta_bytes, dense_bytes; // packets sent, and what they would have been as dense fp32
     double loss, accuracy, test_loss, consensus, rate; // NAN becomes null
     bool regression; // accuracy is R2: written as "r2", with "rmse" beside it, and "accuracy" null

@@ -86,8 +86,8 @@ class Kubernetes(unittest.TestCase):
         self.assertEqual(ports["members"], ports["peers"])
         self.assertEqual(self.config["node"]["http"], f"0.0.0.0:{ports['http']}")
         self.assertEqual(self.config["peers"], [f"{self.objects['Service']['metadata']['name']}:{ports['peers']}"])
-        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            self.assertEqual(self.container[probe]["httpGet"], {"path": "/healthz", "port": "http"})
+        for probe, path in (("startupProbe", "/livez"), ("readinessProbe", "/healthz"), ("livenessProbe", "/livez")):
+            self.assertEqual(self.container[probe]["httpGet"], {"path": path, "port": "http"})
         self.assertEqual(self.pod["metadata"]["annotations"]["prometheus.io/port"], ports["http"])
 
     def test_every_variable_names_a_key(self):

@@ -9,8 +9,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import unittest
+import urllib.error
 import urllib.request
 
 import cluster
@@ -114,6 +116,52 @@ class Monitoring(cluster.ClusterTest):
         self.assertTrue(all(m["step"] > 0 for m in status["members"]))
         json_node.end()
         text.wait_log(r"1 of 2 members; alone: None of 1 other node answers")
+
+    def ready(self, node):
+        try:
+            return 200, get(node, "/healthz")
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def test_a_neighbour_that_cannot_be_reached_is_named(self):
+        """Of three on a ring, c drops what a sends, and the reverse; then what b sends, too."""
+        faults = os.path.join(self.directory, "faults")
+        nodes = self.cluster(3, http=True, train__steps=100_000_000, topology__kind="ring", node__fault_file=faults)
+        nodes[2].command = [c.replace(faults, faults + "-2") for c in nodes[2].command]
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            node.wait_rows(3)
+        status = [self.status(node) for node in nodes]
+        self.assertEqual([s["condition"] for s in status], ["fine"] * 3)
+        with open(faults + "-2", "w") as f:
+            f.write(status[0]["id"] + "\n")
+        nodes[2].signal(signal.SIGHUP)
+        cluster.wait_until(lambda: self.status(nodes[0])["condition"] == "edge_down", "a says that an edge is down")
+        text = self.status(nodes[0])["condition_text"]
+        self.assertRegex(text, r"1 of 2 neighbours \(node-2\) has had no exchange for \d+ s: .*\.")
+        self.assertEqual(self.ready(nodes[0]), (200, "ok\n"))
+        self.assertEqual(self.status(nodes[1])["condition"], "fine")
+        with open(faults + "-2", "a") as f:
+            f.write(status[1]["id"] + "\n")
+        nodes[2].signal(signal.SIGHUP)
+        code, text = cluster.wait_until(lambda: (lambda r: r[0] == 503 and r)(self.ready(nodes[2])), "c is not ready")
+        self.assertRegex(text, r"^(alone|minority): .*\.\n$")
+        self.assertEqual(get(nodes[2], "/livez"), "ok\n")
+
+    def test_a_node_that_was_suspended_to_the_end_says_so(self):
+        nodes = self.cluster(3, http=True, train__steps=40_000, topology__kind="ring", train__alone="stop")
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            node.wait_rows(3)
+        nodes[2].signal(signal.SIGSTOP)
+        cluster.wait_until(lambda: nodes[0].rows()[-1]["step"] > 39_000, "the others are nearly done")
+        nodes[2].signal(signal.SIGCONT)
+        if nodes[2].process.wait(cluster.PATIENCE) == 0:  # 1: it got no model of those that had finished, and says that
+            self.assertRegex(nodes[2].log(), r" (copied|apart) Training is done.*\.")
+        for node in nodes[:2]:
+            self.assertNotRegex(node.wait_exit(), r" (copied|apart) Training is done")
 
     def test_log_progress_can_be_turned_off(self):
         node = self.node("quiet", *cluster.free_ports(1), log__progress="0s").start()

@@ -212,13 +212,30 @@ class Training(ClusterTest):
         wait_until(lambda: self.health(node)[0] == 503 or node.process.poll() is not None, "a complaint of /healthz")
         status, text = self.health(node)
         if status:
-            self.assertIn("not finite", text)
+            self.assertIn("not_finite: ", text)
         log = node.wait_exit(1)
         self.assertEqual(len(re.findall(r"rollback .*loss or model is not finite", log)), 10, log)
         path = os.path.join(node.directory, node.checkpoints()[-1])
         shown = subprocess.run([os.path.join(os.path.dirname(PROGRAM), "p2pml"), "inspect", path],
                                capture_output=True, text=True, timeout=60)
         self.assertEqual(shown.returncode, 0, shown.stderr)  # inspect refuses a model that is not finite
+
+    def test_a_node_that_diverges_returns_and_ends_with_its_last_good_model(self):
+        """The rate is 300 times as high from the middle on: the loss rises, and every return ends in the same way."""
+        port, http = free_ports(2)
+        node = self.node("steep", port, http, train__rate=0.1, train__schedule="[0.5:300]", train__steps=4000).start()
+        wait_until(lambda: self.health(node)[0] == 503 or node.process.poll() is not None, "a complaint of /healthz")
+        status, text = self.health(node)
+        if status:
+            self.assertRegex(text, r"^diverged: The loss.* train\.rate")
+        log = node.wait_exit(1)
+        self.assertEqual(len(re.findall(r"diverged round \d+: the loss is \S+, far above", log)), 8, log)
+        self.assertRegex(log, r"diverged the training diverged 8 times")
+        rows = node.rows()
+        self.assertEqual([r["returns"] for r in (rows[0], rows[-1])], [0, 8])
+        good = max(r["accuracy"] or 0 for r in rows)
+        self.assertGreater(rows[-1]["accuracy"], good - 0.05)  # of the last good model, not of what it became
+        self.assertGreater(good, 0.5)
 
     def test_a_stop_is_a_round_boundary_and_a_resume_needs_no_resync(self):
         # On a busy machine long rounds are even longer, and so is the time until others hear of a stop.

@@ -131,12 +131,11 @@ static inline void boundary(void *owner, size_t host, struct gossip_learner_step
                 rate / STEPS * (sim_trainer->model[j] - target(host, j) - sim_trainer->correction[j]);
     *did = (struct gossip_learner_steps){.step = lesson->world.node[host]->train.rounds.step + STEPS,
                                          .step_scale = rate,
-                                         .step_ns = lesson->step_ns,
-                                         .finite = true};
+                                         .step_ns = lesson->step_ns};
     uint64_t round = lesson->world.node[host]->train.rounds.round + 1;
     if (host == 1 && round >= lesson->bad_from && round < lesson->bad_to) {
         sim_trainer->model[round % PARAMETERS] = NAN;
-        did->finite = false;
+        did->result = GOSSIP_LEARNER_NOT_FINITE;
     }
 }
 

@@ -47,8 +47,7 @@ static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
     for (size_t j = 0; j < SIM_PARAMETERS; j++)
         toy->given[j] += (double)sim_trainer->x[j] - (double)before[j];
     *did = (struct gossip_learner_steps){.step = node->train.rounds.step + sim_trainer->steps,
-                                         .step_scale = toy->rate * (float)sim_trainer->steps,
-                                         .finite = true};
+                                         .step_scale = toy->rate * (float)sim_trainer->steps};
 }
 
 static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)

@@ -227,8 +227,7 @@ static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
     sim_trainer->step += LOCAL_STEPS;
     *did = (struct gossip_learner_steps){.step = sim_trainer->step,
                                          .step_scale = rate * LOCAL_STEPS,
-                                         .step_ns = course->compute_ns / LOCAL_STEPS,
-                                         .finite = true};
+                                         .step_ns = course->compute_ns / LOCAL_STEPS};
 }
 
 static void end(void *owner, size_t host)

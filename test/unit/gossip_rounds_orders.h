@@ -45,10 +45,15 @@ static inline void want_adopt(struct gossip_rounds *rounds, enum gossip_learner_
     assert_int_equal(next.step, step);
 }
 
-static inline void take_steps(struct gossip_rounds *rounds, bool finite)
+static inline void take_steps_as(struct gossip_rounds *rounds, enum gossip_learner_result result)
 {
     struct gossip_rounds_next next = want(rounds, GOSSIP_ROUNDS_STEPS);
-    gossip_rounds_stepped(rounds, rounds->step + next.steps, 0.1f * (float)next.steps, finite);
+    gossip_rounds_stepped(rounds, rounds->step + next.steps, 0.1f * (float)next.steps, result);
+}
+
+static inline void take_steps(struct gossip_rounds *rounds, bool finite)
+{
+    take_steps_as(rounds, finite ? GOSSIP_LEARNER_DONE : GOSSIP_LEARNER_NOT_FINITE);
 }
 
 static inline struct gossip_rounds_meet want_meet(struct gossip_rounds *rounds, uint64_t round)

@@ -107,7 +107,7 @@ static void a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones(v
         want(&rounds, GOSSIP_ROUNDS_STEPS);
         order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true});
         order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true}); // one is enough
-        gossip_rounds_stepped(&rounds, 10, 0.5f, true);
+        gossip_rounds_stepped(&rounds, 10, 0.5f, GOSSIP_LEARNER_DONE);
         want_meet(&rounds, 2);
         gossip_rounds_met(&rounds, 2, true, false);
         want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
@@ -144,6 +144,49 @@ static void ten_non_finite_models_in_a_row_end_the_training(void **state)
     assert_false(want_end(&rounds, 20, 1).unusable);
 }
 
+static void diverge(struct gossip_rounds *rounds)
+{
+    const uint64_t round = rounds->round + 1;
+    take_steps_as(rounds, GOSSIP_LEARNER_DIVERGED);
+    assert_int_equal(want(rounds, GOSSIP_ROUNDS_RETURN).round, round); // it meets nobody
+    gossip_rounds_returned(rounds);
+    assert_int_equal(rounds->round, round);
+    want_adopt(rounds, GOSSIP_LEARNER_RETURNED, rounds->step);
+}
+
+// Soon after each other; a return long after the one before is the first of a row.
+static void a_node_that_diverges_returns_to_its_last_good_model(void **state)
+{
+    (void)state;
+    const struct gossip_rounds_options options = {.local_steps = 1, .steps = 100000};
+    struct gossip_rounds rounds;
+    gossip_rounds_init(&rounds, &options);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START});
+    diverge(&rounds);
+    for (unsigned i = 0; i < GOSSIP_ROUNDS_RETURN_SPAN; i++)
+        pass_round(&rounds);
+    for (unsigned i = 1; i < GOSSIP_ROUNDS_RETURNS_MAX; i++) {
+        diverge(&rounds);
+        assert_int_equal(rounds.returns_in_row, i);
+        pass_round(&rounds);
+    }
+    diverge(&rounds);
+    want_end(&rounds, rounds.round, 1);
+}
+
+static void a_node_that_diverged_fetches_if_it_is_told_to(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    take_steps_as(&rounds, GOSSIP_LEARNER_DIVERGED);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
+    want(&rounds, GOSSIP_ROUNDS_FETCH);
+    gossip_rounds_fetched(&rounds, true, 2, 10);
+    want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, 10);
+    take_steps(&rounds, true); // nothing of what had diverged is left
+    want_meet(&rounds, 3);
+}
+
 // Any orders at any moment, and any answers.
 static void any_sequence_of_orders_comes_to_an_end(void **state)
 {
@@ -177,7 +220,9 @@ static void any_sequence_of_orders_comes_to_an_end(void **state)
             struct gossip_rounds_next next = gossip_rounds_next(&rounds);
             if (next.todo == GOSSIP_ROUNDS_STEPS) {
                 assert_true(next.steps > 0 && next.steps <= options.local_steps);
-                gossip_rounds_stepped(&rounds, rounds.step + next.steps, 1, base_rng_below(&rng, 3));
+                gossip_rounds_stepped(
+                    &rounds, rounds.step + next.steps, 1,
+                    (enum gossip_learner_result)base_rng_below(&rng, GOSSIP_LEARNER_DIVERGED + 1));
             } else if (next.todo == GOSSIP_ROUNDS_MEET) {
                 assert_true(next.meet.round == rounds.round + (next.meet.meets || next.meet.open));
                 gossip_rounds_met(&rounds, next.meet.round + base_rng_below(&rng, 3) / 2,
@@ -187,6 +232,8 @@ static void any_sequence_of_orders_comes_to_an_end(void **state)
                                       rounds.round + base_rng_below(&rng, 4),
                                       rounds.step + base_rng_below(&rng, 9));
             }
+            if (next.todo == GOSSIP_ROUNDS_RETURN)
+                gossip_rounds_returned(&rounds);
             over = next.todo == GOSSIP_ROUNDS_END;
             assert_true(rounds.round >= round && rounds.step >= step && rounds.step <= options.steps);
             round = rounds.round;
@@ -207,6 +254,8 @@ int main(void)
         cmocka_unit_test(without_a_model_a_node_fails_and_writes_no_checkpoint),
         cmocka_unit_test(a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones),
         cmocka_unit_test(ten_non_finite_models_in_a_row_end_the_training),
+        cmocka_unit_test(a_node_that_diverges_returns_to_its_last_good_model),
+        cmocka_unit_test(a_node_that_diverged_fetches_if_it_is_told_to),
         cmocka_unit_test(any_sequence_of_orders_comes_to_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

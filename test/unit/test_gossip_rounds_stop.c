@@ -8,7 +8,7 @@ static void a_node_stops_at_a_round_boundary(void **state)
     pass_round(&rounds);
     want(&rounds, GOSSIP_ROUNDS_STEPS);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP}); // in the middle of the steps
-    gossip_rounds_stepped(&rounds, 10, 0.5f, true);
+    gossip_rounds_stepped(&rounds, 10, 0.5f, GOSSIP_LEARNER_DONE);
     struct gossip_rounds_meet meet = want_meet(&rounds, 2);
     assert_true(meet.meets && meet.step_scale > 0.49f);
     gossip_rounds_met(&rounds, 2, true, false);
@@ -45,7 +45,7 @@ static void a_node_stands_at_its_stop_round_until_it_may_leave(void **state)
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 3});
     want(&rounds, GOSSIP_ROUNDS_STEPS);
     assert_int_equal(gossip_rounds_least_stop(&rounds), 3);
-    gossip_rounds_stepped(&rounds, 15, 0.5f, true);
+    gossip_rounds_stepped(&rounds, 15, 0.5f, GOSSIP_LEARNER_DONE);
     want_meet(&rounds, 3);
     assert_true(!gossip_rounds_stand(&rounds) && gossip_rounds_least_stop(&rounds) == 3);
     gossip_rounds_met(&rounds, 3, false, false);
@@ -186,7 +186,7 @@ static void a_fetch_ends_the_open_round(void **state)
         if (!waits)
             order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
         assert_false(gossip_rounds_gives_up(&rounds));
-        gossip_rounds_stepped(&rounds, rounds.step + next.steps, 1, true);
+        gossip_rounds_stepped(&rounds, rounds.step + next.steps, 1, GOSSIP_LEARNER_DONE);
         if (waits) {
             want_meet(&rounds, 2);
             assert_false(gossip_rounds_gives_up(&rounds));

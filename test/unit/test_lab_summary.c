@@ -334,9 +334,19 @@ static void file_and_table_have_the_same_values(void **state)
 static void a_node_that_adopted_its_progress_is_named(void **state)
 {
     struct world *w = *state;
-    const uint64_t planned = w->bench.view.train.steps;
+    const struct node_config *planned = &w->bench.view;
     give_rows(w);
+    for (size_t i = 0; i < 3; i++)
+        w->cluster.nodes[i].tail.row.exchanges = 1000000;
     assert_null(lab_shortfall_text(&w->cluster, planned));
+    w->bench.view.average.local_steps = w->bench.view.train.steps / 400;
+    w->cluster.nodes[1].tail.row.exchanges = 400 / 20; // in a line of three
+    assert_null(lab_shortfall_text(&w->cluster, planned));
+    w->cluster.nodes[1].tail.row.exchanges--;
+    char *few = lab_shortfall_text(&w->cluster, planned);
+    assert_string_equal(few, "node-01 made 19 exchanges");
+    free(few);
+    w->cluster.nodes[1].tail.row.exchanges = 1000000;
     for (size_t i = 0; i < 3; i++)
         w->cluster.nodes[i].tail.row.own_steps = i; // `step` says that all have reached the end
     char *text = lab_shortfall_text(&w->cluster, planned);

@@ -153,9 +153,52 @@ static void the_state_of_an_optimiser_at_every_event(void **state)
     }
 }
 
+// Steps on a model whose weights something overwrites in each round, until the watch has had enough.
+static enum gossip_learner_result rounds_of(struct world *w, unsigned rounds, float overwritten)
+{
+    struct gossip_learner_steps did = {0};
+    for (unsigned i = 0; i < rounds && did.result != GOSSIP_LEARNER_DIVERGED; i++) {
+        if (overwritten != 0)
+            for (size_t j = 0; j < w->count; j++)
+                train_trainer_model(w->learner.trainer)[j] = j % 2 ? overwritten : -overwritten;
+        node_built_in_steps(&w->learner, 128, 1);
+        node_built_in_boundary(&w->learner, &did);
+    }
+    return did.result;
+}
+
+static void a_model_that_diverged_comes_back_as_it_was(void **state)
+{
+    static const enum train_optimizer_kind kinds[] = {TRAIN_SGD, TRAIN_ADAMW};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct world w;
+        float kept[32];
+        make_world(&w, kinds[i]);
+        w.learner.kept = kept;
+        assert_true(node_built_in_kept(w.learner.trainer) <= sizeof kept / sizeof kept[0]);
+        assert_int_equal(rounds_of(&w, 60, 0), GOSSIP_LEARNER_DONE);
+        const float *x = train_trainer_model(w.learner.trainer);
+        assert_memory_equal(kept, x, w.count * sizeof *x); // the latest round closed a good window
+        float good[32];
+        memcpy(good, kept, sizeof kept);
+        assert_int_equal(rounds_of(&w, 60, 1e6f), GOSSIP_LEARNER_DIVERGED);
+        assert_memory_equal(x, good, w.count * sizeof *x);
+        if (train_trainer_second_moment(w.learner.trainer))
+            assert_memory_equal(train_trainer_second_moment(w.learner.trainer), good + w.count,
+                                w.count * sizeof *x);
+        expect_after(&w, GOSSIP_LEARNER_RETURNED, false, true);
+        assert_int_equal(rounds_of(&w, 60, 0), GOSSIP_LEARNER_DONE);
+        assert_false(w.learner.watch.recovers);
+        free_world(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_taken_model_is_not_shrunk),
-                                       cmocka_unit_test(the_state_of_an_optimiser_at_every_event)};
+                                       cmocka_unit_test(the_state_of_an_optimiser_at_every_event),
+                                       cmocka_unit_test(a_model_that_diverged_comes_back_as_it_was)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

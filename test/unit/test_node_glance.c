@@ -33,7 +33,8 @@ static struct node_status well(void)
                                                  .neighbour = i > 0,
                                                  .step = 100,
                                                  .steps_per_s = 50};
-        edges[i] = (struct node_status_edge){.edge = {.peer = records[i].id, .step_ns = 2000000}};
+        edges[i] = (struct node_status_edge){
+            .edge = {.peer = records[i].id, .state = GOSSIP_EDGE_LIVE, .step_ns = 2000000}};
     }
     entries[0] = (struct node_status_entry){.text = "10.0.0.1:7400", .shown = {.state = GOSSIP_ENTRY_MEMBER}};
     return (struct node_status){.name = "a",
@@ -109,12 +110,27 @@ static void each_condition_is_reported(void **state)
     expect(&s, NODE_MINORITY,
            "hears no other node, though others should be there: its network may be down. It waits");
     s = well();
-    s.unmet_ns = 90 * S;
+    members[1].quiet_ns = 100 * S;
+    members[2].quiet_ns = 90 * S;
     expect(&s, NODE_ALONE, "completed no exchange for 90 s, though 2 of 2 neighbours are linked");
+    members[1].linked = members[2].linked = false;
+    expect(&s, NODE_ALONE, "for 90 s, and has no link to any of its 2 neighbours");
     s.progress.state = "isolated";
     expect(&s, NODE_ALONE, "2 neighbours works");
     entries[0].shown.state = GOSSIP_ENTRY_REFUSED;
     expect(&s, NODE_REFUSED, "10.0.0.1:7400 and this node cannot train together");
+    s.progress.losses.best = 0.25;
+    s.progress.losses.latest = 1e20;
+    s.progress.losses.far = 1;
+    expect(&s, NODE_REFUSED, "cannot train together"); // one window may be an outlier
+    s.progress.losses.far = 2;
+    expect(&s, NODE_DIVERGED, "The loss, 1e+20, is far above its best, 0.25: a train.rate that is too high");
+    s.progress.losses.far = 0;
+    s.progress.losses.risen = true;
+    expect(&s, NODE_DIVERGED, "is far above its best");
+    s.progress.losses.recovers = true;
+    s.progress.returns_in_row = 3;
+    expect(&s, NODE_DIVERGED, "returned to its last good model, 3 of at most 8 times");
     s.progress.rollbacks_in_row = 2;
     expect(&s, NODE_NOT_FINITE, "latest 2 rounds");
     s.progress.unwritten = true;
@@ -241,21 +257,111 @@ static void rates_follow_their_counters(void **state)
     node_rates_destroy(rates);
 }
 
+// The edge of one neighbour of the plan is down, or live without an exchange.
+static void a_neighbour_without_exchanges_is_named_with_the_cause(void **state)
+{
+    (void)state;
+    struct node_status s = well();
+    edges[2].edge.state = GOSSIP_EDGE_DOWN;
+    expect(&s, NODE_FINE, "averaged with 1 of 2 neighbours, which has been so for less than 30 s");
+    members[2].quiet_ns = 45 * S;
+    members[2].linked = false;
+    expect(&s, NODE_EDGE_DOWN, "1 of 2 neighbours (c) has had no exchange for 45 s: there is no link to it");
+    members[2].linked = true;
+    expect(&s, NODE_EDGE_DOWN, "have not compared their states");
+    edges[2].edge.state = GOSSIP_EDGE_RESYNC;
+    expect(&s, NODE_EDGE_DOWN, "whole models");
+    edges[2].edge.state = GOSSIP_EDGE_LIVE;
+    expect(&s, NODE_EDGE_DOWN, "no exchange ends");
+    edges[2].edge.barred = true;
+    expect(&s, NODE_EDGE_DOWN, "no honest node sends");
+    s.progress.state = "lingering"; // it exchanges no more
+    expect(&s, NODE_FINISHED, "Training is done");
+}
+
+static void the_end_says_what_the_model_is(void **state)
+{
+    (void)state;
+    struct node_status s = well();
+    s.progress.state = "lingering";
+    s.progress.round = s.progress.own_rounds = 400;
+    s.progress.own_steps = 1100;
+    s.progress.usual_consensus = NAN;
+    s.expected_exchanges = 400;
+    s.progress.exchanges = 41;
+    expect(&s, NODE_FINISHED, "Training is done");
+    s.progress.exchanges = 3;
+    expect(&s, NODE_APART, "made 3 exchanges in its 400 rounds");
+    s.expected_exchanges = 19; // of a star's last node in a short training
+    expect(&s, NODE_FINISHED, "Training is done");
+    s.expected_exchanges = 400;
+    s.progress.exchanges = 300;
+    s.progress.late_rounds = 100;
+    s.progress.late_exchanges = 9;
+    expect(&s, NODE_APART, "made 9 exchanges in its last 100 rounds");
+    s.progress.late_exchanges = 10;
+    expect(&s, NODE_FINISHED, "Training is done");
+    s.progress.late_missed = 51;
+    expect(&s, NODE_APART, "away for 51 of its last 100 rounds");
+    s.progress.late_missed = 50;
+    s.totals.consensus = 0.3;
+    s.progress.usual_consensus = 0.05;
+    expect(&s, NODE_APART, "0.3 of its norm away from its neighbours' (usually 0.05)");
+    s.totals.consensus = 0.2;
+    expect(&s, NODE_FINISHED, "Training is done");
+    s.progress.adopted_step = 989;
+    expect(&s, NODE_FINISHED, "Training is done");
+    s.progress.adopted_step = 990;
+    expect(&s, NODE_COPIED,
+           "another node's model, taken at step 990 of 1100; this process computed 1100 steps");
+    s.progress.state = "training";
+    expect(&s, NODE_FINE, "2 of 2");
+}
+
+static void a_node_that_does_not_take_part_is_not_ready(void **state)
+{
+    (void)state;
+    struct node_status s = well();
+    struct node_glance g = {.condition = NODE_FINE};
+    for (int i = 0; i < NODE_CONDITIONS; i++) {
+        g.condition = (enum node_condition)i;
+        const bool out = i == NODE_STALLED || i == NODE_ALONE || i == NODE_REFUSED || i == NODE_DIVERGED;
+        assert_int_equal(node_glance_ready(&s, &g), !out);
+    }
+    g.condition = NODE_MINORITY;
+    s.membership.cut_off = true;
+    assert_false(node_glance_ready(&s, &g));
+    g.condition = NODE_NOT_FINITE;
+    s.progress.rollbacks_in_row = 2;
+    assert_false(node_glance_ready(&s, &g));
+}
+
 static void exchanges_that_stop_are_noticed(void **state)
 {
     (void)state;
     struct node_meets meets = {0};
-    assert_int_equal(node_meets_unmet_ns(&meets, 100, 1000 * S), 0);
-    node_meets_note(&meets, false, 0, 0, S); // waits for others
-    node_meets_note(&meets, false, 0, 0, 100 * S);
-    node_meets_note(&meets, true, 0, 0, 101 * S);
-    assert_int_equal(node_meets_unmet_ns(&meets, 3, 159 * S), 0);
-    assert_int_equal(node_meets_unmet_ns(&meets, 2, 200 * S), 0); // rounds are long
-    assert_int_equal(node_meets_unmet_ns(&meets, 3, 200 * S), 100 * S);
-    node_meets_note(&meets, true, 1, 5, 201 * S);
-    assert_int_equal(node_meets_unmet_ns(&meets, 8, 202 * S), 0);
-    node_meets_note(&meets, true, 1, 90, 300 * S);
-    assert_int_equal(node_meets_unmet_ns(&meets, 90, 300 * S), 99 * S);
+    const struct gossip_id a = {{1}}, b = {{2}}, c = {{3}};
+    assert_int_equal(node_meets_quiet_ns(&meets, &a, 100, 2, 1000 * S), 0); // not known
+    for (uint64_t t = 1; t <= 60; t++) {
+        node_meets_note(&meets, &a, NODE_MEET_LIVE, t, t, t * S);
+        node_meets_note(&meets, &b, NODE_MEET_LIVE, t / 20, t, t * S); // every 20 s
+        node_meets_note(&meets, &c, NODE_MEET_EXCUSED, 0, t, t * S);   // this node waits
+        assert_int_equal(node_meets_quiet_ns(&meets, &a, t, 2, t * S), 0);
+        assert_int_equal(node_meets_quiet_ns(&meets, &c, t, 2, t * S), 0);
+        node_meets_sweep(&meets);
+    }
+    node_meets_note(&meets, &a, NODE_MEET_LIVE, 60, 90, 91 * S);
+    node_meets_note(&meets, &b, NODE_MEET_LIVE, 3, 90, 91 * S);
+    assert_int_equal(node_meets_quiet_ns(&meets, &a, 65, 2, 91 * S), 0); // three turns are longer
+    assert_int_equal(node_meets_quiet_ns(&meets, &a, 66, 2, 91 * S), 31 * S);
+    assert_int_equal(node_meets_quiet_ns(&meets, &b, 90, 2, 91 * S), 0); // usual
+    assert_int_equal(node_meets_quiet_ns(&meets, &b, 200, 2, 140 * S), 80 * S);
+    node_meets_note(&meets, &b, NODE_MEET_DOWN, 3, 90, 100 * S);
+    assert_int_equal(node_meets_quiet_ns(&meets, &b, 91, 2, 120 * S), 0); // its edge was live until 91 s
+    assert_int_equal(node_meets_quiet_ns(&meets, &b, 91, 2, 121 * S), 61 * S);
+    node_meets_sweep(&meets);
+    node_meets_sweep(&meets); // nobody was noted since
+    assert_int_equal(node_meets_quiet_ns(&meets, &b, 91, 2, 200 * S), 0);
 }
 
 static void the_curve_is_bounded_and_covers_the_whole_training(void **state)
@@ -304,6 +410,9 @@ int main(void)
         cmocka_unit_test(all_is_well),
         cmocka_unit_test(each_condition_is_reported),
         cmocka_unit_test(a_node_without_others_is_reported_as_alone),
+        cmocka_unit_test(a_neighbour_without_exchanges_is_named_with_the_cause),
+        cmocka_unit_test(the_end_says_what_the_model_is),
+        cmocka_unit_test(a_node_that_does_not_take_part_is_not_ready),
         cmocka_unit_test(the_slowest_is_found),
         cmocka_unit_test(the_line_of_the_log_has_progress_members_and_condition),
         cmocka_unit_test(durations_are_readable),

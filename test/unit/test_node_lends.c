@@ -85,7 +85,7 @@ static bool is_finite(struct world *world)
     struct gossip_learner_steps did;
     node_built_in_steps(&world->learner, 0, 1);
     node_built_in_boundary(&world->learner, &did);
-    return did.finite;
+    return did.result == GOSSIP_LEARNER_DONE;
 }
 
 static void state_that_is_not_finite_is_detected_and_begins_again(void **state)

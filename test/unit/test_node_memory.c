@@ -16,19 +16,19 @@ static void memory_is_counted_for_host_and_device(void **state)
     struct base_reason why;
     struct node_memory memory;
     assert_int_equal(node_schema_defaults(&node_config_schema, &config, &why), BASE_OK);
-    node_memory_of(&config, 1000, false, false, &memory); // model, gradient, sum, published
-    assert_int_equal(memory.host.bytes, 4 * 4000);
+    node_memory_of(&config, 1000, false, false, &memory); // model, gradient, sum, kept, published
+    assert_int_equal(memory.host.bytes, 5 * 4000);
     assert_int_equal(memory.host.edge_bytes, 2 * 4000);
     assert_int_equal(memory.device.bytes + memory.device.edge_bytes, 0);
     node_memory_of(&config, 1000, true, true, &memory);
     assert_int_equal(memory.device.bytes, 4 * 4000);
     assert_int_equal(memory.device.edge_bytes, 2 * 4000);
-    assert_int_equal(memory.host.bytes, 2 * 4000); // copies of model and sum
+    assert_int_equal(memory.host.bytes, 3 * 4000); // copies of model and sum, the last good model
     assert_int_equal(memory.host.edge_bytes, 0);
     node_memory_of(&config, 1000, true, false, &memory);
     assert_int_equal(memory.device.bytes, 4 * 4000); // without the published one, with one for evaluation
     assert_int_equal(memory.device.edge_bytes, 0);
-    assert_int_equal(memory.host.bytes, 3 * 4000);
+    assert_int_equal(memory.host.bytes, 4 * 4000);
     assert_int_equal(memory.host.edge_bytes, 2 * 4000);
     node_schema_free(&node_config_schema, &config);
 }
@@ -46,9 +46,9 @@ static void the_memory_follows_from_the_configuration(void **state)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         assert_int_equal(node_schema_set(&node_config_schema, settings[i], &config, &why), BASE_OK);
     node_memory_of(&config, 1000, false, false, &memory);
-    // model, gradient, sum, two moments; two of outer momentum; published model and moments, and their
-    // changes
-    assert_int_equal(memory.host.bytes, (5 + 2 + 3) * 4000);
+    // model, gradient, sum, two moments; the last good model and second moment; two of outer momentum;
+    // published model and moments, and their changes
+    assert_int_equal(memory.host.bytes, (5 + 2 + 2 + 3) * 4000);
     assert_int_equal(memory.host.edge_bytes, 4000); // two vectors, each half as large
     assert_string_equal(memory.host.edge, "reference, correction");
     assert_non_null(strstr(memory.host.vectors, "outer momentum"));

@@ -94,11 +94,11 @@ static void a_row_is_one_line_with_these_fields(void **state)
         text,
         "{\"time\":1700000000.125,\"node\":\"node-03\",\"round\":3,\"step\":12,\"own_steps\":8,\"own_examples\":256,\"loss\":0.1,"
         "\"accuracy\":null,\"test_loss\":null,\"bytes_sent\":2147483648,"
-        "\"bytes_received\":9223372036854775807,\"exchanges\":2,\"consensus\":null,\"rate\":0.03,"
+        "\"bytes_received\":9223372036854775807,\"exchanges\":2,\"returns\":0,\"consensus\":null,\"rate\":0.03,"
         "\"delta_bytes\":100,\"dense_bytes\":5000,\"state\":\"training\"}\n");
     json_t *parsed = json_loads(text, 0, NULL);
     assert_non_null(parsed);
-    assert_int_equal(json_object_size(parsed), 17);
+    assert_int_equal(json_object_size(parsed), 18);
     json_decref(parsed);
     free(text);
     node_metrics_close(metrics);
