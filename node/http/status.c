@@ -332,6 +332,7 @@ char *node_status_json(const struct node_status *s)
     set_learning(root, &s->progress);
     json_object_set_new(root, "parameters", count(s->parameters));
     json_object_set_new(root, "ratio", number(ratio_of(s)));
+    json_object_set_new(root, "apart", number(s->progress.apart > 0 ? s->progress.apart : (double)NAN));
     json_object_set_new(root, "memory_bytes", memory_json(s));
     json_object_set_new(root, "model", json_string(s->model));
     json_object_set_new(root, "consensus", number(s->totals.consensus));
