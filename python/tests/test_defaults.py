@@ -1,5 +1,6 @@
 """With no key of the user's, nodes with classes of their own learn what one process with all data learns."""
 
+import threading
 import types
 import unittest
 
@@ -8,6 +9,7 @@ import torch
 import p2pml
 from loops import Loop, small
 from p2pml import _defaults
+from processes import free_ports, patience
 from uneven import Lesson, cnn
 
 
@@ -63,6 +65,26 @@ class Rules(Loop):
             self.step(model, optimizer, 3)
             self.assertEqual(together.step, 3)
             self.assertEqual(together.node.status()["ratio"], 1 / 8)
+
+    def test_auto_and_the_same_number_train_together(self):
+        ports, ratios, found = free_ports(2), ("auto", "1/8"), {}
+
+        def run(i):
+            model, optimizer = small()
+            node = self.join(str(i), peers=f"127.0.0.1:{ports[1 - i]}", listen=f"127.0.0.1:{ports[i]}", average__ratio=ratios[i],
+                             average__mode="sync", node__start_timeout="300s")
+            with p2pml.attach(node, model, optimizer, steps=50) as together:
+                while not together.done:
+                    self.step(model, optimizer)
+                    if together.step >= 30 and i not in found:
+                        found[i] = node.status()
+        threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(patience())
+        self.assertEqual([found[i]["ratio"] for i in range(2)], [1 / 8] * 2)
+        self.assertTrue(all(found[i]["exchanges"] >= 10 for i in range(2)), [found[i]["exchanges"] for i in range(2)])
 
 
 if __name__ == "__main__":
