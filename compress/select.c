@@ -2,11 +2,27 @@
 #include "base/limits.h"
 #include "compress/selecting.h"
 
+#include <math.h>
+
 // The share of the k entries that the elements [0, end) contribute; the share of a run is a difference of two
 // such numbers.
 static size_t share_until(size_t k, size_t count, size_t end)
 {
     return count == 0 ? 0 : (size_t)((uint64_t)k * end / count);
+}
+
+#define PACKET_WORTH 16384.0 // entries; the overhead of a message is that of a few hundred
+
+static double part_of(double ratio, double count)
+{
+    if (ratio > 0)
+        return ratio * count;
+    return fmax(count / 32, fmin(count / 8, PACKET_WORTH));
+}
+
+size_t compress_select_count(double ratio, size_t count)
+{
+    return (size_t)(part_of(ratio, (double)count) + 0.5);
 }
 
 size_t compress_select_room(const struct compress_selection *selection, size_t count)

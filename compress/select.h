@@ -31,6 +31,11 @@ struct compress_energy {
     double a, x; // |x - r|^2, |x|^2
 };
 
+// The k for a vector of `count` elements: the part `ratio` of them. 0 (average.ratio: auto) leaves the part
+// to this rule, from 1/8 for small vectors to 1/32 for large ones: k = max(d/32, min(d/8, 16384)). Depends on
+// the arguments only, so all nodes of a cluster find the same. README.md says why.
+size_t compress_select_count(double ratio, size_t count);
+
 // The capacity that `entries` must have: k, and room for candidates.
 size_t compress_select_room(const struct compress_selection *selection, size_t count);
 

@@ -140,8 +140,11 @@ static void take_edges(struct node_loop *loop, struct node_message *message)
 static void take_progress(struct node_loop *loop, const struct node_progress *progress)
 {
     BASE_ASSERT(progress->rollbacks_in_row <= progress->rollbacks);
+    const bool apart = progress->apart > 0 && loop->progress.apart <= 0;
     loop->progress = *progress;
     node_loop_note_progress(loop);
+    if (apart)
+        node_loop_say_apart(loop);
     node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS,
                                                     .round = progress->round,
                                                     .step = progress->step,

@@ -3,6 +3,7 @@
 #include "base/plural.h"
 #include "node/loop_private.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,6 +102,20 @@ static const char *why_resumed(uint64_t bits)
     if (bits & GOSSIP_LIFE_HELD_OUT)
         return "this node counts in the graph again: training continues";
     return "training continues";
+}
+
+// With values that the user can change, as they are in use.
+void node_loop_say_apart(struct node_loop *loop)
+{
+    const double ratio = (double)loop->totals.entries / (double)loop->options.greeting.parameters;
+    char line[320];
+    snprintf(
+        line, sizeof line,
+        "the models of the nodes are %.2g apart (part of their norm) and do not come closer: exchange more, "
+        "with a larger average.ratio (now 1/%.3g) or a smaller average.local_steps (now %" PRIu64
+        "; every, in Python)",
+        loop->progress.apart, ratio > 0 ? 1 / ratio : (double)NAN, loop->options.config->average.local_steps);
+    node_cluster_warn(loop->cluster, "distance", line);
 }
 
 // Notices that need only one text, with at most the numbers a and b, in this order.

@@ -13,6 +13,7 @@
 #include "topology/file.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -418,6 +419,18 @@ static void describe(const struct node_setup *s, const char *version)
         base_log(BASE_LOG_INFO, "method", "local: nothing is averaged");
 }
 
+static void describe_exchange(const struct node_setup *s)
+{
+    const size_t d = train_model_parameters(s->model);
+    struct gossip_exchange_totals totals;
+    gossip_exchange_totals(s->exchange, &totals);
+    base_log(BASE_LOG_INFO, "model", "%s, %zu parameters", s->greeting.model, d);
+    if (s->config->average.method != NODE_METHOD_LOCAL)
+        base_log(BASE_LOG_INFO, "ratio",
+                 "an exchange sends %" PRIu64 " of %zu values, 1/%.3g (average.ratio%s)", totals.entries, d,
+                 (double)d / (double)totals.entries, s->config->average.ratio > 0 ? "" : " is auto");
+}
+
 static struct node_lines_bounds line_bounds(const struct node_config *config)
 {
     return (struct node_lines_bounds){config->metrics.file_bytes, (unsigned)config->metrics.files};
@@ -467,8 +480,7 @@ static enum base_error make_all(struct node_setup *s, const struct node_setup_op
         free(s->start);
         s->start = NULL;
     }
-    base_log(BASE_LOG_INFO, "model", "%s, %zu parameters", s->greeting.model,
-             train_model_parameters(s->model));
+    describe_exchange(s);
     return BASE_OK;
 }
 

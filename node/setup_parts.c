@@ -162,6 +162,9 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
     return train_trainer_create(&options, model, data, start, trainer, why);
 }
 
+// Of one step each: a neighbour's correction acts at full strength for 8 rounds per edge.
+#define OVERLAP_ROUNDS 16u
+
 enum base_error node_setup_exchange_options(const struct node_config *c,
                                             struct gossip_exchange_options *options, struct base_reason *why)
 {
@@ -179,6 +182,7 @@ enum base_error node_setup_exchange_options(const struct node_config *c,
         .sync = c->average.mode == NODE_MODE_SYNC,
         .bounded = c->average.mode == NODE_MODE_BOUNDED,
         .max_delay = c->average.max_delay,
+        .overlap = c->average.local_steps == 1 ? OVERLAP_ROUNDS : 0,
         .clip = (float)c->average.clip,
         .on_death = (enum gossip_on_death)c->average.on_death,
         .fade_rounds = (unsigned)c->average.fade_rounds,

@@ -3,6 +3,7 @@
 
 #include "base/bf16.h"
 #include "base/hash.h"
+#include "compress/select.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,11 +36,11 @@ static enum base_error allocate(struct gossip_exchange *exchange)
 
 static enum base_error check(const struct gossip_exchange_options *options, struct base_reason *why)
 {
-    if (!(options->ratio > 0 && options->ratio <= 1) || options->parameters == 0 ||
+    if (!(options->ratio >= 0 && options->ratio <= 1) || options->parameters == 0 ||
         options->parameters > LIMIT_PARAMETERS || options->deadline_ceiling_ns < options->deadline_floor_ns)
         return base_fail(
             why, BASE_EINVAL,
-            "exchange: found ratio %g, %zu parameters; expected a ratio in (0, 1], 1 to %u parameters and a "
+            "exchange: found ratio %g, %zu parameters; expected a ratio in [0, 1], 1 to %u parameters and a "
             "deadline ceiling that is not below the floor",
             (double)options->ratio, options->parameters, LIMIT_PARAMETERS);
     if (options->reference_bf16 && !options->kernels->shares_host)
@@ -55,7 +56,7 @@ static size_t entries_of(const struct gossip_exchange_options *options)
 {
     size_t d = options->parameters, block = options->selection.block;
     size_t blocks = block > 0 && block < d ? (d + block - 1) / block : 1;
-    size_t entries = (size_t)((double)options->ratio * (double)d + 0.5);
+    size_t entries = compress_select_count((double)options->ratio, d);
 
     return entries > blocks ? entries : blocks;
 }
@@ -88,6 +89,7 @@ static struct gossip_pace_options pace_options(const struct gossip_exchange *exc
         .lead = options->bounded && options->max_delay < lead ? options->max_delay : lead,
         .reach = reach,
         .local = reach / 2,
+        .overlap = options->overlap,
         .max_delay = options->max_delay,
         .ceiling_ns = options->deadline_ceiling_ns,
     };

@@ -69,7 +69,7 @@ struct gossip_exchange_options {
     uint64_t round;     // rounds that `model` has completed, not counting one that a checkpoint left open.
                         // Requests of later rounds wait until the trainer reaches them. Not 0: the node is
                         // resumed, and until its first ROUND event it is AWAY in RESYNC blocks
-    float ratio;        // kept entries / d, in (0, 1]
+    float ratio;        // kept entries / d, in (0, 1]; 0: auto (compress_select_count)
     enum kernels_format values;
     struct compress_selection selection; // method, block and seed; k follows from the ratio, at least 1 per
                                          // block
@@ -87,6 +87,7 @@ struct gossip_exchange_options {
     bool bounded;         // a round ends once no neighbour is more than max_delay rounds behind
     uint64_t max_delay;   // also, without sync: the most consecutive rounds that a node makes without an
                           // exchange
+    uint64_t overlap;     // without sync: struct gossip_pace_options
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
     bool reference_bf16; // r and c of every edge take 2 bytes per element. Both ends of an edge must have
                          // the same setting. Refused if the kernels do not share the host's memory
@@ -249,6 +250,7 @@ struct gossip_exchange_totals {
     double consensus;               // |x - r| / |x| after the latest exchange, NAN before the first
     enum gossip_standing standing;  // of this node, now
     uint64_t memory;                // bytes of vectors and packets, now
+    uint64_t entries;               // k: of the d, in one packet
 };
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange); // d

@@ -78,6 +78,7 @@ void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossi
     *totals = exchange->totals;
     totals->standing = exchange->standing;
     totals->memory = memory_of(exchange);
+    totals->entries = exchange->entries;
     totals->waits = exchange->pace.waits;
     totals->apart = gossip_pace_apart(&exchange->pace);
     totals->reason = exchange->pace.reason;

@@ -129,12 +129,18 @@ static bool is_starved(const struct gossip_pace *pace)
            pace->rounds - pace->met > pace->options.max_delay;
 }
 
+// The exchange may take several rounds: nothing is lost by the steps that are taken meanwhile.
+static bool may_overlap(const struct gossip_pace *pace)
+{
+    return !is_sync(pace) && pace->rounds - pace->met < pace->options.overlap;
+}
+
 void gossip_pace_begin(struct gossip_pace *pace, const struct gossip_pace_round *round)
 {
     BASE_ASSERT(!pace->open && round->round >= 1);
     pace->rounds += round->counts;
     if (round->counts && round->meets) {
-        pace->unmet += pace->met < pace->latest;
+        pace->unmet += pace->met < pace->latest && !may_overlap(pace);
         pace->latest = pace->rounds;
         pace->planned++;
     }
@@ -262,11 +268,12 @@ static uint64_t fastest_other(const struct gossip_pace *pace, const struct gossi
 // How long the boundary waits for an exchange over this edge; the rest of it the exchange goes on alone.
 static uint64_t worth_waiting(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
 {
-    const uint64_t least = fastest_other(pace, peer);
+    const uint64_t least = fastest_other(pace, peer), steps_ns = pace->begun_ns - pace->began_ns;
+    const bool overlaps = may_overlap(pace);
 
-    if (least == UINT64_MAX)
+    if (least == UINT64_MAX && !overlaps)
         return UINT64_MAX / 2;
-    const uint64_t most = larger(SLOW_TIMES * least, SLOW_LEAST_NS);
+    const uint64_t most = larger(overlaps ? steps_ns : SLOW_TIMES * least, SLOW_LEAST_NS);
     return gossip_answers_median(&peer->answers) > most ? 0 : most;
 }
 
@@ -510,7 +517,7 @@ static struct gossip_pace_next choose(struct gossip_pace *pace)
         return ask(partner, pace->plan.weight);
     if (best)
         return ask(best, 0.5f);
-    if (may_train_alone(pace))
+    if (may_train_alone(pace) || (may_overlap(pace) && has_loose(pace)))
         return go_on;
     if (count_live(pace) > 0)
         return wait_for_any(pace);

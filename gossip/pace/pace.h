@@ -72,6 +72,8 @@ struct gossip_pace_options {
     uint64_t lead;       // most rounds above the cluster's (L), beyond what the news can be late
     uint64_t reach;      // sync: most rounds that a node skips at once
     uint64_t local;      // async: most rounds that a node behind the cluster makes for one exchange (d/k)
+    uint64_t overlap;    // async: most rounds without an exchange while one that takes longer than the steps
+                         // of a round is under way; 0: the next round waits for it
     uint64_t max_delay;  // async: rounds without an exchange before a node without a live edge waits
     uint64_t ceiling_ns; // of every wait
 };

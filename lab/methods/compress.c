@@ -11,7 +11,7 @@ static struct compress_selection selection_of(const struct rounds_world *world, 
 {
     const struct node_config *config = world->config;
     size_t block = (size_t)config->average.select_block, blocks = block ? (world->d + block - 1) / block : 1;
-    size_t k = (size_t)(config->average.ratio * (double)world->d + 0.5);
+    size_t k = compress_select_count(config->average.ratio, world->d);
     k = k < blocks ? blocks : k;
     return (struct compress_selection){.method = (enum compress_method)config->average.select,
                                        .k = k < world->d ? k : world->d,

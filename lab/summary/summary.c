@@ -1,6 +1,7 @@
 #include "lab/summary/summary.h"
 
 #include "base/file.h"
+#include "compress/select.h"
 #include "lab/summary/summary_json.h"
 
 #include <math.h>
@@ -131,7 +132,14 @@ static json_t *bytes_json(const struct lab_cluster *cluster, const struct lab_to
                      integer(totals->dense_bytes), "dense_over_sent", lab_json_real(totals->times_less));
 }
 
-static json_t *settings_json(const struct node_config *c, uint64_t seed)
+double lab_summary_ratio(const struct lab_summary *summary)
+{
+    const size_t d = summary->bench->parameters;
+    const double ratio = summary->bench->view.average.ratio;
+    return ratio > 0 ? ratio : (double)compress_select_count(ratio, d) / (double)d;
+}
+
+static json_t *settings_json(const struct node_config *c, double ratio, uint64_t seed)
 {
     json_t *data =
         json_pack("{s:o, s:o, s:o, s:o, s:o}", "kind", choice("data.kind", c->data.kind), "partition",
@@ -144,8 +152,8 @@ static json_t *settings_json(const struct node_config *c, uint64_t seed)
     json_t *average = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:b}", "method", choice("average.method", c->average.method), "mode",
         choice("average.mode", c->average.mode), "local_steps", integer(c->average.local_steps), "ratio",
-        lab_json_real(c->average.ratio), "values", choice("average.values", c->average.values),
-        "drift_correction", c->average.drift_correction);
+        lab_json_real(ratio), "values", choice("average.values", c->average.values), "drift_correction",
+        c->average.drift_correction);
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "seed", integer(seed), "topology",
                      choice("topology.kind", c->topology.kind), "model_seed", integer(c->model.seed), "data",
                      data, "train", train, "average", average);
@@ -175,15 +183,15 @@ static json_t *changed_json(const struct node_schema *schema, const struct lab_e
 
 static json_t *head_json(const struct lab_summary *s)
 {
-    return json_pack("{s:i, s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:s, s:o, s:o, s:o}",
-                     "format", 2, "measure", lab_workbench_measures(s->bench), "kind", s->kind, "engine",
-                     s->engine, "method", choice("average.method", s->bench->view.average.method),
-                     "experiment", s->experiment->experiment.name, "status", s->status, "file", s->file,
-                     "directory", s->directory, "version", s->version, "time", lab_json_real(s->time),
-                     "nodes", (int)s->cluster->count, "settings",
-                     settings_json(&s->bench->view, s->experiment->experiment.seed), "model",
-                     s->bench->description, "parameters", integer(s->bench->parameters), "train_examples",
-                     integer(s->bench->train.examples), "test_examples", integer(s->bench->test.examples));
+    return json_pack(
+        "{s:i, s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:s, s:o, s:o, s:o}", "format", 2,
+        "measure", lab_workbench_measures(s->bench), "kind", s->kind, "engine", s->engine, "method",
+        choice("average.method", s->bench->view.average.method), "experiment", s->experiment->experiment.name,
+        "status", s->status, "file", s->file, "directory", s->directory, "version", s->version, "time",
+        lab_json_real(s->time), "nodes", (int)s->cluster->count, "settings",
+        settings_json(&s->bench->view, lab_summary_ratio(s), s->experiment->experiment.seed), "model",
+        s->bench->description, "parameters", integer(s->bench->parameters), "train_examples",
+        integer(s->bench->train.examples), "test_examples", integer(s->bench->test.examples));
 }
 
 static json_t *results_json(const struct lab_summary *s)

@@ -35,6 +35,7 @@ struct lab_totals {
     uint64_t bytes_sent, bytes_received, delta_bytes, dense_bytes, exchanges;
     double times_less; // dense / sent; NAN when nothing was sent
 };
+double lab_summary_ratio(const struct lab_summary *summary); // the part of the values that an exchange sends
 void lab_totals_of(const struct lab_cluster *cluster, struct lab_totals *totals);
 
 // Over the lone runs that have finished; NAN: none has.

@@ -27,7 +27,7 @@ static void print_head(const struct lab_summary *s, FILE *out)
             "values, %s\n",
             optimizer, c->train.rate, (unsigned long long)c->train.steps, (unsigned long long)c->train.batch,
             (unsigned long long)c->average.local_steps, base_plural(c->average.local_steps), mode,
-            round(1 / c->average.ratio * 10) / 10, values);
+            round(10 / lab_summary_ratio(s)) / 10, values);
 }
 
 static void print_score(const char *what, const struct lab_score *score, const char *note, FILE *out)

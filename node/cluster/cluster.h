@@ -66,6 +66,8 @@ struct gossip_control *node_cluster_control(const struct node_cluster *cluster);
 void node_cluster_reload_faults(struct node_cluster *cluster);
 // An event about this node, without a member: start, paused, ...
 void node_cluster_tell(struct node_cluster *cluster, const char *event, const char *line);
+void node_cluster_warn(struct node_cluster *cluster, const char *event,
+                       const char *line); // a warning in the log
 
 void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *orphans, size_t count);
 

@@ -153,6 +153,12 @@ void node_cluster_tell(struct node_cluster *cluster, const char *name, const cha
     node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%s", line);
 }
 
+void node_cluster_warn(struct node_cluster *cluster, const char *name, const char *line)
+{
+    struct node_event event = {.event = name};
+    node_events_tell(cluster->events, &event, BASE_LOG_WARN, "%s", line);
+}
+
 void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer)
 {
     char text[LIMIT_NODE_NAME_BYTES];

@@ -363,10 +363,14 @@ static const struct node_key keys[] = {
             "how many rounds the node may be ahead of the cluster, besides those by which its news are old.",
             TOLD),
     INTEGER("average.local_steps", average.local_steps, "4", 1, 1e9,
-            "Local steps per round, between two exchanges.", SHARED),
-    REAL("average.ratio", average.ratio, "1/32", 0.00001, 1,
-         "Part of the model's values that one exchange sends; 1 sends all. Below 1/100 accuracy suffers.",
-         TOLD),
+            "Local steps per round, between two exchanges. With 1, in async mode, a node trains on while an "
+            "exchange takes longer than a step and 20 ms: then an exchange is made in up to 16 steps.",
+            SHARED),
+    REAL_OR("average.ratio", average.ratio, "auto", "auto", 0.00001, 1,
+            "Part of the model's values that one exchange sends; 1 sends all. Below 1/100 accuracy suffers. "
+            "auto: max(1/32, min(1/8, 16384 values)), so that a small model sends 1/8, one of over 524288 "
+            "values 1/32.",
+            TOLD),
     CHOICE("average.values", average.values, "int8", "fp32|fp16|int8|bf16|int4|int2|sign",
            "Format of the values that are sent. int4, int2 and sign need a larger ratio for the same result.",
            TOLD),

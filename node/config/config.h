@@ -127,7 +127,7 @@ struct node_config {
         uint64_t max_delay; // maximum of rounds without an exchange; bounded: also of rounds that a live
                             // neighbour may be behind
         uint64_t local_steps;
-        double ratio;
+        double ratio;              // 0: auto, by the size of the model (compress_select_count)
         int values;                // enum kernels_format: fp32|fp16|int8|bf16|int4|int2|sign
         int select;                // enum compress_method: exact|threshold|bisection|random
         uint64_t select_block;     // elements; 0: the whole model

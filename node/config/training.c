@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define FRESH_LEAST 0.01 // of the model, in an exchange
+#define AUTO_LEAST  (1.0 / 32)
 
 static enum base_error parse_step(const char *text, double *at, double *factor, struct base_reason *why)
 {
@@ -166,18 +167,24 @@ enum base_error node_config_filters(const struct node_config *config, struct com
     return BASE_OK;
 }
 
+// auto: what a large model gets; the size of this one is not known yet.
+static double least_ratio(const struct node_config *config)
+{
+    return config->average.ratio > 0 ? config->average.ratio : AUTO_LEAST;
+}
+
 // Below this part, models of nodes with uneven data fall apart, whether it is the ratio or a filter that
 // makes it so small.
 static void warn_of_few_fresh(const struct node_config *config, const struct compress_filters *filters)
 {
-    const double fresh = compress_filters_fresh(filters, config->average.ratio);
-    if (filters->count && fresh < FRESH_LEAST && fresh < config->average.ratio)
+    const double ratio = least_ratio(config), fresh = compress_filters_fresh(filters, ratio);
+    if (filters->count && fresh < FRESH_LEAST && fresh < ratio)
         node_config_say(
             BASE_LOG_WARN, config, "average.filters",
             "with average.ratio 1/%.0f, an exchange sends only 1/%.0f of the model anew: the filters drop the "
             "rest, or send the same positions again. That is as little as a ratio of 1/%.0f, and nodes with "
             "uneven data may end far apart; use fewer repetitions (same-keys), or a larger ratio",
-            1 / config->average.ratio, 1 / fresh, 1 / fresh);
+            1 / ratio, 1 / fresh, 1 / fresh);
 }
 
 enum base_error node_config_check_average(const struct node_config *config, struct base_reason *why)
@@ -190,12 +197,12 @@ enum base_error node_config_check_average(const struct node_config *config, stru
                                   "found %s, expected at most average.deadline_ceiling, which is %s", floor,
                                   ceiling);
     }
-    if (config->average.select_block && (double)config->average.select_block * config->average.ratio < 1)
+    if (config->average.select_block && (double)config->average.select_block * least_ratio(config) < 1)
         return node_config_refuse(
             config, "average.select_block", why,
             "found %" PRIu64
             ", expected at least 1 / average.ratio, which is %.0f: each block must have a value to send",
-            config->average.select_block, ceil(1 / config->average.ratio));
+            config->average.select_block, ceil(1 / least_ratio(config)));
     struct compress_filters filters;
     enum base_error error = node_config_filters(config, &filters, why);
     if (error)

@@ -309,6 +309,13 @@ static json_t *memory_json(const struct node_status *s)
     return memory;
 }
 
+// The part of the values that an exchange sends, as it is used; NAN before the first round.
+static double ratio_of(const struct node_status *s)
+{
+    return s->totals.entries && s->parameters ? (double)s->totals.entries / (double)s->parameters
+                                              : (double)NAN;
+}
+
 char *node_status_json(const struct node_status *s)
 {
     json_t *root = json_object();
@@ -319,6 +326,8 @@ char *node_status_json(const struct node_status *s)
     set_glance(root, s);
     set_learning(root, &s->progress);
     json_object_set_new(root, "parameters", count(s->parameters));
+    json_object_set_new(root, "ratio", number(ratio_of(s)));
+    json_object_set_new(root, "apart", number(s->progress.apart > 0 ? s->progress.apart : (double)NAN));
     json_object_set_new(root, "memory_bytes", memory_json(s));
     json_object_set_new(root, "model", json_string(s->model));
     json_object_set_new(root, "consensus", number(s->totals.consensus));

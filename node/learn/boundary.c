@@ -134,6 +134,7 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .rmse = l->rmse,
         .regression = l->regression,
         .consensus = l->totals.consensus,
+        .apart = l->distance.stays,
         .rate = l->options.trainee ? train_trainer_rate(l->options.trainee->trainer) : l->rate,
         .rollbacks = l->rounds.unusable_rounds,
         .rollbacks_in_row = l->rounds.unusable_in_row,
@@ -243,6 +244,8 @@ static void finish_round(struct node_learner *l, struct node_round *round)
         node_message_free(message);
     }
     l->totals = round->totals;
+    if (!round->fetch)
+        node_distance_note(&l->distance, l->totals.exchanges, l->totals.consensus);
 }
 
 // A new node writes one after its first round, so that --resume has something to continue from.

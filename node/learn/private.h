@@ -3,6 +3,7 @@
 #ifndef NODE_LEARN_PRIVATE_H
 #define NODE_LEARN_PRIVATE_H
 
+#include "node/learn/distance.h"
 #include "node/learn/learner.h"
 #include "node/learn/takeover.h"
 #include <pthread.h>
@@ -27,6 +28,7 @@ struct node_learner {
     double pace;          // of this node's steps over the median of its neighbours'
     uint64_t step_ns;     // of one step, as the learner reported it
     struct gossip_exchange_totals totals;
+    struct node_distance distance;     // of the models, over the latest exchanges
     struct train_spread *spreads;      // for the scaling, from the loop; NULL: not here yet
     struct node_shards *shards;        // NULL: nothing is ever taken over
     struct node_message *weight;       // the latest of its kind that is not carried out yet, or NULL

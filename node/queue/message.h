@@ -90,6 +90,7 @@ struct node_progress {
     uint64_t least_stop;                  // the first boundary at which it can stop
     double loss, accuracy,
         consensus; // NAN: not measured; accuracy is the latest measured; R2 of a regression
+    double apart;  // the distance at which the models stay apart, for people; 0: they do not
     double rmse;   // of a regression, likewise
     bool regression;
     double rate;

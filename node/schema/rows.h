@@ -18,6 +18,9 @@
     ROW(INTEGER, key, field, initial, least, most, NULL, __VA_ARGS__)
 #define REAL(key, field, initial, least, most, ...)                                                          \
     ROW(REAL, key, field, initial, least, most, NULL, __VA_ARGS__)
+// A number, or the word, which is stored as 0.
+#define REAL_OR(key, field, word, initial, least, most, ...)                                                 \
+    ROW(REAL, key, field, initial, least, most, word, __VA_ARGS__)
 #define RATE(key, field, initial, least, most, ...)                                                          \
     ROW(RATE, key, field, initial, least, most, NULL, __VA_ARGS__)
 #define DURATION(key, field, initial, least, most, ...)                                                      \

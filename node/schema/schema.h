@@ -19,7 +19,7 @@ enum node_key_type {
     NODE_KEY_CHOICE,   // int               index into `choices` ("a|b|c")
     NODE_KEY_BOOL,     // bool              true/false, yes/no, on/off
     NODE_KEY_INTEGER,  // uint64_t          decimal, `least`..`most`
-    NODE_KEY_REAL,     // double            finite, `least`..`most`; also a fraction such as 1/32
+    NODE_KEY_REAL,     // double            finite, `least`..`most`; also a fraction such as 1/32, or a word
     NODE_KEY_RATE,     // double            Mbit/s, `least`..`most`; also "500kbit/s", "10Mbps", "1Gbit"
     NODE_KEY_DURATION, // uint64_t          ns; "250ms", "30s", "5m", "2h", "0"
     NODE_KEY_TEXTS,    // struct node_texts a list of texts ("[a, b]" in --set and environment: a,b)
@@ -49,7 +49,7 @@ struct node_key {
     size_t offset;       // of the field in the configuration struct
     const char *initial; // default, written as a user would ("1/32", "[]")
     double least, most;  // numbers and durations (in seconds); list types: bounds of each element
-    const char *choices; // CHOICE: "ring|butterfly"; else NULL
+    const char *choices; // CHOICE: "ring|butterfly"; REAL: "auto", a word that stands for 0; else NULL
     const char *meaning; // one or two sentences for --help, which adds what `share` means
     enum node_key_share share;
     bool (*counts)(const void *config); // whether it is shared or told in this configuration; NULL: always

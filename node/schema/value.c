@@ -120,7 +120,9 @@ void node_schema_expected(const struct node_key *key, char out[SCHEMA_EXPECTED_B
     char bounds[2 * SCHEMA_REAL_BYTES + 16];
     print_bounds(key, bounds, sizeof bounds);
     if (key->type != NODE_KEY_CHOICE) {
-        snprintf(out, SCHEMA_EXPECTED_BYTES, forms[key->type], bounds);
+        int used = snprintf(out, SCHEMA_EXPECTED_BYTES, forms[key->type], bounds);
+        if (key->choices && used > 0 && (size_t)used < SCHEMA_EXPECTED_BYTES)
+            snprintf(out + used, SCHEMA_EXPECTED_BYTES - (size_t)used, ", or %s", key->choices);
         return;
     }
     size_t used = (size_t)snprintf(out, SCHEMA_EXPECTED_BYTES, "one of ");
@@ -189,14 +191,22 @@ static bool parse_integer(const struct node_key *key, const char *text, size_t b
            *value <= node_schema_bound(key->most, 1);
 }
 
+static bool parse_real(const struct node_key *key, const char *text, size_t bytes, double *value)
+{
+    if (key->choices && strlen(key->choices) == bytes && memcmp(key->choices, text, bytes) == 0) {
+        *value = 0;
+        return true;
+    }
+    return node_schema_parse_real(text, bytes, value) && *value >= key->least && *value <= key->most;
+}
+
 static bool parse_number(const struct node_key *key, const char *text, size_t bytes,
                          union schema_value *value)
 {
     if (key->type == NODE_KEY_INTEGER)
         return parse_integer(key, text, bytes, &value->integer);
     if (key->type == NODE_KEY_REAL)
-        return node_schema_parse_real(text, bytes, &value->real) && value->real >= key->least &&
-               value->real <= key->most;
+        return parse_real(key, text, bytes, &value->real);
     if (key->type == NODE_KEY_RATE)
         return node_schema_parse_rate(text, bytes, &value->real) && value->real >= key->least &&
                value->real <= key->most;

@@ -39,8 +39,8 @@ model = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 5, 2), torch.nn.ReLU(), torch.
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
 scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.2, steps)
 peers = [f"127.0.0.1:{p}" for p in ports if p != ports[index]]
-node = p2pml.join(peers, dir=f"{folder}/{index}", listen=f"127.0.0.1:{ports[index]}", average__mode="sync", average__ratio=0.1)
-together = p2pml.attach(node, model, optimizer, every=5, scheduler=scheduler, steps=steps)
+node = p2pml.join(peers, dir=f"{folder}/{index}", listen=f"127.0.0.1:{ports[index]}")
+together = p2pml.attach(node, model, optimizer, scheduler=scheduler, steps=steps)
 while not together.done:  # in the cluster's steps: a process may be killed and started again
     batch = torch.randint(len(labels), (32,))
     torch.nn.functional.cross_entropy(model(images[batch]), labels[batch]).backward()

@@ -1,6 +1,6 @@
 """Two hosts of two processes each: torchrun --nproc_per_node 2 ddp_torchrun.py DIR HOST STEPS PORT PORT, on each host.
 
-Inside a host DistributedDataParallel averages gradients with every step; between hosts p2pml exchanges every few steps. Each host sees
+Inside a host DistributedDataParallel averages gradients with every step; between hosts p2pml exchanges. Each host sees
 half of the classes. torch.distributed knows nothing of the other host."""
 import sys
 import torch
@@ -15,7 +15,7 @@ torch.manual_seed(1)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4)))
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
 node = p2pml.join(f"127.0.0.1:{ports[1 - host]}", dir=f"{folder}/{host}", listen=f"127.0.0.1:{ports[host]}", average__mode="sync")
-together = p2pml.attach(node, model, optimizer, every=5, steps=steps)
+together = p2pml.attach(node, model, optimizer, steps=steps)
 
 truth = torch.randn(20, 4, generator=torch.Generator().manual_seed(5))
 torch.manual_seed(10 * host + rank)  # each process of the host has batches of its own

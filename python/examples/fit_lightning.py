@@ -31,7 +31,7 @@ mine = y % 2 == index
 loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x[mine], y[mine]), batch_size=32, shuffle=True)
 node = p2pml.join(f"127.0.0.1:{ports[1 - index]}", dir=f"{folder}/{index}", listen=f"127.0.0.1:{ports[index]}", average__mode="sync")
 trainer = lightning.Trainer(max_steps=steps, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-                            default_root_dir=folder, callbacks=[p2pml.lightning.Callback(node, every=5)])
+                            default_root_dir=folder, callbacks=[p2pml.lightning.Callback(node)])
 model = Model()
 trainer.fit(model, loader)
 with torch.no_grad():

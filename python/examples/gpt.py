@@ -38,7 +38,7 @@ model = GPT()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 node = p2pml.join([f"127.0.0.1:{p}" for p in ports if p != ports[index]], dir=f"{folder}/{index}", listen=f"127.0.0.1:{ports[index]}",
                   log__level="info")
-together = p2pml.attach(node, model, optimizer, every=10)
+together = p2pml.attach(node, model, optimizer)
 torch.manual_seed(index)
 print("begins at", together.step, flush=True)
 while together.step < steps:  # in the cluster's steps

@@ -28,7 +28,7 @@ def update(params, key):
 
 
 together, params = p2pml.jax.attach(p2pml.join(f"127.0.0.1:{ports[1 - index]}", dir=f"{folder}/{index}", average__mode="sync",
-                                               listen=f"127.0.0.1:{ports[index]}"), params, every=5, steps=steps)
+                                               listen=f"127.0.0.1:{ports[index]}"), params, steps=steps)
 key = jax.random.PRNGKey(10 + index)
 while not together.done:  # in the cluster's steps: a process may be killed and started again
     params = update(params, jax.random.fold_in(key, together.cluster_step))

@@ -29,6 +29,6 @@ arguments = transformers.TrainingArguments(f"{folder}/hf{index}", max_steps=step
                                            save_steps=steps // 2, report_to=[], use_cpu=True, disable_tqdm=True, seed=1)
 trainer = transformers.Trainer(Model(), arguments, train_dataset=examples(4000, 10 + index, 1), eval_dataset=examples(2000, 1, 2),
                                compute_metrics=lambda e: {"accuracy": float((e.predictions.argmax(1) == e.label_ids).mean())},
-                               callbacks=[p2pml.huggingface.Callback(node, every=5)])
+                               callbacks=[p2pml.huggingface.Callback(node)])
 trainer.train()
 print("accuracy", trainer.evaluate()["eval_accuracy"], flush=True)

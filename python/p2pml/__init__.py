@@ -2,13 +2,13 @@
 
     import p2pml
     node = p2pml.join("a.example:7400", secret="cluster.secret")
-    p2pml.attach(node, model, optimizer, every=30)
+    p2pml.attach(node, model, optimizer)
     for batch in loader:
         loss(model(batch)).backward(); optimizer.step(); optimizer.zero_grad()
 """
 
 import importlib
-from typing import Any
+from typing import Any, Optional
 
 from .errors import ConfigurationError, Ended, EnvironmentFailed, Error, ForkError, MismatchError, OrderError
 from .node import Node, Round, join
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'p2pml' has no attribute {name!r}")
 
 
-def attach(node: Node, model: Any, optimizer: Any, every: int = 30, **options: Any) -> Any:
+def attach(node: Node, model: Any, optimizer: Any, every: Optional[int] = None, **options: Any) -> Any:
     """Trains ``model`` together with the other nodes: see :func:`p2pml.pytorch.attach`."""
     from . import pytorch
     return pytorch.attach(node, model, optimizer, every=every, **options)

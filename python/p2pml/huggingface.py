@@ -1,7 +1,7 @@
 """Hugging Face's ``Trainer``, unchanged except for one callback:
 
     node = p2pml.join("a.example:7400", secret="cluster.secret", dir="state")
-    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[p2pml.huggingface.Callback(node, every=30)])
+    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[p2pml.huggingface.Callback(node)])
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Callback(TrainerCallback):
     and the trainer's logs are reported. After every checkpoint of the trainer the node writes its own at its next exchange; a restarted program
     continues from the node's checkpoint."""
 
-    def __init__(self, node: Node, every: int = 30, **options: Any):
+    def __init__(self, node: Node, every: Optional[int] = None, **options: Any):
         self.node, self.every, self.options = node, every, options
         self.attachment: Optional[Attachment] = None
 

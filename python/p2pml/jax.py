@@ -1,13 +1,13 @@
 """Any JAX program whose parameters are a pytree of arrays, trained together with other nodes:
 
-    together, params = p2pml.jax.attach(p2pml.join("a.example:7400", dir="state"), params, every=30)
+    together, params = p2pml.jax.attach(p2pml.join("a.example:7400", dir="state"), params)
     for batch in loader:
         params, state = update(params, state, batch)            # unchanged, compiled or not
         params = together.step(params, rate)
 
 Adam's second moment is shared if the optimiser's state is given (any pytree with one named tuple that has ``nu``, as optax.adam's):
 
-    together, params, state = p2pml.jax.attach(node, params, every=30, state=state)
+    together, params, state = p2pml.jax.attach(node, params, state=state)
         params, state = together.step(params, rate, state)
 
 The parameters are copied to the node's flat vector, and back, at a boundary only; between boundaries the correction is one compiled
@@ -24,14 +24,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import errors
+from . import _defaults, errors
 from .node import RESTORED, TAKEN, Node, Round
 
 
-def attach(node: Node, params: Any, every: int = 30, *, state: Any = None, steps: Optional[int] = None,
+def attach(node: Node, params: Any, every: Optional[int] = None, *, state: Any = None, steps: Optional[int] = None,
            timeout: Optional[float] = None) -> Tuple[Any, ...]:
     """Joins ``node``'s cluster. Returns an :class:`Attachment` and the cluster's parameters; continue with these. After every ``every``
-    calls of ``step`` the node exchanges with a neighbour. ``state``: the optimiser's state. If it is given, its second moment is shared,
+    calls of ``step`` the node exchanges with a neighbour (None: as for PyTorch). ``state``: the optimiser's state. If it is given, its second moment is shared,
     all of it is part of the node's checkpoints, and the third result is the state to continue with. Otherwise each node keeps its own
     optimiser state, and the program restores it. ``steps``: training ends for all at this step of the cluster; loop
     ``while not together.done``. ``timeout``: seconds to wait for the cluster."""
@@ -90,7 +90,7 @@ def _add(params: Any, correction: Any, rate: Any) -> Any:
 class Attachment:
     """The first result of :func:`attach`. Call ``step`` after every update; ``close`` (or the end of the program) leaves the cluster."""
 
-    def __init__(self, node: Node, params: Any, every: int, state: Any = None, steps: Optional[int] = None):
+    def __init__(self, node: Node, params: Any, every: Optional[int], state: Any = None, steps: Optional[int] = None):
         self.node, self.closed, self._total, self._alone = node, False, steps or 0, 0
         leaves, tree = jax.tree_util.tree_flatten_with_path(params)
         self._tree: Any = tree
@@ -103,8 +103,8 @@ class Attachment:
         self._with_state = state is not None
         if self._with_state:
             self._adam(state)
-        node.open([(name, shape) for name, (shape, _) in zip(names, self._shapes)], average__local_steps=every,
-                  train__optimizer="adamw" if self._with_state else "sgd", train__rate=0.001, train__steps=self._total)
+        node.open([(name, shape) for name, (shape, _) in zip(names, self._shapes)],
+                  **_defaults.settings(node, sum(math.prod(shape) for shape, _ in self._shapes), every, self._with_state, self._total))
         self._flat, self._flat_correction, self._flat_moment = node.model, node.correction, node.second_moment
         self._ends = np.cumsum([math.prod(shape) for shape, _ in self._shapes])[:-1]
         self._last: List[Any] = [None] * len(names)

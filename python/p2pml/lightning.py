@@ -1,7 +1,7 @@
 """Lightning's ``Trainer``, unchanged except for one callback:
 
     node = p2pml.join("a.example:7400", secret="cluster.secret", dir="state")
-    trainer = Trainer(max_epochs=3, callbacks=[p2pml.lightning.Callback(node, every=30)])
+    trainer = Trainer(max_epochs=3, callbacks=[p2pml.lightning.Callback(node)])
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Callback(_Base):
     ends in ``acc`` or ``accuracy``, are reported. Lightning's checkpoints contain the node's, with its edges (unless ``save_state=False``), so
     that ``fit(ckpt_path=...)`` continues from there."""
 
-    def __init__(self, node: Node, every: int = 30, save_state: bool = True, **options: Any):
+    def __init__(self, node: Node, every: Optional[int] = None, save_state: bool = True, **options: Any):
         self.node, self.every, self.options, self.save_state = node, every, options, save_state
         self.attachment: Optional[Attachment] = None
 

@@ -147,6 +147,11 @@ class Node(Beside):
 
     # -- opening
 
+    @property
+    def has_file(self) -> bool:
+        """It was given a configuration file, which decides what the program does not."""
+        return self._config is not None
+
     def open(self, tensors: Iterable[Tuple[str, Sequence[int]]], *, changes: bool = False, **settings: Any) -> "Node":
         """Allocates the vectors. ``tensors``: (name, shape) in the order of the vector, the same on all nodes.
         ``settings``: keys with ``__`` for the dot; those given to :func:`join` override them."""

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
-from . import errors, torchrun
+from . import _defaults, errors, torchrun
 from ._adam import SecondMoments, is_adam
 from ._flat import Named, Parameters, order
 from ._state import State, compare_rates
@@ -26,11 +26,12 @@ _attached: "weakref.WeakKeyDictionary[torch.nn.Module, List[Attachment]]" = weak
 _HOOKS = (2, 3)  # since this version of torch a compiled model leaves the hooks of optimisers alone
 
 
-def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int = 30, *,
+def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: Optional[int] = None, *,
            scheduler: Any = None, steps: Optional[int] = None, share_second_moment: bool = True, state: Optional[Dict[str, Any]] = None,
            timeout: Optional[float] = None, group: Any = None, patience: float = torchrun.PATIENCE) -> "Attachment":
     """Joins ``node``'s cluster with ``model``; on return the parameters are the cluster's. From then on every ``optimizer.step()``
-    is a local step, and after each ``every`` of them the node exchanges with a neighbour.
+    is a local step, and after each ``every`` of them the node exchanges with a neighbour. None: after each step, of a model with over
+    2,097,152 parameters after more (docs/EMBEDDING.md, "Defaults").
 
     ``scheduler``: the program's learning rate scheduler, which the program steps as before; a process that is restarted or joins late
     finds it where the cluster is. ``steps``: training ends for all at this step of the cluster; loop ``while not attachment.done``.
@@ -125,13 +126,14 @@ class Attachment:
         self._alone = 0            # steps after the node's end
         self._losses: List[float] = []  # reported since the last exchange
 
-    def start(self, every: int, steps: Optional[int], share_second_moment: bool, timeout: Optional[float]) -> None:
+    def start(self, every: Optional[int], steps: Optional[int], share_second_moment: bool, timeout: Optional[float]) -> None:
         shares = share_second_moment and is_adam(self.optimizer)
         self.node._check_open(False)
         self._opens = True
         self._total = operator.index(steps or 0)
-        self.node.open([(name, p.shape) for name, p in self._named], average__local_steps=every,
-                       train__optimizer="adamw" if shares else "sgd", train__rate=0.001, train__steps=self._total)
+        parameters = sum(p.numel() for _, p in self._named)
+        self.node.open([(name, p.shape) for name, p in self._named],
+                       **_defaults.settings(self.node, parameters, every, shares, self._total))
         self._parameters = Parameters(self._named, self.optimizer, self.node)
         model = self._model()
         assert model is not None

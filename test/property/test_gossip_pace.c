@@ -16,7 +16,7 @@
 #define NOW     (1000000 * MS)
 #define ROUND   1000ull
 
-enum { NEIGHBOURS = 2, LEAD = 8, MEMBERS = 3 };
+enum { NEIGHBOURS = 2, LEAD = 8, MEMBERS = 3, OVERLAP = 16 };
 
 // -- states
 
@@ -37,6 +37,7 @@ struct all {
     enum meets meets;
     enum place place;
     bool others, idle;
+    uint64_t overlap;
     size_t neighbours;
     struct one one[NEIGHBOURS];
 };
@@ -115,6 +116,7 @@ static void set_up(struct scene *scene, const struct all *all)
                                                  .lead = LEAD,
                                                  .reach = 20,
                                                  .local = 10,
+                                                 .overlap = all->overlap,
                                                  .max_delay = 4,
                                                  .ceiling_ns = CEILING};
     pace->round = ROUND - 1;
@@ -378,10 +380,11 @@ static void every_combination(size_t neighbours)
 {
     enum { ALL = PEER_KINDS * PASTS * 2 };
 
-    for (int mode = 0; mode < 2; mode++)
+    for (int mode = 0; mode < 3; mode++)
         for (unsigned a = 0; a < ALL; a++)
             for (unsigned b = 0; b < (neighbours > 1 ? ALL : 1); b++) {
-                struct all all = {.mode = (enum gossip_pace_mode)mode,
+                struct all all = {.mode = mode ? GOSSIP_PACE_ASYNC : GOSSIP_PACE_SYNC,
+                                  .overlap = mode == 2 ? OVERLAP : 0,
                                   .neighbours = neighbours,
                                   .one = {one_of(a), one_of(b)}};
                 if (exists(all.mode, &all.one[0]) && exists(all.mode, &all.one[1]))
@@ -397,6 +400,61 @@ static void every_pair_of_states_is_sound(void **state)
     every_combination(NEIGHBOURS);
     print_message("%lu combinations\n", tried);
     assert_true(tried > 300000);
+}
+
+// The only neighbour takes 300 ms for an exchange, and a round's step none: what a boundary does `rounds`
+// after the latest exchange.
+static enum gossip_pace_todo after(uint64_t overlap, uint64_t rounds, enum peer_kind kind)
+{
+    struct scene scene;
+    const struct all all = {.mode = GOSSIP_PACE_ASYNC,
+                            .turn = GOSSIP_PACE_DUE,
+                            .overlap = overlap,
+                            .others = true,
+                            .neighbours = 1,
+                            .one = {{.kind = kind, .past = SLOW}}};
+
+    set_up(&scene, &all);
+    scene.pace.met = scene.pace.rounds - rounds;
+    const enum gossip_pace_todo todo = gossip_pace_next(&scene.pace).todo;
+    take_down(&scene);
+    return todo;
+}
+
+static void an_exchange_may_take_several_rounds(void **state)
+{
+    (void)state;
+    for (uint64_t rounds = 1; rounds < 2 * OVERLAP; rounds++) {
+        assert_int_equal(after(0, rounds, OPEN), GOSSIP_PACE_WAIT);
+        assert_int_equal(after(OVERLAP, rounds, OPEN),
+                         rounds < OVERLAP ? GOSSIP_PACE_LEAVE : GOSSIP_PACE_WAIT);
+        assert_int_equal(after(OVERLAP, rounds, FREE), GOSSIP_PACE_ASK); // the next one begins at once
+    }
+}
+
+// Rounds without an exchange of their own are not those of a node that is apart, as long as one is under way.
+static void overlapping_rounds_are_not_apart(void **state)
+{
+    struct scene scene;
+    const struct all all = {.mode = GOSSIP_PACE_ASYNC,
+                            .others = true,
+                            .neighbours = 1,
+                            .overlap = OVERLAP,
+                            .one = {{.kind = OPEN, .past = SLOW}}};
+
+    (void)state;
+    set_up(&scene, &all);
+    for (uint64_t round = ROUND + 1; round < ROUND + 50; round++) {
+        gossip_pace_leave(&scene.pace);
+        gossip_pace_begin(
+            &scene.pace,
+            &(struct gossip_pace_round){
+                .round = round, .meets = true, .others = true, .counts = true, .partner = id_of(10)});
+        if (round < ROUND + OVERLAP)
+            assert_false(gossip_pace_apart(&scene.pace));
+    }
+    assert_true(gossip_pace_apart(&scene.pace)); // in the end nothing came of it
+    take_down(&scene);
 }
 
 // Many requests out, and many answered meanwhile: what is left of 1 becomes small, and never less than
@@ -446,6 +504,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_of_states_is_sound),
+        cmocka_unit_test(an_exchange_may_take_several_rounds),
+        cmocka_unit_test(overlapping_rounds_are_not_apart),
         cmocka_unit_test(weights_stay_weights),
         cmocka_unit_test(every_reason_has_a_name),
     };

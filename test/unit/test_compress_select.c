@@ -108,6 +108,35 @@ static void invalid_selections_are_refused(void **state)
     compress_sparse_destroy(&sparse);
 }
 
+// average.ratio: auto. A message has a price of its own, so a packet of a small model carries more of it.
+static void auto_sends_an_eighth_of_a_small_model_and_a_32nd_of_a_large_one(void **state)
+{
+    static const struct {
+        size_t d, k;
+    } cases[] = {{0, 0},
+                 {8, 1},
+                 {2698, 337},
+                 {85075, 10634},
+                 {131072, 16384},
+                 {131080, 16384},
+                 {300000, 16384},
+                 {524288, 16384},
+                 {524320, 16385},
+                 {11173962, 349186},
+                 {124439808, 3888744}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(compress_select_count(0, cases[i].d), cases[i].k);
+    for (size_t d = 1; d < 3000000; d += 1 + d / 50) { // the number that /status shows, written as a ratio
+        const size_t k = compress_select_count(0, d);
+        assert_int_equal(compress_select_count((double)((float)k / (float)d), d), k);
+        assert_true(k >= d / 32 && k <= d / 8 + 1);
+    }
+    assert_int_equal(compress_select_count(1.0 / 8, 2698), 337);
+    assert_int_equal(compress_select_count(1, 2698), 2698);
+}
+
 int main(void)
 {
     struct base_reason why;
@@ -120,6 +149,7 @@ int main(void)
         cmocka_unit_test(each_block_gets_its_share_of_k),
         cmocka_unit_test(random_selection_is_fixed_by_the_seed),
         cmocka_unit_test(invalid_selections_are_refused),
+        cmocka_unit_test(auto_sends_an_eighth_of_a_small_model_and_a_32nd_of_a_large_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

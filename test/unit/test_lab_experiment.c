@@ -326,7 +326,7 @@ static void the_view_is_settled_after_the_checks(void **state)
     assert_int_equal(load("average:\n  method: model-average\n", &e, &why), BASE_OK);
     lab_experiment_view(&e, &view);
     assert_true(view.average.ratio == 1 && !view.average.drift_correction);
-    assert_true(e.node.average.ratio == 1.0 / 32);
+    assert_true(e.node.average.ratio == 0);
     lab_experiment_free(&e);
     assert_int_not_equal(load("average:\n  method: model-average\n  ratio: 1/8\n", &e, &why), BASE_OK);
     assert_non_null(
@@ -376,7 +376,7 @@ static void the_help_lists_only_keys_that_an_experiment_accepts(void **state)
     char *help = lab_experiment_help();
     assert_non_null(help);
     assert_non_null(strstr(help, "experiment.nodes = 8\n"));
-    assert_non_null(strstr(help, "average.ratio = 1/32\n"));
+    assert_non_null(strstr(help, "average.ratio = auto\n"));
     assert_null(strstr(help, "node.listen ="));
     assert_null(strstr(help, "peers ="));
     free(help);

@@ -268,7 +268,7 @@ static void valid_combinations_pass(void **state)
         {{"topology.kind=hierarchical", "node.group=rack-7"}, NULL},
         {{"average.method=model-average", "average.ratio=1", "average.values=fp32", "average.clip=1.5"},
          NULL},
-        {{"average.method=model-average", "average.ratio=1/32", "average.values=int8"}, NULL}, // defaults
+        {{"average.method=model-average", "average.ratio=auto", "average.values=int8"}, NULL}, // defaults
         {{"average.method=local", "average.ratio=1/4"}, NULL},
         {{"average.mode=bounded", "average.max_delay=0", "train.proximal=0.1", "train.scale_rate=true",
           "average.on_death=keep"},
@@ -361,7 +361,7 @@ static void model_average_sends_whole_models(void **state)
     struct node_config config;
     start(&config);
     node_config_complete(&config);
-    assert_true(config.average.ratio == 1.0 / 32 && config.average.drift_correction);
+    assert_true(config.average.ratio == 0 && config.average.drift_correction); // auto
     set(&config, "average.method=model-average");
     node_config_complete(&config);
     assert_true(config.average.ratio == 1 && !config.average.drift_correction);
@@ -400,7 +400,8 @@ static void outer_momentum_is_limited_to_what_converges(void **state)
     assert_string_equal(why.text,
                         "--set: average.outer_momentum: found \"0.8\", expected a number from 0 to 0.79");
     assert_int_equal(node_schema_set(schema, "average.ratio=0", &config, &why), BASE_EINVAL);
-    assert_string_equal(why.text, "--set: average.ratio: found \"0\", expected a number from 0.00001 to 1");
+    assert_string_equal(why.text,
+                        "--set: average.ratio: found \"0\", expected a number from 0.00001 to 1, or auto");
     assert_int_equal(node_schema_set(schema, "data.alpha=0", &config, &why), BASE_EINVAL);
     assert_string_equal(why.text, "--set: data.alpha: found \"0\", expected a number from 0.001 to 1000000");
     node_schema_free(schema, &config);
