@@ -66,6 +66,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, const struct
     case GOSSIP_SNAPSHOT_ASK:
     case GOSSIP_SNAPSHOT_TELL:
     case GOSSIP_STATISTICS:
+    case GOSSIP_MERGE:
         break;
     }
     return BASE_EFORMAT;
