@@ -219,6 +219,9 @@ static void handle(struct node_loop *loop, struct node_message *message)
     case NODE_MESSAGE_FETCHED:
         take_fetched(loop, message);
         break;
+    case NODE_MESSAGE_MERGED:
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_MERGED});
+        break;
     case NODE_MESSAGE_SERVED:
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_SERVED});
         break;

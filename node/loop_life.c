@@ -76,6 +76,10 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
     case GOSSIP_LIFE_ASK:
         post_ids(loop, action);
         break;
+    case GOSSIP_LIFE_AMONG:
+        node_mailbox_put(loop->options.worker, bytes_mail(NODE_MESSAGE_AMONG, action->merging,
+                                                          action->count * sizeof *action->merging));
+        break;
     case GOSSIP_LIFE_NEWS:
         post_news(loop, action);
         break;
@@ -104,6 +108,7 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
     case GOSSIP_LIFE_PAUSE:
     case GOSSIP_LIFE_STOP_AT:
     case GOSSIP_LIFE_ALONE:
+    case GOSSIP_LIFE_UNITE:
     case GOSSIP_LIFE_LEAVE:
         post_order(loop, action);
         break;

@@ -156,6 +156,13 @@ static const struct words words_of[] = {
                                "the last step is done; answering %" PRIu64 " peers that still train"},
     [GOSSIP_LIFE_LINGERED] = {LOGGED, BASE_LOG_WARN, "linger_over",
                               "%" PRIu64 " peers still train; node.linger has passed"},
+    [GOSSIP_LIFE_MERGES] = {LOGGED, BASE_LOG_INFO, "merge",
+                            "%" PRIu64 " nodes have finished: merging their models into one"},
+    [GOSSIP_LIFE_CANNOT_WAIT] =
+        {LOGGED, BASE_LOG_WARN, "merge",
+         "%" PRIu64
+         " nodes have finished, and each ends with its own model: with node.linger 0 none waits for "
+         "the others (average.finish)"},
     [GOSSIP_LIFE_ISOLATED] = {TOLD, BASE_LOG_INFO, "isolated",
                               "no edge to any of %" PRIu64
                               " neighbours works: this node averages with no other node; can they reach "

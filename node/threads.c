@@ -1,4 +1,5 @@
 #include "node/threads.h"
+#include "node/config/life.h"
 
 #include "base/limits.h"
 #include "base/log.h"
@@ -108,6 +109,7 @@ static enum base_error start_worker(struct node_threads *t)
     struct node_setup *s = t->options.setup;
     const struct node_worker_options options = {.exchange = s->exchange,
                                                 .self = s->identity.id,
+                                                .merge_patience_ns = node_config_merge_patience(s->config),
                                                 .local = s->config->average.method == NODE_METHOD_LOCAL,
                                                 .inbox = t->worker_box,
                                                 .loop = t->loop_box,

@@ -66,6 +66,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, const struct
     case GOSSIP_SNAPSHOT_ASK:
     case GOSSIP_SNAPSHOT_TELL:
     case GOSSIP_STATISTICS:
+    case GOSSIP_MERGE:
         break;
     }
     return BASE_EFORMAT;
@@ -238,6 +239,18 @@ void gossip_exchange_freeze(struct gossip_exchange *exchange)
     exchange->frozen = true;
     gossip_boundary_let_go(exchange);
     BASE_ASSERT(exchange->model == exchange->own); // the trainer's vectors are not read from now on
+}
+
+bool gossip_exchange_frozen(const struct gossip_exchange *exchange)
+{
+    return exchange->frozen;
+}
+
+void gossip_exchange_replace(struct gossip_exchange *exchange, const float *model)
+{
+    BASE_ASSERT(exchange->frozen);
+    exchange->options.kernels->upload(exchange->model, model, exchange->options.parameters * sizeof *model);
+    gossip_pending_drop(exchange);
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)

@@ -12,7 +12,8 @@
 // The object's vectors are in the memory of the table of kernels that its options name, and only functions of
 // that table touch their elements. Packets are in ordinary memory; nothing else is copied between the two.
 // Ordinary code reads a vector in "kernels' memory" by the table's `download`; on the CPU the two memories
-// are one. Vectors from files and from the wire are in ordinary memory (start, model, import, keep, adopt).
+// are one. Vectors from files and from the wire are in ordinary memory (start, model, import, keep, adopt,
+// replace).
 //
 // One owner (the worker thread). Memory, in vectors of d floats:
 //   1            the published model
@@ -193,6 +194,10 @@ void gossip_exchange_scaling(struct gossip_exchange *exchange, uint64_t scaling)
 // From now on events change nothing and cause no actions, so what is exported stays the same. For the last
 // checkpoint of a node that stops: it contains every exchange that this node has answered.
 void gossip_exchange_freeze(struct gossip_exchange *exchange);
+bool gossip_exchange_frozen(const struct gossip_exchange *exchange);
+// Of a frozen one: the published model becomes `model`, and updates that the trainer has not received are
+// dropped. Edges stay as they are.
+void gossip_exchange_replace(struct gossip_exchange *exchange, const float *model);
 
 // The most rounds that a node may have been away and still continue with its own model and edges: 2 d/k.
 // Beyond that, catching up by exchanges costs more than a RESYNC.

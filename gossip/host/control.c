@@ -130,7 +130,7 @@ static void announce(struct gossip_control *control, uint64_t round)
 
 static void keep_links(struct gossip_control *control, const struct gossip_id *ids, size_t count)
 {
-    BASE_ASSERT(count <= GOSSIP_LIFE_DONORS);
+    BASE_ASSERT(count <= GOSSIP_LIFE_LINKS_MOST);
     control->n_kept = count;
     if (count > 0)
         memcpy(control->kept, ids, count * sizeof *ids);

@@ -22,8 +22,8 @@ struct gossip_control {
     uint64_t look_ns;                                                 // the next look
     bool departs;
     bool view_changed, edges_changed, changed, wants_changed;
-    bool trains;                               // as this node's record says, or will with the next signature
-    struct gossip_id kept[GOSSIP_LIFE_DONORS]; // links that the life wants besides those to neighbours
+    bool trains; // as this node's record says, or will with the next signature
+    struct gossip_id kept[GOSSIP_LIFE_LINKS_MOST]; // links that the life wants besides those to neighbours
     size_t n_kept;
     struct gossip_id *wanted; // [n_wanted] as the links know
     size_t n_wanted;

@@ -64,6 +64,8 @@ void life_consider_leave(struct gossip_life *life)
         return;
     if (unfinished > 0)
         life_tell(life, GOSSIP_LIFE_LINGERED, unfinished, 0);
+    if (life_unites(life))
+        return;
     life_act(life, GOSSIP_LIFE_LEAVE);
     life_enter(life, GOSSIP_LIFE_LEAVING);
 }

@@ -54,6 +54,7 @@ static void look(struct gossip_life *life)
     life_consider_donors(life);
     life_consider_alone(life);
     life_consider_leave(life);
+    life_consider_merge(life);
     life_consider_stop(life);
     life_consider_unknown(life);
     life_consider_shards(life);
@@ -112,6 +113,9 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
     case GOSSIP_LIFE_DONE:
         life_done(life, event->ok);
         break;
+    case GOSSIP_LIFE_MERGED:
+        life_merged(life);
+        break;
     case GOSSIP_LIFE_FROZEN:
         life_frozen(life);
         break;
@@ -127,15 +131,16 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
     }
 }
 
-// Frequent events that often change nothing that a rule reads. Before a stop, reports of others are handled
-// at once: they may stop at the next round.
+// Frequent events that often change nothing that a rule reads. Before a stop and in a merge, reports of
+// others are handled at once: they may stop at the next round, or are gone.
 static bool is_quiet(const struct gossip_life *life, const struct gossip_life_event *event)
 {
     bool passive = event->kind == GOSSIP_LIFE_PROGRESS || event->kind == GOSSIP_LIFE_MEMBER ||
                    event->kind == GOSSIP_LIFE_SERVED || event->kind == GOSSIP_LIFE_REMOVED ||
                    (event->kind == GOSSIP_LIFE_LOOK && event->still);
 
-    return passive && event->now_ns < life->next_ns && life->state != GOSSIP_LIFE_STOPPING;
+    return passive && event->now_ns < life->next_ns && life->state != GOSSIP_LIFE_STOPPING &&
+           life->state != GOSSIP_LIFE_MERGING;
 }
 
 void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *event,

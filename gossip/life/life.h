@@ -35,11 +35,13 @@
 #include "gossip/life/rounds.h"
 #include "gossip/links/links.h"
 #include "gossip/member/member.h"
+#include "gossip/merge/merge.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_LIFE_DONORS 4u // members that are asked for a model at a time
+#define GOSSIP_LIFE_DONORS     4u                // members that are asked for a model at a time
+#define GOSSIP_LIFE_LINKS_MOST GOSSIP_MERGE_MOST // members to which it wants links besides its neighbours
 
 struct gossip_life;
 
@@ -50,6 +52,7 @@ enum gossip_life_state {
     GOSSIP_LIFE_TRAINING, //
     GOSSIP_LIFE_PAUSED,   // takes no step: see enum gossip_life_pause
     GOSSIP_LIFE_FINISHED, // has done its last step and still answers
+    GOSSIP_LIFE_MERGING,  // averages its final model with those of the others
     GOSSIP_LIFE_STOPPING, // was told to stop; trains up to its stop round
     GOSSIP_LIFE_LEAVING,  // applies its last exchanges, until the exchange is frozen
     GOSSIP_LIFE_LEFT,     // tells the others; its last checkpoint may still be on its way to the disk
@@ -73,6 +76,7 @@ struct gossip_life_options {
     bool resumed;     // from a checkpoint: its state is complete
     bool sync;        // rounds run in lock-step: nodes agree on the round of a stop
     bool local;       // there are no edges
+    bool merges;      // after the last step all final models become one
     bool gathers;     // the scaling of its examples follows from those of all nodes (gossip/statistics)
     bool alone_stops; // train.alone is stop: once only finished nodes are left, or most have finished and
                       // this node is far behind, it ends with their model; if it never met another node, it
@@ -179,6 +183,7 @@ enum gossip_life_event_kind {
                            // fetched
     GOSSIP_LIFE_SERVED,    // a member has asked this node for a block of its model
     GOSSIP_LIFE_DONE,      // the learner has done its last step; `ok`: all of them, else it ended alone
+    GOSSIP_LIFE_MERGED,    // the merge has ended, with one model or without
     GOSSIP_LIFE_FROZEN,    // the exchange has had its last round and answers nothing more: the final state
     GOSSIP_LIFE_WRITTEN,   // the learner has written its last checkpoint and accepts nothing more; `status`
     GOSSIP_LIFE_STOP,      // this node is to stop
@@ -212,6 +217,7 @@ enum gossip_life_action_kind {
                       // reports more is lying; 0: not known
     GOSSIP_LIFE_NEWS, // reports, count, members: GOSSIP_EXCHANGE_NEWS
     GOSSIP_LIFE_END_FETCH, // no node with a model is left: it continues with its own
+    GOSSIP_LIFE_AMONG,     // merging[count]: members that have finished, this node included (gossip/merge)
     GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; forget its edge
     // for the learner; they take effect at its next boundary
     GOSSIP_LIFE_START, // fetch: fetch a model first. round, step: the cluster's, if higher than its own.
@@ -221,6 +227,7 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_STOP_AT,     // round: the last one before it ends; 0: the next boundary
     GOSSIP_LIFE_ALONE,       // training ends; fetch: with the model of a node that has finished
     GOSSIP_LIFE_SHARDS,      // numbers: shards that have a living node, ascending
+    GOSSIP_LIFE_UNITE,       // others are done: merge the final models
     GOSSIP_LIFE_LEAVE,       // others are done: apply the last exchanges, write the last checkpoint
     // for people and tools
     GOSSIP_LIFE_TELL, // notice
@@ -241,25 +248,27 @@ enum gossip_life_notice {        // with its numbers in a and b
     GOSSIP_LIFE_NO_DONOR,        // there is no donor; waiting
     GOSSIP_LIFE_GAVE_UP,         // END_FETCH
     GOSSIP_LIFE_STARVED_BY,      // a: members that sent nothing, b: for how many s; others are asked
-    GOSSIP_LIFE_NO_SCALING,    // this node ends: a resumed member has the scaling that it needs, and does not
-                               // begin to train. a: s waited
-    GOSSIP_LIFE_NO_MODEL,      // END_FETCH, and it has no model of its own. b: s in which no node sent one
-    GOSSIP_LIFE_PARTITION,     // half or more of the members that counted are dead
-    GOSSIP_LIFE_HEALED,        // majority: it takes the model of the larger side
-    GOSSIP_LIFE_PAUSES,        // a: enum gossip_life_pause bits
-    GOSSIP_LIFE_GOES_ON,       // a: the bits that it paused for
-    GOSSIP_LIFE_LEFT_ALONE,    // all or most others have finished. a: steps done here; b: bits: 1: it fetches
-                               // their model, 2: not all have finished
-    GOSSIP_LIFE_LAST_STEP,     // a: others that still train
-    GOSSIP_LIFE_LINGERED,      // linger has passed. a: others that still train
-    GOSSIP_LIFE_ISOLATED,      // a: neighbours; it averages with no node
-    GOSSIP_LIFE_APART,         // it ends: all neighbours have another scaling. a: ours, b: one of theirs
-    GOSSIP_LIFE_MEETS_AGAIN,   // no longer isolated
-    GOSSIP_LIFE_STOPS_AT,      // a: round
-    GOSSIP_LIFE_ORPHANS,       // numbers: shards without a living node, ascending
-    GOSSIP_LIFE_GIVES_WAY,     // to another process with this identity
-    GOSSIP_LIFE_REFUSED,       // it ends. a: listed peers; this node can train with none of them
-    GOSSIP_LIFE_MET_NOBODY,    // its steps are done. a: listed peers; none has ever answered
+    GOSSIP_LIFE_NO_SCALING,  // this node ends: a resumed member has the scaling that it needs, and does not
+                             // begin to train. a: s waited
+    GOSSIP_LIFE_NO_MODEL,    // END_FETCH, and it has no model of its own. b: s in which no node sent one
+    GOSSIP_LIFE_PARTITION,   // half or more of the members that counted are dead
+    GOSSIP_LIFE_HEALED,      // majority: it takes the model of the larger side
+    GOSSIP_LIFE_PAUSES,      // a: enum gossip_life_pause bits
+    GOSSIP_LIFE_GOES_ON,     // a: the bits that it paused for
+    GOSSIP_LIFE_LEFT_ALONE,  // all or most others have finished. a: steps done here; b: bits: 1: it fetches
+                             // their model, 2: not all have finished
+    GOSSIP_LIFE_LAST_STEP,   // a: others that still train
+    GOSSIP_LIFE_LINGERED,    // linger has passed. a: others that still train
+    GOSSIP_LIFE_MERGES,      // a: nodes that have finished, this one included
+    GOSSIP_LIFE_CANNOT_WAIT, // it does not merge: linger is 0. a: nodes that have finished, this one included
+    GOSSIP_LIFE_ISOLATED,    // a: neighbours; it averages with no node
+    GOSSIP_LIFE_APART,       // it ends: all neighbours have another scaling. a: ours, b: one of theirs
+    GOSSIP_LIFE_MEETS_AGAIN, // no longer isolated
+    GOSSIP_LIFE_STOPS_AT,    // a: round
+    GOSSIP_LIFE_ORPHANS,     // numbers: shards without a living node, ascending
+    GOSSIP_LIFE_GIVES_WAY,   // to another process with this identity
+    GOSSIP_LIFE_REFUSED,     // it ends. a: listed peers; this node can train with none of them
+    GOSSIP_LIFE_MET_NOBODY,  // its steps are done. a: listed peers; none has ever answered
     GOSSIP_LIFE_OTHER_WEIGHTS, // the node that goes first has other first weights: this node will take its
                                // model
 };
@@ -275,8 +284,9 @@ struct gossip_life_action {
     int status;
     uint32_t shard;
     struct gossip_id peer;
-    const struct gossip_id *ids; // [count], until the next step
-    const uint32_t *numbers;     // [count], until the next step
+    const struct gossip_id *ids;               // [count], until the next step
+    const struct gossip_merge_member *merging; // [count], until the next step
+    const uint32_t *numbers;                   // [count], until the next step
     const struct gossip_report
         *reports; // [count], until the next step; of `members` that train; `on`: some do
     size_t members;
@@ -294,7 +304,7 @@ void gossip_life_destroy(struct gossip_life *life); // NULL is fine
 void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *event,
                       const struct gossip_life_world *world);
 bool gossip_life_next(struct gossip_life *life, struct gossip_life_action *action);
-// Translates START, FETCH_AGAIN, PAUSE, STOP_AT, ALONE or LEAVE into the order for the learner.
+// Translates START, FETCH_AGAIN, PAUSE, STOP_AT, ALONE, UNITE or LEAVE into the order for the learner.
 struct gossip_order gossip_life_order(const struct gossip_life_action *action);
 // When to LOOK next if no other event comes (monotonic ns); UINT64_MAX: never.
 uint64_t gossip_life_deadline(const struct gossip_life *life);

@@ -2,7 +2,8 @@
 // to this folder. No file calls one that calls it (lint.circles):
 //
 //     life -> begin, isolation, away, shard
-//             begin, isolation -> end -> fetch -> pause -> count, alone -> donors, progress -> look, state
+//             begin, isolation -> end -> unite -> fetch -> pause -> count, alone -> donors, progress -> look,
+//             state
 #ifndef GOSSIP_LIFE_STATE_H
 #define GOSSIP_LIFE_STATE_H
 
@@ -111,6 +112,11 @@ struct gossip_life {
     bool written;        // the last checkpoint is
     int status;
 
+    // unite.c
+    struct gossip_merge_member merging[GOSSIP_MERGE_MOST + 1]; // as told
+    size_t n_merging;
+    struct gossip_id mates[GOSSIP_LIFE_LINKS_MOST]; // links to these
+
     // progress.c
     uint64_t round, step;         // of the learner, as last reported
     uint64_t round_ns;            // time of one, the shortest recently; 0: not known
@@ -195,6 +201,11 @@ void life_go_on(struct gossip_life *life);              // continues with traini
 void life_catch_up(struct gossip_life *life, bool far);
 void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; earlier reports are too old
 bool life_is_held_up(const struct gossip_life *life);            // held out or cut off: it takes no step
+
+// unite.c
+bool life_unites(struct gossip_life *life); // it begins to merge
+void life_consider_merge(struct gossip_life *life);
+void life_merged(struct gossip_life *life);
 
 // away.c
 void life_member(struct gossip_life *life, const struct gossip_life_event *event);

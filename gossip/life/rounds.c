@@ -115,6 +115,9 @@ void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *ord
         r->orders.fetch |= order->fetch && !r->orders.alone && r->state < GOSSIP_ROUNDS_FINISHED;
         r->orders.alone = true;
         break;
+    case GOSSIP_ORDER_MERGE:
+        r->orders.merge = true;
+        break;
     case GOSSIP_ORDER_LEAVE:
         r->orders.leave = true;
         break;
@@ -286,6 +289,16 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
     return next;
 }
 
+// A model that is another node's, or that is not the cluster's, does not count.
+static struct gossip_rounds_next merge(struct gossip_rounds *r)
+{
+    BASE_ASSERT(r->state == GOSSIP_ROUNDS_FINISHED && r->rested);
+    r->orders.merge = false;
+    struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_MERGE);
+    next.gives = !r->borrowed && !r->ended_alone && !r->apart;
+    return next;
+}
+
 static struct gossip_rounds_next adopt(struct gossip_rounds *r)
 {
     BASE_ASSERT(r->tells);
@@ -308,8 +321,11 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
     switch (r->state) {
     case GOSSIP_ROUNDS_TRAINING:
         return gossip_rounds_stand(r) ? act(r, GOSSIP_ROUNDS_WAIT) : train(r);
-    case GOSSIP_ROUNDS_PAUSED:
     case GOSSIP_ROUNDS_FINISHED:
+        if (r->rested && r->orders.merge)
+            return merge(r);
+        return r->rested ? act(r, GOSSIP_ROUNDS_WAIT) : meet(r, false);
+    case GOSSIP_ROUNDS_PAUSED:
         return r->rested ? act(r, GOSSIP_ROUNDS_WAIT) : meet(r, false);
     case GOSSIP_ROUNDS_LEAVING:
         if (r->complete)
@@ -333,7 +349,7 @@ void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_sc
     r->doing = GOSSIP_ROUNDS_WAIT;
     r->step = step;
     r->stepped = true;
-    r->open = false;
+    r->open = r->borrowed = false;
     r->result = result;
     r->step_scale = step_scale;
     r->unusable_in_row = is_unusable(r) ? r->unusable_in_row + 1 : 0;
@@ -408,7 +424,7 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     r->bereft = !complete;
     if (!complete)
         return;
-    r->complete = true;
+    r->complete = r->borrowed = true;
     r->stepped = r->open = r->collects = false;
     r->result = GOSSIP_LEARNER_DONE;
     r->round = round;
@@ -430,6 +446,13 @@ void gossip_rounds_returned(struct gossip_rounds *r)
     tell(r, GOSSIP_LEARNER_RETURNED);
 }
 
+void gossip_rounds_merged(struct gossip_rounds *r, bool merged)
+{
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_MERGE && r->state == GOSSIP_ROUNDS_FINISHED);
+    r->doing = GOSSIP_ROUNDS_WAIT;
+    tell(r, merged ? GOSSIP_LEARNER_TAKEN : GOSSIP_LEARNER_COLLECTED);
+}
+
 // A node that pauses is in no round any more: it answers as idle, and does not wait for an exchange of its
 // own.
 static bool ends_its_round(const struct gossip_rounds *r)
@@ -439,7 +462,7 @@ static bool ends_its_round(const struct gossip_rounds *r)
 
 bool gossip_rounds_gives_up(const struct gossip_rounds *r)
 {
-    if (r->doing == GOSSIP_ROUNDS_FETCH)
+    if (r->doing == GOSSIP_ROUNDS_FETCH || r->doing == GOSSIP_ROUNDS_MERGE)
         return r->orders.stop;
     if (r->doing != GOSSIP_ROUNDS_MEET)
         return false;

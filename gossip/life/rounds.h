@@ -56,6 +56,8 @@ enum gossip_order_kind {
     GOSSIP_ORDER_STOP,  // `round` 0: end at the next boundary (checkpoint, LEFT). Else stand still at the
                         // boundary of `round` until LEAVE, or a later STOP
     GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
+    GOSSIP_ORDER_MERGE, // after FINISHED: average the final model with those of the other nodes
+                        // (gossip/merge)
     GOSSIP_ORDER_LEAVE, // after FINISHED, or while it waits at its STOP: this node is no longer needed
 };
 struct gossip_order {
@@ -73,6 +75,7 @@ enum gossip_rounds_todo {
     GOSSIP_ROUNDS_FETCH,  // a donor's model; then gossip_rounds_fetched
     GOSSIP_ROUNDS_RETURN, // the vectors are the last good ones: the exchange adopts them as those of `round`,
                           // and every edge begins anew; then gossip_rounds_returned
+    GOSSIP_ROUNDS_MERGE,  // the final models of all; `gives`; then gossip_rounds_merged
     GOSSIP_ROUNDS_ADOPT,  // the learner is told of `change` and that it stands at `step`
     GOSSIP_ROUNDS_END,    // `status`
 };
@@ -93,6 +96,7 @@ struct gossip_rounds_next {
     uint64_t round;                    // RETURN
     enum gossip_learner_change change; // ADOPT
     uint64_t step;
+    bool gives; // MERGE: the model is this node's own work, and counts in the mean
     int status; // END: 0, or 1: failed
 };
 
@@ -115,12 +119,13 @@ struct gossip_rounds {
     bool ended_alone; // before the last step
     bool bereft;      // it could get no model of a finished node
     bool apart;       // it made few exchanges lately, and has not fetched a model for that
+    bool borrowed;    // the model is a donor's; no step was taken since
     unsigned unusable_in_row;
     uint64_t unusable_rounds;         // in a row, so far
     unsigned returns_in_row;          // to the last good model, each soon after the one before
     uint64_t returns, returned_round; // so far; of the latest
     struct {
-        bool start, fetch, pause, alone, leave, stop;
+        bool start, fetch, pause, alone, merge, leave, stop;
         uint64_t stop_at, round, step; // round, step: the cluster's, as ordered
     } orders;
 };
@@ -147,12 +152,15 @@ void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met, b
 void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t round, uint64_t step);
 // RETURN is over.
 void gossip_rounds_returned(struct gossip_rounds *rounds);
+// MERGE is over. `merged`: the model is that of all nodes; else this node's own with the last
+// updates.
+void gossip_rounds_merged(struct gossip_rounds *rounds, bool merged);
 // The first boundary at which a STOP can still take effect: that of the current round.
 uint64_t gossip_rounds_least_stop(const struct gossip_rounds *rounds);
 // It has reached the round of its STOP, and waits there for LEAVE or for a later STOP.
 bool gossip_rounds_stand(const struct gossip_rounds *rounds);
-// An order came that ends the current action: a stop ends the FETCH; a fetch or a pause ends the wait of a
-// MEET for its exchange.
+// An order came that ends the current action: a stop ends the FETCH and the MERGE; a fetch or a pause ends
+// the wait of a MEET for its exchange.
 bool gossip_rounds_gives_up(const struct gossip_rounds *rounds);
 
 #endif

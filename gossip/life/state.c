@@ -7,11 +7,12 @@
 const char *gossip_life_state_name(enum gossip_life_state state)
 {
     static const char *const names[] = {
-        [GOSSIP_LIFE_JOINING] = "joining",   [GOSSIP_LIFE_FETCHING] = "fetching",
-        [GOSSIP_LIFE_WAITING] = "waiting",   [GOSSIP_LIFE_TRAINING] = "training",
-        [GOSSIP_LIFE_PAUSED] = "paused",     [GOSSIP_LIFE_FINISHED] = "lingering",
-        [GOSSIP_LIFE_STOPPING] = "stopping", [GOSSIP_LIFE_LEAVING] = "leaving",
-        [GOSSIP_LIFE_LEFT] = "left",         [GOSSIP_LIFE_ENDED] = "ended",
+        [GOSSIP_LIFE_JOINING] = "joining", [GOSSIP_LIFE_FETCHING] = "fetching",
+        [GOSSIP_LIFE_WAITING] = "waiting", [GOSSIP_LIFE_TRAINING] = "training",
+        [GOSSIP_LIFE_PAUSED] = "paused",   [GOSSIP_LIFE_FINISHED] = "lingering",
+        [GOSSIP_LIFE_MERGING] = "merging", [GOSSIP_LIFE_STOPPING] = "stopping",
+        [GOSSIP_LIFE_LEAVING] = "leaving", [GOSSIP_LIFE_LEFT] = "left",
+        [GOSSIP_LIFE_ENDED] = "ended",
     };
 
     return names[state];
@@ -27,7 +28,8 @@ static const unsigned arrows[] = {
         STATE(FETCHING) | STATE(PAUSED) | STATE(FINISHED) | STATE(STOPPING) | STATE(LEFT),
     [GOSSIP_LIFE_PAUSED] =
         STATE(FETCHING) | STATE(TRAINING) | STATE(FINISHED) | STATE(STOPPING) | STATE(LEFT),
-    [GOSSIP_LIFE_FINISHED] = STATE(LEAVING) | STATE(STOPPING) | STATE(LEFT),
+    [GOSSIP_LIFE_FINISHED] = STATE(MERGING) | STATE(LEAVING) | STATE(STOPPING) | STATE(LEFT),
+    [GOSSIP_LIFE_MERGING] = STATE(LEAVING) | STATE(STOPPING) | STATE(LEFT),
     [GOSSIP_LIFE_STOPPING] = STATE(LEFT),
     [GOSSIP_LIFE_LEAVING] = STATE(LEFT),
     [GOSSIP_LIFE_LEFT] = 0,
@@ -59,7 +61,8 @@ struct gossip_order gossip_life_order(const struct gossip_life_action *action)
     static const enum gossip_order_kind kinds[] = {
         [GOSSIP_LIFE_START] = GOSSIP_ORDER_START, [GOSSIP_LIFE_FETCH_AGAIN] = GOSSIP_ORDER_FETCH,
         [GOSSIP_LIFE_PAUSE] = GOSSIP_ORDER_PAUSE, [GOSSIP_LIFE_STOP_AT] = GOSSIP_ORDER_STOP,
-        [GOSSIP_LIFE_ALONE] = GOSSIP_ORDER_ALONE, [GOSSIP_LIFE_LEAVE] = GOSSIP_ORDER_LEAVE,
+        [GOSSIP_LIFE_ALONE] = GOSSIP_ORDER_ALONE, [GOSSIP_LIFE_UNITE] = GOSSIP_ORDER_MERGE,
+        [GOSSIP_LIFE_LEAVE] = GOSSIP_ORDER_LEAVE,
     };
 
     BASE_ASSERT(action->kind >= GOSSIP_LIFE_START && action->kind <= GOSSIP_LIFE_LEAVE &&

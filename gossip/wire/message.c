@@ -58,14 +58,14 @@ static const struct gossip_field exchange[] = {
 static const struct gossip_field busy[] = {U64(busy.epoch), U64(busy.sequence)};
 static const struct gossip_field bye[] = {TEXT(bye.reason)};
 static const struct gossip_field members[] = {PAYLOAD(members.packet, LIMIT_GOSSIP_BYTES)};
-static const struct gossip_field ask[] = {U64(ask.snapshot), UINT(ask.part, GOSSIP_PART_BLOB),
+static const struct gossip_field ask[] = {U64(ask.snapshot), UINT(ask.part, GOSSIP_PART_LAST),
                                           U32(ask.block)};
 static const struct gossip_field parked[] = {U64(parked.epoch), U64(parked.sequence), U64(parked.round)};
 
 static const struct gossip_field tell[] = {
     U64(tell.snapshot),
-    UINT(tell.parts, (1u << (GOSSIP_PART_BLOB + 1)) - 1),
-    UINT(tell.part, GOSSIP_PART_BLOB),
+    UINT(tell.parts, (1u << (GOSSIP_PART_LAST + 1)) - 1),
+    UINT(tell.part, GOSSIP_PART_LAST),
     U32(tell.block),
     U64(tell.round),
     U64(tell.step),
@@ -79,6 +79,13 @@ static const struct gossip_field statistics[] = {
     UINT(statistics.columns, LIMIT_STATISTICS_COLUMNS),
     UINT(statistics.first, LIMIT_STATISTICS_COLUMNS),
     PAYLOAD(statistics.spreads, GOSSIP_STATISTICS_BLOCK *GOSSIP_SPREAD_BYTES),
+};
+
+static const struct gossip_field merge[] = {
+    UINT(merge.phase, GOSSIP_MERGE_DECIDED),
+    UINT(merge.gives, 1),
+    U64(merge.hash),
+    PAYLOAD(merge.keys, GOSSIP_MERGE_MOST * sizeof(uint64_t)),
 };
 
 #define KIND(name, fields)                                                                                   \
@@ -97,6 +104,7 @@ static const struct gossip_kind kinds[] = {
     [GOSSIP_SNAPSHOT_TELL] = KIND("snapshot_tell", tell),
     [GOSSIP_PARKED] = KIND("parked", parked),
     [GOSSIP_STATISTICS] = KIND("statistics", statistics),
+    [GOSSIP_MERGE] = KIND("merge", merge),
 };
 
 const struct gossip_kind *gossip_kind_of(enum gossip_message_kind kind)
@@ -150,6 +158,11 @@ static bool statistics_valid(const struct gossip_statistics_message *s)
            GOSSIP_SPREAD_BYTES * (left < GOSSIP_STATISTICS_BLOCK ? left : GOSSIP_STATISTICS_BLOCK);
 }
 
+static bool merge_valid(const struct gossip_merge_message *m)
+{
+    return m->phase > GOSSIP_MERGE_NONE && m->keys_bytes > 0 && m->keys_bytes % sizeof(uint64_t) == 0;
+}
+
 bool gossip_message_valid(const struct gossip_message *message)
 {
     switch (message->kind) {
@@ -162,6 +175,8 @@ bool gossip_message_valid(const struct gossip_message *message)
         return tell_valid(&message->as.tell);
     case GOSSIP_STATISTICS:
         return statistics_valid(&message->as.statistics);
+    case GOSSIP_MERGE:
+        return merge_valid(&message->as.merge);
     case GOSSIP_GREETING:
     case GOSSIP_HELLO:
     case GOSSIP_BUSY:

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 16 // raised by every change that older nodes cannot read
+#define GOSSIP_PROTOCOL 17 // raised by every change that older nodes cannot read
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do both train the same model?
@@ -26,6 +26,8 @@ enum gossip_message_kind {
     GOSSIP_SNAPSHOT_TELL = 9,
     GOSSIP_PARKED = 10,     // a request waits at the sender, which is behind its round
     GOSSIP_STATISTICS = 11, // statistics of some columns of the sender's examples (gossip/statistics)
+    GOSSIP_MERGE = 12,      // how far the sender is with merging the final models (gossip/merge)
+    GOSSIP_LAST_KIND = GOSSIP_MERGE,
 };
 
 #define GOSSIP_OWN_WORDS 2u
@@ -113,10 +115,14 @@ enum gossip_snapshot_part {
     GOSSIP_PART_SECOND,
     GOSSIP_PARTS,                    // vectors
     GOSSIP_PART_BLOB = GOSSIP_PARTS, // gossip/blob.h: block 0 only
+    GOSSIP_PART_FINAL,               // of a merge: the sender's final model; `block` as in gossip/merge
+    GOSSIP_PART_MERGED,              // of a merge: the merged model
+    GOSSIP_PART_LAST = GOSSIP_PART_MERGED,
 };
 
 struct gossip_snapshot_ask {
-    uint64_t snapshot; // number of the donor's frozen copy; 0: the current one, or a new one
+    uint64_t snapshot; // number of the donor's frozen copy; 0: the current one, or a new one. Of a merge: the
+                       // hash of its participants
     uint8_t part;      // enum gossip_snapshot_part
     uint32_t block;    // of LIMIT_SNAPSHOT_BLOCK elements
 };
@@ -144,6 +150,24 @@ struct gossip_statistics_message {
     uint32_t spreads_bytes;
 };
 
+enum gossip_merge_phase { // of one node; gossip/merge/README.md
+    GOSSIP_MERGE_NONE,    //
+    GOSSIP_MERGE_OFFERS,  // to merge with the nodes of `keys`
+    GOSSIP_MERGE_AGREED,  // all of these have offered the same
+    GOSSIP_MERGE_REDUCED, // the sender's chunk of the merged model is ready
+    GOSSIP_MERGE_HOLDS,   // the sender has the whole merged model
+    GOSSIP_MERGE_DECIDED, // enough nodes hold it: it is the model of the cluster
+};
+
+#define GOSSIP_MERGE_MOST 64u // participants
+struct gossip_merge_message {
+    uint8_t phase;       // enum gossip_merge_phase, not NONE
+    uint8_t gives;       // 1: its final model counts in the mean
+    uint64_t hash;       // base_hash_vector of the merged model, from HOLDS on; else 0
+    const uint8_t *keys; // payload, borrowed: of the participants, 8 bytes each, little-endian, ascending
+    uint32_t keys_bytes;
+};
+
 struct gossip_message {
     enum gossip_message_kind kind;
     union {
@@ -157,11 +181,13 @@ struct gossip_message {
         struct gossip_snapshot_ask ask;
         struct gossip_snapshot_tell tell;
         struct gossip_statistics_message statistics;
+        struct gossip_merge_message merge;
     } as;
 };
 
 // Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; on the wire the payloads follow it: delta,
-// moment, news; for MEMBERS the packet, for SNAPSHOT_TELL the values, for STATISTICS the spreads.
+// moment, news; for MEMBERS the packet, for SNAPSHOT_TELL the values, for STATISTICS the spreads, for MERGE
+// the keys.
 // BASE_ELIMIT: `capacity` is too small.
 enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header,
                                              size_t capacity, size_t *header_bytes) BASE_CHECK;

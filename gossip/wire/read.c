@@ -107,7 +107,7 @@ enum base_error gossip_message_decode(const uint8_t *bytes, size_t count, struct
     struct gossip_message parsed;
     memset(&parsed, 0, sizeof parsed);
     const uint8_t array = base_read_u8(&reader);
-    parsed.kind = (enum gossip_message_kind)get_uint(&reader, GOSSIP_STATISTICS);
+    parsed.kind = (enum gossip_message_kind)get_uint(&reader, GOSSIP_LAST_KIND);
     const struct gossip_kind *kind = gossip_kind_of(parsed.kind);
     if (reader.failed || !kind || array != (0x90u | (kind->count + 1))) // fixarray
         return BASE_EFORMAT;

@@ -53,6 +53,7 @@ void sim_graph_follow(struct sim_node *node)
                                               .unmet = change.unmet};
         sim_train_event(node, &event);
     }
+    sim_merge_follow(node);
 }
 
 static void forget(struct sim_node *node, const struct gossip_id *peer, bool dead)

@@ -91,6 +91,9 @@ static void carry_out(struct sim_node *node, const struct gossip_life_action *ac
     case GOSSIP_LIFE_ASK:
         sim_fetch_donors(node, action);
         break;
+    case GOSSIP_LIFE_AMONG:
+        sim_merge_among(node, action);
+        break;
     case GOSSIP_LIFE_NEWS:
         sim_train_news(node, action);
         break;
@@ -108,6 +111,7 @@ static void carry_out(struct sim_node *node, const struct gossip_life_action *ac
     case GOSSIP_LIFE_FETCH_AGAIN:
     case GOSSIP_LIFE_PAUSE:
     case GOSSIP_LIFE_STOP_AT:
+    case GOSSIP_LIFE_UNITE:
     case GOSSIP_LIFE_LEAVE:
     case GOSSIP_LIFE_ALONE:
         order(node, action);

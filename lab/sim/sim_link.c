@@ -68,12 +68,14 @@ static void up(struct sim_node *node, struct sim_link *link)
     if (!node->world->options.known)
         sim_world_trace(node->world, node->host, "tell", NULL, GOSSIP_MEMBERSHIP_LINKED, link->peer);
     sim_fetch_linked(node, link->peer);
+    sim_merge_link(node, link->peer, true);
 }
 
 static void down(struct sim_node *node, struct sim_link *link)
 {
     node->peer[link->peer].link = NULL;
     gossip_edges_unlinked(node->graph.edges, sim_member_id(node, link->peer));
+    sim_merge_link(node, link->peer, false);
     sim_world_trace(node->world, node->host, "unlinked", NULL, link->peer, 0);
 }
 

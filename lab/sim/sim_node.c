@@ -51,7 +51,8 @@ static uint64_t local_deadline(const struct sim_node *node)
 {
     const uint64_t deadline_ns = least(gossip_control_deadline(node->control), node->links.join_ns);
 
-    return least(least(deadline_ns, sim_fetch_deadline(node)), sim_train_deadline(node));
+    return least(least(deadline_ns, sim_fetch_deadline(node)),
+                 least(sim_merge_deadline(node), sim_train_deadline(node)));
 }
 
 static void schedule(struct sim_node *node)
@@ -175,6 +176,8 @@ static void timers(struct sim_node *node)
     sim_node_act(node, GOSSIP_CONTROL_LIFE_ONLY);
     if (now_ns >= sim_fetch_deadline(node))
         sim_fetch_timeout(node);
+    if (now_ns >= sim_merge_deadline(node))
+        sim_merge_tick(node);
     if (now_ns >= sim_train_deadline(node))
         sim_train_tick(node, now_ns);
 }
@@ -276,6 +279,7 @@ void sim_node_start(struct sim_node *node)
     sim_member_start(node);
     node->links.greeting.instance_id = node->member.instance;
     sim_fetch_start(node);
+    sim_merge_start(node);
     sim_train_start(node);
     sim_life_start(node);
     SIM_TELL(node, started, node);
@@ -298,6 +302,7 @@ void sim_node_kill(struct sim_node *node, bool host_too)
         drop_first(node);
     sim_link_stop(node);
     sim_fetch_stop(node);
+    sim_merge_stop(node);
     sim_train_stop(node);
     sim_graph_stop(node);
     sim_member_stop(node);

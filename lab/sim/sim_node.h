@@ -10,6 +10,7 @@
 #include "gossip/host/control.h"
 #include "gossip/life/life.h"
 #include "gossip/links/links.h"
+#include "gossip/merge/merge.h"
 #include "gossip/session/datagram.h"
 #include "gossip/session/session.h"
 #include "gossip/snapshot/snapshot.h"
@@ -149,6 +150,7 @@ struct sim_node {
     struct sim_node_life life;
     struct sim_node_train train;
     struct sim_node_fetch fetch;
+    struct gossip_merge *merge;
     struct sim_traffic traffic;
     struct sim_node_faults faults;
 };

@@ -88,6 +88,19 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
 void sim_fetch_told(struct sim_node *node, size_t peer, const struct gossip_message *message);
 void sim_fetch_freeze(struct sim_node *node); // the vectors do not change: donors may copy them
 
+// -- the end (sim_merge.c)
+void sim_merge_start(struct sim_node *node);
+void sim_merge_stop(struct sim_node *node);
+void sim_merge_begin(struct sim_node *node, bool gives);
+void sim_merge_give_up(struct sim_node *node); // if one is under way
+void sim_merge_among(struct sim_node *node, const struct gossip_life_action *action);
+void sim_merge_link(struct sim_node *node, size_t peer, bool up);
+void sim_merge_follow(struct sim_node *node); // after links have changed
+// False: the message is not of a merge.
+bool sim_merge_heard(struct sim_node *node, size_t peer, const struct gossip_message *message);
+void sim_merge_tick(struct sim_node *node);
+uint64_t sim_merge_deadline(const struct sim_node *node); // local
+
 // -- rounds (sim_train.c)
 void sim_train_start(struct sim_node *node);
 void sim_train_stop(struct sim_node *node);
@@ -95,6 +108,8 @@ void sim_train_order(struct sim_node *node, const struct gossip_order *order); /
 // The fetch has ended: either the vectors are those of another node and every edge begins again, or they are
 // unchanged.
 void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uint64_t step);
+// The merge has ended: the model is that of all, or has not changed.
+void sim_train_merged(struct sim_node *node, bool merged);
 void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event);
 void sim_train_news(struct sim_node *node, const struct gossip_life_action *action);
 void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message);

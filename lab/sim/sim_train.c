@@ -255,6 +255,8 @@ static void tell(struct sim_node *node, size_t peer, const struct gossip_message
 
 void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message)
 {
+    if (sim_merge_heard(node, peer, message))
+        return;
     if (message->kind == GOSSIP_SNAPSHOT_ASK)
         sim_fetch_asked(node, peer, message);
     else if (message->kind == GOSSIP_SNAPSHOT_TELL)
@@ -294,6 +296,11 @@ static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
     struct sim_node_train *train = &node->train;
     struct gossip_exchange_event event;
 
+    if (gossip_exchange_frozen(train->exchange)) { // since a merge
+        train->asks = false;
+        round_done(node, meet->round);
+        return;
+    }
     if (meet->meets)
         sim_graph_forget(node);
     gossip_rounds_event(meet, node->graph.edges, sim_life_others(node), &event);
@@ -422,6 +429,9 @@ static void carry_out(struct sim_node *node, const struct gossip_rounds_next *ne
     case GOSSIP_ROUNDS_RETURN:
         return_model(node, next->round);
         break;
+    case GOSSIP_ROUNDS_MERGE:
+        sim_merge_begin(node, next->gives);
+        break;
     case GOSSIP_ROUNDS_ADOPT:
         adopt(node, next);
         break;
@@ -455,6 +465,8 @@ static void give_up(struct sim_node *node)
 
     if (node->train.rounds.doing == GOSSIP_ROUNDS_FETCH)
         sim_train_fetched(node, false, 0, 0);
+    else if (node->train.rounds.doing == GOSSIP_ROUNDS_MERGE)
+        sim_merge_give_up(node);
     else if (node->train.in_round)
         sim_train_event(node, &event);
 }
@@ -492,6 +504,13 @@ void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uin
     }
     sim_life_tell(node, (struct gossip_life_event){
                             .kind = GOSSIP_LIFE_FETCHED, .round = round, .step = step, .ok = complete});
+    go_on(node);
+}
+
+void sim_train_merged(struct sim_node *node, bool merged)
+{
+    gossip_rounds_merged(&node->train.rounds, merged);
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_MERGED, .ok = merged});
     go_on(node);
 }
 

@@ -60,7 +60,8 @@ struct sim_options {
 };
 
 struct sim_counts {
-    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, checkpoints, resumed,
+    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, merges, checkpoints,
+        resumed,
         replayed; // replayed: records of journals
 };
 

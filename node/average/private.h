@@ -4,6 +4,7 @@
 #define NODE_AVERAGE_PRIVATE_H
 
 #include "gossip/graph/graph.h"
+#include "gossip/merge/merge.h"
 #include "node/average/snapshot.h"
 #include "node/average/worker.h"
 #include <pthread.h>
@@ -13,6 +14,7 @@ struct node_worker {
     pthread_t thread;
     struct gossip_edges *edges;
     struct node_snapshot *snapshot;
+    struct gossip_merge *merge;
     struct node_round *round; // under way, or NULL
     bool asks;                // the schedule names `partner` for this round
     struct gossip_id partner;
@@ -20,6 +22,16 @@ struct node_worker {
     uint64_t edges_posted_ns;
     uint64_t served_ns; // when the loop was last told that a member asks for the model
 };
+
+// merge.c
+enum base_error node_worker_make_merge(struct node_worker *worker) BASE_CHECK;
+bool node_worker_merging(const struct node_worker *worker); // the learner waits for it
+bool node_worker_is_of_merge(const struct gossip_message *received);
+void node_worker_begin_merge(struct node_worker *worker, struct node_round *round);
+void node_worker_end_merge(struct node_worker *worker);
+void node_worker_merge_heard(struct node_worker *worker, const struct node_message *message);
+void node_worker_take_among(struct node_worker *worker, const struct node_message *message);
+void node_worker_merge_tick(struct node_worker *worker, uint64_t now_ns);
 
 // step.c. One event of the exchange and what follows from it; now_ns is filled in.
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event);

@@ -77,16 +77,17 @@ void node_worker_round_done(struct node_worker *worker)
     struct node_round *round = worker->round;
     if (!round)
         return;
-    BASE_ASSERT(!round->fetch || !round->checkpoint);
-    round->met =
-        round->fetch || gossip_exchange_met(worker->options.exchange, worker->asks ? &worker->partner : NULL,
-                                            round->meet.round);
+    BASE_ASSERT(!(round->fetch || round->merge) || !round->checkpoint);
+    round->met = round->fetch || round->merge ||
+                 gossip_exchange_met(worker->options.exchange, worker->asks ? &worker->partner : NULL,
+                                     round->meet.round);
     if (round->meet.last)
         gossip_exchange_freeze(worker->options.exchange);
     worker->round = NULL;
     gossip_exchange_totals(worker->options.exchange, &round->totals);
     round->pace = gossip_exchange_pace(worker->options.exchange);
-    node_snapshot_round(worker->snapshot, round, node_clock_ns());
+    if (!round->merge) // what donors may give stays as it is
+        node_snapshot_round(worker->snapshot, round, node_clock_ns());
     if (round->meet.last)
         node_worker_post(worker, node_message_new(NODE_MESSAGE_FROZEN));
     write_checkpoint(worker, round);

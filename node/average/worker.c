@@ -28,7 +28,9 @@ static void take_message(struct node_worker *worker, const struct node_message *
 {
     const struct gossip_message *received = &message->as.received;
     BASE_ASSERT(message->bytes && message->n_bytes > 0); // the payloads of `received` are in there
-    if (received->kind == GOSSIP_SNAPSHOT_ASK) {
+    if (node_worker_is_of_merge(received)) {
+        node_worker_merge_heard(worker, message);
+    } else if (received->kind == GOSSIP_SNAPSHOT_ASK) {
         node_snapshot_asked(worker->snapshot, &message->peer, &received->as.ask, node_clock_ns());
         tell_served(worker, node_clock_ns());
     } else if (received->kind == GOSSIP_SNAPSHOT_TELL) {
@@ -133,7 +135,17 @@ static void take_round(struct node_worker *worker, struct node_round *round)
         return_model(worker, round);
         return;
     }
+    if (round->merge) {
+        node_worker_begin_merge(worker, round);
+        return;
+    }
     take_scaling(worker, round);
+    if (gossip_exchange_frozen(worker->options.exchange)) { // since a merge
+        worker->round = round;
+        worker->asks = false;
+        node_worker_round_done(worker);
+        return;
+    }
     if (round->meet.meets)
         node_worker_forget_edges(worker);
     gossip_rounds_event(&round->meet, worker->edges,
@@ -164,11 +176,13 @@ static bool handle(struct node_worker *worker, struct node_message *message)
     case NODE_MESSAGE_LINK_UP: // requests over an older link are lost
         node_snapshot_gone(worker->snapshot, &message->peer, node_clock_ns());
         node_worker_link(worker, &message->peer);
+        gossip_merge_linked(worker->merge, &message->peer, node_clock_ns());
         break;
     case NODE_MESSAGE_LINK_DOWN:
         gossip_edges_unlinked(worker->edges, &message->peer);
         node_snapshot_gone(worker->snapshot, &message->peer, node_clock_ns());
         node_worker_follow_edges(worker);
+        gossip_merge_unlinked(worker->merge, &message->peer, node_clock_ns());
         break;
     case NODE_MESSAGE_FORGET:
         node_worker_forget(worker, &message->peer, true);
@@ -186,11 +200,15 @@ static bool handle(struct node_worker *worker, struct node_message *message)
                              message->n_bytes / sizeof(struct gossip_id), message->progress.round,
                              message->progress.step, node_clock_ns());
         break;
+    case NODE_MESSAGE_AMONG:
+        node_worker_take_among(worker, message);
+        break;
     case NODE_MESSAGE_NEWS:
         take_news(worker, message);
         break;
     case NODE_MESSAGE_END_FETCH:
         end_fetch(worker);
+        node_worker_end_merge(worker);
         break;
     case NODE_MESSAGE_ROUND:
         take_round(worker, message->as.round);
@@ -252,6 +270,9 @@ static uint64_t next_deadline(const struct node_worker *worker)
     uint64_t deadline_ns = gossip_exchange_deadline(worker->options.exchange);
     uint64_t snapshot_ns = node_snapshot_deadline(worker->snapshot);
     uint64_t edges_ns = worker->edges_posted_ns + EDGES_EVERY_NS;
+    uint64_t merge_ns = gossip_merge_deadline(worker->merge);
+    if (merge_ns < deadline_ns)
+        deadline_ns = merge_ns;
     if (snapshot_ns < deadline_ns)
         deadline_ns = snapshot_ns;
     return worker->edges_dirty && edges_ns < deadline_ns ? edges_ns : deadline_ns;
@@ -264,6 +285,7 @@ static void tick(struct node_worker *worker)
     if (node_snapshot_complete(worker->snapshot))
         finish_fetch(worker);
     node_snapshot_tick(worker->snapshot, now_ns);
+    node_worker_merge_tick(worker, now_ns);
     if (now_ns >= gossip_exchange_deadline(worker->options.exchange)) {
         struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER};
         node_worker_step(worker, &timer);
@@ -290,6 +312,7 @@ static void *work(void *argument)
 static void release(struct node_worker *worker)
 {
     node_snapshot_destroy(worker->snapshot);
+    gossip_merge_destroy(worker->merge);
     gossip_edges_destroy(worker->edges);
     free(worker);
 }
@@ -307,7 +330,7 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
                                              .starved = starved,
                                              .owner = worker};
     if (gossip_edges_create(options->local, &worker->edges) ||
-        node_snapshot_create(&snapshot, &worker->snapshot) ||
+        node_snapshot_create(&snapshot, &worker->snapshot) || node_worker_make_merge(worker) ||
         pthread_create(&worker->thread, NULL, work, worker) != 0) {
         release(worker);
         return BASE_ENOMEM;

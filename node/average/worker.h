@@ -14,7 +14,8 @@ struct node_round;
 struct node_worker_options {
     struct gossip_exchange *exchange; // becomes the worker's while it runs
     struct gossip_id self;
-    bool local; // no edge ever comes up and no round meets a peer; links stay as they are
+    uint64_t merge_patience_ns; // struct gossip_merge_options
+    bool local;                 // no edge ever comes up and no round meets a peer; links stay as they are
     struct node_mailbox *inbox, *loop, *learner; // borrowed, like the counters
     struct node_counters *counters;
     // Begins a checkpoint, or writes it (the last one); called on the worker thread while learner and edges

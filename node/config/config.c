@@ -421,6 +421,12 @@ static const struct node_key keys[] = {
     INTEGER("average.fade_rounds", average.fade_rounds, "150", 1, 1000000,
             "on_death fade: rounds in which the correction of a dead neighbour decreases linearly to zero.",
             TOLD),
+    CHOICE(
+        "average.finish", average.finish, "merge", "merge|none",
+        "What the nodes do after their last step. merge: all that have finished average their final models, "
+        "so that all end with the same bits; a node waits for the others up to node.linger at a time. At most "
+        "64 nodes; not with sim.engine rounds. none: each ends with its own model, and these differ a little.",
+        SHARED),
     REAL("average.step_size", average.step_size, "0", 0, 1,
          "choco: step size of the averaging; 0: tuned during the run. held-ref: the part held back; 0: 0.5."),
     REAL("average.outer_rate", average.outer_rate, "0.7", 0, 10,

@@ -39,6 +39,7 @@ enum node_reference { NODE_REFERENCE_FP32, NODE_REFERENCE_BF16 };
 enum node_device { NODE_DEVICE_CPU, NODE_DEVICE_CUDA, NODE_DEVICE_AUTO, NODE_DEVICES };
 enum node_exchange_place { NODE_EXCHANGE_AUTO, NODE_EXCHANGE_DEVICE, NODE_EXCHANGE_HOST };
 enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP, NODE_ON_DEATH_FADE }; // as enum gossip_on_death
+enum node_finish { NODE_FINISH_MERGE, NODE_FINISH_NONE };
 enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };
 
 struct node_config {
@@ -140,6 +141,7 @@ struct node_config {
         double clip;                       // of the received update, in running medians of its norm; 0: off
         int on_death;                      // enum node_on_death
         uint64_t fade_rounds;              // of on_death: fade
+        int finish;                        // enum node_finish
         double step_size;                  // choco: gamma; 0: tuned while it runs
         double outer_rate, outer_nesterov; // diloco, noloco
         uint64_t deadline_floor_ns, deadline_ceiling_ns;

@@ -11,6 +11,7 @@ struct gossip_life_options node_config_life(const struct node_config *config)
         .trains = true,
         .sync = config->average.mode == NODE_MODE_SYNC,
         .local = config->average.method == NODE_METHOD_LOCAL,
+        .merges = config->average.finish == NODE_FINISH_MERGE,
         .alone_stops = node_config_stops_alone(config),
         .steps = config->train.steps,
         .local_steps = config->average.local_steps,
@@ -21,4 +22,10 @@ struct gossip_life_options node_config_life(const struct node_config *config)
         .forget_after_ns = config->average.forget_after_ns,
         .shards = (uint32_t)config->data.shards,
         .takeover_after_ns = config->data.takeover ? config->data.takeover_after_ns : UINT64_MAX};
+}
+
+uint64_t node_config_merge_patience(const struct node_config *config)
+{
+    return config->node.linger_ns < GOSSIP_MERGE_PATIENCE_NS ? config->node.linger_ns
+                                                             : GOSSIP_MERGE_PATIENCE_NS;
 }

@@ -268,6 +268,8 @@ static void set_learning(json_t *root, const struct node_progress *p)
         json_object_set_new(root, "r2", number(p->accuracy));
         json_object_set_new(root, "rmse", number(p->rmse));
     }
+    json_object_set_new(root, "merged", json_boolean(p->merged));
+    json_object_set_new(root, "own_accuracy", number(p->merged ? p->own_accuracy : (double)NAN));
     json_object_set_new(root, "rate", number(p->rate));
     json_object_set_new(root, "rollbacks", count(p->rollbacks));
     json_object_set_new(root, "rollbacks_in_row", count(p->rollbacks_in_row));

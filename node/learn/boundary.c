@@ -144,7 +144,9 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .disk_free = disk_free(l, now_ns),
         .memory = memory_of(l),
         .unwritten = l->checkpoint_failed || l->row_failed,
-        .state = state};
+        .state = state,
+        .merged = l->merged,
+        .own_accuracy = l->own.accuracy};
     if (l->options.trainee && l->options.trainee->kept)
         tell_losses(&l->options.trainee->watch, &message->progress);
     node_learner_post(l, message);
@@ -232,8 +234,9 @@ static void finish_round(struct node_learner *l, struct node_round *round)
     node_mailbox_deliver(l->options.worker, message);
     for (bool done = false; !done;) {
         if (!ended && gossip_rounds_gives_up(&l->rounds)) {
-            node_mailbox_deliver(l->options.worker, node_message_new(round->fetch ? NODE_MESSAGE_END_FETCH
-                                                                                  : NODE_MESSAGE_GIVE_UP));
+            node_mailbox_deliver(l->options.worker,
+                                 node_message_new(round->fetch || round->merge ? NODE_MESSAGE_END_FETCH
+                                                                               : NODE_MESSAGE_GIVE_UP));
             ended = true;
         }
         message = node_mailbox_take(l->options.inbox, UINT64_MAX);
@@ -417,6 +420,38 @@ void node_learner_return(struct node_learner *l, uint64_t number)
     l->round_is_over = true;
     free(round.model);
     free(round.second_moment);
+}
+
+static void give_up_merge(struct node_learner *l)
+{
+    base_log(BASE_LOG_ERROR, "out_of_memory", "this node ends with its own model, not with one for all");
+    node_learner_post(l, node_message_new(NODE_MESSAGE_MERGED)); // not complete
+}
+
+// Merges a copy: the figures of the node's own model are measured before it is replaced.
+bool node_learner_merge(struct node_learner *l, bool gives, float **model)
+{
+    const struct kernels *kernels = l->options.trainee ? node_built_in_kernels(l->options.trainee) : NULL;
+    bool memory = true;
+    if (l->options.trainee)
+        node_built_in_fetch(l->options.trainee);
+    struct node_round round = {
+        .merge = true, .gives = gives, .model = copy_of(l, kernels, l->vectors.model, &memory), .pace = 1};
+    node_learner_tell(l, "merging", true);
+    if (memory)
+        finish_round(l, &round);
+    else
+        give_up_merge(l);
+    *model = round.model;
+    return round.merged;
+}
+
+void node_learner_put(struct node_learner *l, float *model)
+{
+    const struct kernels *kernels = l->options.trainee ? node_built_in_kernels(l->options.trainee) : NULL;
+    if (model)
+        move(l, kernels, l->vectors.model, model);
+    free(model);
 }
 
 static void tell_takeover(const struct node_shards_set *set)

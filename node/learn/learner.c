@@ -55,6 +55,9 @@ static void write_row(struct node_learner *l, struct train_score measured, const
         .test_loss = measured.loss,
         .consensus = l->totals.consensus,
         .rate = l->rate,
+        .merged = l->merged,
+        .own_accuracy = l->own.accuracy,
+        .own_test_loss = l->own.loss,
         .state = state,
     };
     // A failure is logged once. Training continues without its record.
@@ -146,6 +149,16 @@ static void tell_finished(struct node_learner *l)
     node_learner_post(l, finished);
 }
 
+static void merge(struct node_learner *l, bool gives)
+{
+    float *model = NULL;
+    l->merged = node_learner_merge(l, gives, &model);
+    if (l->merged)
+        l->own = evaluate(l);
+    node_learner_put(l, model);
+    gossip_rounds_merged(&l->rounds, l->merged);
+}
+
 static void await_orders(struct node_learner *l)
 {
     static const char *const state[] = {[GOSSIP_ROUNDS_WAITING] = "waiting",
@@ -169,6 +182,19 @@ static void tell_result(const struct node_learner *l, struct train_score measure
     else if (l->options.trainee)
         snprintf(test, sizeof test, ", test accuracy %.2f%%", 100 * measured.accuracy);
     base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", %s%s", l->rounds.step, loss, test);
+}
+
+// What the merge did to the figures of this node's held-out data.
+static void tell_merged(const struct node_learner *l, struct train_score measured)
+{
+    const char *what = l->regression ? "R2" : "accuracy", *unit = l->regression ? "" : "%";
+    const double scale = l->regression ? 1 : 100;
+    if (isnan(l->own.accuracy))
+        return;
+    base_log(BASE_LOG_INFO, "merge",
+             "this node's own model: test loss %.4f, test %s %.2f%s; the merged one: %.4f, %.2f%s",
+             l->own.loss, what, scale * l->own.accuracy, unit, measured.loss, scale * measured.accuracy,
+             unit);
 }
 
 // The cause of an exit status other than 0; "" if the loop knows it.
@@ -206,6 +232,7 @@ static int finish(struct node_learner *l, int status)
     struct train_score measured = evaluate(l);
     write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished");
     node_learner_tell(l, l->state, true);
+    tell_merged(l, measured);
     tell_result(l, measured);
     return l->checkpoint_failed || l->refused[0] ? 1 : status;
 }
@@ -228,6 +255,9 @@ static bool carry_out(struct node_learner *l, const struct gossip_rounds_next *n
         break;
     case GOSSIP_ROUNDS_RETURN:
         node_learner_return(l, next->round);
+        break;
+    case GOSSIP_ROUNDS_MERGE:
+        merge(l, next->gives);
         break;
     case GOSSIP_ROUNDS_ADOPT:
         adopt(l, next);
@@ -287,6 +317,7 @@ static void begin(struct node_learner *l)
     BASE_ASSERT(l->options.trainee || l->options.other);
     l->pace = 1;
     l->disk_free = UINT64_MAX;
+    l->own = (struct train_score){NAN, NAN, NAN};
     l->loss = l->rate = l->accuracy = l->reported = l->rmse = l->totals.consensus = NAN;
     l->learner = l->options.trainee ? node_built_in_learner(l->options.trainee) : *l->options.other;
     l->learner.begin(l->learner.owner, 0, &l->vectors);

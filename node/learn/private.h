@@ -28,6 +28,8 @@ struct node_learner {
     double pace;          // of this node's steps over the median of its neighbours'
     uint64_t step_ns;     // of one step, as the learner reported it
     struct gossip_exchange_totals totals;
+    bool merged;                       // the model is that of all nodes
+    struct train_score own;            // then: of this node's own final model; NAN: not measured
     struct node_distance distance;     // of the models, over the latest exchanges
     struct train_spread *spreads;      // for the scaling, from the loop; NULL: not here yet
     struct node_shards *shards;        // NULL: nothing is ever taken over
@@ -62,6 +64,10 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
 void node_learner_fetch(struct node_learner *l);
 // The exchange takes the last good vectors of the learner, as those of `round`.
 void node_learner_return(struct node_learner *l, uint64_t round);
+// Likewise, until the final models are one (true) or that is given up. *model: what the node is to end with,
+// for node_learner_put, which frees it.
+bool node_learner_merge(struct node_learner *l, bool gives, float **model);
+void node_learner_put(struct node_learner *l, float *model);
 bool node_learner_checkpoint_is_due(const struct node_learner *l);
 // Other examples to train on, once they are there.
 void node_learner_take_shards(struct node_learner *l);

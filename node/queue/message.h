@@ -23,12 +23,14 @@ enum node_message_kind {
     NODE_MESSAGE_VIEW,      // as.graph: of the view in use
     NODE_MESSAGE_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
                             // progress.step: one that reports more is lying
+    NODE_MESSAGE_AMONG,     // bytes: struct gossip_merge_member[]: members that have finished
     NODE_MESSAGE_NEWS,      // bytes: struct gossip_report[]; as.news
     NODE_MESSAGE_STOP,      // finish the thread
     // learner -> worker
     NODE_MESSAGE_ROUND,     // as.round: borrowed from the learner until it is answered
     NODE_MESSAGE_GIVE_UP,   // the learner no longer waits for the exchange of its round
-    NODE_MESSAGE_END_FETCH, // ends a round that fetches, without a snapshot; the loop may send it, too
+    NODE_MESSAGE_END_FETCH, // ends a round that fetches or merges, without a result; the loop may send it,
+                            // too
     // worker -> learner
     NODE_MESSAGE_ROUND_DONE, // as.round
     // worker -> loop
@@ -40,6 +42,7 @@ enum node_message_kind {
     NODE_MESSAGE_WANTS,         // a snapshot is wanted: answer with DONORS
     NODE_MESSAGE_FETCHED, // as.complete: the snapshot is here (progress: its round and step); else it was
                           // ended before
+    NODE_MESSAGE_MERGED,  // as.complete: the final models are one; else this node keeps its own
     NODE_MESSAGE_SERVED,  // a member asks for blocks of this node's model (at most once a second)
     NODE_MESSAGE_STARVED, // as.silent_ns: none of DONORS has given a block for this long
     NODE_MESSAGE_FROZEN,  // the last round is over, nothing more is answered: tell the others
@@ -108,7 +111,10 @@ struct node_progress {
     uint64_t disk_free; // bytes in node.dir; UINT64_MAX: not known
     uint64_t memory;    // bytes of the trainer's vectors and of the outer momentum's; 0: not known
     bool unwritten;     // the latest checkpoint or row of metrics could not be written
-    const char *state;  // constant: "waiting", "fetching", "training", "paused", "lingering", "stopping"
+    const char
+        *state;  // constant: "waiting", "fetching", "training", "paused", "lingering", "merging", "stopping"
+    bool merged; // the model is that of all nodes
+    double own_accuracy; // then: of its own final model; NAN: not measured
 };
 
 struct node_round { // one rendezvous of learner and worker
@@ -125,6 +131,8 @@ struct node_round { // one rendezvous of learner and worker
     bool returns;             // replace the model of the exchange by these vectors, those of `round`
     bool fetch;               // fill the vectors from a donor's snapshot instead; round and step become its
     bool fetched;             // out: that is done; false: it was ended before
+    bool merge, gives;        // merge the model (in ordinary memory) with those of the other nodes; it counts
+    bool merged;              // out: `model` is that of all nodes; else this node's own with the last updates
     bool checkpoint;          // begin a checkpoint while nothing changes
     bool checkpoint_wanted;   // out: begin one at the next boundary
     uint64_t round;           // out: completed rounds to continue from; with a snapshot, its donor's
@@ -146,7 +154,7 @@ struct node_message {
         struct node_round *round;       // ROUND, ROUND_DONE: borrowed
         struct gossip_order order;      // ORDER
         char reason[256];               // CLOSE
-        bool complete;                  // FETCHED
+        bool complete;                  // FETCHED, MERGED
         bool alone;                     // FINISHED
         struct {                        // LEFT
             int exit_status;

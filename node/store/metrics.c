@@ -70,7 +70,10 @@ static char *row_line(const struct node_metrics *metrics, const struct node_metr
         put_integer(object, "delta_bytes", row->delta_bytes) &&
         put_integer(object, "dense_bytes", row->dense_bytes) &&
         put(object, "state", json_string(row->state)) &&
-        (!row->regression || (put_real(object, "r2", row->accuracy) && put_real(object, "rmse", row->rmse))))
+        (!row->regression ||
+         (put_real(object, "r2", row->accuracy) && put_real(object, "rmse", row->rmse))) &&
+        (!row->merged || (put_real(object, "own_accuracy", row->own_accuracy) &&
+                          put_real(object, "own_test_loss", row->own_test_loss))))
         text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
     json_decref(object);
     return text;

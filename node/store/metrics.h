@@ -20,6 +20,8 @@ struct node_metrics_row {
     double loss, accuracy, test_loss, consensus, rate; // NAN becomes null
     bool regression; // accuracy is R2: written as "r2", with "rmse" beside it, and "accuracy" null
     double rmse;
+    bool merged; // the model is that of all nodes; these two were the figures of this node's own
+    double own_accuracy, own_test_loss;
     const char *state;
 };
 

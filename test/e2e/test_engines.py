@@ -14,7 +14,7 @@ experiment: {nodes: 6, baselines: []}
 model: {kind: softmax}
 data: {kind: digits, train_count: 600, test_count: 200, partition: dirichlet, alpha: 0.3}
 train: {steps: 40, batch: 10, eval_rounds: 2}
-average: {local_steps: 2, mode: sync, deadline_floor: 5s}
+average: {local_steps: 2, mode: sync, deadline_floor: 5s, finish: none}
 checkpoint: {every: 0}
 sim: {step_time: 1ms}
 """

@@ -17,7 +17,7 @@
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
 #define CAPACITY         4096
-#define KINDS            ((unsigned)GOSSIP_STATISTICS)
+#define KINDS            ((unsigned)GOSSIP_LAST_KIND)
 
 static inline int setup(void **state)
 {
@@ -71,8 +71,8 @@ static inline void any_tell(struct gossip_snapshot_tell *tell)
 {
     const uint64_t snapshot = any_u64();
     tell->snapshot = snapshot > 0 ? snapshot : 1;
-    tell->part = (uint8_t)base_rng_below(&rng, GOSSIP_PART_BLOB + 1);
-    tell->parts = (uint8_t)(base_rng_below(&rng, 1u << (GOSSIP_PART_BLOB + 1)) | 1u << tell->part);
+    tell->part = (uint8_t)base_rng_below(&rng, GOSSIP_PART_LAST + 1);
+    tell->parts = (uint8_t)(base_rng_below(&rng, 1u << (GOSSIP_PART_LAST + 1)) | 1u << tell->part);
     tell->block = tell->part == GOSSIP_PART_BLOB ? 0 : (uint32_t)any_u64();
     tell->round = any_u64();
     tell->step = any_u64();
@@ -133,8 +133,15 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
         message.as.members.packet_bytes = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0]);
     } else if (kind == GOSSIP_SNAPSHOT_ASK) {
         message.as.ask.snapshot = any_u64();
-        message.as.ask.part = (uint8_t)base_rng_below(&rng, GOSSIP_PART_BLOB + 1);
+        message.as.ask.part = (uint8_t)base_rng_below(&rng, GOSSIP_PART_LAST + 1);
         message.as.ask.block = (uint32_t)any_u64();
+    } else if (kind == GOSSIP_MERGE) {
+        message.as.merge =
+            (struct gossip_merge_message){.phase = (uint8_t)(1 + base_rng_below(&rng, 5)),
+                                          .gives = (uint8_t)base_rng_below(&rng, 2),
+                                          .hash = any_u64(),
+                                          .keys = payload[0],
+                                          .keys_bytes = 8 + 8 * (uint32_t)base_rng_below(&rng, 36)};
     } else if (kind == GOSSIP_SNAPSHOT_TELL) {
         any_tell(&message.as.tell);
     } else {

@@ -24,6 +24,7 @@ static void configure(struct life_world *world, struct reader *reader)
     world->options.sync = bits & 32;
     world->options.alone_stops = bits & 64;
     world->options.local = (more & 15) == 15;
+    world->options.merges = more & 2;
     world->options.partition = (enum gossip_life_partition)(more >> 4 & 3 ? (more >> 4 & 3) - 1 : 0);
     world->options.start_members = more >> 6;
     world->options.round = world->options.resumed ? 3u * next(reader) : 0;
@@ -93,10 +94,10 @@ static void change_self(struct life_world *world, struct reader *reader)
 static void tell(struct life_world *world, struct reader *reader)
 {
     static const enum gossip_life_event_kind kinds[] = {
-        GOSSIP_LIFE_LOOK,     GOSSIP_LIFE_LOOK,  GOSSIP_LIFE_LINKED, GOSSIP_LIFE_REMOVED,
-        GOSSIP_LIFE_PROGRESS, GOSSIP_LIFE_WANTS, GOSSIP_LIFE_WANTS,  GOSSIP_LIFE_FETCHED,
-        GOSSIP_LIFE_FETCHED,  GOSSIP_LIFE_DONE,  GOSSIP_LIFE_STOP,   GOSSIP_LIFE_DUPLICATE,
-        GOSSIP_LIFE_STARVED,  GOSSIP_LIFE_FROZEN};
+        GOSSIP_LIFE_LOOK,     GOSSIP_LIFE_LOOK,   GOSSIP_LIFE_LINKED, GOSSIP_LIFE_REMOVED,
+        GOSSIP_LIFE_PROGRESS, GOSSIP_LIFE_WANTS,  GOSSIP_LIFE_WANTS,  GOSSIP_LIFE_FETCHED,
+        GOSSIP_LIFE_FETCHED,  GOSSIP_LIFE_DONE,   GOSSIP_LIFE_STOP,   GOSSIP_LIFE_DUPLICATE,
+        GOSSIP_LIFE_STARVED,  GOSSIP_LIFE_FROZEN, GOSSIP_LIFE_MERGED};
     const uint8_t what = next(reader), value = next(reader);
     struct gossip_life_event event = {.kind = kinds[what % (sizeof kinds / sizeof *kinds)],
                                       .still = value & 1,
@@ -132,6 +133,8 @@ static void check_action(const struct life_world *world, const struct gossip_lif
         BASE_ASSERT(action->step <= world->options.steps); // no node is sent beyond the last step
     if (action->kind == GOSSIP_LIFE_ANNOUNCE)
         BASE_ASSERT(world->options.sync && action->round > 0);
+    if (action->kind == GOSSIP_LIFE_UNITE || action->kind == GOSSIP_LIFE_AMONG)
+        BASE_ASSERT(world->options.merges && !world->options.local && world->options.linger_ns > 0);
     if (action->kind == GOSSIP_LIFE_MOVE)
         BASE_ASSERT(world->options.told_shard && action->shard < world->options.shards &&
                     action->shard != world->member[0].record.shard);
@@ -183,7 +186,7 @@ static void check(struct life_world *world, bool looked)
     if (state == GOSSIP_LIFE_TRAINING || state == GOSSIP_LIFE_PAUSED || state == GOSSIP_LIFE_FINISHED)
         BASE_ASSERT(world->learner_started);
     // The flags of a finished node say so, and the learner is paused exactly while the node is.
-    if (state == GOSSIP_LIFE_FINISHED)
+    if (state == GOSSIP_LIFE_FINISHED || state == GOSSIP_LIFE_MERGING)
         BASE_ASSERT(world->flags & GOSSIP_RECORD_FINISHED);
     if (state == GOSSIP_LIFE_PAUSED || state == GOSSIP_LIFE_TRAINING)
         BASE_ASSERT(world->learner_paused == (state == GOSSIP_LIFE_PAUSED));

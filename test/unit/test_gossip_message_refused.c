@@ -164,13 +164,17 @@ static const struct {
     {"an empty packet of members", {0x92, 7, 0}, 3},
     {"members: more than the limit", {0x92, 7, 0xcd, 0x40, 0x01, 1}, 6},
     {"members: one byte too few", {0x92, 7, 2, 1}, 4},
-    {"part 4", {0x94, 8, 1, 4, 0}, 5},
+    {"part 6", {0x94, 8, 1, 6, 0}, 5},
     {"block 2^32", {0x94, 8, 1, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0}, 13},
     {"an ask with a payload", {0x94, 8, 1, 0, 0, 9}, 6},
     {"snapshot 0", {0x99, 9, 0, 1, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
     {"a part that does not exist", {0x99, 9, 1, 1, 1, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
-    {"a fifth part", {0x99, 9, 1, 17, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
-    {"part 4 of a fifth", {0x99, 9, 1, 16, 4, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+    {"a seventh part", {0x99, 9, 1, 65, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+    {"part 6 of a seventh", {0x99, 9, 1, 64, 6, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+    {"merge of phase 0", {0x95, 12, 0, 1, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8}, 14},
+    {"merge of phase 6", {0x95, 12, 6, 1, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8}, 14},
+    {"merge without keys", {0x95, 12, 1, 1, 0, 0}, 6},
+    {"half a key", {0x95, 12, 1, 1, 0, 4, 1, 2, 3, 4}, 10},
     {"block 1 of a blob", {0x99, 9, 1, 8, 3, 1, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
     {"no values", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 0}, 10},
     {"half a value", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 6, 1, 2, 3, 4, 5, 6}, 16},
@@ -236,15 +240,15 @@ static void test_the_encoder_refuses_what_the_decoder_would(void **state)
         message = (struct gossip_message){.kind = GOSSIP_MEMBERS, .as.members.packet_bytes = packets[i]};
         assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
     }
-    message = (struct gossip_message){.kind = GOSSIP_SNAPSHOT_ASK, .as.ask.part = GOSSIP_PART_BLOB + 1};
+    message = (struct gossip_message){.kind = GOSSIP_SNAPSHOT_ASK, .as.ask.part = GOSSIP_PART_LAST + 1};
     assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
     static const struct gossip_snapshot_tell tells[] = {
         {.snapshot = 0, .parts = 1, .values_bytes = 4},
         {.snapshot = 1, .parts = 1, .part = 1, .values_bytes = 4},
         {.snapshot = 1, .parts = 8, .part = 3, .block = 1, .values_bytes = 4},
         {.snapshot = 1, .parts = 8, .part = 3, .values_bytes = LIMIT_BLOB_BYTES + 1},
-        {.snapshot = 1, .parts = 16, .part = 4, .values_bytes = 4},
-        {.snapshot = 1, .parts = 17, .values_bytes = 4},
+        {.snapshot = 1, .parts = 64, .part = 6, .values_bytes = 4},
+        {.snapshot = 1, .parts = 65, .values_bytes = 4},
         {.snapshot = 1, .parts = 1, .part = 64, .values_bytes = 4},
         {.snapshot = 1, .parts = 1, .values_bytes = 0},
         {.snapshot = 1, .parts = 1, .values_bytes = 7},
@@ -264,7 +268,7 @@ static void test_every_kind_has_a_name(void **state)
     (void)state;
     static const char *const names[] = {"unknown", "greeting",   "hello",   "xchg",         "xack",
                                         "busy",    "bye",        "members", "snapshot_ask", "snapshot_tell",
-                                        "parked",  "statistics", "unknown"};
+                                        "parked",  "statistics", "merge",   "unknown"};
     for (unsigned kind = 0; kind < LENGTH_OF(names); kind++)
         assert_string_equal(gossip_message_kind_name((enum gossip_message_kind)kind), names[kind]);
 }

@@ -22,6 +22,45 @@ static void a_node_trains_finishes_lingers_and_leaves(void **state)
     want_end(&rounds, 5, 0);
 }
 
+// With the model of a donor, and with one that has met too few others, it has nothing to give.
+static void a_finished_node_merges_its_model_and_leaves_with_that_of_all(void **state)
+{
+    (void)state;
+    for (int merged = 0; merged < 2; merged++) {
+        struct gossip_rounds rounds = started();
+        for (int i = 0; i < 5; i++)
+            pass_round(&rounds);
+        collect(&rounds, 5);
+        want(&rounds, GOSSIP_ROUNDS_WAIT);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_MERGE});
+        assert_true(want(&rounds, GOSSIP_ROUNDS_MERGE).gives);
+        assert_false(gossip_rounds_gives_up(&rounds));
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
+        assert_false(gossip_rounds_gives_up(&rounds));
+        gossip_rounds_merged(&rounds, merged);
+        want_adopt(&rounds, merged ? GOSSIP_LEARNER_TAKEN : GOSSIP_LEARNER_COLLECTED, STEPS);
+        want_end(&rounds, 5, 0);
+    }
+}
+
+static void a_borrowed_model_does_not_count_in_the_merge(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    for (int i = 0; i < 5; i++)
+        pass_round(&rounds);
+    rounds.apart = true; // its last rounds had no exchange
+    want(&rounds, GOSSIP_ROUNDS_FETCH);
+    gossip_rounds_fetched(&rounds, true, 5, STEPS);
+    want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, STEPS);
+    collect(&rounds, 5);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_MERGE});
+    assert_false(want(&rounds, GOSSIP_ROUNDS_MERGE).gives);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP});
+    assert_true(gossip_rounds_gives_up(&rounds));
+}
+
 static void missed_rounds_are_not_made_up_for(void **state)
 {
     (void)state;
@@ -231,6 +270,8 @@ static void any_sequence_of_orders_comes_to_an_end(void **state)
                 gossip_rounds_fetched(&rounds, base_rng_below(&rng, 2),
                                       rounds.round + base_rng_below(&rng, 4),
                                       rounds.step + base_rng_below(&rng, 9));
+            } else if (next.todo == GOSSIP_ROUNDS_MERGE) {
+                gossip_rounds_merged(&rounds, base_rng_below(&rng, 2));
             }
             if (next.todo == GOSSIP_ROUNDS_RETURN)
                 gossip_rounds_returned(&rounds);
@@ -248,6 +289,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_trains_finishes_lingers_and_leaves),
+        cmocka_unit_test(a_finished_node_merges_its_model_and_leaves_with_that_of_all),
+        cmocka_unit_test(a_borrowed_model_does_not_count_in_the_merge),
         cmocka_unit_test(missed_rounds_are_not_made_up_for),
         cmocka_unit_test(a_node_that_was_away_takes_the_round_and_step_of_the_cluster),
         cmocka_unit_test(an_incomplete_snapshot_does_not_undo_a_complete_one),

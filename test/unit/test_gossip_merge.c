@@ -1,0 +1,380 @@
+// Merging final models, rule by rule: one node, and the messages of two to four others written by the test.
+#include "base/hash.h"
+#include "gossip/merge/merge.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+
+enum { D = 12, MOST = 5, KEPT = 64 };
+
+static struct {
+    struct gossip_merge *merge;
+    struct gossip_merge_member member[MOST]; // [0] is the node itself
+    size_t n;
+    float own[D];
+    uint64_t now_ns;
+    struct {
+        struct gossip_id peer;
+        struct gossip_message message;
+        uint8_t bytes[512];
+    } sent[KEPT]; // since the latest take
+    size_t n_sent;
+} w;
+
+static struct gossip_merge_member member(size_t i)
+{
+    return (struct gossip_merge_member){{{(uint8_t)(i + 1)}}, 100 + i};
+}
+
+static void take(void)
+{
+    struct gossip_message message;
+    struct gossip_payload payload[GOSSIP_MESSAGE_PAYLOADS];
+
+    w.n_sent = 0;
+    while (gossip_merge_next(w.merge, &w.sent[w.n_sent].peer, &message)) {
+        w.sent[w.n_sent].message = message;
+        if (gossip_message_payloads(&message, payload) > 0)
+            memcpy(w.sent[w.n_sent].bytes, payload[0].bytes, payload[0].count);
+        w.n_sent++;
+        assert_true(w.n_sent < KEPT);
+    }
+}
+
+static void prepare(size_t n)
+{
+    const struct gossip_merge_options options = {
+        .self = member(0).id, .parameters = D, .patience_ns = 9 * SECOND};
+
+    memset(&w, 0, sizeof w);
+    w.n = n;
+    w.now_ns = SECOND;
+    assert_int_equal(gossip_merge_create(&options, &w.merge), BASE_OK);
+    for (size_t i = 0; i < n; i++)
+        w.member[i] = member(i);
+    for (size_t i = 0; i < D; i++)
+        w.own[i] = 1;
+    for (size_t i = 1; i < n; i++)
+        gossip_merge_linked(w.merge, &w.member[i].id, w.now_ns);
+}
+
+static void begin(size_t n)
+{
+    prepare(n);
+    gossip_merge_members(w.merge, w.member, n, w.now_ns);
+    assert_int_equal(gossip_merge_begin(w.merge, w.own, true, w.now_ns), BASE_OK);
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    gossip_merge_destroy(w.merge);
+    w.merge = NULL;
+    return 0;
+}
+
+// Members from..to - 1 are the set that member i says.
+static enum base_error say(size_t i, enum gossip_merge_phase phase, size_t from, size_t to, uint64_t hash)
+{
+    uint8_t keys[MOST * 8] = {0};
+    struct gossip_message message = {.kind = GOSSIP_MERGE};
+
+    for (size_t k = from; k < to; k++)
+        keys[8 * (k - from)] = (uint8_t)(100 + k);
+    message.as.merge = (struct gossip_merge_message){.phase = (uint8_t)phase,
+                                                     .gives = 1,
+                                                     .hash = hash,
+                                                     .keys = keys,
+                                                     .keys_bytes = (uint32_t)(8 * (to - from))};
+    return gossip_merge_heard(w.merge, &w.member[i].id, &message, w.now_ns);
+}
+
+static void all_say(enum gossip_merge_phase phase)
+{
+    for (size_t i = 1; i < w.n; i++)
+        assert_int_equal(say(i, phase, 0, w.n, 0), BASE_OK);
+}
+
+// Answers the ask at `at` with this value in every element.
+static enum base_error answer(size_t at, float value, uint64_t other)
+{
+    const struct gossip_snapshot_ask *ask = &w.sent[at].message.as.ask;
+    float values[D];
+    struct gossip_message message = {.kind = GOSSIP_SNAPSHOT_TELL};
+    const size_t count = D / w.n;
+
+    for (size_t i = 0; i < count; i++)
+        values[i] = value;
+    message.as.tell = (struct gossip_snapshot_tell){.snapshot = ask->snapshot,
+                                                    .part = ask->part,
+                                                    .block = ask->block,
+                                                    .hash = base_hash_vector(values, count) ^ other,
+                                                    .values = (const uint8_t *)values,
+                                                    .values_bytes = (uint32_t)(count * sizeof(float))};
+    return gossip_merge_heard(w.merge, &w.sent[at].peer, &message, w.now_ns);
+}
+
+static size_t asks(enum gossip_snapshot_part part)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < w.n_sent; i++)
+        count += w.sent[i].message.kind == GOSSIP_SNAPSHOT_ASK && w.sent[i].message.as.ask.part == part;
+    return count;
+}
+
+static void answer_all(enum gossip_snapshot_part part, float value)
+{
+    for (size_t i = 0; i < w.n_sent; i++)
+        if (w.sent[i].message.kind == GOSSIP_SNAPSHOT_ASK && w.sent[i].message.as.ask.part == part)
+            assert_int_equal(answer(i, value, 0), BASE_OK);
+}
+
+static enum gossip_merge_phase phase(void)
+{
+    struct gossip_merge_info info;
+
+    gossip_merge_info(w.merge, &info);
+    return info.phase;
+}
+
+static uint64_t hash_of(float value)
+{
+    float values[D];
+
+    for (size_t i = 0; i < D; i++)
+        values[i] = value;
+    return base_hash_vector(values, D);
+}
+
+static void test_from_the_offer_to_the_model_of_all(void **state)
+{
+    (void)state;
+    begin(3);
+    take();
+    assert_int_equal(w.n_sent, 2); // its offers
+    all_say(GOSSIP_MERGE_OFFERS);
+    assert_int_equal(phase(), GOSSIP_MERGE_AGREED);
+    take();
+    assert_int_equal(asks(GOSSIP_PART_FINAL), 0); // the others have not agreed yet
+    all_say(GOSSIP_MERGE_AGREED);
+    take();
+    assert_int_equal(asks(GOSSIP_PART_FINAL), 2);
+    answer_all(GOSSIP_PART_FINAL, 4);
+    assert_int_equal(phase(), GOSSIP_MERGE_REDUCED);
+    all_say(GOSSIP_MERGE_REDUCED);
+    take();
+    assert_int_equal(asks(GOSSIP_PART_MERGED), 2);
+    answer_all(GOSSIP_PART_MERGED, 3);
+    assert_int_equal(phase(), GOSSIP_MERGE_HOLDS);
+    assert_int_equal(say(1, GOSSIP_MERGE_HOLDS, 0, 3, hash_of(7)),
+                     BASE_OK); // another mean: it does not count
+    assert_int_equal(phase(), GOSSIP_MERGE_HOLDS);
+    assert_int_equal(say(2, GOSSIP_MERGE_HOLDS, 0, 3, hash_of(3)), BASE_OK);
+    assert_int_equal(phase(), GOSSIP_MERGE_DECIDED);
+    assert_int_equal(gossip_merge_end(w.merge), GOSSIP_MERGE_GOES_ON); // the others may need it
+    assert_int_equal(say(1, GOSSIP_MERGE_DECIDED, 0, 3, hash_of(3)), BASE_OK);
+    assert_int_equal(say(2, GOSSIP_MERGE_DECIDED, 0, 3, hash_of(3)), BASE_OK);
+    assert_int_equal(gossip_merge_end(w.merge), GOSSIP_MERGE_MERGED);
+    for (size_t i = 0; i < D; i++)
+        assert_true(gossip_merge_model(w.merge)[i] == 3); // (1 + 4 + 4) / 3 in its own chunk
+    take();
+    assert_true(w.n_sent > 0); // the others hear that it has decided
+}
+
+static void until_it_asks(size_t n)
+{
+    begin(n);
+    all_say(GOSSIP_MERGE_OFFERS);
+    all_say(GOSSIP_MERGE_AGREED);
+    take();
+    assert_int_equal(asks(GOSSIP_PART_FINAL), n - 1);
+}
+
+static size_t first_ask(void)
+{
+    size_t at = 0;
+
+    while (w.sent[at].message.kind != GOSSIP_SNAPSHOT_ASK)
+        at++;
+    return at;
+}
+
+static void test_a_block_that_no_honest_node_sends_is_refused(void **state)
+{
+    const float value[] = {NAN, INFINITY, 1e30f, 4};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        until_it_asks(3);
+        assert_int_equal(answer(first_ask(), value[i], i == 3), BASE_EFORMAT); // the last one: another hash
+        assert_int_equal(phase(), GOSSIP_MERGE_OFFERS);                        // to the others, without it
+        clean(NULL);
+    }
+    begin(3);
+    assert_int_equal(say(1, GOSSIP_MERGE_OFFERS, 0, 0, 0), BASE_EFORMAT);
+    uint8_t keys[16] = {9, [8] = 3};
+    const struct gossip_message message = {
+        .kind = GOSSIP_MERGE,
+        .as.merge = {.phase = GOSSIP_MERGE_OFFERS, .keys = keys, .keys_bytes = sizeof keys}};
+    assert_int_equal(gossip_merge_heard(w.merge, &w.member[2].id, &message, w.now_ns), BASE_EFORMAT);
+}
+
+static void test_a_death_begins_another_attempt_with_those_that_are_left(void **state)
+{
+    (void)state;
+    until_it_asks(4);
+    gossip_merge_unlinked(w.merge, &w.member[3].id, w.now_ns);
+    assert_int_equal(phase(), GOSSIP_MERGE_AGREED); // a link may come back
+    gossip_merge_members(w.merge, w.member, 3, w.now_ns);
+    assert_int_equal(phase(), GOSSIP_MERGE_OFFERS);
+    w.n = 3;
+    all_say(GOSSIP_MERGE_OFFERS);
+    assert_int_equal(phase(), GOSSIP_MERGE_AGREED);
+    struct gossip_merge_info info;
+    gossip_merge_info(w.merge, &info);
+    assert_true(info.nodes == 3 && info.attempts == 2);
+}
+
+// Its mean may be that of the cluster already: it offers no other one, and takes another one only as decided.
+static void test_a_node_that_holds_the_mean_agrees_to_no_other(void **state)
+{
+    (void)state;
+    until_it_asks(4);
+    answer_all(GOSSIP_PART_FINAL, 1);
+    all_say(GOSSIP_MERGE_REDUCED);
+    take();
+    answer_all(GOSSIP_PART_MERGED, 1);
+    assert_int_equal(phase(), GOSSIP_MERGE_HOLDS);
+    gossip_merge_members(w.merge, w.member, 3, w.now_ns); // the last one has died
+    for (size_t i = 1; i < 3; i++)
+        assert_int_equal(say(i, GOSSIP_MERGE_OFFERS, 0, 3, 0), BASE_OK);
+    assert_int_equal(phase(), GOSSIP_MERGE_HOLDS);
+    w.n = 3;
+    assert_int_equal(say(1, GOSSIP_MERGE_DECIDED, 0, 3, hash_of(2)), BASE_OK);
+    take();
+    assert_true(asks(GOSSIP_PART_MERGED) > 0);
+    for (int turn = 0; turn < 3; turn++) {
+        answer_all(GOSSIP_PART_MERGED, 2);
+        take();
+    }
+    assert_int_equal(phase(), GOSSIP_MERGE_DECIDED);
+}
+
+static void test_the_mean_that_one_node_holds_comes_before_another_attempt(void **state)
+{
+    (void)state;
+    until_it_asks(4);
+    gossip_merge_members(w.merge, w.member, 3, w.now_ns);
+    assert_int_equal(phase(), GOSSIP_MERGE_OFFERS);
+    assert_int_equal(say(1, GOSSIP_MERGE_HOLDS, 0, 4, hash_of(2)), BASE_OK);
+    assert_int_equal(phase(), GOSSIP_MERGE_AGREED);
+    take();
+    assert_true(asks(GOSSIP_PART_MERGED) > 0);
+    for (int turn = 0; turn < 4; turn++) {
+        answer_all(GOSSIP_PART_MERGED, 2);
+        take();
+    }
+    assert_true(phase() >= GOSSIP_MERGE_HOLDS);
+}
+
+static void test_a_node_that_finishes_late_takes_the_mean(void **state)
+{
+    (void)state;
+    prepare(3);
+    for (size_t i = 1; i < 3; i++) // before it has finished
+        assert_int_equal(say(i, GOSSIP_MERGE_DECIDED, 1, 3, hash_of(2)), BASE_OK);
+    w.n = 2; // participants, of which each has half of the model
+    gossip_merge_members(w.merge, w.member, 3, w.now_ns);
+    assert_int_equal(gossip_merge_begin(w.merge, w.own, true, w.now_ns), BASE_OK);
+    take();
+    assert_int_equal(asks(GOSSIP_PART_MERGED), 2);
+    answer_all(GOSSIP_PART_MERGED, 2);
+    assert_int_equal(gossip_merge_end(w.merge), GOSSIP_MERGE_MERGED);
+    assert_true(gossip_merge_model(w.merge)[0] == 2 && gossip_merge_model(w.merge)[D - 1] == 2);
+}
+
+static void test_too_few_are_left(void **state)
+{
+    (void)state;
+    begin(5);
+    all_say(GOSSIP_MERGE_OFFERS);
+    const struct gossip_merge_member left[2] = {w.member[0], w.member[4]};
+    gossip_merge_members(w.merge, left, 2, w.now_ns);
+    assert_int_equal(gossip_merge_end(w.merge), GOSSIP_MERGE_GOES_ON); // the other may know of a mean
+    assert_int_equal(say(4, GOSSIP_MERGE_OFFERS, 4, 5, 0), BASE_OK);
+    assert_int_equal(gossip_merge_end(w.merge), GOSSIP_MERGE_FEW);
+}
+
+static void test_one_and_more_than_sixty_four(void **state)
+{
+    struct gossip_merge_member members[GOSSIP_MERGE_MOST + 1];
+
+    (void)state;
+    begin(1);
+    assert_int_equal(gossip_merge_end(w.merge), GOSSIP_MERGE_ALONE);
+    clean(NULL);
+    const struct gossip_merge_options options = {
+        .self = member(0).id, .parameters = D, .patience_ns = 9 * SECOND};
+    assert_int_equal(gossip_merge_create(&options, &w.merge), BASE_OK);
+    for (size_t i = 0; i <= GOSSIP_MERGE_MOST; i++)
+        members[i] = member(i);
+    gossip_merge_members(w.merge, members, GOSSIP_MERGE_MOST + 1, w.now_ns);
+    assert_int_equal(gossip_merge_begin(w.merge, w.own, true, w.now_ns), BASE_OK);
+    assert_int_equal(gossip_merge_end(w.merge), GOSSIP_MERGE_MANY);
+}
+
+static void test_it_waits_for_no_other_for_ever(void **state)
+{
+    (void)state;
+    begin(2);
+    while (gossip_merge_deadline(w.merge) != UINT64_MAX && w.now_ns < 60 * SECOND) {
+        w.now_ns = gossip_merge_deadline(w.merge);
+        gossip_merge_tick(w.merge, w.now_ns);
+    }
+    assert_true(gossip_merge_end(w.merge) >= GOSSIP_MERGE_FEW);
+    assert_true(w.now_ns < 20 * SECOND);
+}
+
+static void test_a_node_without_a_link_is_left_out(void **state)
+{
+    (void)state;
+    begin(3);
+    gossip_merge_unlinked(w.merge, &w.member[2].id, w.now_ns);
+    assert_int_equal(say(1, GOSSIP_MERGE_OFFERS, 0, 2, 0), BASE_OK); // the other one has left it out already
+    assert_int_equal(phase(), GOSSIP_MERGE_AGREED);
+    clean(NULL);
+    begin(3);
+    gossip_merge_unlinked(w.merge, &w.member[2].id, w.now_ns);
+    w.now_ns += 4 * SECOND;
+    gossip_merge_tick(w.merge, w.now_ns);
+    take();
+    assert_int_equal(w.sent[0].message.as.merge.keys_bytes, 16);
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, clean)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_from_the_offer_to_the_model_of_all),
+        TEST(test_a_block_that_no_honest_node_sends_is_refused),
+        TEST(test_a_death_begins_another_attempt_with_those_that_are_left),
+        TEST(test_a_node_that_holds_the_mean_agrees_to_no_other),
+        TEST(test_the_mean_that_one_node_holds_comes_before_another_attempt),
+        TEST(test_a_node_that_finishes_late_takes_the_mean),
+        TEST(test_too_few_are_left),
+        TEST(test_one_and_more_than_sixty_four),
+        TEST(test_it_waits_for_no_other_for_ever),
+        TEST(test_a_node_without_a_link_is_left_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
