@@ -85,7 +85,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 // A member that keeps others waiting and never makes an exchange holds nobody for long.
 bool gossip_pace_spent(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
 {
-    return peer->waited_ns >= larger(pace->options.ceiling_ns, (pace->now_ns - peer->met_ns) / FAIR_PART);
+    const uint64_t since_ns = larger(peer->met_ns, peer->tie_ns); // while it was away, nobody waited
+
+    return peer->waited_ns >= larger(pace->options.ceiling_ns, (pace->now_ns - since_ns) / FAIR_PART);
 }
 
 // -- what happens

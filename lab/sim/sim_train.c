@@ -246,7 +246,7 @@ static void tell(struct sim_node *node, size_t peer, const struct gossip_message
     struct gossip_exchange_event event = {
         .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = *sim_member_id(node, peer), .message = message};
 
-    if (!node->train.exchange || node->fetch.joiner) // a process that fetches has no edge
+    if (!node->train.exchange)
         return;
     sim_world_trace(node->world, node->host, "got", gossip_message_kind_name(message->kind), peer,
                     sequence_of(message));

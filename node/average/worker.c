@@ -35,7 +35,7 @@ static void take_message(struct node_worker *worker, const struct node_message *
         tell_served(worker, node_clock_ns());
     } else if (received->kind == GOSSIP_SNAPSHOT_TELL) {
         node_snapshot_told(worker->snapshot, &message->peer, &received->as.tell, node_clock_ns());
-    } else if (!node_snapshot_fetching(worker->snapshot)) { // meanwhile every edge is down
+    } else { // while it fetches, every edge is down, and requests are declined
         struct gossip_exchange_event event = {
             .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = message->peer, .message = received};
         node_worker_step(worker, &event);
