@@ -491,6 +491,19 @@ static void weights_stay_weights(void **state)
         }
 }
 
+// A neighbour that was dead for an hour is waited for a ceiling, like any other, and not for twelve minutes.
+static void an_absence_is_no_credit(void **state)
+{
+    struct gossip_pace pace = {.options = {.ceiling_ns = CEILING}, .now_ns = 4000 * CEILING};
+    struct gossip_pace_peer peer = {
+        .tie = GOSSIP_PACE_LIVE, .tie_ns = 3998 * CEILING, .met_ns = 100 * CEILING, .waited_ns = CEILING};
+
+    (void)state;
+    assert_true(gossip_pace_spent(&pace, &peer));
+    peer.tie_ns = 100 * CEILING; // it was here all the time, and answers seldom
+    assert_false(gossip_pace_spent(&pace, &peer));
+}
+
 static void every_reason_has_a_name(void **state)
 {
     (void)state;
@@ -507,6 +520,7 @@ int main(void)
         cmocka_unit_test(an_exchange_may_take_several_rounds),
         cmocka_unit_test(overlapping_rounds_are_not_apart),
         cmocka_unit_test(weights_stay_weights),
+        cmocka_unit_test(an_absence_is_no_credit),
         cmocka_unit_test(every_reason_has_a_name),
     };
 
