@@ -13,7 +13,7 @@
 //
 // A state machine: time comes in with the call, messages go out through gossip_merge_next. No socket, thread,
 // clock or randomness. One owner (the worker; the process of a simulation). Memory: from begin to end one
-// model and at most 2 * GOSSIP_MERGE_MOST blocks.
+// model and at most 16 * GOSSIP_MERGE_MOST blocks.
 #ifndef GOSSIP_MERGE_MERGE_H
 #define GOSSIP_MERGE_MERGE_H
 

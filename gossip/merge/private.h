@@ -7,8 +7,8 @@
 #include "gossip/merge/merge.h"
 #include "gossip/merge/set.h"
 
-#define MERGE_AHEAD  2u // open asks to one peer
-#define MERGE_WINDOW 2u // blocks of the own chunk that are pulled at a time
+#define MERGE_AHEAD  16u // open asks to one peer: 256 KiB
+#define MERGE_WINDOW 16u // blocks of the own chunk that are pulled at a time
 #define MERGE_ASKS   (MERGE_AHEAD * GOSSIP_MERGE_MOST)
 
 // Of one block, wherever it is to come from.
