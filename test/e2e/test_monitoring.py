@@ -150,13 +150,13 @@ class Monitoring(cluster.ClusterTest):
         self.assertEqual(get(nodes[2], "/livez"), "ok\n")
 
     def test_a_node_that_was_suspended_to_the_end_says_so(self):
-        nodes = self.cluster(3, http=True, train__steps=40_000, topology__kind="ring", train__alone="stop")
+        nodes = self.cluster(3, http=True, train__steps=10_000, topology__kind="ring", train__alone="stop")
         for node in nodes:
             node.start()
         for node in nodes:
             node.wait_rows(3)
         nodes[2].signal(signal.SIGSTOP)
-        cluster.wait_until(lambda: nodes[0].rows()[-1]["step"] > 39_000, "the others are nearly done")
+        cluster.wait_until(lambda: nodes[0].rows()[-1]["step"] > 9_000, "the others are nearly done")
         nodes[2].signal(signal.SIGCONT)
         if nodes[2].process.wait(cluster.PATIENCE) == 0:  # 1: it got no model of those that had finished, and says that
             self.assertRegex(nodes[2].log(), r" (copied|apart) Training is done.*\.")
