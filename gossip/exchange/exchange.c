@@ -210,7 +210,8 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     case GOSSIP_EXCHANGE_NEWS:
         gossip_news_members(&exchange->pace.news, event->news.reports, event->news.count,
                             event->news.members);
-        exchange->pace.others &= !event->news.alone;
+        if (event->news.alone)
+            gossip_pace_left(&exchange->pace);
         break;
     case GOSSIP_EXCHANGE_TIMER:
         on_timer(exchange, actions);

@@ -58,6 +58,20 @@ void gossip_merge_destroy(struct gossip_merge *merge)
 
 // -- events
 
+bool gossip_merge_is_of(const struct gossip_message *message)
+{
+    switch (message->kind) {
+    case GOSSIP_MERGE:
+        return true;
+    case GOSSIP_SNAPSHOT_ASK:
+        return message->as.ask.part > GOSSIP_PART_BLOB;
+    case GOSSIP_SNAPSHOT_TELL:
+        return message->as.tell.part > GOSSIP_PART_BLOB;
+    default:
+        return false;
+    }
+}
+
 static void drop_asks(struct gossip_merge *merge, size_t peer)
 {
     size_t kept = 0;

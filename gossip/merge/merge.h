@@ -69,6 +69,7 @@ void gossip_merge_members(struct gossip_merge *merge, const struct gossip_merge_
 // counts in the mean. BASE_ENOMEM
 enum base_error gossip_merge_begin(struct gossip_merge *merge, const float *own, bool gives,
                                    uint64_t now_ns) BASE_CHECK;
+bool gossip_merge_is_of(const struct gossip_message *message); // it is for gossip_merge_heard
 // MERGE, or SNAPSHOT_ASK or SNAPSHOT_TELL of part FINAL or MERGED. BASE_EFORMAT: no honest node sends this;
 // `peer` is no participant any more, close its link.
 enum base_error gossip_merge_heard(struct gossip_merge *merge, const struct gossip_id *peer,

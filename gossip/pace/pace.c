@@ -221,6 +221,11 @@ void gossip_pace_answered(struct gossip_pace *pace, float weight)
     pace->answered += weight;
 }
 
+void gossip_pace_left(struct gossip_pace *pace)
+{
+    pace->others = false;
+}
+
 void gossip_pace_skip(struct gossip_pace *pace)
 {
     pace->turn = GOSSIP_PACE_NO_TURN;

@@ -152,6 +152,7 @@ void gossip_pace_refused(struct gossip_pace *pace, struct gossip_pace_peer *peer
 void gossip_pace_dropped(struct gossip_pace_peer *peer);                           // ... and is void
 void gossip_pace_met(struct gossip_pace *pace, struct gossip_pace_peer *peer, uint64_t round);
 void gossip_pace_answered(struct gossip_pace *pace, float weight); // a request, with that weight
+void gossip_pace_left(struct gossip_pace *pace);                   // nobody else trains any more
 void gossip_pace_skip(struct gossip_pace *pace);  // the open boundary needs no exchange of its own any more
 void gossip_pace_leave(struct gossip_pace *pace); // the boundary has ended
 

@@ -102,23 +102,9 @@ void sim_merge_follow(struct sim_node *node)
         act(node);
 }
 
-static bool is_of_merge(const struct gossip_message *message)
-{
-    switch (message->kind) {
-    case GOSSIP_MERGE:
-        return true;
-    case GOSSIP_SNAPSHOT_ASK:
-        return message->as.ask.part > GOSSIP_PART_BLOB;
-    case GOSSIP_SNAPSHOT_TELL:
-        return message->as.tell.part > GOSSIP_PART_BLOB;
-    default:
-        return false;
-    }
-}
-
 bool sim_merge_heard(struct sim_node *node, size_t peer, const struct gossip_message *message)
 {
-    if (!is_of_merge(message))
+    if (!gossip_merge_is_of(message))
         return false;
     if (!node->merge)
         return true;

@@ -22,20 +22,6 @@ bool node_worker_merging(const struct node_worker *worker)
     return worker->round && worker->round->merge;
 }
 
-bool node_worker_is_of_merge(const struct gossip_message *received)
-{
-    switch (received->kind) {
-    case GOSSIP_MERGE:
-        return true;
-    case GOSSIP_SNAPSHOT_ASK:
-        return received->as.ask.part > GOSSIP_PART_BLOB;
-    case GOSSIP_SNAPSHOT_TELL:
-        return received->as.tell.part > GOSSIP_PART_BLOB;
-    default:
-        return false;
-    }
-}
-
 // What is merged is the published model, with every update that has come: from here on nothing changes it.
 void node_worker_begin_merge(struct node_worker *worker, struct node_round *round)
 {

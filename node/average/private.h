@@ -26,7 +26,6 @@ struct node_worker {
 // merge.c
 enum base_error node_worker_make_merge(struct node_worker *worker) BASE_CHECK;
 bool node_worker_merging(const struct node_worker *worker); // the learner waits for it
-bool node_worker_is_of_merge(const struct gossip_message *received);
 void node_worker_begin_merge(struct node_worker *worker, struct node_round *round);
 void node_worker_end_merge(struct node_worker *worker);
 void node_worker_merge_heard(struct node_worker *worker, const struct node_message *message);

@@ -28,7 +28,7 @@ static void take_message(struct node_worker *worker, const struct node_message *
 {
     const struct gossip_message *received = &message->as.received;
     BASE_ASSERT(message->bytes && message->n_bytes > 0); // the payloads of `received` are in there
-    if (node_worker_is_of_merge(received)) {
+    if (gossip_merge_is_of(received)) {
         node_worker_merge_heard(worker, message);
     } else if (received->kind == GOSSIP_SNAPSHOT_ASK) {
         node_snapshot_asked(worker->snapshot, &message->peer, &received->as.ask, node_clock_ns());
