@@ -223,6 +223,7 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
     loop->pages = node_loop_pages_address(ports.http);
     loop->history.lasts_ns = TICK_NS;
     loop->line_ns = loop->started_ns;
+    loop->fit_ns = loop->started_ns;
     error = make_parts(loop, &ports, why);
     if (!error) {
         *out = loop;

@@ -5,7 +5,9 @@
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
 
-#define NOTE_NS (NODE_SECOND_NS - 1)
+#define NOTE_NS    (NODE_SECOND_NS - 1)
+#define FIT_NS     (10 * NODE_SECOND_NS)
+#define UNFIT_SAID 3u // times in a row, before a setting that does not fit is worth a line
 
 // A number for the process of a member and what it does. When either changes, the counter may jump, which is
 // not a rate.
@@ -92,6 +94,22 @@ static void log_line(void *owner, const struct node_status *status)
     base_log_fields(BASE_LOG_INFO, "progress", fields, "%s", line);
 }
 
+// Each setting once: what does not fit for 30 s will not fit by itself.
+static void say_unfit(void *owner, const struct node_status *status)
+{
+    struct node_loop *loop = owner;
+    struct node_unfit unfit[NODE_FITS];
+    const size_t count = node_fit_of(status, unfit);
+    for (size_t i = 0, fit = 0; fit < NODE_FITS; fit++) {
+        const bool there = i < count && unfit[i].what == (enum node_fit)fit;
+        if (there && ++loop->unfit[fit] == UNFIT_SAID)
+            base_log(BASE_LOG_WARN, "setting_does_not_fit", "%s: %s", unfit[i].key, unfit[i].text);
+        if (!there && loop->unfit[fit] < UNFIT_SAID)
+            loop->unfit[fit] = 0;
+        i += there;
+    }
+}
+
 static void say_end(void *owner, const struct node_status *status)
 {
     (void)owner;
@@ -122,6 +140,10 @@ void node_loop_glance(struct node_loop *loop)
         note_members(loop, now_ns);
         note_bytes(loop, now_ns);
         note_exchanges(loop, now_ns);
+    }
+    if (now_ns - loop->fit_ns >= FIT_NS) {
+        loop->fit_ns = now_ns;
+        node_loop_look(loop, say_unfit, loop);
     }
     if (every_ns == 0 || now_ns - loop->line_ns < every_ns)
         return;

@@ -67,6 +67,16 @@ static double expected_exchanges(const struct node_loop *loop)
     return fmax(by_graph, rounds / (double)others);
 }
 
+static struct node_status_settings settings_of(const struct node_config *config)
+{
+    const bool averages = config->average.method != NODE_METHOD_LOCAL;
+    return (struct node_status_settings){
+        .profile = gossip_member_profile_name((enum gossip_member_profile)config->cluster.profile),
+        .sync = config->average.mode == NODE_MODE_SYNC,
+        .local_steps = config->average.local_steps,
+        .ceiling_ns = averages ? config->average.deadline_ceiling_ns : 0};
+}
+
 static void fill(const struct node_loop *loop, struct node_status *status)
 {
     const struct gossip_greeting *greeting = &loop->options.greeting;
@@ -84,6 +94,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .bytes_received = atomic_load(&loop->options.counters->bytes_received),
         .started_ns = loop->started_ns,
         .now_ns = node_clock_ns(),
+        .settings = settings_of(loop->options.config),
         .progress = loop->progress,
         .steps = loop->options.config->train.steps,
         .still_ns = node_rates_still_ns(loop->step_rates, self),

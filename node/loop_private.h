@@ -9,6 +9,7 @@
 #include "gossip/life/life.h"
 #include "gossip/statistics/statistics.h"
 #include "node/cluster/cluster.h"
+#include "node/http/fit.h"
 #include "node/http/history.h"
 #include "node/http/http.h"
 #include "node/http/rates.h"
@@ -52,6 +53,8 @@ struct node_loop {
     struct node_history history;
     struct node_meets meets;
     uint64_t noted_ns, line_ns; // rates; the latest line of log.progress
+    uint64_t fit_ns;            // settings were compared with what is measured
+    unsigned unfit[NODE_FITS];  // how often in a row each did not fit
     double weight;              // as last told to the learner; 0: never
 };
 

@@ -12,7 +12,7 @@
 #define LEAVE_TOLD    32u                     // members that are told at once
 #define SETTLED_NS    SECOND_NS // a stream that ends this soon after a restart may be the previous process's
 
-static const struct member_profile profiles[] = {
+static const struct member_profile profiles[GOSSIP_PROFILES] = {
     [GOSSIP_PROFILE_LAN] = {.period_ns = 500 * MILLISECOND_NS,
                             .ping_gap_ns = 100 * MILLISECOND_NS,
                             .gossip_ns = 100 * MILLISECOND_NS,
@@ -40,6 +40,15 @@ static const struct member_profile profiles[] = {
 };
 
 static const char *const state_names[] = {"alive", "suspect", "dead", "left"};
+
+const char *gossip_member_profile_name(enum gossip_member_profile profile)
+{
+    static const char *const names[GOSSIP_PROFILES] = {
+        [GOSSIP_PROFILE_LAN] = "lan", [GOSSIP_PROFILE_WAN] = "wan", [GOSSIP_PROFILE_LOCAL] = "local"};
+
+    BASE_ASSERT(profile < GOSSIP_PROFILES);
+    return names[profile];
+}
 
 const char *gossip_member_state_name(enum gossip_member_state state)
 {
@@ -365,6 +374,8 @@ void gossip_membership_totals(const struct gossip_membership *m, struct gossip_m
     totals->eligible = counting;
     totals->counts = member_counts(m, m->self);
     totals->held_until_ns = m->held_ns;
+    totals->answer_ns = m->timing.mean_ns;
+    totals->period_ns = m->profile.period_ns;
     totals->cut_off = m->cut_off;
     totals->minority = m->cut_off ? is_minority(self, here + gone - self, lowest, m->self)
                                   : is_minority(here, gone, lowest, NULL);

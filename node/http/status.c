@@ -1,4 +1,5 @@
 #include "node/http/status.h"
+#include "node/http/fit.h"
 #include "node/http/glance.h"
 #include "node/peers/endpoints.h"
 #include "node/queue/clock.h"
@@ -301,6 +302,20 @@ static json_t *wait_json(const struct node_status *s)
     return wait;
 }
 
+static json_t *unfit_json(const struct node_status *s)
+{
+    struct node_unfit unfit[NODE_FITS];
+    const size_t count = node_fit_of(s, unfit);
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_t *row = json_object();
+        json_object_set_new(row, "key", json_string(unfit[i].key));
+        json_object_set_new(row, "text", json_string(unfit[i].text));
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
 // The bytes of vectors, by owner, and of one vector.
 static json_t *memory_json(const struct node_status *s)
 {
@@ -327,6 +342,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "version", json_string(s->version));
     set_glance(root, s);
     set_learning(root, &s->progress);
+    json_object_set_new(root, "settings_that_do_not_fit", unfit_json(s));
     json_object_set_new(root, "parameters", count(s->parameters));
     json_object_set_new(root, "ratio", number(ratio_of(s)));
     json_object_set_new(root, "apart", number(s->progress.apart > 0 ? s->progress.apart : (double)NAN));

@@ -32,11 +32,18 @@ struct node_status_entry { // of the peer list
     struct gossip_entry shown;
 };
 
+struct node_status_settings { // those that node_fit_of compares with what is measured
+    const char *profile;      // "lan"
+    bool sync;
+    uint64_t local_steps, ceiling_ns; // ceiling 0: nothing is averaged
+};
+
 struct node_status {
     const char *name, *cluster, *version, *model, *directory; // borrowed, as all pointers
     struct gossip_id id;
     uint64_t parameters, bytes_sent, bytes_received;
     uint64_t started_ns, now_ns; // monotonic
+    struct node_status_settings settings;
     struct node_progress progress;
     uint64_t steps;                    // at which training ends; 0: it trains until it is stopped
     uint64_t still_ns;                 // since the latest step, if that is unusually long; else 0

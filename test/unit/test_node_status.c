@@ -62,6 +62,7 @@ static void make_status(struct world *w)
         .id = {{1}},
         .directory = "/data/one",
         .parameters = 203530,
+        .settings = {.profile = "lan", .local_steps = 4},
         .steps = 128,
         .sent_per_s = 2048,
         .received_per_s = NAN,

@@ -61,6 +61,11 @@ function banner(condition, sentence) {
   if ($('sentence').textContent !== sentence) $('sentence').textContent = sentence;
 }
 
+function settings(list) {
+  $('settings').hidden = !list.length;
+  $('unfit').replaceChildren(...list.flatMap(({key, text}) => [element('dt', key), element('dd', text)]));
+}
+
 // -- time left
 
 function way(s) {
@@ -344,6 +349,7 @@ function draw(s) {
   $('name').textContent = s.name;
   $('sub').textContent = 'cluster ' + s.cluster + ' · ' + s.model + ' · running for ' + span(s.uptime_s);
   banner(s.condition, s.condition_text);
+  settings(s.settings_that_do_not_fit);
   way(s);
   tiles(s);
   members(s);
