@@ -16,6 +16,11 @@ static double seconds(uint64_t ns)
     return (double)ns / (double)NODE_SECOND_NS;
 }
 
+static double milliseconds(double ns)
+{
+    return ns / (double)NODE_MILLISECOND_NS;
+}
+
 static void say(struct node_unfit *unfit, enum node_fit what, const char *key, const char *format, ...)
     BASE_PRINTF(4, 5);
 
@@ -95,9 +100,10 @@ static bool waits_for_one(const struct node_status *s, const struct answers *a, 
     if ((double)a->slowest->edge.answer_median_ns <= FAR * a->usual_ns)
         return false;
     say(unfit, NODE_FIT_MODE, "average.mode",
-        "sync waits for every exchange. With %s one takes %.2f s, usually %.2f s, and %.0f%% of the time is "
-        "waiting. In async such a neighbour is met as often as its link allows, and delays nobody.",
-        a->slowest->name, seconds(a->slowest->edge.answer_median_ns), a->usual_ns / (double)NODE_SECOND_NS,
+        "sync waits for every exchange. With %s one takes %.0f ms, usually %.3g ms, and %.0f%% of the time is "
+        "waiting: its link, or that of a node which it waits for, is slow. In async a slow node is met as often "
+        "as its link allows, and delays nobody.",
+        a->slowest->name, 1e3 * seconds(a->slowest->edge.answer_median_ns), milliseconds(a->usual_ns),
         100 * part_waited(s));
     return true;
 }
@@ -108,9 +114,9 @@ static bool rounds_are_short(const struct node_status *s, const struct answers *
     if (a->count == 0 || steps_ns <= 0 || a->usual_ns < (double)EXCHANGE_NS || a->usual_ns <= FAR * steps_ns)
         return false;
     say(unfit, NODE_FIT_ROUND, "average.local_steps",
-        "An exchange takes %.2f s, the steps between two of them %.3f s: %.0f%% of the time is waiting. Raise "
+        "An exchange takes %.0f ms, the steps between two of them %.2g ms: %.0f%% of the time is waiting. Raise "
         "average.local_steps, or lower average.ratio.",
-        a->usual_ns / (double)NODE_SECOND_NS, steps_ns / (double)NODE_SECOND_NS, 100 * part_waited(s));
+        milliseconds(a->usual_ns), milliseconds(steps_ns), 100 * part_waited(s));
     return true;
 }
 

@@ -8,7 +8,7 @@
 enum node_fit {
     NODE_FIT_PROFILE, // members answer later than cluster.profile expects
     NODE_FIT_CEILING, // exchanges take longer than a boundary may wait for one neighbour
-    NODE_FIT_MODE,    // in sync all boundaries wait for the slow link of one neighbour
+    NODE_FIT_MODE,    // in sync boundaries wait for one neighbour, whose link is slow or which waits for another
     NODE_FIT_ROUND,   // exchanges take far longer than the steps between them
     NODE_FITS
 };

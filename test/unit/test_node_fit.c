@@ -103,7 +103,7 @@ static void one_slow_neighbour_does_not_fit_sync(void **state)
     must_be_none(&w);
     w.edges[2].edge.answer_median_ns = 3000 * MS;
     must_be_one(&w, NODE_FIT_MODE, "average.mode",
-                "With n3 one takes 3.00 s, usually 0.03 s, and 60% of the time is waiting.");
+                "With n3 one takes 3000 ms, usually 30 ms, and 60% of the time is waiting: ");
     waits(&w, 40000 * MS);
     must_be_none(&w);
     waits(&w, 60000 * MS);
@@ -124,7 +124,7 @@ static void exchanges_longer_than_the_steps_between_them_are_named(void **state)
         w.edges[i].edge.answer_median_ns = 90 * MS;
     must_be_one(
         &w, NODE_FIT_ROUND, "average.local_steps",
-        "An exchange takes 0.09 s, the steps between two of them 0.020 s: 80% of the time is waiting.");
+        "An exchange takes 90 ms, the steps between two of them 20 ms: 80% of the time is waiting.");
     w.status.settings.sync = false;
     must_be_one(&w, NODE_FIT_ROUND, "average.local_steps", "80%");
     w.status.progress.step_ns = MS;
