@@ -2,13 +2,13 @@
 // slow one: every answer would be late there, and every member suspected.
 #include "gossip/member/state.h"
 
-#define PATIENCE_PERIODS 4u   // the maximum, however long answers took
-#define RATE_BYTES       1024 // per second, for all that is sent ...
-#define RATE_EACH_BYTES  256  // ... and for each member
-#define SAVED_SECONDS    30   // of the budget may be saved and sent at once
-#define WORD_NS          (200 * MILLISECOND_NS)
-#define WORD_POOR_NS     SECOND_NS
-#define WIRE_BYTES       (LIMIT_DATAGRAM_OVERHEAD + 28u) // seal, UDP and IP
+#define PATIENCE_NS     (8 * SECOND_NS) // the maximum, however long answers took
+#define RATE_BYTES      1024            // per second, for all that is sent ...
+#define RATE_EACH_BYTES 256             // ... and for each member
+#define SAVED_SECONDS   30              // of the budget may be saved and sent at once
+#define WORD_NS         (200 * MILLISECOND_NS)
+#define WORD_POOR_NS    SECOND_NS
+#define WIRE_BYTES      (LIMIT_DATAGRAM_OVERHEAD + 28u) // seal, UDP and IP
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -35,16 +35,11 @@ static uint64_t patience(const struct member_timing *timing)
     return timing->mean_ns + 4 * timing->spread_ns;
 }
 
-static uint64_t most_patience(const struct gossip_membership *m)
-{
-    return PATIENCE_PERIODS * m->profile.period_ns;
-}
-
 uint64_t member_patience_ns(const struct gossip_membership *m, const struct member *x)
 {
     uint64_t wait_ns = larger(patience(&m->timing), x ? patience(&x->timing) : 0);
 
-    return earlier(wait_ns, most_patience(m));
+    return earlier(wait_ns, PATIENCE_NS);
 }
 
 // It is here, though it did not answer in time.
@@ -56,18 +51,18 @@ void member_was_impatient(const struct gossip_membership *m, struct member *x)
 // Only one window of packets is on the way at a time: from this node ...
 uint64_t member_gossip_ns(const struct gossip_membership *m)
 {
-    return larger(m->profile.gossip_ns, earlier(m->timing.mean_ns, most_patience(m)));
+    return larger(m->profile.gossip_ns, earlier(m->timing.mean_ns, PATIENCE_NS));
 }
 
 // ... and to a member, whose link may be slower than ours.
-static uint64_t window_ns(const struct gossip_membership *m, const struct member *x)
+static uint64_t window_ns(const struct member *x)
 {
-    return earlier(x->timing.mean_ns, most_patience(m));
+    return earlier(x->timing.mean_ns, PATIENCE_NS);
 }
 
 bool member_has_room(const struct gossip_membership *m, const struct member *x)
 {
-    return m->now_ns - x->gossiped_ns >= window_ns(m, x);
+    return m->now_ns - x->gossiped_ns >= window_ns(x);
 }
 
 static int64_t rate(const struct gossip_membership *m)
@@ -111,7 +106,7 @@ bool member_is_poor(struct gossip_membership *m)
 // such packets become rare, but do not stop. A refuted suspicion is no longer sent.
 uint64_t member_word_ns(struct gossip_membership *m, const struct member *to)
 {
-    return member_is_poor(m) ? WORD_POOR_NS : larger(WORD_NS, window_ns(m, to));
+    return member_is_poor(m) ? WORD_POOR_NS : larger(WORD_NS, window_ns(to));
 }
 
 // A part is kept for more urgent packets.

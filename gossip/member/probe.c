@@ -351,7 +351,7 @@ void member_probe_timer(struct gossip_membership *m)
     cut_off_timer(m);
     if (m->now_ns < m->probe_ns)
         return;
-    m->probe_ns = m->now_ns + (1 + m->health) * m->profile.period_ns;
+    m->probe_ns = m->now_ns + (1 + m->health) * larger(m->profile.period_ns, m->timing.mean_ns);
     struct member *x = m->self->record.n_addresses > 0 ? next_in_turn(m) : NULL;
     if (x)
         member_probe_start(m, x, true);

@@ -7,8 +7,12 @@
 
 #include "base/hash.h"
 #include "gossip/plausible.h"
+#include "gossip/window.h"
 #include <math.h>
 #include <stdlib.h>
+
+#define WINDOW_FIRST 8u            // blocks on their way to this node before its link is known
+#define STILL_NS     8000000000ull // a block at 64 kbit/s takes 2 s
 
 struct span {
     size_t first, count;
@@ -163,6 +167,7 @@ void merge_chunks_begin(struct gossip_merge *merge)
     merge->per = (longest + LIMIT_SNAPSHOT_BLOCK - 1) / LIMIT_SNAPSHOT_BLOCK;
     merge->blocks = n * merge->per;
     merge->n_done = merge->reduced = merge->n_asks = 0;
+    merge->window = WINDOW_FIRST;
     for (size_t b = 0; b < merge->blocks; b++) {
         const bool empty = span_of(merge, b).count == 0;
         merge->block[b] = empty ? MERGE_DONE : MERGE_MISSING;
@@ -197,11 +202,24 @@ void merge_chunks_forget(struct gossip_merge *merge, size_t peer)
     merge->peers[peer].open = 0;
 }
 
+// Blocks for this node. A peer that has stood still for long does not keep it from asking the others.
+static size_t on_their_way(const struct gossip_merge *merge)
+{
+    size_t open = 0;
+
+    for (size_t i = 0; i < merge->n_peers; i++)
+        if (merge->now_ns - merge->peers[i].fed_ns < STILL_NS)
+            open += merge->peers[i].open;
+    return open;
+}
+
 // The peer takes part in this attempt, is so far, and has time for an ask.
 static bool may_ask(const struct gossip_merge *merge, size_t peer, enum gossip_merge_phase least)
 {
-    return peer != SIZE_MAX && merge_peer_talks(merge, peer) && merge->peers[peer].open < MERGE_AHEAD &&
-           merge->peers[peer].phase >= least && merge_set_equal(&merge->peers[peer].set, &merge->agreed);
+    const struct merge_peer *p = &merge->peers[peer];
+
+    return peer != SIZE_MAX && on_their_way(merge) < merge->window && merge_peer_talks(merge, peer) &&
+           p->open < p->window && p->phase >= least && merge_set_equal(&p->set, &merge->agreed);
 }
 
 static bool ask_for_part(struct gossip_merge *merge, size_t *peer, struct gossip_snapshot_ask *ask)
@@ -210,7 +228,8 @@ static bool ask_for_part(struct gossip_merge *merge, size_t *peer, struct gossip
         uint32_t *part = merge->part[k % MERGE_WINDOW];
         if (span_of(merge, own_chunk(merge) * merge->per + k).count == 0)
             return false; // only at the end of a chunk
-        for (size_t i = 0; i < merge->agreed.count; i++) {
+        for (size_t j = 0; j < merge->agreed.count; j++) {
+            const size_t i = (own_chunk(merge) + j) % merge->agreed.count; // not all ask the same node first
             *peer = part[i] == MERGE_MISSING ? merge_peer_of(merge, merge->agreed.key[i]) : SIZE_MAX;
             if (!may_ask(merge, *peer, GOSSIP_MERGE_AGREED))
                 continue;
@@ -240,7 +259,10 @@ static size_t source_of(const struct gossip_merge *merge, size_t chunk)
 
 static bool ask_for_mean(struct gossip_merge *merge, size_t *peer, struct gossip_snapshot_ask *ask)
 {
-    for (size_t chunk = 0; chunk < merge->agreed.count; chunk++) {
+    const size_t own = own_chunk(merge), first = own == MERGE_NOT_IN ? 0 : own;
+
+    for (size_t j = 0; j < merge->agreed.count; j++) {
+        const size_t chunk = (first + j) % merge->agreed.count;
         const uint32_t *block = merge->block + chunk * merge->per;
         size_t k = merge->hint[chunk];
         while (k < merge->per && block[k] != MERGE_MISSING)
@@ -266,7 +288,10 @@ bool merge_chunks_ask(struct gossip_merge *merge, size_t *peer, struct gossip_sn
     *ask = (struct gossip_snapshot_ask){.snapshot = merge_set_hash(&merge->agreed)};
     if (!(adds && ask_for_part(merge, peer, ask)) && !ask_for_mean(merge, peer, ask))
         return false;
-    merge->peers[*peer].open++;
+    if (on_their_way(merge) == 0)
+        merge->fed_ns = merge->now_ns;
+    if (merge->peers[*peer].open++ == 0)
+        merge->peers[*peer].fed_ns = merge->now_ns;
     return true;
 }
 
@@ -290,6 +315,14 @@ bool merge_chunks_answer(const struct gossip_merge *merge, const struct gossip_s
                                           .values = (const uint8_t *)values,
                                           .values_bytes = (uint32_t)(span.count * sizeof *values)};
     return true;
+}
+
+static void note_block(struct gossip_merge *merge, struct merge_peer *peer, uint32_t bytes)
+{
+    peer->window = gossip_window_after(peer->window, merge->now_ns - peer->fed_ns, MERGE_AHEAD);
+    merge->window = gossip_window_after(merge->window, merge->now_ns - merge->fed_ns, MERGE_ASKS);
+    peer->fed_ns = merge->fed_ns = merge->moved_ns = merge->now_ns;
+    merge->bytes += bytes;
 }
 
 // Copies the values; false: they are not finite, not plausible, or not those that were hashed.
@@ -318,8 +351,7 @@ static enum base_error take_part(struct gossip_merge *merge, size_t peer,
         return BASE_EFORMAT;
     merge->part[k % MERGE_WINDOW][i] = MERGE_DONE;
     merge->peers[peer].open--;
-    merge->bytes += tell->values_bytes;
-    merge->moved_ns = merge->now_ns;
+    note_block(merge, &merge->peers[peer], tell->values_bytes);
     reduce(merge);
     return BASE_OK;
 }
@@ -334,8 +366,7 @@ static enum base_error take_mean(struct gossip_merge *merge, size_t peer,
     if (!take_values(merge, tell, merge->model + span.first, span.count))
         return BASE_EFORMAT;
     finish_block(merge, tell->block);
-    merge->bytes += tell->values_bytes;
-    merge->moved_ns = merge->now_ns;
+    note_block(merge, &merge->peers[peer], tell->values_bytes);
     return BASE_OK;
 }
 

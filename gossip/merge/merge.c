@@ -6,9 +6,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LOOKS  12u // in patience_ns
-#define IN_ALL 60u // times patience_ns
-#define NEVER  UINT64_MAX
+#define LOOKS       12u                 // in patience_ns
+#define IN_ALL      60u                 // times patience_ns
+#define BLOCK_NS    (4 * 1000000000ull) // of one block at 32 kbit/s; one of each other node may be on its way
+#define LINGERS     3u
+#define PATIENCE_NS (60 * 1000000000ull)
+#define NEVER       UINT64_MAX
 
 const char *gossip_merge_end_text(enum gossip_merge_end end)
 {
@@ -33,6 +36,11 @@ uint64_t gossip_merge_key(const struct gossip_id *id, uint64_t generation, uint6
     const uint64_t key =
         base_hash_bytes(base_hash_bytes(1, process, sizeof process), id->bytes, sizeof id->bytes);
     return key > 0 ? key : 1; // 0: no member
+}
+
+uint64_t gossip_merge_patience(uint64_t linger_ns)
+{
+    return linger_ns < PATIENCE_NS / LINGERS ? LINGERS * linger_ns : PATIENCE_NS;
 }
 
 enum base_error gossip_merge_create(const struct gossip_merge_options *options, struct gossip_merge **out)
@@ -271,7 +279,8 @@ void gossip_merge_tick(struct gossip_merge *merge, uint64_t now_ns)
     merge_consider(merge);
     if (!merge->begun || merge->end)
         return;
-    if (now_ns - merge->moved_ns >= patience_ns || (now_ns - merge->begun_ns) / IN_ALL >= patience_ns)
+    if (now_ns - merge->moved_ns >= patience_ns + merge->base.count * BLOCK_NS ||
+        (now_ns - merge->begun_ns) / IN_ALL >= patience_ns)
         merge->end = merge->phase == GOSSIP_MERGE_DECIDED ? GOSSIP_MERGE_MERGED : GOSSIP_MERGE_LATE;
 }
 

@@ -24,7 +24,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_MERGE_PATIENCE_NS 60000000000ull // the longest patience_ns that an owner uses
+// How long a node that lingers for others waits in a merge: a link of 64 kbit/s that carries the membership
+// of eight nodes needs 5 s to come up and 16 s until both have said their sets. At most a minute.
+uint64_t gossip_merge_patience(uint64_t linger_ns);
 
 struct gossip_merge;
 
@@ -34,7 +36,7 @@ enum gossip_merge_end {
     GOSSIP_MERGE_ALONE,   // no other node has finished
     GOSSIP_MERGE_MANY,    // more than GOSSIP_MERGE_MOST nodes
     GOSSIP_MERGE_FEW,     // too many of those that began are gone
-    GOSSIP_MERGE_LATE,    // nothing has moved for patience_ns
+    GOSSIP_MERGE_LATE,    // nothing has moved for patience_ns, and 4 s more for each node
     GOSSIP_MERGE_DAMAGED, // the chunks that others sent are not those of the mean that they have
 };
 const char *gossip_merge_end_text(enum gossip_merge_end end); // for people
@@ -49,7 +51,8 @@ uint64_t gossip_merge_key(const struct gossip_id *id, uint64_t generation, uint6
 struct gossip_merge_options {
     struct gossip_id self;
     size_t parameters;
-    uint64_t patience_ns; // ends when nothing has moved for so long, and after 60 times as long in any case
+    uint64_t patience_ns; // ends when nothing has moved for so long and 4 s more for each node, and after 60
+                          // times as long in any case
 };
 
 enum base_error gossip_merge_create(const struct gossip_merge_options *options,

@@ -25,7 +25,7 @@ size_t merge_peer_add(struct gossip_merge *merge, const struct gossip_id *id)
         merge->peers = larger;
         merge->capacity = capacity;
     }
-    merge->peers[merge->n_peers] = (struct merge_peer){.id = *id, .since_ns = merge->now_ns};
+    merge->peers[merge->n_peers] = (struct merge_peer){.id = *id, .window = 1, .since_ns = merge->now_ns};
     return merge->n_peers++;
 }
 

@@ -7,7 +7,7 @@
 #include "gossip/merge/merge.h"
 #include "gossip/merge/set.h"
 
-#define MERGE_AHEAD  16u // open asks to one peer: 256 KiB
+#define MERGE_AHEAD  16u // open asks to one peer, at most
 #define MERGE_WINDOW 16u // blocks of the own chunk that are pulled at a time
 #define MERGE_ASKS   (MERGE_AHEAD * GOSSIP_MERGE_MOST)
 
@@ -23,6 +23,8 @@ struct merge_peer { // another node, from its first link on
     uint64_t since_ns;    // when the link came or went
     uint64_t told;        // which of this node's states it has; 0: none
     size_t open;          // asks that it has not answered
+    size_t window;        // ... at most
+    uint64_t fed_ns;      // its latest block, or the first ask after an idle time
     enum gossip_merge_phase phase;
     bool gives;
     uint64_t hash;
@@ -83,7 +85,9 @@ struct gossip_merge {
     size_t hint[GOSSIP_MERGE_MOST]; // no block of the chunk before it is missing
     float *parts;                   // the blocks of others that the own chunk is added up from
     uint32_t part[MERGE_WINDOW][GOSSIP_MERGE_MOST];
-    size_t reduced; // blocks of the own chunk that are done
+    size_t reduced;  // blocks of the own chunk that are done
+    size_t window;   // blocks that may be on their way to this node
+    uint64_t fed_ns; // the latest block, or the first ask after an idle time
     uint64_t bytes;
 };
 

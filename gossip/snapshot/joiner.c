@@ -3,6 +3,7 @@
 #include "gossip/plausible.h"
 #include "gossip/snapshot/blocks.h"
 #include "gossip/snapshot/snapshot.h"
+#include "gossip/window.h"
 
 #include "base/hash.h"
 #include <math.h>
@@ -10,10 +11,8 @@
 #include <string.h>
 
 #define DONORS_MAX  256u
-#define AHEAD_FIRST 2u          // blocks that are asked for ahead before the link is known
-#define FAST_NS     100000000u  // from one block to the next: more of them are asked for ahead
-#define SLOW_NS     1000000000u // ... fewer of them: what an open ask has ordered arrives in any case
-#define PATIENCES   12u         // the longest patience, in those of the options
+#define AHEAD_FIRST 2u  // blocks that are asked for ahead before the link is known
+#define PATIENCES   12u // the longest patience, in those of the options
 
 enum block_state { BLOCK_MISSING, BLOCK_ASKED, BLOCK_DONE };
 
@@ -328,10 +327,7 @@ static void store(struct gossip_joiner *joiner, const struct gossip_snapshot_tel
 // shown how long a block takes.
 static void learn_pace(struct gossip_joiner *joiner, const struct giver *giver, uint64_t took_ns)
 {
-    if (took_ns < FAST_NS && joiner->ahead < SNAPSHOT_BLOCKS_AHEAD)
-        joiner->ahead++;
-    else if (took_ns > SLOW_NS && joiner->ahead > 1)
-        joiner->ahead--;
+    joiner->ahead = gossip_window_after(joiner->ahead, took_ns, SNAPSHOT_BLOCKS_AHEAD);
     if (giver != joiner->giver && 2 * joiner->patience_ns <= PATIENCES * joiner->options.patience_ns)
         joiner->patience_ns *= 2;
 }

@@ -11,7 +11,7 @@ static uint64_t patience(const struct sim_node *node)
 
     if (linger_ns == 0)
         return PATIENCE_NS;
-    return linger_ns < GOSSIP_MERGE_PATIENCE_NS ? linger_ns : GOSSIP_MERGE_PATIENCE_NS;
+    return gossip_merge_patience(linger_ns);
 }
 
 void sim_merge_start(struct sim_node *node)

@@ -424,8 +424,9 @@ static const struct node_key keys[] = {
     CHOICE(
         "average.finish", average.finish, "merge", "merge|none",
         "What the nodes do after their last step. merge: all that have finished average their final models, "
-        "so that all end with the same bits; a node waits for the others up to node.linger at a time. At most "
-        "64 nodes; not with sim.engine rounds. none: each ends with its own model, and these differ a little.",
+        "so that all end with the same bits; a node waits for the others up to three times node.linger at a "
+        "time. At most 64 nodes; not with sim.engine rounds. none: each ends with its own model, and these "
+        "differ a little.",
         SHARED),
     REAL("average.step_size", average.step_size, "0", 0, 1,
          "choco: step size of the averaging; 0: tuned during the run. held-ref: the part held back; 0: 0.5."),

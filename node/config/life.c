@@ -26,6 +26,5 @@ struct gossip_life_options node_config_life(const struct node_config *config)
 
 uint64_t node_config_merge_patience(const struct node_config *config)
 {
-    return config->node.linger_ns < GOSSIP_MERGE_PATIENCE_NS ? config->node.linger_ns
-                                                             : GOSSIP_MERGE_PATIENCE_NS;
+    return gossip_merge_patience(config->node.linger_ns);
 }

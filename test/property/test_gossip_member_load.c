@@ -179,9 +179,55 @@ static void gossip_leaves_room_on_a_narrow_link(void **state)
     assert_true(all <= 3 * seeds);
 }
 
+static unsigned suspected_by_all(void)
+{
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < net.count; i++)
+        sum += net.nodes[i].suspected;
+    return sum;
+}
+
+// Packets wait behind those of a training, of which each takes seconds on its link. No time is configured.
+static void run_behind_large_packets(struct base_rng *rng, unsigned seconds)
+{
+    for (unsigned i = 0; i < 2 * seconds; i++) {
+        net.delay_ns = (100 + base_rng_below(rng, 2400)) * MILLISECOND;
+        member_net_run(&net, SECOND / 2);
+    }
+}
+
+static void members_that_answer_late_are_learned(void **state)
+{
+    const uint64_t first = number("P2PML_SEED", 1), seeds = number("P2PML_SEEDS", 4);
+    unsigned learning = 0, later = 0;
+
+    (void)state;
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
+        member_net_create(&net, 8, seed);
+        member_net_start_all(&net);
+        struct base_rng rng;
+        base_rng_seed(&rng, seed);
+        run_behind_large_packets(&rng, 60);
+        const unsigned before = suspected_by_all();
+        learning += before;
+        run_behind_large_packets(&rng, 120);
+        later += suspected_by_all() - before;
+        for (size_t i = 0; i < net.count; i++)
+            assert_int_equal(net.nodes[i].deaths, 0);
+        member_net_destroy(&net);
+    }
+    print_message(
+        "answers after 0.2 to 5 s, seeds from %llu: a member is suspected %.1f times in the first minute, %.2f times "
+        "in the next two\n",
+        (unsigned long long)first, (double)learning / 8 / (double)seeds, (double)later / 8 / (double)seeds);
+    assert_true(later <= 2 * seeds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_storm_fills_a_slow_link),
+                                       cmocka_unit_test(members_that_answer_late_are_learned),
                                        cmocka_unit_test(gossip_leaves_room_on_a_narrow_link)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
