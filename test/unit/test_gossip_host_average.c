@@ -309,6 +309,24 @@ static void a_round_that_is_given_up_was_not_met(void **state)
         destroy(&node[i]);
 }
 
+// The checkpoint that follows agrees with what the other end knows.
+static void after_the_last_boundary_nothing_is_answered(void **state)
+{
+    struct gossip_average_round last = {.meet = {.round = 1, .last = true}};
+    struct node node[2];
+    (void)state;
+    pair(node, 0, 0);
+    last.model = node[0].model;
+    gossip_average_round(node[0].average, &last);
+    act(&node[0]);
+    assert_int_equal(taken(&node[0], GOSSIP_AVERAGE_DONE)->round, 1);
+    begin_round(&node[1], 1, true);
+    deliver(&node[1], &node[0]);
+    assert_int_equal(find(&node[0], GOSSIP_AVERAGE_SEND, 0), SIZE_MAX);
+    for (size_t i = 0; i < 2; i++)
+        destroy(&node[i]);
+}
+
 // A ring in which the two do not meet: the edge is dropped at the next boundary that meets, before the round.
 static void what_is_no_longer_met_is_dropped_before_the_round(void **state)
 {
@@ -410,6 +428,24 @@ static void a_fetch_takes_every_edge_down_and_with_its_model_all_begin_anew(void
     assert_int_equal(gossip_exchange_edges(node[0].exchange), 0);
     follow(&node[0]);
     assert_int_equal(node[0].sent[0], GOSSIP_HELLO);
+    free(into);
+    for (size_t i = 0; i < 2; i++)
+        destroy(&node[i]);
+}
+
+// Else the other end waits for it until its deadline.
+static void a_node_that_fetches_declines_requests(void **state)
+{
+    struct node node[2];
+    float *into = vector(0);
+    (void)state;
+    pair(node, 0, 0);
+    begin_fetch(&node[0], into);
+    begin_round(&node[1], 1, true);
+    deliver(&node[1], &node[0]);
+    const size_t answer = find(&node[0], GOSSIP_AVERAGE_SEND, 0);
+    assert_int_not_equal(answer, SIZE_MAX);
+    assert_int_equal(node[0].sent[answer], GOSSIP_BUSY);
     free(into);
     for (size_t i = 0; i < 2; i++)
         destroy(&node[i]);
@@ -680,9 +716,11 @@ int main(void)
         cmocka_unit_test(edges_follow_when_they_are_told_to_in_the_order_of_ids),
         cmocka_unit_test(a_step_is_journaled_then_sent_then_ends_the_round),
         cmocka_unit_test(a_round_that_is_given_up_was_not_met),
+        cmocka_unit_test(after_the_last_boundary_nothing_is_answered),
         cmocka_unit_test(what_is_no_longer_met_is_dropped_before_the_round),
         cmocka_unit_test(the_dead_are_forgotten_once),
         cmocka_unit_test(a_fetch_takes_every_edge_down_and_with_its_model_all_begin_anew),
+        cmocka_unit_test(a_node_that_fetches_declines_requests),
         cmocka_unit_test(a_fetch_that_is_ended_changes_nothing),
         cmocka_unit_test(a_return_drops_the_edges_and_brings_them_up_before_it_is_done),
         cmocka_unit_test(a_model_is_given_when_the_trainer_rests),
