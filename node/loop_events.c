@@ -130,7 +130,7 @@ static void take_edges(struct node_loop *loop, struct node_message *message)
 {
     BASE_ASSERT(message->n_bytes % sizeof *loop->edges == 0);
     free(loop->edges);
-    loop->edges = (struct node_edge_status *)(void *)message->bytes; // malloc'ed, hence aligned
+    loop->edges = (struct gossip_edge_info *)(void *)message->bytes; // malloc'ed, hence aligned
     loop->n_edges = message->n_bytes / sizeof *loop->edges;
     message->bytes = NULL;
     loop->totals = message->totals;
@@ -152,14 +152,11 @@ static void take_progress(struct node_loop *loop, const struct node_progress *pr
                                                     .ok = progress->stands});
 }
 
-static void take_fetched(struct node_loop *loop, const struct node_message *message)
+static void take_live(struct node_loop *loop, const struct gossip_life_event *event)
 {
-    if (message->as.complete)
+    if (event->kind == GOSSIP_LIFE_FETCHED && event->ok)
         node_loop_drop_statistics(loop);
-    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_FETCHED,
-                                                    .round = message->progress.round,
-                                                    .step = message->progress.step,
-                                                    .ok = message->as.complete});
+    node_loop_live(loop, *event);
 }
 
 static void reload_allow_list(struct node_loop *loop)
@@ -213,28 +210,12 @@ static void handle(struct node_loop *loop, struct node_message *message)
     case NODE_MESSAGE_PROGRESS:
         take_progress(loop, &message->progress);
         break;
-    case NODE_MESSAGE_WANTS:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
-        break;
-    case NODE_MESSAGE_FETCHED:
-        take_fetched(loop, message);
-        break;
-    case NODE_MESSAGE_MERGED:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_MERGED});
-        break;
-    case NODE_MESSAGE_SERVED:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_SERVED});
-        break;
-    case NODE_MESSAGE_STARVED:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STARVED,
-                                                        .silent_ns = message->as.silent_ns});
+    case NODE_MESSAGE_LIVE:
+        take_live(loop, &message->as.live);
         break;
     case NODE_MESSAGE_FINISHED:
         node_loop_say_end(loop);
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !message->as.alone});
-        break;
-    case NODE_MESSAGE_FROZEN:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_FROZEN});
         break;
     case NODE_MESSAGE_LEFT:
         if (message->as.left.exit_status != 0 && message->as.left.cause[0])

@@ -27,21 +27,21 @@ void node_loop_post_peer(struct node_loop *loop, enum node_message_kind kind, co
     node_mailbox_put(loop->options.worker, message);
 }
 
-static void post_ids(struct node_loop *loop, const struct gossip_life_action *action)
+// For the owner of the exchange. Only the array of its kind is read there.
+static void post_life(struct node_loop *loop, const struct gossip_life_action *action)
 {
-    struct node_message *message =
-        bytes_mail(NODE_MESSAGE_DONORS, action->ids, action->count * sizeof *action->ids);
-    message->progress.round = action->round;
-    message->progress.step = action->step;
-    node_mailbox_put(loop->options.worker, message);
-}
-
-static void post_news(struct node_loop *loop, const struct gossip_life_action *action)
-{
-    struct node_message *message =
-        bytes_mail(NODE_MESSAGE_NEWS, action->reports, action->count * sizeof *action->reports);
-    message->as.news.members = action->members;
-    message->as.news.alone = !action->on;
+    const bool asks = action->kind == GOSSIP_LIFE_ASK, among = action->kind == GOSSIP_LIFE_AMONG;
+    const void *array = asks    ? (const void *)action->ids
+                        : among ? (const void *)action->merging
+                                : (const void *)action->reports;
+    const size_t each = asks    ? sizeof *action->ids
+                        : among ? sizeof *action->merging
+                                : sizeof *action->reports;
+    struct node_message *message = bytes_mail(NODE_MESSAGE_LIFE, array, array ? action->count * each : 0);
+    message->as.life = *action;
+    message->as.life.ids = (const void *)message->bytes; // malloc'ed, so it is aligned
+    message->as.life.merging = (const void *)message->bytes;
+    message->as.life.reports = (const void *)message->bytes;
     node_mailbox_put(loop->options.worker, message);
 }
 
@@ -74,14 +74,10 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         node_cluster_leave(loop->cluster);
         break;
     case GOSSIP_LIFE_ASK:
-        post_ids(loop, action);
-        break;
     case GOSSIP_LIFE_AMONG:
-        node_mailbox_put(loop->options.worker, bytes_mail(NODE_MESSAGE_AMONG, action->merging,
-                                                          action->count * sizeof *action->merging));
-        break;
     case GOSSIP_LIFE_NEWS:
-        post_news(loop, action);
+    case GOSSIP_LIFE_FORGET:
+        post_life(loop, action);
         break;
     case GOSSIP_LIFE_GATHER:
         node_loop_gather(loop, &action->peer);
@@ -91,10 +87,7 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
             end(loop, GOSSIP_LIFE_ABANDONED);
             break;
         }
-        node_mailbox_put(loop->options.worker, node_message_new(NODE_MESSAGE_END_FETCH));
-        break;
-    case GOSSIP_LIFE_FORGET:
-        node_loop_post_peer(loop, NODE_MESSAGE_FORGET, &action->peer);
+        post_life(loop, action);
         break;
     case GOSSIP_LIFE_START:
         if (!action->fetch && !node_loop_join_statistics(loop)) {

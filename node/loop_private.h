@@ -46,7 +46,7 @@ struct node_loop {
     char taken_why[NODE_ADDRESS_TEXT + LIMIT_NODE_NAME_BYTES + 80];
     struct node_progress progress;
     struct gossip_exchange_totals totals;
-    struct node_edge_status *edges;
+    struct gossip_edge_info *edges;
     size_t n_edges;
     struct gossip_address pages;                                 // of the HTTP port, for the record
     struct node_rates *step_rates, *sent_rates, *received_rates; // of members; of edges, and in all

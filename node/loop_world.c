@@ -8,14 +8,14 @@ static size_t edges(const void *owner)
 
 static bool edge(const void *owner, size_t index, struct gossip_id *peer)
 {
-    const struct node_edge_status *at = &((const struct node_loop *)owner)->edges[index];
+    const struct gossip_edge_info *at = &((const struct node_loop *)owner)->edges[index];
     *peer = at->peer;
     return (at->state == GOSSIP_EDGE_LIVE || at->begins) && !at->silent;
 }
 
 static bool apart(const void *owner, size_t index, uint64_t scaling[2])
 {
-    const struct node_edge_status *at = &((const struct node_loop *)owner)->edges[index];
+    const struct gossip_edge_info *at = &((const struct node_loop *)owner)->edges[index];
     if (!at->other_scaling)
         return false;
     scaling[0] = at->scaling;

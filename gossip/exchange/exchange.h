@@ -237,6 +237,8 @@ struct gossip_edge_info {
     const uint16_t *reference_bf16, *correction_bf16; // used instead (options.reference_bf16)
 };
 size_t gossip_exchange_edges(const struct gossip_exchange *exchange);
+bool gossip_exchange_knows(const struct gossip_exchange *exchange,
+                           const struct gossip_id *peer); // an edge, or what is kept of one
 void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t edge,
                                struct gossip_edge_info *info);
 

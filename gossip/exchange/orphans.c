@@ -204,6 +204,11 @@ void gossip_orphan_drop(struct gossip_exchange *exchange, const struct gossip_id
     gossip_sum_again(exchange);
 }
 
+bool gossip_exchange_knows(const struct gossip_exchange *exchange, const struct gossip_id *peer)
+{
+    return gossip_edge_find(exchange, peer) || find(exchange, peer);
+}
+
 size_t gossip_exchange_orphans(const struct gossip_exchange *exchange)
 {
     return exchange->n_orphans;

@@ -89,19 +89,11 @@ static void carry_out(struct sim_node *node, const struct gossip_life_action *ac
         gossip_control_depart(node->control);
         break;
     case GOSSIP_LIFE_ASK:
-        sim_fetch_donors(node, action);
-        break;
     case GOSSIP_LIFE_AMONG:
-        sim_merge_among(node, action);
-        break;
     case GOSSIP_LIFE_NEWS:
-        sim_train_news(node, action);
-        break;
     case GOSSIP_LIFE_END_FETCH:
-        sim_train_fetched(node, false, 0, 0);
-        break;
     case GOSSIP_LIFE_FORGET:
-        sim_graph_forget_dead(node, &action->peer);
+        sim_average_order(node, action);
         break;
     case GOSSIP_LIFE_START:
         if (action->away) // its model moves towards the others', but not the others' towards its own

@@ -62,20 +62,17 @@ static void up(struct sim_node *node, struct sim_link *link)
     struct sim_peer *at = &node->peer[link->peer];
 
     at->link = link;
-    BASE_ASSERT(!gossip_edges_linked(node->graph.edges, sim_member_id(node, link->peer)));
+    sim_average_link(node, link->peer, true);
     node->world->counts.links++;
     sim_world_trace(node->world, node->host, "linked", NULL, link->peer, link->initiator);
     if (!node->world->options.known)
         sim_world_trace(node->world, node->host, "tell", NULL, GOSSIP_MEMBERSHIP_LINKED, link->peer);
-    sim_fetch_linked(node, link->peer);
-    sim_merge_link(node, link->peer, true);
 }
 
 static void down(struct sim_node *node, struct sim_link *link)
 {
     node->peer[link->peer].link = NULL;
-    gossip_edges_unlinked(node->graph.edges, sim_member_id(node, link->peer));
-    sim_merge_link(node, link->peer, false);
+    sim_average_link(node, link->peer, false);
     sim_world_trace(node->world, node->host, "unlinked", NULL, link->peer, 0);
 }
 

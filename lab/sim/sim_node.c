@@ -51,8 +51,7 @@ static uint64_t local_deadline(const struct sim_node *node)
 {
     const uint64_t deadline_ns = least(gossip_control_deadline(node->control), node->links.join_ns);
 
-    return least(least(deadline_ns, sim_fetch_deadline(node)),
-                 least(sim_merge_deadline(node), sim_train_deadline(node)));
+    return least(deadline_ns, least(sim_average_deadline(node), sim_train_deadline(node)));
 }
 
 static void schedule(struct sim_node *node)
@@ -89,7 +88,7 @@ void sim_node_act(struct sim_node *node, enum gossip_control_depth depth)
             sim_graph_take_view(node);
             break;
         case GOSSIP_CONTROL_EDGES:
-            sim_graph_follow(node);
+            sim_average_follow(node);
             break;
         }
     }
@@ -174,10 +173,8 @@ static void timers(struct sim_node *node)
     sim_link_free_closed(node);
     gossip_control_look(node->control, now_ns);
     sim_node_act(node, GOSSIP_CONTROL_LIFE_ONLY);
-    if (now_ns >= sim_fetch_deadline(node))
-        sim_fetch_timeout(node);
-    if (now_ns >= sim_merge_deadline(node))
-        sim_merge_tick(node);
+    if (now_ns >= sim_average_deadline(node))
+        sim_average_tick(node);
     if (now_ns >= sim_train_deadline(node))
         sim_train_tick(node, now_ns);
 }
@@ -274,13 +271,10 @@ void sim_node_start(struct sim_node *node)
     sim_world_trace(world, node->host, "start", NULL, node->member.generation, 0);
     list_peers(node);
     sim_net_host(&world->net, node->host, SIM_HOST_OPEN);
-    sim_graph_start(node);
+    sim_train_start(node);
     sim_link_start(node);
     sim_member_start(node);
     node->links.greeting.instance_id = node->member.instance;
-    sim_fetch_start(node);
-    sim_merge_start(node);
-    sim_train_start(node);
     sim_life_start(node);
     SIM_TELL(node, started, node);
     sim_node_reconcile(node);
@@ -301,8 +295,6 @@ void sim_node_kill(struct sim_node *node, bool host_too)
     while (node->input)
         drop_first(node);
     sim_link_stop(node);
-    sim_fetch_stop(node);
-    sim_merge_stop(node);
     sim_train_stop(node);
     sim_graph_stop(node);
     sim_member_stop(node);

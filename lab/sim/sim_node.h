@@ -7,13 +7,12 @@
 #include "base/buffer.h"
 #include "gossip/exchange/exchange.h"
 #include "gossip/graph/graph.h"
+#include "gossip/host/average.h"
 #include "gossip/host/control.h"
 #include "gossip/life/life.h"
 #include "gossip/links/links.h"
-#include "gossip/merge/merge.h"
 #include "gossip/session/datagram.h"
 #include "gossip/session/session.h"
-#include "gossip/snapshot/snapshot.h"
 #include "lab/sim/sim_world.h"
 
 enum { SIM_STARTS = 16, SIM_INPUTS_MAX = 512 };
@@ -91,7 +90,6 @@ struct sim_node_life {
 
 struct sim_node_graph {
     struct sim_plan *plan; // shared by all processes that have the same view
-    struct gossip_edges *edges;
 };
 
 struct sim_node_train {
@@ -101,19 +99,11 @@ struct sim_node_train {
     uint64_t begun_ns, checkpoint_ns; // local
     struct gossip_exchange *exchange;
     struct gossip_learner_vectors vectors;
-    bool returns; // its model is about to be replaced by its last good one
-    bool asks;    // this round has an exchange, with `partner`
-    struct gossip_id partner;
-    uint64_t step_ns;                 // virtual time of one step
-    uint64_t rounds_done;             // since the process started
-    bool in_round, stepping, resumed; // the exchange has the vectors; the learner has them
-    enum sim_origin origin;           // of the vectors
-};
-
-struct sim_node_fetch {
-    struct gossip_donor *donor;
-    struct gossip_joiner *joiner;
-    struct gossip_snapshot_vectors into;
+    struct gossip_snapshot_vectors into; // a partial snapshot is of no use: it is fetched beside the vectors
+    uint64_t step_ns;                    // virtual time of one step
+    uint64_t rounds_done;                // since the process started
+    bool stepping, resumed;              // stepping: the learner has the vectors
+    enum sim_origin origin;              // of the vectors
 };
 
 // Since the simulation began, across restarts. On peer streams all framing and handshakes included, as a
@@ -149,8 +139,7 @@ struct sim_node {
     struct sim_node_graph graph;
     struct sim_node_life life;
     struct sim_node_train train;
-    struct sim_node_fetch fetch;
-    struct gossip_merge *merge;
+    struct gossip_average *average; // drives exchange, edges, snapshots and merge; NULL without a learner
     struct sim_traffic traffic;
     struct sim_node_faults faults;
 };

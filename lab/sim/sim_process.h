@@ -1,6 +1,7 @@
 // The interfaces between the parts of a simulated process. sim_node.c: life and time; sim_member.c:
-// membership and datagrams; sim_link.h: streams; sim_graph.c: view, plan and edges; sim_life.c: from joining
-// to leaving; sim_fetch.c: snapshots; sim_train.c: rounds; sim_disk.c: the state that survives the process.
+// membership and datagrams; sim_link.h: streams; sim_graph.c: view and plan; sim_life.c: from joining to
+// leaving; sim_average.c: exchange, edges, snapshots, merge; sim_train.c: rounds; sim_disk.c: the state that
+// survives the process.
 #ifndef LAB_SIM_PROCESS_H
 #define LAB_SIM_PROCESS_H
 
@@ -56,12 +57,8 @@ void sim_link_close(struct sim_node *node, size_t peer, enum gossip_close why);
 void sim_link_leave(struct sim_node *node);
 void sim_link_free_closed(struct sim_node *node);
 
-// -- view, plan and edges (sim_graph.c)
+// -- view and plan (sim_graph.c)
 void sim_graph_take_view(struct sim_node *node);
-void sim_graph_follow(struct sim_node *node); // the edges, after the view or the links have changed
-void sim_graph_forget(struct sim_node *node); // drops unneeded edges, at a boundary
-void sim_graph_forget_dead(struct sim_node *node, const struct gossip_id *peer);
-void sim_graph_start(struct sim_node *node);
 void sim_graph_stop(struct sim_node *node);
 
 // -- from joining to leaving (sim_life.c)
@@ -73,46 +70,26 @@ void sim_life_notice(struct sim_node *node); // tells the watcher of a new state
 enum gossip_life_state sim_life_state(const struct sim_node *node);
 bool sim_life_others(const struct sim_node *node); // others train
 
-// -- snapshots (sim_fetch.c)
-void sim_fetch_start(struct sim_node *node);
-void sim_fetch_stop(struct sim_node *node);
-void sim_fetch_begin(struct sim_node *node);
-// With `complete`, the fetched model is copied into the vectors.
-void sim_fetch_end(struct sim_node *node, bool complete);
-void sim_fetch_donors(struct sim_node *node, const struct gossip_life_action *action);
-void sim_fetch_timeout(struct sim_node *node);
-void sim_fetch_linked(struct sim_node *node, size_t peer); // a link is in use; it may replace another
-void sim_fetch_tick(struct sim_node *node);
-uint64_t sim_fetch_deadline(const struct sim_node *node); // local
-void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_message *message);
-void sim_fetch_told(struct sim_node *node, size_t peer, const struct gossip_message *message);
-void sim_fetch_freeze(struct sim_node *node); // the vectors do not change: donors may copy them
-
-// -- the end (sim_merge.c)
-void sim_merge_start(struct sim_node *node);
-void sim_merge_stop(struct sim_node *node);
-void sim_merge_begin(struct sim_node *node, bool gives);
-void sim_merge_give_up(struct sim_node *node); // if one is under way
-void sim_merge_among(struct sim_node *node, const struct gossip_life_action *action);
-void sim_merge_link(struct sim_node *node, size_t peer, bool up);
-void sim_merge_follow(struct sim_node *node); // after links have changed
-// False: the message is not of a merge.
-bool sim_merge_heard(struct sim_node *node, size_t peer, const struct gossip_message *message);
-void sim_merge_tick(struct sim_node *node);
-uint64_t sim_merge_deadline(const struct sim_node *node); // local
+// -- exchange, edges, snapshots, merge (sim_average.c)
+void sim_average_start(struct sim_node *node);
+void sim_average_stop(struct sim_node *node);
+void sim_average_link(struct sim_node *node, size_t peer, bool up);
+void sim_average_follow(struct sim_node *node); // the edges, after the view or the links have changed
+void sim_average_message(struct sim_node *node, size_t peer, const struct gossip_message *message);
+void sim_average_order(struct sim_node *node, const struct gossip_life_action *order); // of its life
+void sim_average_give(struct sim_node *node); // at a boundary: copies for nodes that wait for one
+void sim_average_act(struct sim_node *node);  // carries out what has been decided
+void sim_average_tick(struct sim_node *node);
+uint64_t sim_average_deadline(const struct sim_node *node);
 
 // -- rounds (sim_train.c)
 void sim_train_start(struct sim_node *node);
 void sim_train_stop(struct sim_node *node);
 void sim_train_order(struct sim_node *node, const struct gossip_order *order); // of its life
-// The fetch has ended: either the vectors are those of another node and every edge begins again, or they are
-// unchanged.
-void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uint64_t step);
-// The merge has ended: the model is that of all, or has not changed.
-void sim_train_merged(struct sim_node *node, bool merged);
-void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event);
-void sim_train_news(struct sim_node *node, const struct gossip_life_action *action);
-void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message);
+// A round, a fetch or a merge has ended.
+void sim_train_done(struct sim_node *node, const struct gossip_average_action *action);
+void sim_train_fetched(struct sim_node *node, const struct gossip_average_action *action);
+void sim_train_merged(struct sim_node *node, const struct gossip_average_action *action);
 void sim_train_tick(struct sim_node *node, uint64_t now_ns);
 uint64_t sim_train_deadline(const struct sim_node *node);
 
@@ -120,7 +97,8 @@ uint64_t sim_train_deadline(const struct sim_node *node);
 void sim_disk_save(struct sim_node *node); // at a boundary
 // The newest complete checkpoint, or NULL.
 const struct sim_checkpoint *sim_disk_load(const struct sim_disk *disk);
-void sim_disk_log(struct sim_node *node); // the records of the latest step, before its messages are sent
+// The records of a step, before its messages are sent.
+void sim_disk_log(struct sim_node *node, const uint8_t *records, size_t bytes);
 // Brings the exchange from the loaded checkpoint to where the process before was; returns its round, at least
 // the checkpoint's.
 uint64_t sim_disk_replay(struct sim_node *node, const struct sim_checkpoint *checkpoint);

@@ -9,7 +9,7 @@ void sim_link_deliver(struct sim_node *node, struct sim_link *link)
     size_t peer = link->peer;
 
     if (message->kind != GOSSIP_MEMBERS) {
-        sim_train_message(node, peer, message);
+        sim_average_message(node, peer, message);
     } else if (!sim_member_packet(node, peer, GOSSIP_BY_STREAM, message->as.members.packet,
                                   message->as.members.packet_bytes)) {
         SIM_TELL(node, refused, node, peer);

@@ -1,5 +1,7 @@
-// Rounds of local steps and exchanges, by gossip/life/rounds.h, and the events of the exchange.
+// Rounds of local steps and exchanges, by gossip/life/rounds.h; the averaging between them is
+// sim_average.c's.
 #include "lab/sim/sim_process.h"
+#include <stdlib.h>
 #include <string.h>
 
 static void go_on(struct sim_node *node);
@@ -76,17 +78,31 @@ static void publish(struct sim_node *node, const struct sim_checkpoint *checkpoi
         learner->ready(learner->learner.owner, node->host, train->origin);
 }
 
+static void parts(const struct gossip_learner_vectors *vectors, float *part[GOSSIP_PARTS])
+{
+    part[GOSSIP_PART_MODEL] = vectors->model;
+    part[GOSSIP_PART_OUTER] = vectors->outer;
+    part[GOSSIP_PART_SECOND] = vectors->second_moment;
+}
+
+static void take_parts(struct sim_node *node, float *const from[GOSSIP_PARTS])
+{
+    float *own[GOSSIP_PARTS];
+
+    parts(&node->train.vectors, own);
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        if (own[p] && from[p])
+            memcpy(own[p], from[p], learner_of(node)->learner.parameters * sizeof(float));
+}
+
 static void read_back(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
     struct sim_node_train *train = &node->train;
 
     const struct gossip_learner *learner = &learner_of(node)->learner;
     const size_t bytes = learner->parameters * sizeof(float);
-    float *part[GOSSIP_PARTS] = {train->vectors.model, train->vectors.outer, train->vectors.second_moment};
 
-    for (size_t p = 0; p < GOSSIP_PARTS; p++)
-        if (part[p] && checkpoint->part[p])
-            memcpy(part[p], checkpoint->part[p], bytes);
+    take_parts(node, checkpoint->part);
     if (learner->thaw)
         learner->thaw(learner->owner, node->host, checkpoint->learner, checkpoint->learner_bytes);
     if (train->vectors.round_start)
@@ -112,12 +128,22 @@ void sim_train_start(struct sim_node *node)
     if (checkpoint)
         read_back(node, checkpoint);
     publish(node, checkpoint);
+    sim_average_start(node);
+}
+
+static void release(struct gossip_snapshot_vectors *into)
+{
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        free(into->part[p]);
+    *into = (struct gossip_snapshot_vectors){0};
 }
 
 void sim_train_stop(struct sim_node *node)
 {
     struct sim_node_train *train = &node->train;
 
+    sim_average_stop(node);
+    release(&train->into);
     if (train->exchange) {
         gossip_exchange_destroy(train->exchange);
         SIM_TELL(node, lost, node);
@@ -142,44 +168,25 @@ static bool checkpoint_is_due(struct sim_node *node)
     return true;
 }
 
-// -- events of the exchange
+// -- what the averaging has done
 
-static uint64_t sequence_of(const struct gossip_message *message)
-{
-    switch (message->kind) {
-    case GOSSIP_HELLO:
-        return message->as.hello.sequence;
-    case GOSSIP_BUSY:
-        return message->as.busy.sequence;
-    default:
-        return message->as.exchange.sequence;
-    }
-}
-
-static bool is_apart(const struct gossip_exchange *exchange)
-{
-    struct gossip_exchange_totals totals;
-
-    gossip_exchange_totals(exchange, &totals);
-    return totals.apart;
-}
-
-// The vectors belong to the process again. After the last rendezvous, no more messages are answered.
-static void round_done(struct sim_node *node, uint64_t round)
+// After the last rendezvous, no more messages are answered.
+void sim_train_done(struct sim_node *node, const struct gossip_average_action *action)
 {
     struct sim_node_train *train = &node->train;
     const struct gossip_rounds_meet meet = train->rounds.meet;
 
-    train->in_round = false;
-    if (meet.last)
-        gossip_exchange_freeze(train->exchange);
+    if (train->rounds.doing == GOSSIP_ROUNDS_RETURN) {
+        gossip_rounds_returned(&train->rounds);
+        train->round_is_over = true;
+        go_on(node);
+        return;
+    }
     if (meet.meets) {
         train->rounds_done++;
         SIM_TELL(node, round_done, node, sim_node_now(node) - train->begun_ns);
     }
-    gossip_rounds_met(&train->rounds, meet.meets ? round : meet.round,
-                      gossip_exchange_met(train->exchange, train->asks ? &train->partner : NULL, meet.round),
-                      is_apart(train->exchange));
+    gossip_rounds_met(&train->rounds, action->round, action->met, action->apart);
     train->round_is_over = meet.meets && !train->rounds.stepped;
     if (meet.last) {
         sim_disk_save(node);
@@ -188,81 +195,35 @@ static void round_done(struct sim_node *node, uint64_t round)
     go_on(node);
 }
 
-static void send(struct sim_node *node, size_t peer, const struct gossip_message *message)
+void sim_train_fetched(struct sim_node *node, const struct gossip_average_action *action)
 {
-    sim_world_trace(node->world, node->host, "exchange", gossip_message_kind_name(message->kind), peer,
-                    sequence_of(message));
-    sim_link_send(node, peer, message);
-}
+    struct sim_node_train *train = &node->train;
+    const struct sim_learner *learner = learner_of(node);
 
-static void refuse(struct sim_node *node, size_t peer, enum gossip_refusal why)
-{
-    static const enum gossip_close close[] = {[GOSSIP_REFUSAL_IMPLAUSIBLE] = GOSSIP_CLOSE_IMPLAUSIBLE,
-                                              [GOSSIP_REFUSAL_BROKEN] = GOSSIP_CLOSE_BROKEN,
-                                              [GOSSIP_REFUSAL_SCALING] = GOSSIP_CLOSE_OTHER_SCALING};
-
-    SIM_TELL(node, refused, node, peer);
-    sim_link_close(node, peer, close[why]);
-}
-
-void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
-{
-    struct gossip_exchange_actions actions;
-    const struct gossip_exchange_action *done = NULL;
-
-    event->now_ns = sim_node_now(node);
-    BASE_ASSERT(
-        !gossip_exchange_step(node->train.exchange, event, &actions)); // nothing runs out of memory here
-    sim_disk_log(node);
-    for (size_t i = 0; i < actions.count; i++) {
-        const struct gossip_exchange_action *action = &actions.list[i];
-        if (action->kind == GOSSIP_EXCHANGE_ROUND_DONE)
-            done = action;
-        else if (action->kind == GOSSIP_EXCHANGE_SEND)
-            send(node, sim_world_find(node->world, &action->peer), &action->message);
-        else
-            refuse(node, sim_world_find(node->world, &action->peer), action->why);
+    gossip_control_unedged(node->control); // its edges come up
+    gossip_rounds_fetched(&train->rounds, action->live.ok, action->live.round, action->live.step);
+    if (action->live.ok) {
+        node->world->counts.fetches++;
+        sim_world_trace(node->world, node->host, "fetched", NULL, action->live.round, 0);
+        take_parts(node, train->into.part);
+        train->origin = SIM_FROM_SNAPSHOT;
+        SIM_TELL(node, lost, node);
+        if (learner->ready)
+            learner->ready(learner->learner.owner, node->host, train->origin);
     }
-    gossip_control_changed(node->control);
-    SIM_TELL(node, exchanged, node);
-    if (done)
-        round_done(node, done->round);
+    release(&train->into);
+    sim_life_tell(node, action->live);
+    go_on(node);
 }
 
-void sim_train_news(struct sim_node *node, const struct gossip_life_action *action)
+void sim_train_merged(struct sim_node *node, const struct gossip_average_action *action)
 {
-    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_NEWS,
-                                          .news = {.reports = action->reports,
-                                                   .count = action->count,
-                                                   .members = action->members,
-                                                   .alone = !action->on}};
-
-    if (node->train.exchange)
-        sim_train_event(node, &event);
-}
-
-static void tell(struct sim_node *node, size_t peer, const struct gossip_message *message)
-{
-    struct gossip_exchange_event event = {
-        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = *sim_member_id(node, peer), .message = message};
-
-    if (!node->train.exchange)
-        return;
-    sim_world_trace(node->world, node->host, "got", gossip_message_kind_name(message->kind), peer,
-                    sequence_of(message));
-    sim_train_event(node, &event);
-}
-
-void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message)
-{
-    if (sim_merge_heard(node, peer, message))
-        return;
-    if (message->kind == GOSSIP_SNAPSHOT_ASK)
-        sim_fetch_asked(node, peer, message);
-    else if (message->kind == GOSSIP_SNAPSHOT_TELL)
-        sim_fetch_told(node, peer, message);
-    else
-        tell(node, peer, message);
+    sim_world_trace(node->world, node->host, "merge", gossip_merge_end_text(action->end),
+                    node->train.rounds.round, action->end);
+    node->world->counts.merges += action->live.ok;
+    gossip_rounds_merged(&node->train.rounds, action->live.ok);
+    sim_life_tell(node, action->live);
+    go_on(node);
 }
 
 // -- the next action
@@ -294,57 +255,46 @@ static void end_steps(struct sim_node *node)
 static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 {
     struct sim_node_train *train = &node->train;
-    struct gossip_exchange_event event;
+    const struct gossip_average_round round = {.meet = *meet,
+                                               .others = sim_life_others(node),
+                                               .pace_ns = train->step_ns,
+                                               .model = train->vectors.model,
+                                               .second_moment = train->vectors.second_moment,
+                                               .correction = train->vectors.correction,
+                                               .correction_stays = train->vectors.correction_stays};
 
-    if (gossip_exchange_frozen(train->exchange)) { // since a merge
-        train->asks = false;
-        round_done(node, meet->round);
-        return;
-    }
-    if (meet->meets)
-        sim_graph_forget(node);
-    gossip_rounds_event(meet, node->graph.edges, sim_life_others(node), &event);
-    train->asks = event.round.meets;
-    train->partner = event.round.partner;
-    event.round.pace_ns = train->step_ns;
-    event.round.model = train->vectors.model;
-    event.round.second_moment = train->vectors.second_moment;
-    event.round.correction = train->vectors.correction;
-    event.round.correction_stays = train->vectors.correction_stays;
-    train->in_round = true;
     train->begun_ns = sim_node_now(node);
-    sim_train_event(node, &event);
+    gossip_average_round(node->average, &round);
+    sim_average_act(node);
 }
 
 static void fetch(struct sim_node *node)
 {
-    sim_fetch_begin(node);
-    gossip_control_unedged(node->control); // its edges go down
-    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
-}
-
-// The edges of a model that is replaced begin anew.
-static void replace_model(struct sim_node *node, uint64_t round)
-{
     struct sim_node_train *train = &node->train;
+    const size_t bytes = learner_of(node)->learner.parameters * sizeof(float);
+    float *own[GOSSIP_PARTS];
 
-    gossip_exchange_adopt(train->exchange, train->vectors.model, train->vectors.second_moment, round);
-    for (size_t j = 0; train->vectors.correction && j < learner_of(node)->learner.parameters; j++)
-        train->vectors.correction[j] = 0;
-    SIM_TELL(node, lost, node);
+    parts(&train->vectors, own);
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        train->into.part[p] = own[p] ? sim_copy(own[p], bytes) : NULL;
+    const struct gossip_average_fetch fetch = {
+        .into = train->into, .correction = train->vectors.correction, .seed = base_rng_u64(&node->rng)};
+    BASE_ASSERT(!gossip_average_fetch(node->average, &fetch));
+    sim_average_act(node);
 }
 
 static void return_model(struct sim_node *node, uint64_t round)
 {
-    struct sim_node_train *train = &node->train;
+    const struct gossip_learner_vectors *vectors = &node->train.vectors;
+    const struct gossip_average_fetch last = {
+        .into =
+            {.part = {[GOSSIP_PART_MODEL] = vectors->model, [GOSSIP_PART_SECOND] = vectors->second_moment},
+             .round = round},
+        .correction = vectors->correction};
 
-    train->returns = true;
-    sim_graph_follow(node);
-    train->returns = false;
-    replace_model(node, round);
-    sim_graph_follow(node);
-    gossip_rounds_returned(&train->rounds);
-    train->round_is_over = true;
+    SIM_TELL(node, lost, node);
+    gossip_average_return(node->average, &last);
+    sim_average_act(node);
 }
 
 static void tell_progress(struct sim_node *node)
@@ -365,7 +315,7 @@ static void end_round(struct sim_node *node)
     node->train.round_is_over = false;
     if (learner->done)
         learner->done(learner->learner.owner, node->host, &node->train.rounds);
-    sim_fetch_freeze(node);
+    sim_average_give(node);
     tell_progress(node);
     if (checkpoint_is_due(node))
         sim_disk_save(node);
@@ -381,7 +331,7 @@ static void adopt(struct sim_node *node, const struct gossip_rounds_next *next)
     if (node->train.round_is_over)
         end_round(node);
     else if (node->train.rounds.state != GOSSIP_ROUNDS_LEFT)
-        sim_fetch_freeze(node);
+        sim_average_give(node);
 }
 
 // Nothing to do before the next order.
@@ -430,7 +380,9 @@ static void carry_out(struct sim_node *node, const struct gossip_rounds_next *ne
         return_model(node, next->round);
         break;
     case GOSSIP_ROUNDS_MERGE:
-        sim_merge_begin(node, next->gives);
+        BASE_ASSERT(
+            !gossip_average_merge(node->average, node->train.vectors.model, next->gives, sim_node_now(node)));
+        sim_average_act(node);
         break;
     case GOSSIP_ROUNDS_ADOPT:
         adopt(node, next);
@@ -459,18 +411,6 @@ static void go_on(struct sim_node *node)
     train->going = false;
 }
 
-static void give_up(struct sim_node *node)
-{
-    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
-
-    if (node->train.rounds.doing == GOSSIP_ROUNDS_FETCH)
-        sim_train_fetched(node, false, 0, 0);
-    else if (node->train.rounds.doing == GOSSIP_ROUNDS_MERGE)
-        sim_merge_give_up(node);
-    else if (node->train.in_round)
-        sim_train_event(node, &event);
-}
-
 void sim_train_order(struct sim_node *node, const struct gossip_order *order)
 {
     struct sim_node_train *train = &node->train;
@@ -481,36 +421,10 @@ void sim_train_order(struct sim_node *node, const struct gossip_order *order)
     train->ordered = true;
     if (order->kind == GOSSIP_ORDER_STOP && order->round > 0)
         tell_progress(node); // it may be past that round
-    if (gossip_rounds_gives_up(&train->rounds))
-        give_up(node);
-    go_on(node);
-}
-
-void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uint64_t step)
-{
-    struct sim_node_train *train = &node->train;
-    const struct sim_learner *learner = learner_of(node);
-
-    if (train->rounds.doing != GOSSIP_ROUNDS_FETCH)
-        return;
-    sim_fetch_end(node, complete);
-    gossip_control_unedged(node->control); // its edges come up
-    gossip_rounds_fetched(&train->rounds, complete, round, step);
-    if (complete) {
-        train->origin = SIM_FROM_SNAPSHOT;
-        replace_model(node, round);
-        if (learner->ready)
-            learner->ready(learner->learner.owner, node->host, train->origin);
+    if (gossip_rounds_gives_up(&train->rounds)) {
+        gossip_average_give_up(node->average, sim_node_now(node));
+        sim_average_act(node);
     }
-    sim_life_tell(node, (struct gossip_life_event){
-                            .kind = GOSSIP_LIFE_FETCHED, .round = round, .step = step, .ok = complete});
-    go_on(node);
-}
-
-void sim_train_merged(struct sim_node *node, bool merged)
-{
-    gossip_rounds_merged(&node->train.rounds, merged);
-    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_MERGED, .ok = merged});
     go_on(node);
 }
 
@@ -520,12 +434,6 @@ void sim_train_tick(struct sim_node *node, uint64_t now_ns)
 
     if (!train->exchange)
         return;
-    if (now_ns >= gossip_exchange_deadline(train->exchange)) {
-        struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TIMER};
-        sim_train_event(node, &event);
-        SIM_TELL(node, deadline, node, gossip_exchange_deadline(train->exchange),
-                 "a timer of the exchange does not pass");
-    }
     if (!train->stepping || now_ns < train->begun_ns)
         return;
     if (node->world->resting)
@@ -536,12 +444,5 @@ void sim_train_tick(struct sim_node *node, uint64_t now_ns)
 
 uint64_t sim_train_deadline(const struct sim_node *node)
 {
-    const struct sim_node_train *train = &node->train;
-    uint64_t deadline_ns = UINT64_MAX;
-
-    if (train->exchange && gossip_exchange_deadline(train->exchange) < deadline_ns)
-        deadline_ns = gossip_exchange_deadline(train->exchange);
-    if (train->exchange && train->stepping && train->begun_ns < deadline_ns)
-        deadline_ns = train->begun_ns;
-    return deadline_ns;
+    return node->train.stepping ? node->train.begun_ns : UINT64_MAX;
 }

@@ -55,7 +55,7 @@ static bool trains(const struct node_status_member *m)
            !(m->record->flags & (GOSSIP_RECORD_FINISHED | GOSSIP_RECORD_LEFT));
 }
 
-static const struct node_edge_status *edge_of(const struct node_status *s, const struct node_status_member *m)
+static const struct gossip_edge_info *edge_of(const struct node_status *s, const struct node_status_member *m)
 {
     for (size_t i = 0; i < s->n_edges; i++)
         if (gossip_id_compare(&s->edges[i].edge.peer, &m->record->id) == 0)
@@ -65,7 +65,7 @@ static const struct node_edge_status *edge_of(const struct node_status *s, const
 
 static bool is_live(const struct node_status *s, const struct node_status_member *m)
 {
-    const struct node_edge_status *edge = edge_of(s, m);
+    const struct gossip_edge_info *edge = edge_of(s, m);
     return edge && edge->state == GOSSIP_EDGE_LIVE;
 }
 
@@ -127,7 +127,7 @@ static void find_longest_step(const struct node_status *s, struct node_glance *g
         times[count++] = most_s;
     for (size_t i = 0; i < s->n_edges && count < sizeof times / sizeof *times; i++) {
         const struct node_status_member *m = member_of(s, &s->edges[i].edge.peer);
-        double step_s = (double)s->edges[i].edge.step_ns / (double)NODE_SECOND_NS;
+        double step_s = (double)s->edges[i].edge.pace_ns / (double)NODE_SECOND_NS;
         if (!m || !trains(m) || !m->neighbour || step_s <= 0)
             continue;
         times[count++] = step_s;
@@ -348,7 +348,7 @@ static bool is_waiting(const struct node_status *s, struct node_glance *g)
 // Why nothing is averaged with this neighbour, and what helps.
 static const char *cause_of(const struct node_status *s, const struct node_status_member *m)
 {
-    const struct node_edge_status *edge = edge_of(s, m);
+    const struct gossip_edge_info *edge = edge_of(s, m);
     if (!m->linked)
         return "there is no link to it. One of the two must be able to call the other's peer port: look at NAT, "
                "firewalls, and whether both have IPv4 or both IPv6";

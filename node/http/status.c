@@ -189,19 +189,18 @@ static json_t *edges_json(const struct node_status *s)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < s->n_edges; i++) {
-        const struct node_edge_status *e = &s->edges[i].edge;
+        const struct gossip_edge_info *e = &s->edges[i].edge;
         json_t *row = json_object();
         json_object_set_new(row, "peer", id_text(&e->peer));
         json_object_set_new(row, "name", json_string(s->edges[i].name));
-        json_object_set_new(row, "state",
-                            json_string(gossip_edge_state_name((enum gossip_edge_state)e->state)));
+        json_object_set_new(row, "state", json_string(gossip_edge_state_name(e->state)));
         json_object_set_new(row, "seq", count(e->sequence));
         json_object_set_new(row, "epoch", count(e->epoch));
         json_object_set_new(row, "bytes_sent", count(s->edges[i].traffic.sent));
         json_object_set_new(row, "bytes_received", count(s->edges[i].traffic.received));
         json_object_set_new(row, "sent_per_s", number(s->edges[i].sent_per_s));
         json_object_set_new(row, "received_per_s", number(s->edges[i].received_per_s));
-        json_object_set_new(row, "step_ms", milliseconds(e->step_ns));
+        json_object_set_new(row, "step_ms", milliseconds(e->pace_ns));
         json_object_set_new(row, "exchanges", count(e->exchanges));
         json_object_set_new(row, "resyncs", count(e->resyncs));
         json_object_set_new(row, "replays", count(e->replays));
@@ -210,8 +209,7 @@ static json_t *edges_json(const struct node_status *s)
         json_object_set_new(row, "mismatches", count(e->mismatches));
         json_object_set_new(row, "implausible", count(e->implausible));
         json_object_set_new(row, "barred", json_boolean(e->barred));
-        json_object_set_new(row, "standing",
-                            json_string(gossip_standing_name((enum gossip_standing)e->standing)));
+        json_object_set_new(row, "standing", json_string(gossip_standing_name(e->standing)));
         json_object_set_new(row, "answer_ms",
                             number((double)e->answer_median_ns / (double)NODE_MILLISECOND_NS));
         json_array_append_new(list, row);

@@ -11,7 +11,7 @@
 #include "node/queue/message.h"
 
 struct node_status_edge {
-    struct node_edge_status edge;
+    struct gossip_edge_info edge;
     const char *name; // of the peer; "" when not (or no longer) known
     struct node_link_traffic traffic;
     double sent_per_s, received_per_s; // bytes; NAN: not known

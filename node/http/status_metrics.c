@@ -111,7 +111,7 @@ static void membership_metrics(FILE *out, const struct node_status *s)
 
 static void rows_of_edge(const struct node_status_edge *edge, struct row rows[EDGE_ROWS])
 {
-    const struct node_edge_status *e = &edge->edge;
+    const struct gossip_edge_info *e = &edge->edge;
     const struct row list[EDGE_ROWS] = {
         {"edge_live", "gauge", "1 when exchanges can run over the edge.", e->state == GOSSIP_EDGE_LIVE},
         {"edge_exchanges_total", "counter", "Sparse exchanges committed over the edge.",

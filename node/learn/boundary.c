@@ -234,9 +234,7 @@ static void finish_round(struct node_learner *l, struct node_round *round)
     node_mailbox_deliver(l->options.worker, message);
     for (bool done = false; !done;) {
         if (!ended && gossip_rounds_gives_up(&l->rounds)) {
-            node_mailbox_deliver(l->options.worker,
-                                 node_message_new(round->fetch || round->merge ? NODE_MESSAGE_END_FETCH
-                                                                               : NODE_MESSAGE_GIVE_UP));
+            node_mailbox_deliver(l->options.worker, node_message_new(NODE_MESSAGE_GIVE_UP));
             ended = true;
         }
         message = node_mailbox_take(l->options.inbox, UINT64_MAX);
@@ -425,7 +423,9 @@ void node_learner_return(struct node_learner *l, uint64_t number)
 static void give_up_merge(struct node_learner *l)
 {
     base_log(BASE_LOG_ERROR, "out_of_memory", "this node ends with its own model, not with one for all");
-    node_learner_post(l, node_message_new(NODE_MESSAGE_MERGED)); // not complete
+    struct node_message *message = node_message_new(NODE_MESSAGE_LIVE);
+    message->as.live.kind = GOSSIP_LIFE_MERGED; // without one model
+    node_learner_post(l, message);
 }
 
 // Merges a copy: the figures of the node's own model are measured before it is replaced.

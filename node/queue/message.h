@@ -8,6 +8,7 @@
 #include "gossip/exchange/exchange.h"
 #include "gossip/graph/graph.h"
 #include "gossip/id.h"
+#include "gossip/life/life.h"
 #include "gossip/life/rounds.h"
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,19 +19,13 @@ enum node_message_kind {
     // loop -> worker
     NODE_MESSAGE_LINK_UP,   // peer
     NODE_MESSAGE_LINK_DOWN, // peer
-    NODE_MESSAGE_FORGET,    // peer: dead or left, and away for average.forget_after
     NODE_MESSAGE_EXCHANGE,  // peer, as.received, bytes: one plaintext message, and where its payloads are
     NODE_MESSAGE_VIEW,      // as.graph: of the view in use
-    NODE_MESSAGE_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
-                            // progress.step: one that reports more is lying
-    NODE_MESSAGE_AMONG,     // bytes: struct gossip_merge_member[]: members that have finished
-    NODE_MESSAGE_NEWS,      // bytes: struct gossip_report[]; as.news
+    NODE_MESSAGE_LIFE,      // as.life: for the owner of the exchange; bytes: its array
     NODE_MESSAGE_STOP,      // finish the thread
     // learner -> worker
-    NODE_MESSAGE_ROUND,     // as.round: borrowed from the learner until it is answered
-    NODE_MESSAGE_GIVE_UP,   // the learner no longer waits for the exchange of its round
-    NODE_MESSAGE_END_FETCH, // ends a round that fetches or merges, without a result; the loop may send it,
-                            // too
+    NODE_MESSAGE_ROUND,   // as.round: borrowed from the learner until it is answered
+    NODE_MESSAGE_GIVE_UP, // the learner no longer waits: its round ends without its exchange, model or merge
     // worker -> learner
     NODE_MESSAGE_ROUND_DONE, // as.round
     // worker -> loop
@@ -38,14 +33,8 @@ enum node_message_kind {
     NODE_MESSAGE_IMPLAUSIBLE,   // peer: its numbers are too far from this model's; end the link
     NODE_MESSAGE_OTHER_SCALING, // peer: its data have another scaling; end the link
     NODE_MESSAGE_CLOSE,         // peer, as.reason: its bytes broke the protocol; end the link
-    NODE_MESSAGE_EDGES,         // bytes: struct node_edge_status[]; totals
-    NODE_MESSAGE_WANTS,         // a snapshot is wanted: answer with DONORS
-    NODE_MESSAGE_FETCHED, // as.complete: the snapshot is here (progress: its round and step); else it was
-                          // ended before
-    NODE_MESSAGE_MERGED,  // as.complete: the final models are one; else this node keeps its own
-    NODE_MESSAGE_SERVED,  // a member asks for blocks of this node's model (at most once a second)
-    NODE_MESSAGE_STARVED, // as.silent_ns: none of DONORS has given a block for this long
-    NODE_MESSAGE_FROZEN,  // the last round is over, nothing more is answered: tell the others
+    NODE_MESSAGE_EDGES,         // bytes: struct gossip_edge_info[] without vectors; totals
+    NODE_MESSAGE_LIVE,          // as.live: an event for the life, of worker or learner
     // learner -> loop
     NODE_MESSAGE_PROGRESS, // progress
     NODE_MESSAGE_FINISHED, // the last step is done: tell the peers, and answer them until they are done too
@@ -63,19 +52,6 @@ enum node_message_kind {
     NODE_MESSAGE_WEIGHT,     // as.weight: of this node's gradient from the next round on
     NODE_MESSAGE_STATISTICS, // bytes: struct train_spread[]: of all nodes' columns, for a node that has no
                              // scaling yet
-};
-
-struct node_edge_status {
-    struct gossip_id peer;
-    int state; // enum gossip_edge_state
-    uint64_t epoch, sequence, exchanges, resyncs, replays, busy, timeouts, mismatches, answer_median_ns;
-    uint64_t step_ns;                // computing time of a local step there, as last reported; 0: not known
-    uint64_t implausible;            // messages refused that no honest member would send
-    uint64_t scaling, other_scaling; // ours and the peer's if they differ, else 0 and 0
-    bool begins;                     // it begins late, with this node's first round
-    bool silent;                     // it was waited for in vain, and has made no exchange since
-    bool barred;                     // not met for a while, because of an implausible message
-    uint8_t standing;                // enum gossip_standing of the other end, as last reported
 };
 
 #define NODE_NOT_COUNTED UINT64_MAX
@@ -154,18 +130,14 @@ struct node_message {
         struct node_round *round;       // ROUND, ROUND_DONE: borrowed
         struct gossip_order order;      // ORDER
         char reason[256];               // CLOSE
-        bool complete;                  // FETCHED, MERGED
         bool alone;                     // FINISHED
         struct {                        // LEFT
             int exit_status;
             char cause[256]; // of a status that is not 0, if the learner knows it
         } left;
-        uint64_t silent_ns; // STARVED
-        struct {
-            size_t members;
-            bool alone;
-        } news;  // NEWS
-        struct { // WEIGHT
+        struct gossip_life_action life; // LIFE
+        struct gossip_life_event live;  // LIVE
+        struct {                        // WEIGHT
             double weight;
             uint64_t own, examples; // examples of this node, and of all
             size_t nodes;

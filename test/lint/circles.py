@@ -23,8 +23,8 @@ KINDS = "a table names its kinds, and the kinds call what stands beside it"
 ALLOWED = {
     "kernels": [("cpu/cpu.c cpu/gemm_avx2.c cpu/gemm_avx512.c cpu/loops_avx2.c cpu/loops_avx512.c cpu/loops_scalar.c "
                  "cpu/sequence_avx2.c cpu/sequence_avx512.c cpu/sequence_scalar.c", KINDS)],
-    "lab/sim": [("sim_call.c sim_fetch.c sim_graph.c sim_known.c sim_life.c sim_link.c sim_member.c sim_merge.c sim_node.c "
-                 "sim_receive.c sim_train.c", "the parts of a node act on each other at one moment")],
+    "lab/sim": [("sim_average.c sim_call.c sim_known.c sim_life.c sim_link.c sim_member.c sim_node.c sim_receive.c "
+                 "sim_train.c", "the parts of a node act on each other at one moment")],
     "train": [("layers/block.c layers/conv.c layers/embedding.c layers/linear.c layers/norm.c layers/residual.c "
                "layers/rows.c layers/tied_head.c models.c models/cnn.c models/gpt2.c models/logistic.c models/mlp.c plan.c",
                KINDS)],

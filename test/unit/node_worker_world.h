@@ -3,7 +3,6 @@
 #define TEST_UNIT_NODE_WORKER_WORLD_H
 
 #include "base/hash.h"
-#include "node/average/snapshot.h"
 #include "node/average/worker.h"
 #include "node/queue/clock.h"
 #include "node/queue/message.h"
@@ -177,6 +176,15 @@ static void post_peer(struct bench *bench, enum node_message_kind kind, uint8_t 
 {
     struct node_message *message = node_message_new(kind);
     message->peer = id_of(peer);
+    post(bench, message);
+}
+
+// `array`: malloc'ed, what the action points to; or NULL.
+static void post_life(struct bench *bench, struct gossip_life_action action, void *array)
+{
+    struct node_message *message = node_message_new(NODE_MESSAGE_LIFE);
+    message->as.life = action;
+    message->bytes = array;
     post(bench, message);
 }
 

@@ -204,25 +204,6 @@ static void one_comes_late_to_many_rounds(struct lesson *lesson, enum how how)
     sim_node_start(lesson->world.node[NODES - 1]);
 }
 
-// A donor frees the copy for a late node when it is no longer read, as in the daemon.
-static void test_a_donor_frees_its_copy(void **state)
-{
-    struct lesson lesson;
-    size_t donors = 0;
-
-    (void)state;
-    one_comes_late_to_many_rounds(&lesson, SEALED);
-    run_for(&lesson, 5 * SIM_SECOND);
-    assert_int_equal(lesson.sim_trainer[NODES - 1].fetched, 1);
-    for (size_t i = 0; i < NODES; i++)
-        donors += gossip_donor_deadline(lesson.world.node[i]->fetch.donor) != UINT64_MAX;
-    assert_true(donors > 0);
-    run_for(&lesson, 10 * SIM_SECOND);
-    for (size_t i = 0; i < NODES; i++)
-        assert_int_equal(gossip_donor_deadline(lesson.world.node[i]->fetch.donor), UINT64_MAX);
-    sim_world_destroy(&lesson.world);
-}
-
 // Two of three donors claim that their models are far ahead: the claim ends no node's training.
 static void test_exaggerating_donors_are_not_believed(void **state)
 {
@@ -383,7 +364,6 @@ int main(void)
         cmocka_unit_test(test_a_killed_node_resumes_from_its_checkpoint),
         cmocka_unit_test(test_the_round_of_a_death_ends_with_the_view),
         cmocka_unit_test(test_a_late_node_fetches_a_model),
-        cmocka_unit_test(test_a_donor_frees_its_copy),
         cmocka_unit_test(test_exaggerating_donors_are_not_believed),
         cmocka_unit_test(test_a_node_does_not_wait_for_donors_that_deliver_nothing),
         cmocka_unit_test(test_one_node_leaves_in_order),

@@ -34,7 +34,7 @@ static struct node_status well(void)
                                                  .step = 100,
                                                  .steps_per_s = 50};
         edges[i] = (struct node_status_edge){
-            .edge = {.peer = records[i].id, .state = GOSSIP_EDGE_LIVE, .step_ns = 2000000}};
+            .edge = {.peer = records[i].id, .state = GOSSIP_EDGE_LIVE, .pace_ns = 2000000}};
     }
     entries[0] = (struct node_status_entry){.text = "10.0.0.1:7400", .shown = {.state = GOSSIP_ENTRY_MEMBER}};
     return (struct node_status){.name = "a",
@@ -165,7 +165,7 @@ static void the_slowest_is_found(void **state)
     assert_string_equal(g.slowest, "c");
     assert_true(g.slowest_steps_per_s == 30 && isnan(g.slowest_step_s));
     members[2].steps_per_s = 49; // all alike: they wait for each other
-    edges[1].edge.step_ns = 9000000;
+    edges[1].edge.pace_ns = 9000000;
     node_glance_of(&s, &g);
     assert_string_equal(g.slowest, "b");
     assert_true(g.slowest_step_s == 0.009 && g.step_s == 0.002);

@@ -207,7 +207,7 @@ static void a_stop_ends_a_fetch_and_leaves_no_checkpoint(void **state)
     order(&bench, GOSSIP_ORDER_START, true);
     struct node_round *round = take_round(&bench);
     order(&bench, GOSSIP_ORDER_STOP, false);
-    node_message_free(boxes_take(&bench.boxes, NODE_MESSAGE_END_FETCH));
+    node_message_free(boxes_take(&bench.boxes, NODE_MESSAGE_GIVE_UP));
     round->fetched = false;
     answer(&bench, round);
     struct node_message *message = take_told(&bench, NODE_MESSAGE_LEFT);

@@ -121,7 +121,7 @@ static int make_world(void **state)
                                                  .implausible = 6,
                                                  .barred = true,
                                                  .standing = GOSSIP_AWAY,
-                                                 .step_ns = 3500000,
+                                                 .pace_ns = 3500000,
                                                  .answer_median_ns = 1500000},
                                         .name = "two",
                                         .traffic = {.sent = 1000, .received = 2000},

@@ -40,7 +40,7 @@ static float left_of(bool keep, bool dies)
     import_edge(&bench);
     bench_start(&bench);
     if (dies)
-        post_peer(&bench, NODE_MESSAGE_FORGET, 2);
+        post_life(&bench, (struct gossip_life_action){.kind = GOSSIP_LIFE_FORGET, .peer = id_of(2)}, NULL);
     else
         post_stranger(&bench, 2);
     settle_round(&bench, 1, false);
@@ -198,7 +198,7 @@ static enum base_error write_slowly(void *context, const struct node_round *roun
     (void)why;
     assert_true(round->meet.last);
     while ((message = node_mailbox_take(bench->loop, 0))) {
-        told |= message->kind == NODE_MESSAGE_FROZEN;
+        told |= message->kind == NODE_MESSAGE_LIVE && message->as.live.kind == GOSSIP_LIFE_FROZEN;
         node_message_free(message);
     }
     assert_true(told); // before the checkpoint, which can take many seconds

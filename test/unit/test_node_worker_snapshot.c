@@ -5,14 +5,14 @@
 static void post_donors_of(struct bench *bench, const uint8_t *donors, size_t n, struct node_progress limits)
 {
     struct gossip_id *ids = calloc(n + 1, sizeof *ids);
-    struct node_message *message = node_message_new(NODE_MESSAGE_DONORS);
     assert_non_null(ids);
     for (size_t i = 0; i < n; i++)
         ids[i] = id_of(donors[i]);
-    message->bytes = (uint8_t *)ids;
-    message->n_bytes = n * sizeof *ids;
-    message->progress = limits;
-    post(bench, message);
+    post_life(
+        bench,
+        (struct gossip_life_action){
+            .kind = GOSSIP_LIFE_ASK, .ids = ids, .count = n, .round = limits.round, .step = limits.step},
+        ids);
 }
 
 static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
@@ -20,11 +20,21 @@ static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
     post_donors_of(bench, donors, n, (struct node_progress){.round = 30, .step = 300});
 }
 
+// The next event of one kind for the life.
+static struct gossip_life_event take_live(struct bench *bench, enum gossip_life_event_kind kind)
+{
+    for (;;) {
+        struct node_message *message = take(bench, NODE_MESSAGE_LIVE);
+        const struct gossip_life_event event = message->as.live;
+        node_message_free(message);
+        if (event.kind == kind)
+            return event;
+    }
+}
+
 static void take_fetched(struct bench *bench, bool complete)
 {
-    struct node_message *message = take(bench, NODE_MESSAGE_FETCHED);
-    assert_int_equal(message->as.complete, complete);
-    node_message_free(message);
+    assert_int_equal(take_live(bench, GOSSIP_LIFE_FETCHED).ok, complete);
 }
 
 static void post_ask(struct bench *bench, uint8_t from, uint8_t part, uint32_t block)
@@ -153,7 +163,7 @@ static void begin_fetch(struct bench *bench, struct node_round *round)
     *round = round_of(bench, 1);
     round->fetch = true;
     post_round(bench, round);
-    node_message_free(take(bench, NODE_MESSAGE_WANTS));
+    take_live(bench, GOSSIP_LIFE_WANTS);
 }
 
 static void a_model_is_fetched_and_its_edges_begin_again(void **state)
@@ -281,52 +291,6 @@ static void a_donor_beyond_the_cluster_is_closed(void **state)
     }
 }
 
-static uint64_t starved_ns; // as reported last
-
-static void sent(void *owner, const struct gossip_id *peer, const struct gossip_message *received)
-{
-    (void)owner, (void)peer, (void)received;
-}
-
-static void closed(void *owner, const struct gossip_id *peer, const char *why)
-{
-    (void)owner, (void)peer, (void)why;
-    fail();
-}
-
-static void starved(void *owner, uint64_t silent_ns)
-{
-    (void)owner;
-    starved_ns = silent_ns;
-}
-
-static void donors_that_deliver_nothing_are_reported(void **state)
-{
-    const struct node_snapshot_options options = {.send = sent, .close = closed, .starved = starved};
-    const uint64_t now_ns = 1000000000, starve_ns = GOSSIP_SNAPSHOT_STARVE_NS;
-    const struct gossip_id donor = id_of(2);
-    struct node_snapshot_options of = options;
-    struct node_snapshot *snapshot;
-    struct bench bench;
-    (void)state;
-    bench_create(&bench);
-    of.exchange = bench.exchange;
-    assert_int_equal(node_snapshot_create(&of, &snapshot), BASE_OK);
-    struct node_round round = round_of(&bench, 1);
-    assert_int_equal(node_snapshot_fetch(snapshot, &round), BASE_OK);
-    node_snapshot_donors(snapshot, &donor, 1, 0, 0, now_ns);
-    node_snapshot_tick(snapshot, now_ns);
-    starved_ns = 0;
-    node_snapshot_tick(snapshot, now_ns + starve_ns - 1);
-    assert_int_equal(starved_ns, 0);
-    assert_true(node_snapshot_deadline(snapshot) <= now_ns + starve_ns);
-    node_snapshot_tick(snapshot, now_ns + starve_ns);
-    assert_int_equal(starved_ns, starve_ns);
-    node_snapshot_destroy(snapshot);
-    bench_start(&bench);
-    bench_destroy(&bench);
-}
-
 static void a_fetch_can_be_ended(void **state)
 {
     struct bench bench;
@@ -337,7 +301,7 @@ static void a_fetch_can_be_ended(void **state)
     begin_fetch(&bench, &round);
     post_donors(&bench, (const uint8_t[]){2}, 1);
     answer(&bench, 2, true);
-    post(&bench, node_message_new(NODE_MESSAGE_END_FETCH));
+    post_life(&bench, (struct gossip_life_action){.kind = GOSSIP_LIFE_END_FETCH}, NULL);
     take_round_done(&bench, &round);
     assert_false(round.fetched);
     take_fetched(&bench, false);
@@ -356,7 +320,6 @@ int main(void)
         cmocka_unit_test(another_donor_takes_over),
         cmocka_unit_test(a_donor_that_lies_is_closed),
         cmocka_unit_test(a_donor_beyond_the_cluster_is_closed),
-        cmocka_unit_test(donors_that_deliver_nothing_are_reported),
         cmocka_unit_test(a_fetch_can_be_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,56 @@
+// What this node gives with its published model to nodes that ask for a copy: the learner's vectors at the
+// end of a rendezvous, and copies of them while the learner is away.
+#include "node/average/private.h"
+#include <stdlib.h>
+#include <string.h>
+
+void node_worker_drop_kept(struct node_worker *worker)
+{
+    BASE_ASSERT(!worker->kept.part[GOSSIP_PART_MODEL]); // the published one, which the exchange owns
+    free(worker->kept.part[GOSSIP_PART_OUTER]);
+    free(worker->kept.part[GOSSIP_PART_SECOND]);
+    free(worker->kept.blob);
+    worker->kept = (struct gossip_snapshot_vectors){0};
+    worker->keeps = false;
+}
+
+// kernels: in whose memory it is; NULL: ordinary memory. The copy is in ordinary memory.
+static void *copy_of(const void *from, size_t bytes, const struct kernels *kernels, bool *complete)
+{
+    void *copy = from ? malloc(bytes) : NULL;
+    *complete = *complete && (copy || !from);
+    if (copy && kernels)
+        kernels->download(copy, from, bytes);
+    else if (copy)
+        memcpy(copy, from, bytes);
+    return copy;
+}
+
+void node_worker_keep(struct node_worker *worker, const struct node_round *round)
+{
+    const struct kernels *kernels = gossip_exchange_kernels(worker->options.exchange);
+    const size_t bytes = gossip_exchange_parameters(worker->options.exchange) * sizeof(float);
+    struct gossip_snapshot_vectors *kept = &worker->kept;
+    BASE_ASSERT(!worker->keeps);
+    worker->keeps = true;
+    kept->part[GOSSIP_PART_OUTER] = copy_of(round->outer, bytes, NULL, &worker->keeps);
+    kept->part[GOSSIP_PART_SECOND] = copy_of(round->second_moment, bytes, kernels, &worker->keeps);
+    kept->blob = copy_of(round->blob, sizeof *kept->blob, NULL, &worker->keeps);
+    kept->round = round->meet.round;
+    kept->step = round->step;
+}
+
+bool node_worker_rests(const void *owner, struct gossip_snapshot_vectors *vectors)
+{
+    const struct node_worker *worker = owner;
+    const struct node_round *round = worker->lent;
+    *vectors = worker->kept;
+    if (round)
+        *vectors = (struct gossip_snapshot_vectors){
+            .part = {[GOSSIP_PART_OUTER] = round->outer, [GOSSIP_PART_SECOND] = round->second_moment},
+            .read = {[GOSSIP_PART_SECOND] = gossip_exchange_kernels(worker->options.exchange)->download},
+            .blob = round->blob,
+            .round = round->meet.round,
+            .step = round->step};
+    return round || worker->keeps;
+}
