@@ -5,13 +5,13 @@
 #include <string.h>
 
 enum { FEW = 64 };
-#define TURNS_MAX 8u // rounds for each neighbour, until a node that is met rarely is no longer waited for
+#define TURNS_MAX 8u // rounds for each neighbour: the bound, where the schedule never repeats
 
 struct gossip_graph {
     atomic_size_t uses;
     struct gossip_plan *plan;
     size_t self;   // place in the view, or TOPOLOGY_NOBODY
-    uint64_t turn; // rounds within which each neighbour is met
+    uint64_t turn; // the most rounds from one meeting with a neighbour to the next
     size_t count;
     size_t neighbour[]; // places, ascending
 };
@@ -24,6 +24,16 @@ _Static_assert(sizeof(struct gossip_id) == sizeof((struct topology_member *)0)->
                    _Alignof(struct gossip_id) == 1,
                "an id is its bytes");
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static size_t index_of(const struct gossip_graph *graph, size_t place)
 {
     size_t index = 0;
@@ -33,26 +43,36 @@ static size_t index_of(const struct gossip_graph *graph, size_t place)
     return index;
 }
 
+// Of the rounds 1 to `span`. A neighbour met only before or after them counts with what is left of them.
+static uint64_t longest_gap(const struct gossip_graph *graph, uint64_t span, uint64_t *met)
+{
+    uint64_t longest = 0;
+
+    for (uint64_t round = 1; round <= span; round++) {
+        const size_t place = topology_plan_partner(graph->plan->topology, graph->self, round);
+        const size_t index = place == TOPOLOGY_NOBODY ? graph->count : index_of(graph, place);
+        if (index == graph->count)
+            continue;
+        longest = larger(longest, round - met[index]);
+        met[index] = round;
+    }
+    for (size_t i = 0; i < graph->count; i++)
+        longest = larger(longest, span - met[i]);
+    return longest;
+}
+
 // A simulation sets no limit to the number of neighbours. Out of memory: the bound.
 static uint64_t turn_of(const struct gossip_graph *graph)
 {
-    const size_t count = graph->count;
-    const uint64_t most = (uint64_t)TURNS_MAX * count;
-    bool *met = count > 0 ? calloc(count, sizeof *met) : NULL;
-    uint64_t turn = 0;
+    const uint64_t period = topology_plan_period(graph->plan->topology);
+    const uint64_t most = larger(TURNS_MAX * graph->count, graph->plan->count);
+    uint64_t *met = period > 0 && graph->count > 0 ? calloc(graph->count, sizeof *met) : NULL;
 
     if (!met)
-        return most;
-    for (size_t left = count; left > 0 && turn < most;) {
-        const size_t place = topology_plan_partner(graph->plan->topology, graph->self, ++turn);
-        const size_t index = place == TOPOLOGY_NOBODY ? count : index_of(graph, place);
-        if (index == count || met[index])
-            continue;
-        met[index] = true;
-        left--;
-    }
+        return graph->count > 0 ? most : 0;
+    const uint64_t gap = longest_gap(graph, 2 * smaller(period, most), met);
     free(met);
-    return turn;
+    return smaller(gap, most);
 }
 
 enum base_error gossip_graph_create(struct gossip_plan *plan, const struct gossip_id *self, size_t limit,

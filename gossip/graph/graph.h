@@ -56,8 +56,9 @@ bool gossip_graph_meets(const struct gossip_graph *graph, const struct gossip_id
 // + w x_partner. False: it meets none.
 bool gossip_graph_partner(const struct gossip_graph *graph, uint64_t round, struct gossip_id *partner,
                           float *weight);
-// The rounds within which this node meets each of its neighbours; where the schedule names one of them very
-// rarely, a bound. A neighbour in step is at most this far ahead: then it waits for this node.
+// The most rounds from one meeting with a neighbour to the next with it; where the schedule never repeats, or
+// names a neighbour very rarely, a bound. A neighbour in step is at most this far ahead: then it waits for
+// this node.
 uint64_t gossip_graph_turn(const struct gossip_graph *graph);
 // The slot that this node's record should claim; it now claims `claimed`. `trains`: the record says that the
 // node trains.

@@ -66,6 +66,31 @@ static void neighbours_fit_for_every_number_of_members(void **state)
     free(view);
 }
 
+// A neighbour that is further ahead than the turn has not waited for this node (gossip/pace).
+static void nobody_is_unmet_for_longer_than_a_turn(void **state)
+{
+    struct gossip_record view[MEMBERS];
+    (void)state;
+    graph_view(view, MEMBERS);
+    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_HIERARCHICAL; kind++)
+        for (size_t n = 2; n <= MEMBERS && kind != TOPOLOGY_MATCHINGS; n++) { // those never repeat
+            const struct topology_options options = graph_options((enum topology_kind)kind);
+            for (size_t self = 0; self < n; self++) {
+                struct gossip_graph *graph = graph_of(&options, view, n, self);
+                uint64_t met[MEMBERS] = {0};
+                for (uint64_t round = 1; round <= 400; round++) {
+                    struct gossip_id id;
+                    float weight;
+                    if (!gossip_graph_partner(graph, round, &id, &weight))
+                        continue;
+                    assert_true(round - met[graph_number(&id)] <= gossip_graph_turn(graph));
+                    met[graph_number(&id)] = round;
+                }
+                gossip_graph_drop(graph);
+            }
+        }
+}
+
 // In these kinds every node meets all others: they take as many nodes as there is room for neighbours, and
 // one more.
 static void complete_graphs_take_at_most_65_nodes(void **state)
@@ -366,6 +391,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_fit_for_every_number_of_members),
+        cmocka_unit_test(nobody_is_unmet_for_longer_than_a_turn),
         cmocka_unit_test(complete_graphs_take_at_most_65_nodes),
         cmocka_unit_test(an_invalid_view_is_refused),
         cmocka_unit_test(a_plan_depends_only_on_members_slots_and_groups),
