@@ -248,7 +248,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
                                         const struct gossip_packet *mine,
                                         const struct gossip_exchange_message *theirs, uint64_t slice_clock)
 {
-    BASE_ASSERT(edge->linked);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN);
     enum base_error error = commit(exchange, edge, mine, theirs, slice_clock, NULL);
 
     if (!error && theirs->form == GOSSIP_DELTA_SPARSE)
@@ -263,7 +263,7 @@ enum base_error gossip_averaging_repeat(struct gossip_exchange *exchange, struct
 {
     if (!(effect->weight >= 0 && effect->weight <= 1 && effect->gain >= 0 && isfinite(effect->gain)))
         return BASE_EFORMAT;
-    BASE_ASSERT(!edge->linked);
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN);
     edge->since = 0; // the steps of that time are lost
     edge->prepared = exchange->progress;
     return commit(exchange, edge, mine, theirs, slice_clock, effect);

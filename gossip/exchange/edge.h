@@ -13,7 +13,6 @@
 struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
-    bool linked;                     // also while it is barred
     bool begins;                     // late, with a RESYNC, when this node begins its first round
     struct gossip_pace_peer pace;    // who waits for whom
     uint64_t pace_ns;                // time of a local step of the peer; 0: not known
@@ -44,8 +43,7 @@ struct gossip_edge {
     uint64_t sent_ns;                 // when the block went out
     uint64_t alarm_ns;  // hello, in doubt: when to ask again; resync: when to give up the block, or to start
                         // the next one
-    uint64_t barred_ns; // after implausible data or another scaling: the edge stays down until then, even if
-                        // it is linked
+    uint64_t barred_ns; // after implausible data or another scaling: until then
     uint64_t scaling_told;                // by our latest HELLO
     uint64_t peer_scaling;                // scaling of the data at the other end, as last told; 0: not known
     uint8_t question;                     // number of our latest HELLO question, 1..127

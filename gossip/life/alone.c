@@ -62,9 +62,9 @@ void life_consider_alone(struct gossip_life *life)
         return;
     BASE_ASSERT(life->census.finished > life->census.busy);
     life->alone = true;
-    life->finished_only = true;
+    life->givers = LIFE_FINISHED;
     const bool fetches = life->step < life->options.steps && life_has_donor(life);
-    life->finished_only = fetches;
+    life->givers = fetches ? LIFE_FINISHED : LIFE_ANY;
     if (life->step < life->options.steps)
         life_tell(life, GOSSIP_LIFE_LEFT_ALONE, life->step,
                   (fetches ? 1u : 0u) | (life->census.busy > 0 ? 2u : 0u));

@@ -23,8 +23,9 @@ static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
     life_tell(life, why, life->round, progress->round);
     life_tell_progress(life, &own, true, why != GOSSIP_LIFE_OTHERS_FINISHED);
-    life->finished_only = why == GOSSIP_LIFE_OTHERS_FINISHED;
-    life->complete = life->options.resumed;
+    life->givers = why == GOSSIP_LIFE_OTHERS_FINISHED ? LIFE_FINISHED : LIFE_ANY;
+    BASE_ASSERT(life->course <= LIFE_COMPLETE);
+    life->course = life->options.resumed ? LIFE_COMPLETE : LIFE_BARE;
     life_enter(life, GOSSIP_LIFE_FETCHING);
 }
 
@@ -35,7 +36,6 @@ static void begin(struct gossip_life *life, const struct life_progress *progress
         life_tell(life, GOSSIP_LIFE_TAKES_ROUND, life->round, progress->round);
     life_tell(life, GOSSIP_LIFE_BEGINS, life->census.others, 0);
     life_tell_progress(life, progress, false, away);
-    life->begun = true;
     life_enter(life, GOSSIP_LIFE_TRAINING);
     life_flags(life, GOSSIP_RECORD_TRAINING, GOSSIP_RECORD_READY); // a node that joins now needs a model
 }
@@ -70,7 +70,7 @@ static struct first_models compare_first_models(struct gossip_life *life)
     world->member(world->owner, 0, &self);
     const uint64_t own = self.record->first_model;
     const struct gossip_record *first = self.record;
-    unsigned best = life->eligible; // flags that this step sets are not in the record yet
+    unsigned best = life->place == LIFE_COUNTS; // flags that this step sets are not in the record yet
     if (life->options.resumed || life->options.local || !own)
         return found;
     for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
@@ -111,7 +111,7 @@ static void give_statistics(struct gossip_life *life, const struct gossip_id *fi
     BASE_ASSERT(life->gave_ns <= life->now_ns);
     life->gave = *first;
     life->gave_ns = life->now_ns;
-    life->gives = true;
+    life->yield = LIFE_GATHERS;
     life_act(life, GOSSIP_LIFE_GATHER)->peer = *first;
 }
 
@@ -129,8 +129,9 @@ static bool yields(struct gossip_life *life)
     else if (life->resumed_ns == 0)
         life->resumed_ns = life->now_ns;
     if (!life->options.trains || !found.yields || (waited_ns >= patience_ns && !found.resumed)) {
-        if (life->gives)
+        if (life->yield == LIFE_GATHERS)
             life_end_fetch(life); // the link for its statistics is no longer wanted
+        life->yield = LIFE_YIELDS_NOT;
         return false;
     }
     const uint64_t beside_ns = found.resumed ? life->now_ns - life->resumed_ns : 0;
@@ -138,10 +139,11 @@ static bool yields(struct gossip_life *life)
         life_abandon(life, GOSSIP_LIFE_NO_SCALING, beside_ns / LIFE_SECOND, 0);
         return true;
     }
-    give_statistics(life, &found.first);
-    if (!life->told_first)
+    if (life->yield == LIFE_YIELDS_NOT) {
+        life->yield = LIFE_YIELDS;
         life_tell(life, GOSSIP_LIFE_OTHER_WEIGHTS, 0, 0);
-    life->told_first = true;
+    }
+    give_statistics(life, &found.first);
     return true;
 }
 
@@ -232,14 +234,14 @@ static bool all_are_there(struct gossip_life *life)
 static bool takes_first_model(struct gossip_life *life)
 {
     if (!yields(life)) {
-        if (!life->eligible && !life->withdrawn)
+        if (life->place == LIFE_OUT)
             life_count(life);
         return false;
     }
     if (life->state == GOSSIP_LIFE_ENDED)
         return true;
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
-    if (life->eligible)
+    if (life->place == LIFE_COUNTS)
         life_uncount(life);
     if (life->census.training > 0)
         fetch_first(life, GOSSIP_LIFE_OTHERS_TRAIN, &(struct life_progress){life->round, life->step});

@@ -3,17 +3,15 @@
 
 void life_count(struct gossip_life *life)
 {
-    BASE_ASSERT(!(life->eligible && life->withdrawn));
-    life->eligible = life->complete = true;
-    life->withdrawn = false;
+    life->place = LIFE_COUNTS;
+    life_reach(life, LIFE_COMPLETE);
     life_flags(life, GOSSIP_RECORD_ELIGIBLE, 0);
 }
 
 // A node that fetches has no model to give: two such nodes could wait for each other forever.
 void life_uncount(struct gossip_life *life)
 {
-    BASE_ASSERT(!(life->eligible && life->withdrawn));
-    life->eligible = life->withdrawn = false;
+    life->place = LIFE_OUT;
     life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING);
 }
 
@@ -21,26 +19,23 @@ void life_uncount(struct gossip_life *life)
 // be for an old round, and in the graph it would hold up its neighbours.
 void life_withdraw(struct gossip_life *life)
 {
-    if (!life->eligible)
+    if (life->place != LIFE_COUNTS)
         return;
-    BASE_ASSERT(!life->withdrawn);
-    life->withdrawn = true;
-    life->eligible = false;
+    life->place = LIFE_WITHDRAWN;
     life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE);
 }
 
 void life_comes_back(struct gossip_life *life)
 {
     BASE_ASSERT(life->late_ns <= life->now_ns);
-    life->late = life->returned = true;
+    life->edges = LIFE_RETURNED;
     life->late_ns = life->now_ns;
 }
 
 void life_return(struct gossip_life *life)
 {
-    if (!life->withdrawn)
+    if (life->place != LIFE_WITHDRAWN)
         return;
-    BASE_ASSERT(!life->eligible);
     life_comes_back(life);
     life_count(life);
 }

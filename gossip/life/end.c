@@ -273,7 +273,7 @@ static bool has_been_answered(const struct gossip_life *life)
 
 void life_duplicate(struct gossip_life *life, bool gives_way)
 {
-    if (!gives_way && (life->begun || has_been_answered(life)))
+    if (!gives_way && (life->course >= LIFE_BEGUN || has_been_answered(life)))
         return;
     life_abandon(life, GOSSIP_LIFE_GIVES_WAY, 0, 0);
 }

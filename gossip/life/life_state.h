@@ -32,6 +32,43 @@ struct life_ids {
     size_t count, capacity;
 };
 
+enum life_place { // in the graph
+    LIFE_OUT,
+    LIFE_COUNTS,    // its state is complete
+    LIFE_WITHDRAWN, // it would count, but was cut off
+};
+
+enum life_course { // how far it has come; each includes those before it
+    LIFE_BARE,     // no model to go on with: others have trained, or may have
+    LIFE_COMPLETE, // a useful model
+    LIFE_BEGUN,    // it has trained, or has a model of members that do
+    LIFE_TRAINED,  // it has taken a step, or was about to
+};
+
+enum life_yield { // to the node with the first model
+    LIFE_YIELDS_NOT,
+    LIFE_YIELDS,  // this was reported
+    LIFE_GATHERS, // ... and the latest request for links was GATHER
+};
+
+enum life_givers { // of a model: which members may be donors
+    LIFE_ANY,
+    LIFE_FINISHED,
+    LIFE_OTHER_SIDE, // of a partition
+};
+
+enum life_edges { // until they are live it takes no step
+    LIFE_SETTLED,  // no longer waited for
+    LIFE_LATE,     // it has fetched, or will: they may not exist yet
+    LIFE_RETURNED, // it is back in the graph with its own model: they come up anew
+};
+
+enum life_hearing { // of its neighbours
+    LIFE_HEARS,
+    LIFE_LONELY,   // no edge is live
+    LIFE_ISOLATED, // ... for so long that it was reported
+};
+
 enum life_pull { // what brings the model of a node that was away to those of its neighbours
     LIFE_PULL_NONE,
     LIFE_PULL_EDGES,   // its edges are live again: they have compared states, or have averaged whole models
@@ -48,25 +85,21 @@ struct gossip_life {
     struct gossip_life_census census;
 
     // count.c, begin.c
-    bool eligible;       // its state is complete: it counts
-    bool complete;       // it has a useful model
-    bool begun;          // it has trained, or has a model of members that do
-    bool has_trained;    // it has taken a step, or was about to
+    enum life_place place;
+    enum life_course course;
+    enum life_yield yield;
     uint64_t resumed_ns; // since when there is a resumed member that does not train; 0: there is none
-    bool told_first;     // OTHER_WEIGHTS was reported
     struct gossip_id
         gave; // the node that goes first, and when the statistics were last sent to it; 0: not yet
     uint64_t gave_ns;
-    bool gives;      // the latest request for links was GATHER
     uint64_t met_ns; // when the first other member was known; 0: none yet
     bool came_late;  // it counted, with the seed model, before it knew of members that train
 
     // fetch.c, donors.c
-    bool fetching;                               // the learner waits for a model
-    bool finished_only;                          // ... of one that has finished
-    uint64_t least_round;                        // ... of one that has not reported less
-    bool other_side_only;                        // ... of the other side of a partition
-    uint64_t fetch_ns, donor_ns;                 // since when; when there was a donor
+    uint64_t fetch_ns, donor_ns; // since when the learner waits for a model, 0: it does not; when there was
+                                 // a donor
+    enum life_givers givers;
+    uint64_t least_round;                        // ... of those that have not reported less
     struct gossip_id wanted[GOSSIP_LIFE_DONORS]; // links to these
     struct gossip_id asked[GOSSIP_LIFE_DONORS];  // as told
     struct life_progress furthest; // the highest progress that they may report, as last told to the owner
@@ -76,25 +109,23 @@ struct gossip_life {
     size_t n_passed;
 
     // pause.c
-    unsigned pauses;     // as ordered
-    bool late;           // it joined late: its edges may not exist yet
-    uint64_t late_ns;    // since when it has a model
+    unsigned pauses; // as ordered
+    enum life_edges edges;
+    uint64_t late_ns;    // since when it has a model, or is back
     enum life_pull pull; // without a step since then
-    bool returned;       // to the graph, after it was cut off or held out; it has asked no donor since
     uint64_t cut_off_ns; // cut off until then, while there were still other members; 0: it was not
-    bool minority, isolated, was_alone;
-    bool withdrawn;             // it would count, but was cut off
-    uint64_t lonely_ns;         // since when no edge is live; 0: one is
-    bool apart;                 // all neighbours that were last there scale their data differently
-    uint64_t scaling[2];        // then: ours, and that of one of them
-    uint64_t away_ns;           // it was away until then, and may be far from the cluster; 0: no
-    uint64_t words_ns;          // ... only reports since then show whether it is
+    bool minority, was_alone;
+    enum life_hearing hearing;
+    uint64_t lonely_ns;  // since when no edge is live
+    uint64_t scaling[2]; // if all neighbours that were last there have another: ours, and one of theirs
+    uint64_t away_ns;    // it was away until then, and may be far from the cluster; 0: no
+    uint64_t words_ns;   // ... only reports since then show whether it is
     struct life_ids other_side; // the dead members of a partition in which this node is the minority
 
     // away.c
     struct life_away *away;
     size_t n_away, away_capacity;
-    bool unknown_forgotten; // edges of a checkpoint whose peers are unknown
+    uint64_t unknown_ns; // when edges of a checkpoint whose peers are unknown are forgotten
     uint64_t shards_ns;
     uint8_t orphan[LIMIT_PEERS]; // shards without a living node, as told
     uint32_t living[LIMIT_PEERS], orphans[LIMIT_PEERS];
@@ -133,6 +164,12 @@ struct gossip_life {
 };
 
 // state.c
+static inline bool life_fetches(const struct gossip_life *life) // the learner waits for a model
+{
+    BASE_ASSERT(life->fetch_ns == 0 || life->state == GOSSIP_LIFE_FETCHING);
+    return life->fetch_ns > 0;
+}
+void life_reach(struct gossip_life *life, enum life_course course); // at least that
 void life_enter(struct gossip_life *life, enum gossip_life_state state);
 struct gossip_life_action *life_act(struct gossip_life *life, enum gossip_life_action_kind kind);
 void life_flags(struct gossip_life *life, uint8_t set, uint8_t clear);

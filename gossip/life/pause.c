@@ -33,15 +33,15 @@ bool life_is_held_up(const struct gossip_life *life)
 // It joined late, and steps without its edges would pull the others to its own data.
 static bool waits_for_edges(struct gossip_life *life)
 {
-    BASE_ASSERT(!(life->eligible && life->withdrawn));
     if (life->state == GOSSIP_LIFE_FETCHING)
-        return life->late = true;
-    if (!life->late)
-        return false;
+        life->edges = LIFE_LATE;
+    if (life->state == GOSSIP_LIFE_FETCHING || life->edges == LIFE_SETTLED)
+        return life->edges != LIFE_SETTLED;
     const bool live = life->self.in_view && (life->options.local || life->self.edges_live);
     life_wake(life, life->late_ns + LIFE_EDGES_NS);
-    life->late = life->census.others > 0 && !live && life->now_ns - life->late_ns < LIFE_EDGES_NS;
-    return life->late;
+    if (life->census.others == 0 || live || life->now_ns - life->late_ns >= LIFE_EDGES_NS)
+        life->edges = LIFE_SETTLED;
+    return life->edges != LIFE_SETTLED;
 }
 
 // A node that is not reached considers all others dead in the end. It is still cut off, until one of them is
@@ -108,10 +108,10 @@ static void remember_the_dead(struct gossip_life *life)
 // The other side is back. Any of its members with a model can be the donor.
 static void give_way(struct gossip_life *life)
 {
-    BASE_ASSERT(life->eligible && !life->minority);
-    life->other_side_only = true;
+    BASE_ASSERT(life->place == LIFE_COUNTS && !life->minority);
+    life->givers = LIFE_OTHER_SIDE;
     if (!life_has_donor(life)) {
-        life->other_side_only = false;
+        life->givers = LIFE_ANY;
         return;
     }
     life->away_ns = 0;
@@ -125,10 +125,9 @@ static void consider_partition(struct gossip_life *life)
 {
     const bool minority = life->self.minority;
 
-    BASE_ASSERT(!(life->eligible && life->withdrawn));
     if (minority && life->options.partition == GOSSIP_LIFE_MAJORITY)
         remember_the_dead(life);
-    if (!has_begun(life) || !life->eligible || minority == life->minority)
+    if (!has_begun(life) || life->place != LIFE_COUNTS || minority == life->minority)
         return;
     life->minority = minority;
     if (minority)
@@ -207,8 +206,8 @@ static void consider_away(struct gossip_life *life)
         return;
     BASE_ASSERT(life->away_ns <= life->now_ns);
     life_wake(life, life->now_ns + LIFE_SECOND / 4);
-    const bool has_place = life->eligible || life->withdrawn;
-    if (life->census.training > 0 && has_place && life_cluster_ahead(life, life->words_ns, &cluster)) {
+    if (life->census.training > 0 && life->place != LIFE_OUT &&
+        life_cluster_ahead(life, life->words_ns, &cluster)) {
         const uint64_t gap = life_gap(life, &cluster);
         life->away_ns = 0;
         if (life_is_far(life, &cluster) && !is_pulled(life, &cluster) &&
@@ -229,30 +228,32 @@ static bool waits_for_word(const struct gossip_life *life)
 
 // A node that was held out has heard the others' rounds all the while; after any other pause old reports are
 // useless. The round from which it continues is decided before it continues.
-static void follow(struct gossip_life *life, unsigned bits)
+static void follow(struct gossip_life *life)
 {
+    const enum life_edges edges = life->edges;
     const unsigned before = life->pauses;
+    unsigned bits = reasons(life);
     const unsigned over = before & ~bits & ~(unsigned)(GOSSIP_LIFE_EDGES | GOSSIP_LIFE_NO_WORD);
 
     BASE_ASSERT(life->state != GOSSIP_LIFE_PAUSED || life->pauses != 0);
     const bool waited = before == GOSSIP_LIFE_EDGES && bits == 0;
     if (over)
         life_was_away(life, over == GOSSIP_LIFE_HELD_OUT ? 0 : life->now_ns);
-    else if (waited && life->returned) // its model may be out of reach by now
+    else if (waited && edges == LIFE_RETURNED) // its model may be out of reach by now
         life_was_away(life, 0);
     consider_away(life);
     if (waits_for_word(life))
         bits |= GOSSIP_LIFE_NO_WORD;
     if (bits & GOSSIP_LIFE_CUT_OFF)
         life_withdraw(life);
-    else if (life->withdrawn && !(bits & GOSSIP_LIFE_NO_WORD))
+    else if (life->place == LIFE_WITHDRAWN && !(bits & GOSSIP_LIFE_NO_WORD))
         life_return(life);
     else if (over & GOSSIP_LIFE_HELD_OUT)
         life_comes_back(life);
     bits |= reasons(life) & GOSSIP_LIFE_EDGES;
     life->pauses = bits;
     if ((before == 0) != (bits == 0)) {
-        if (waited && !life->returned) // its edges have pulled its model to theirs
+        if (waited && edges == LIFE_LATE) // its edges have pulled its model to theirs
             life_catch_up(life, true);
         life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;
         life_flags(life, bits ? GOSSIP_RECORD_PAUSED : 0, bits ? 0 : GOSSIP_RECORD_PAUSED);
@@ -270,5 +271,5 @@ void life_consider_pause(struct gossip_life *life)
     note_being_alone(life);
     consider_partition(life);
     if (has_begun(life) || life->state == GOSSIP_LIFE_FETCHING)
-        follow(life, reasons(life));
+        follow(life);
 }

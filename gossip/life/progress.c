@@ -148,7 +148,7 @@ struct gossip_life_action *life_tell_progress(struct gossip_life *life, const st
 {
     struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_START);
 
-    BASE_ASSERT(!fetch || !life->begun);
+    BASE_ASSERT(!fetch || life->course < LIFE_BEGUN);
     action->round = progress->round;
     action->step = progress->step;
     action->fetch = fetch;
