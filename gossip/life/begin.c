@@ -171,7 +171,7 @@ static bool has_met(struct gossip_life *life)
 static bool joins_training(struct gossip_life *life)
 {
     struct life_progress cluster = {0};
-    const bool known = life_cluster(life, 0, &cluster);
+    const bool known = life_cluster(life, &cluster);
 
     if (life->census.training == 0) // no member that claims to train has answered yet: no donor
         return false;
@@ -191,7 +191,7 @@ static bool waits_for_word(struct gossip_life *life)
     struct life_progress cluster;
 
     return life->census.claim > 0 && life->census.busy > 0 &&
-           (life->census.training == 0 || !life_cluster(life, 0, &cluster));
+           (life->census.training == 0 || !life_cluster(life, &cluster));
 }
 
 // All nodes that it should train with train something else, or refuse it: it was not started to train alone.
@@ -273,7 +273,7 @@ static void fetch_while_counting(struct gossip_life *life, const struct life_pro
 static void go(struct gossip_life *life, bool joins)
 {
     struct life_progress own = {life->round, life->step}, others;
-    const bool known = joins ? life_cluster(life, 0, &others) : life_newest(life, &others);
+    const bool known = joins ? life_cluster(life, &others) : life_newest(life, &others);
     const bool behind = known && others.round > life->round;
     const bool near = !behind || life_is_near(life_gap(life, &others)),
                far = behind && life_is_far(life, &others);

@@ -25,17 +25,8 @@ void life_withdraw(struct gossip_life *life)
     life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE);
 }
 
-void life_comes_back(struct gossip_life *life)
-{
-    BASE_ASSERT(life->late_ns <= life->now_ns);
-    life->edges = LIFE_RETURNED;
-    life->late_ns = life->now_ns;
-}
-
 void life_return(struct gossip_life *life)
 {
-    if (life->place != LIFE_WITHDRAWN)
-        return;
-    life_comes_back(life);
-    life_count(life);
+    if (life->place == LIFE_WITHDRAWN)
+        life_count(life);
 }

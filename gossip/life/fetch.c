@@ -84,7 +84,6 @@ static void give_up(struct gossip_life *life)
     life_tell(life, GOSSIP_LIFE_GAVE_UP, 0, 0);
     life_act(life, GOSSIP_LIFE_END_FETCH);
     go_on(life);
-    life_catch_up(life, false);
 }
 
 // A process that got no model continues if it has one of its own, else it ends.

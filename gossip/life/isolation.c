@@ -1,5 +1,5 @@
-// A node without a live edge, though others are there: reports it. If all its neighbours have another
-// scaling, it ends.
+// A node without a live edge was away; if others are there, it reports that. If all its neighbours have
+// another scaling, it ends.
 #include "gossip/life/life_state.h"
 
 #define UNHEARD_NS  (2 * LIFE_SECOND)  // without a live edge, and the others may be far ahead
@@ -24,14 +24,15 @@ static bool is_apart(const struct gossip_life *life)
 
 static bool is_lonely(const struct gossip_life *life)
 {
-    const bool has_neighbours = life->census.others > 0 && life->self.n_neighbours > 0;
-
-    return life->state == GOSSIP_LIFE_TRAINING && !life->options.local && !life->self.edge_live &&
-           (has_neighbours || is_apart(life));
+    return life->state == GOSSIP_LIFE_TRAINING && !life->options.local && !life->self.edge_live;
 }
 
-// An edge is live again after a while without any. The others have met each other meanwhile, and the
-// neighbours may not know the cluster's round: they may have been without live edges, too.
+static bool has_neighbours(const struct gossip_life *life)
+{
+    return (life->census.others > 0 && life->self.n_neighbours > 0) || is_apart(life);
+}
+
+// An edge is live again after a while without any. The others may have met each other meanwhile.
 static bool hears_again(const struct gossip_life *life)
 {
     return life->state == GOSSIP_LIFE_TRAINING && life->self.edge_live && life->hearing != LIFE_HEARS &&
@@ -44,7 +45,7 @@ void life_consider_isolation(struct gossip_life *life)
     see_apart(life);
     if (!is_lonely(life)) {
         if (hears_again(life)) {
-            life_was_away(life, life->now_ns);
+            life_was_away(life);
             if (life->pull == LIFE_PULL_NONE)
                 life->pull = LIFE_PULL_EDGES;
         }
@@ -58,7 +59,7 @@ void life_consider_isolation(struct gossip_life *life)
         life->lonely_ns = life->now_ns;
     }
     life_wake(life, life->lonely_ns + ISOLATED_NS);
-    if (life->now_ns - life->lonely_ns < ISOLATED_NS)
+    if (life->now_ns - life->lonely_ns < ISOLATED_NS || !has_neighbours(life))
         return;
     if (is_apart(life)) {
         life_abandon(life, GOSSIP_LIFE_APART, life->scaling[0], life->scaling[1]);

@@ -154,7 +154,7 @@ void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *
     const bool quiet = !stood_still && is_quiet(life, event);
     life->now_ns = event->now_ns;
     if (stood_still)
-        life_was_away(life, event->now_ns);
+        life_was_away(life);
     life->world = world;
     if (!quiet)
         look_around(life);

@@ -57,12 +57,6 @@ enum life_givers { // of a model: which members may be donors
     LIFE_OTHER_SIDE, // of a partition
 };
 
-enum life_edges { // until they are live it takes no step
-    LIFE_SETTLED,  // no longer waited for
-    LIFE_LATE,     // it has fetched, or will: they may not exist yet
-    LIFE_RETURNED, // it is back in the graph with its own model: they come up anew
-};
-
 enum life_hearing { // of its neighbours
     LIFE_HEARS,
     LIFE_LONELY,   // no edge is live
@@ -109,17 +103,16 @@ struct gossip_life {
     size_t n_passed;
 
     // pause.c
-    unsigned pauses; // as ordered
-    enum life_edges edges;
-    uint64_t late_ns;    // since when it has a model, or is back
+    unsigned pauses;     // as ordered
+    uint64_t late_ns;    // since when it waits for its edges, because it has fetched; 0: it does not
     enum life_pull pull; // without a step since then
     uint64_t cut_off_ns; // cut off until then, while there were still other members; 0: it was not
-    bool minority, was_alone;
+    bool minority;
     enum life_hearing hearing;
     uint64_t lonely_ns;  // since when no edge is live
     uint64_t scaling[2]; // if all neighbours that were last there have another: ours, and one of theirs
-    uint64_t away_ns;    // it was away until then, and may be far from the cluster; 0: no
-    uint64_t words_ns;   // ... only reports since then show whether it is
+    uint64_t away_ns;    // it was away until then, and later reports show whether it is far from the cluster;
+                         // 0: no
     struct life_ids other_side; // the dead members of a partition in which this node is the minority
 
     // away.c
@@ -186,18 +179,17 @@ bool life_is_here(const struct gossip_member_info *info); // alive or suspected
 // count.c
 void life_count(struct gossip_life *life); // its state is complete from now on
 void life_uncount(struct gossip_life *life);
-void life_withdraw(struct gossip_life *life);   // until it knows its place
-void life_comes_back(struct gossip_life *life); // to the graph with its own model: its edges come up anew
-void life_return(struct gossip_life *life);     // to the graph, if it had withdrawn from it
+void life_withdraw(struct gossip_life *life); // until it knows its place
+void life_return(struct gossip_life *life);   // to the graph, if it had withdrawn from it
 
 // begin.c
 void life_consider_joining(struct gossip_life *life);
 void life_consider_waiting(struct gossip_life *life);
 
-// progress.c. `since_ns`: only later reports count. False: no member reports anything.
-bool life_cluster(struct gossip_life *life, uint64_t since_ns,
-                  struct life_progress *progress); // members that train
-// The same for a node that was away: of the members that are ahead of it, if there are at least two.
+// progress.c. Of the members that train. False: too few of them have reported.
+bool life_cluster(struct gossip_life *life, struct life_progress *progress);
+// The same for a node that was away: of the members that are ahead of it, if there are at least two, and by
+// reports since `since_ns`.
 bool life_cluster_ahead(struct gossip_life *life, uint64_t since_ns, struct life_progress *progress);
 bool life_newest(struct gossip_life *life, struct life_progress *progress); // of all, where no member trains
 uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress);
@@ -233,11 +225,8 @@ void life_consider_donors(struct gossip_life *life);
 void life_consider_pause(struct gossip_life *life);
 void life_consider_isolation(struct gossip_life *life); // isolation.c
 void life_go_on(struct gossip_life *life);              // continues with training, or waits first
-// Takes the round and step of the others, unless they are near, or too far for its own model. `far`: unless
-// they have done all steps.
-void life_catch_up(struct gossip_life *life, bool far);
-void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; earlier reports are too old
-bool life_is_held_up(const struct gossip_life *life);            // held out or cut off: it takes no step
+void life_was_away(struct gossip_life *life);           // until now
+bool life_is_held_up(const struct gossip_life *life);   // held out or cut off: it takes no step
 
 // unite.c
 bool life_unites(struct gossip_life *life); // it begins to merge
