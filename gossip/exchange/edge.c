@@ -163,8 +163,6 @@ static enum gossip_pace_tie tie_of(const struct gossip_exchange *exchange, const
     };
     const bool covers = edge->resync_offset == exchange->options.parameters;
 
-    if (edge->state <= GOSSIP_EDGE_BARRED && gossip_edge_apart(exchange, edge))
-        return GOSSIP_PACE_SHUT;
     return gossip_edge_asks(edge) && !covers ? GOSSIP_PACE_RESYNCS : ties[edge->state];
 }
 
