@@ -28,7 +28,6 @@ struct gossip_edge {
     uint64_t missed;                 // AWAY: rounds between the last exchange before the absence and the
                                      // first one after it
     uint64_t caught_up;              // AWAY: exchanges since then
-    bool peer_away;                  // at the latest exchange
     enum gossip_standing standing;   // of the other end, as last reported
     struct gossip_vector reference;  // [d] r, bit-identical on both ends
     struct gossip_vector correction; // [d] c, with opposite signs on the two ends; none without drift

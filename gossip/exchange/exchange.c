@@ -182,7 +182,6 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     if (exchange->frozen)
         return BASE_OK;
     exchange->now_ns = event->now_ns;
-    exchange->regroups = event->kind == GOSSIP_EXCHANGE_LINK_DOWN && event->unmet;
     gossip_pace_time(&exchange->pace, event->now_ns);
     switch (event->kind) {
     case GOSSIP_EXCHANGE_LINK_UP:

@@ -72,7 +72,6 @@ struct gossip_exchange {
     uint64_t scaling;                    // gossip_exchange_scaling
     bool begun;                          // resumed: a ROUND event has come
     bool frozen;                         // gossip_exchange_freeze
-    bool regroups;                       // the latest event ended an edge of an earlier view
     enum gossip_standing standing, told; // standing: ours now. told: the one that the latest ROUND event
                                          // named
     struct {

@@ -1,7 +1,6 @@
 // From joining to training: when a node counts in the graph, and when and where it begins.
 #include "gossip/life/life_state.h"
 
-#define MEET_NS (300 * LIFE_MS)    // how long to wait after the first other member: more may follow
 #define WORD_NS (10 * LIFE_SECOND) // how long others may take to report the cluster's round
 #define LOOK_NS (100 * LIFE_MS)    // while it waits: there may be no event for what it waits for
 #define GIVE_NS LIFE_SECOND        // between two sends of its statistics, which may be lost
@@ -70,7 +69,7 @@ static struct first_models compare_first_models(struct gossip_life *life)
     world->member(world->owner, 0, &self);
     const uint64_t own = self.record->first_model;
     const struct gossip_record *first = self.record;
-    unsigned best = life->place == LIFE_COUNTS; // flags that this step sets are not in the record yet
+    unsigned best = life->counts; // flags that this step sets are not in the record yet
     if (life->options.resumed || life->options.local || !own)
         return found;
     for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
@@ -155,17 +154,6 @@ static bool is_first(const struct gossip_life *life)
     return life->census.others == 0 && life->self.listed == 0 && life->options.start_members <= 1;
 }
 
-static bool has_met(struct gossip_life *life)
-{
-    BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
-    if (life->census.others > 0 && life->met_ns == 0)
-        life->met_ns = life->now_ns;
-    if (life->met_ns == 0)
-        return false;
-    life_wake(life, life->met_ns + MEET_NS);
-    return life->census.others > 0 && life->now_ns - life->met_ns >= MEET_NS;
-}
-
 // Others train. A new node needs a model, and so does a resumed one that was away for too long, unless the
 // others have finished (then it counts first, so that they stay). True: this step has decided.
 static bool joins_training(struct gossip_life *life)
@@ -209,7 +197,7 @@ void life_consider_joining(struct gossip_life *life)
     if (life->options.trains && joins_training(life))
         return;
     const bool late = is_late(life), held = life->options.trains && waits_for_word(life);
-    const bool met = is_first(life) || (life->options.resumed ? life->census.others > 0 : has_met(life));
+    const bool met = is_first(life) || life->census.others > 0;
     life_wake(life, life->now_ns + LOOK_NS);
     if ((late || (met && !held)) && !yields(life)) {
         life_count(life);
@@ -234,14 +222,14 @@ static bool all_are_there(struct gossip_life *life)
 static bool takes_first_model(struct gossip_life *life)
 {
     if (!yields(life)) {
-        if (life->place == LIFE_OUT)
+        if (!life->counts)
             life_count(life);
         return false;
     }
     if (life->state == GOSSIP_LIFE_ENDED)
         return true;
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
-    if (life->place == LIFE_COUNTS)
+    if (life->counts)
         life_uncount(life);
     if (life->census.training > 0)
         fetch_first(life, GOSSIP_LIFE_OTHERS_TRAIN, &(struct life_progress){life->round, life->step});
@@ -348,6 +336,7 @@ static bool are_all_ready(struct gossip_life *life)
     return life->census.ready == life->census.eligible;
 }
 
+// At start_timeout it begins with the members that are there. Where others train it waits for no new member.
 void life_consider_waiting(struct gossip_life *life)
 {
     if (life->state != GOSSIP_LIFE_WAITING || !life->options.trains)

@@ -18,7 +18,6 @@ void life_done(struct gossip_life *life, bool all)
     (void)all;
     life_tell(life, GOSSIP_LIFE_LAST_STEP, life->census.busy, 0);
     life_end_fetch(life);
-    life_return(life);
     life_flags(life, GOSSIP_RECORD_FINISHED, 0);
     life_enter(life, GOSSIP_LIFE_FINISHED);
 }

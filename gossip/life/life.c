@@ -226,7 +226,7 @@ bool gossip_life_isolated(const struct gossip_life *life)
 
 bool gossip_life_counts(const struct gossip_life *life)
 {
-    return life->place == LIFE_COUNTS;
+    return life->counts;
 }
 
 bool gossip_life_others(const struct gossip_life *life)

@@ -32,12 +32,6 @@ struct life_ids {
     size_t count, capacity;
 };
 
-enum life_place { // in the graph
-    LIFE_OUT,
-    LIFE_COUNTS,    // its state is complete
-    LIFE_WITHDRAWN, // it would count, but was cut off
-};
-
 enum life_course { // how far it has come; each includes those before it
     LIFE_BARE,     // no model to go on with: others have trained, or may have
     LIFE_COMPLETE, // a useful model
@@ -79,15 +73,14 @@ struct gossip_life {
     struct gossip_life_census census;
 
     // count.c, begin.c
-    enum life_place place;
+    bool counts; // in the graph: its state is complete
     enum life_course course;
     enum life_yield yield;
     uint64_t resumed_ns; // since when there is a resumed member that does not train; 0: there is none
     struct gossip_id
         gave; // the node that goes first, and when the statistics were last sent to it; 0: not yet
     uint64_t gave_ns;
-    uint64_t met_ns; // when the first other member was known; 0: none yet
-    bool came_late;  // it counted, with the seed model, before it knew of members that train
+    bool came_late; // it counted, with the seed model, before it knew of members that train
 
     // fetch.c, donors.c
     uint64_t fetch_ns, donor_ns; // since when the learner waits for a model, 0: it does not; when there was
@@ -128,7 +121,6 @@ struct gossip_life {
     bool met;            // another member has been here, or the checkpoint has an edge to one
     uint64_t stirred_ns; // when an unfinished member was last seen to advance, or has the block it asked for
     uint64_t way;        // sum of the rounds of unfinished members then
-    uint64_t alone_ns;   // since when all others have finished; 0: they have not
     bool stops_together; // at an announced round
     bool stands;         // the learner waits at its stop round
     uint64_t least_stop; // as last reported by the learner
@@ -179,8 +171,6 @@ bool life_is_here(const struct gossip_member_info *info); // alive or suspected
 // count.c
 void life_count(struct gossip_life *life); // its state is complete from now on
 void life_uncount(struct gossip_life *life);
-void life_withdraw(struct gossip_life *life); // until it knows its place
-void life_return(struct gossip_life *life);   // to the graph, if it had withdrawn from it
 
 // begin.c
 void life_consider_joining(struct gossip_life *life);

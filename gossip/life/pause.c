@@ -106,7 +106,7 @@ static void remember_the_dead(struct gossip_life *life)
 // The other side is back. Any of its members with a model can be the donor.
 static void give_way(struct gossip_life *life)
 {
-    BASE_ASSERT(life->place == LIFE_COUNTS && !life->minority);
+    BASE_ASSERT(life->counts && !life->minority);
     life->givers = LIFE_OTHER_SIDE;
     if (!life_has_donor(life)) {
         life->givers = LIFE_ANY;
@@ -125,7 +125,7 @@ static void consider_partition(struct gossip_life *life)
 
     if (minority && life->options.partition == GOSSIP_LIFE_MAJORITY)
         remember_the_dead(life);
-    if (!has_begun(life) || life->place != LIFE_COUNTS || minority == life->minority)
+    if (!has_begun(life) || !life->counts || minority == life->minority)
         return;
     life->minority = minority;
     if (minority)
@@ -179,8 +179,7 @@ static void consider_away(struct gossip_life *life)
         return;
     BASE_ASSERT(life->away_ns <= life->now_ns);
     life_wake(life, life->now_ns + LIFE_SECOND / 4);
-    if (life->census.training > 0 && life->place != LIFE_OUT &&
-        life_cluster_ahead(life, life->away_ns, &cluster)) {
+    if (life->census.training > 0 && life->counts && life_cluster_ahead(life, life->away_ns, &cluster)) {
         life->away_ns = 0;
         if (cluster.round <= life->round || life_is_near(life_gap(life, &cluster)))
             return;
@@ -210,10 +209,6 @@ static void follow(struct gossip_life *life, unsigned bits)
     consider_away(life);
     if (waits_for_word(life))
         bits |= GOSSIP_LIFE_NO_WORD;
-    if (bits & GOSSIP_LIFE_CUT_OFF)
-        life_withdraw(life);
-    else if (!(bits & GOSSIP_LIFE_NO_WORD))
-        life_return(life);
     life->pauses = bits;
     if ((before == 0) != (bits == 0)) {
         life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;

@@ -137,33 +137,6 @@ static void after_being_cut_off_a_node_goes_on_at_the_round_of_the_others(void *
     assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE)); // no step in between
 }
 
-// The others close the graph around it. They find it there again once it knows that it can go on.
-static void a_node_that_was_cut_off_does_not_count_until_it_knows_its_round(void **state)
-{
-    (void)state;
-    for (uint64_t others = 102; others <= 160; others += 58) {
-        life_world_init(&w);
-        life_world_train(&w);
-        all_train_at(100, 100);
-        w.self.cut_off = true;
-        life_world_look(&w);
-        assert_false(w.flags & COUNTS);
-        assert_true(w.flags & GOSSIP_RECORD_TRAINING); // it has a model and has begun
-        w.self.edges_live = false;
-        life_world_pass(&w, 5 * SECOND);
-        w.self.cut_off = false;
-        life_world_pass(&w, SECOND);
-        assert_false(w.flags & COUNTS);
-        all_train_at(100, others);
-        life_world_look(&w);
-        assert_true(w.flags & COUNTS);
-        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), others == 160); // takes their round
-        assert_false(w.learner_paused);
-        life_world_end(&w);
-    }
-    life_world_init(&w);
-}
-
 // No member reports anything: the node goes on after a while.
 static void a_node_does_not_wait_for_reports_for_ever(void **state)
 {
@@ -353,7 +326,6 @@ int main(void)
         RULE(a_node_that_has_just_fetched_takes_the_round_instead),
         RULE(a_node_that_fetched_while_it_was_held_out_goes_on),
         RULE(after_being_cut_off_a_node_goes_on_at_the_round_of_the_others),
-        RULE(a_node_that_was_cut_off_does_not_count_until_it_knows_its_round),
         RULE(a_node_does_not_wait_for_reports_for_ever),
         RULE(a_node_that_is_cut_off_waits_while_others_should_be_there),
         RULE(a_node_that_no_neighbour_answered_asks_where_the_others_are),
